@@ -55,19 +55,22 @@ fn mode(name: &str) -> PyResult<Mode> {
 impl Plan {
     /// A study file, or a built-in study by its name.
     #[staticmethod]
-    fn load(path: PathBuf, on: &str, more: Vec<String>) -> PyResult<Self> {
+    #[pyo3(signature = (path, on, more, *, allow_programs = false))]
+    fn load(path: PathBuf, on: &str, more: Vec<String>, allow_programs: bool) -> PyResult<Self> {
         let more = more.iter().map(|set| set.parse());
         let more: Vec<PolicySet> = more.collect::<Result<_, _>>().map_err(errors::error)?;
-        let plan = plan::Plan::with_more(&path, target(on)?, &more).map_err(errors::of_study)?;
+        let plan = plan::Plan::with_more(&path, target(on)?, &more, allow_programs);
+        let plan = plan.map_err(errors::of_study)?;
         Ok(Self { plan: plan.into() })
     }
 
     /// The study of these keys, as JSON; paths in it count from `folder`.
     #[staticmethod]
-    fn of_keys(keys: &str, folder: PathBuf, on: &str) -> PyResult<Self> {
+    #[pyo3(signature = (keys, folder, on, *, allow_programs = false))]
+    fn of_keys(keys: &str, folder: PathBuf, on: &str, allow_programs: bool) -> PyResult<Self> {
         let keys: toml::Table = serde_json::from_str(keys).map_err(errors::error)?;
         let text = toml::to_string(&keys).map_err(errors::error)?;
-        let plan = plan::Plan::new(&text, "study", &folder, target(on)?);
+        let plan = plan::Plan::of_user(&text, "study", &folder, target(on)?, allow_programs);
         Ok(Self {
             plan: plan.map_err(errors::of_study)?.into(),
         })
@@ -110,6 +113,12 @@ impl Plan {
             warnings.map(|warning| format!("{}: line {warning}", workload.name))
         });
         of_jobs.chain(self.plan.notes()).collect()
+    }
+
+    /// Whether it runs no code that only its file names, or the user has allowed it.
+    #[getter]
+    fn may_run(&self) -> bool {
+        self.plan.may_run().is_ok()
     }
 
     fn __len__(&self) -> usize {

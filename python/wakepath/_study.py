@@ -59,6 +59,7 @@ class Study:
         margin_percent: float | None = None,
         settle_s: float | None = None,
         question: Sequence[Mapping[str, Any]] | None = None,
+        allow_programs: bool = False,
     ) -> None:
         """Read a study file, or build a study.
 
@@ -82,6 +83,8 @@ class Study:
             margin_percent: differences of no interest, 0 to 1000 percent; 2 if not given.
             settle_s: seconds to wait after a change of settings, 0 to 3600; 5 if not given.
             question: `[[question]]` tables.
+            allow_programs: run governors of one's own (`c:`, `exec:`) that a file names. Those of keys and of `also` are
+                yours, and run.
 
         Raises:
             Error: what `wakepath study check` would say.
@@ -110,13 +113,13 @@ class Study:
                 raise ValueError(
                     f"{', '.join(given)}: the file has keys of its own; give a file, or the keys of a study"
                 )
-            self._plan = _engine.Plan.load(os.fspath(file), on, more)
+            self._plan = _engine.Plan.load(os.fspath(file), on, more, allow_programs=allow_programs)
             return
         if more:
             given["also"] = more
         with tempfile.TemporaryDirectory(prefix="wakepath-") as own:
             text = json.dumps(_plain("study", given, own))
-            self._plan = _engine.Plan.of_keys(text, os.fspath(folder), on)
+            self._plan = _engine.Plan.of_keys(text, os.fspath(folder), on, allow_programs=allow_programs)
 
     @property
     def name(self) -> str:
@@ -189,8 +192,8 @@ class Study:
             self._plan.run(into, mode_of(resume, force), shard=shard, jobs=jobs, progress=tell)
         return Results(into)
 
-    def __reduce__(self) -> "tuple[Any, tuple[Files, str]]":
-        return _of_files, (tuple(sorted(self._plan.files().items())), self._plan.on)
+    def __reduce__(self) -> "tuple[Any, tuple[Files, str, bool]]":
+        return _of_files, (tuple(sorted(self._plan.files().items())), self._plan.on, self._plan.may_run)
 
 
 def folder(into: Path_) -> str:
@@ -209,18 +212,18 @@ def mode_of(resume: bool, force: bool) -> str:
     return "resume" if resume else "replace" if force else "new"
 
 
-def _of_files(files: Files, on: str) -> Study:
+def _of_files(files: Files, on: str, allow_programs: bool) -> Study:
     study = Study.__new__(Study)
-    study._plan = plan_of(files, on)
+    study._plan = plan_of(files, on, allow_programs)
     return study
 
 
-def plan_of(files: Files, on: str = "sim") -> _engine.Plan:
+def plan_of(files: Files, on: str = "sim", allow_programs: bool = False) -> _engine.Plan:
     """Plan a study from its own files."""
     with tempfile.TemporaryDirectory(prefix="wakepath-") as folder:
         for name, content in files:
             _write(Path(folder, name), content)
-        return _engine.Plan.load(f"{folder}/study.toml", on, [])
+        return _engine.Plan.load(f"{folder}/study.toml", on, [], allow_programs=allow_programs)
 
 
 def simulate(

@@ -48,6 +48,7 @@ def sweep(
     resume: bool = False,
     force: bool = False,
     progress: Progress = None,
+    allow_programs: bool = False,
 ) -> Results:
     """Run a study on a cluster. The results have the same bytes as those of `wakepath study run`.
 
@@ -62,6 +63,7 @@ def sweep(
         resume: go on with what is missing.
         force: replace results that are there.
         progress: a bar: by itself on a terminal and in a notebook; or a function of done and total.
+        allow_programs: run governors of one's own (`c:`, `exec:`) that a study file names, on the workers.
 
     Raises:
         Error: a run that fails; a worker of another version or build; a client that is closed or whose scheduler went
@@ -70,7 +72,7 @@ def sweep(
     """
     mode = mode_of(resume, force)
     if not isinstance(study, Study):
-        study = Study(study)
+        study = Study(study, allow_programs=allow_programs)
     path = folder(into)
     if "://" in path:
         return _remote(study, client, Remote(path), mode, progress)
@@ -203,7 +205,8 @@ def make(job: Job, runs: list[int]) -> Line:
 
 @lru_cache(maxsize=2)
 def _plan(files: Files, on: str) -> _engine.Plan:
-    return plan_of(files, on)
+    # Whoever began the directory has asked the user.
+    return plan_of(files, on, allow_programs=True)
 
 
 @cache

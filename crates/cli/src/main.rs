@@ -18,6 +18,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wakepath_units::causes::with_causes;
 
 /// What saving power costs your I/O, which mechanism costs it, and which setting is best here.
@@ -36,6 +37,7 @@ struct Cli {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    raise_open_files();
     // Output is collected first: a command that fails half-way prints its error and nothing else.
     let mut out = Vec::new();
     let result = cli
@@ -54,6 +56,17 @@ fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Programs as governors, and recordings, need more open files than the usual soft limit, which is for programs that
+/// cannot count beyond 1024. What is refused stays as it is.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Writes to standard output; a reader that has closed the pipe has what it wanted.

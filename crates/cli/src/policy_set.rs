@@ -96,14 +96,38 @@ pub(crate) fn tell_notes<'a>(
     Ok(())
 }
 
+/// What the user says of governors of one's own.
+#[derive(clap::Args, Clone, Copy)]
+pub(crate) struct Programs {
+    /// Run governors of one's own (c:, exec:) also where this kernel cannot confine them, and those that a study names.
+    /// They then may do all that you may.
+    #[arg(long = "allow-programs")]
+    pub(crate) allowed: bool,
+}
+
 /// The sets with their governors of one's own ready to run. Their paths begin here.
 ///
 /// # Errors
 /// There is no such file, or it cannot be run.
-pub(crate) fn load(sets: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
-    let load = |set: &PolicySet| governors::load(set.clone(), Path::new("."));
+pub(crate) fn load(sets: &[PolicySet], programs: Programs) -> anyhow::Result<Vec<PolicySet>> {
+    let load = |set: &PolicySet| governors::load(set.clone(), Path::new("."), programs.allowed);
     let loaded: Result<Vec<PolicySet>, _> = sets.iter().map(load).collect();
-    loaded.context("--policy")
+    let loaded = loaded.context("--policy")?;
+    tell_warnings(&loaded);
+    Ok(loaded)
+}
+
+/// Shows what the authors of governors should look at, once for each.
+pub(crate) fn tell_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
+    let mut told = Vec::new();
+    for program in sets.into_iter().filter_map(PolicySet::program) {
+        if let Some(warnings) = program.warnings()
+            && !told.contains(&program)
+        {
+            eprintln!("wakepath: `{program}`: gcc warns:\n{warnings}");
+            told.push(program);
+        }
+    }
 }
 
 /// The sets without those that are there before, of which a note says so.

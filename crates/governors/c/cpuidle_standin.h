@@ -6,6 +6,9 @@
 #ifndef WAKEPATH_CPUIDLE_H
 #define WAKEPATH_CPUIDLE_H
 
+/* Warnings are for what the governor says itself. */
+#pragma GCC system_header
+
 #include "kernel_standin.h"
 
 #define CPUIDLE_STATE_MAX	10

@@ -8,138 +8,14 @@
  *                                   each call, 8 bytes each, instead of the decision
  *   governor --bench PASSES         the same input; prints nanoseconds per decision (select and
  *                                   reflect) of the fastest of PASSES passes over it
- *   governor --serve                a case without calls, then questions, each answered at once; in seccomp's strict mode
  *   governor STATES.csv CALLS.csv   text as in `wakepath policy idle`: prints index,stop_tick
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/seccomp.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "cpuidle_standin.h"
-#include "record.h"
-
-struct wp_machine wp_now;
-
-static struct cpuidle_governor *governor;
-static struct cpuidle_driver driver;
-static struct cpuidle_device device;
-
-int cpuidle_register_governor(struct cpuidle_governor *gov)
-{
-	/* As the kernel's. */
-	if (!gov || !gov->select)
-		return -EINVAL;
-	governor = gov;
-	return 0;
-}
-
-static struct {
-	const char *name;
-	void *value;
-	size_t size;
-	u32 initial;
-} params[8];
-static size_t param_count;
-
-void wp_register_param(const char *name, void *value, size_t size)
-{
-	if (param_count == sizeof(params) / sizeof(params[0]))
-		wp_die("more module parameters than expected");
-	params[param_count].name = name;
-	params[param_count].value = value;
-	params[param_count].size = size;
-	params[param_count].initial = size == sizeof(bool) ? *(bool *)value : *(u32 *)value;
-	param_count++;
-}
-
-/* Sets a parameter that the governor may have, or puts it back. */
-static void set_param(const char *name, bool keep, u32 value)
-{
-	size_t i;
-
-	for (i = 0; i < param_count; i++) {
-		if (strcmp(params[i].name, name))
-			continue;
-		if (keep)
-			value = params[i].initial;
-		if (params[i].size == sizeof(bool))
-			*(bool *)params[i].value = value;
-		else if (params[i].size == sizeof(u32))
-			*(u32 *)params[i].value = value;
-		else
-			wp_die("a module parameter of an unexpected size");
-	}
-}
-
-/* The ends of the per-CPU section; a governor without per-CPU data has none. */
-extern char __start_wp_percpu[] __attribute__((weak));
-extern char __stop_wp_percpu[] __attribute__((weak));
-
-/* A CPU that was just booted with the states of this case. */
-static void start(const struct case_record *c, const struct state_record *states)
-{
-	bool keep = c->halt_poll_allow_shrink == KEEP_DEFAULTS;
-	u32 i;
-
-	if (__start_wp_percpu)
-		memset(__start_wp_percpu, 0, __stop_wp_percpu - __start_wp_percpu);
-	memset(&driver, 0, sizeof(driver));
-	memset(&device, 0, sizeof(device));
-	memset(&wp_now, 0, sizeof(wp_now));
-
-	driver.state_count = c->state_count;
-	for (i = 0; i < c->state_count; i++) {
-		driver.states[i].exit_latency_ns = states[i].exit_latency;
-		driver.states[i].target_residency_ns = states[i].target_residency;
-		if (states[i].flags & STATE_POLLING)
-			driver.states[i].flags = CPUIDLE_FLAG_POLLING;
-		device.states_usage[i].disable = !!(states[i].flags & STATE_DISABLED);
-	}
-
-	set_param("guest_halt_poll_ns", keep, c->halt_poll_ns);
-	set_param("guest_halt_poll_shrink", keep, c->halt_poll_shrink);
-	set_param("guest_halt_poll_grow", keep, c->halt_poll_grow);
-	set_param("guest_halt_poll_grow_start", keep, c->halt_poll_grow_start);
-	set_param("guest_halt_poll_allow_shrink", keep, c->halt_poll_allow_shrink);
-
-	if (governor->enable && governor->enable(&driver, &device))
-		wp_die("the governor refused the device");
-}
-
-/* One select. */
-static inline int choose(const struct call_record *call, bool *stop_tick)
-{
-	wp_now.sleep_length = call->sleep_length;
-	wp_now.delta_tick = call->delta_tick;
-	wp_now.latency_req = call->latency_req;
-	wp_now.clock = call->select_clock;
-	wp_now.nr_iowait = call->nr_iowait;
-	wp_now.tick_stopped = call->tick_stopped;
-
-	*stop_tick = true;
-	return governor->select(&driver, &device, stop_tick);
-}
-
-/* One reflect, unless the driver refused the state. */
-static inline void tell(const struct call_record *call, int idx)
-{
-	device.last_residency_ns = call->residency;
-	if (call->residency) {
-		if (driver.states[idx].flags & CPUIDLE_FLAG_POLLING)
-			device.poll_time_limit = call->poll_limit_hit;
-		wp_now.got_tick = call->got_tick;
-		wp_now.clock = call->reflect_clock;
-		if (governor->reflect)
-			governor->reflect(&device, idx);
-	}
-}
+#include "governor_device.h"
 
 static inline u8 decide(const struct call_record *call)
 {
@@ -279,92 +155,6 @@ static void run_text(const char *states_path, const char *calls_path)
 	fclose(file);
 }
 
-/* What the exit status of one that does not come to an end says. */
-#define EXIT_ENDLESS	86
-
-static volatile u64 answered;
-
-/* Every second of processor time: the governor must have answered something since the last. */
-static void look(int signal)
-{
-	static u64 last = -1ULL;
-
-	if (answered == last)
-		syscall(SYS_exit, EXIT_ENDLESS);
-	last = answered;
-}
-
-static bool is_served(int argc, char **argv)
-{
-	return argc == 2 && !strcmp(argv[1], "--serve");
-}
-
-/* Before any code of the governor, its constructors included. */
-static void confine(int argc, char **argv)
-{
-	struct itimerval second = { { 1, 0 }, { 1, 0 } };
-
-	if (!is_served(argc, argv))
-		return;
-	signal(SIGVTALRM, look);
-	setitimer(ITIMER_VIRTUAL, &second, NULL);
-	/* From here on it can read, write and end. A kernel without seccomp leaves it the limits that it was started with. */
-	prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
-}
-
-__attribute__((section(".preinit_array"), used))
-static void (*const confine_first)(int, char **) = confine;
-
-/* Reads one record; ends the program at the end of the input. */
-static void take(void *record, size_t size)
-{
-	char *at = record;
-
-	while (size) {
-		ssize_t got = read(0, at, size);
-
-		if (!got)
-			syscall(SYS_exit, 0);
-		if (got < 0)
-			wp_die("cannot read");
-		at += got;
-		size -= got;
-	}
-}
-
-static void serve(void)
-{
-	struct state_record states[CPUIDLE_STATE_MAX];
-	struct case_record c;
-
-	take(&c, sizeof(c));
-	if (c.magic != CASE_MAGIC || !c.state_count || c.state_count > CPUIDLE_STATE_MAX)
-		wp_die("broken case record");
-	take(states, c.state_count * sizeof(states[0]));
-	start(&c, states);
-	for (;;) {
-		struct answer_record answer = { 0 };
-		struct question_record question;
-		const struct call_record *call = &question.call;
-		bool stop_tick;
-
-		take(&question, sizeof(question));
-		if (question.ask & ASK_TOGGLE) {
-			device.states_usage[TOGGLE_STATE(call->toggle)].disable = TOGGLE_OFF(call->toggle);
-			continue;
-		}
-		if (question.ask & ASK_REFLECT)
-			tell(call, question.entered);
-		wp_now.utilisation = question.utilisation;
-		answer.state = choose(call, &stop_tick);
-		answer.stop_tick = stop_tick;
-		answer.poll_limit = device.poll_limit_ns;
-		answered++;
-		if (write(1, &answer, sizeof(answer)) != sizeof(answer))
-			wp_die("cannot write");
-	}
-}
-
 int main(int argc, char **argv)
 {
 	size_t size;
@@ -373,8 +163,6 @@ int main(int argc, char **argv)
 	if (wp_initcall() || !governor)
 		wp_die("the governor did not register itself: it needs cpuidle_register_governor() of one with .select");
 
-	if (is_served(argc, argv))
-		serve();
 	if (argc == 3 && strcmp(argv[1], "--bench")) {
 		run_text(argv[1], argv[2]);
 		return 0;

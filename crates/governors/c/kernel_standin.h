@@ -10,12 +10,19 @@
 #ifndef WAKEPATH_KERNEL_H
 #define WAKEPATH_KERNEL_H
 
+/* Warnings are for what the governor says itself. */
+#pragma GCC system_header
+
+#if __STDC_HOSTED__
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#else
+#include "no_libc.h"
+#endif
 
 #ifndef HZ
 #error "the tick rate must be given: -DHZ=250"
@@ -183,14 +190,17 @@ static inline __le64 cpu_to_le64(u64 v)
 #define postcore_initcall(fn)	int (*const wp_initcall)(void) = fn
 extern int (*const wp_initcall)(void);
 
-/* Module parameters announce themselves, so that the driver can set them by name. */
-void wp_register_param(const char *name, void *value, size_t size);
+/* A module parameter, where the driver finds it to set it by name: between the ends of its section. */
+struct wp_param {
+	const char *name;
+	void *value;
+	size_t size;
+};
+
 #define module_param(name, type, perm)						\
-	static void __attribute__((constructor)) wp_register_##name(void)	\
-	{									\
-		wp_register_param(#name, &name, sizeof(name));			\
-	}									\
-	struct wp_param_end
+	static const struct wp_param wp_param_##name				\
+	__attribute__((used, section("wp_params"), aligned(__alignof__(struct wp_param)))) = \
+		{ #name, &name, sizeof(name) }
 
 /* What the machine would say now. */
 struct wp_machine {

@@ -50,8 +50,9 @@ struct call_record {
 };
 
 /*
- * What a governor is asked with --serve: to tell it of the last idle period (ASK_REFLECT: the fields of @call from reflect_clock
- * on that say so, and the state @entered), to switch a state (ASK_TOGGLE, no answer), and to choose.
+ * What a governor that serves is asked, for the CPU in a slot: to begin with it anew (ASK_START; a case and its states follow, no
+ * answer), to be told of the last idle period (ASK_REFLECT: the fields of @call from reflect_clock on that say so, and the state
+ * @entered), to switch a state (ASK_TOGGLE, no answer), and to choose.
  */
 struct question_record {
 	struct call_record call;
@@ -59,11 +60,12 @@ struct question_record {
 	u32 ask;
 	/* What sched_cpu_util() says, of 1024. */
 	u32 utilisation;
-	u32 unused;
+	u32 slot;
 };
 
 #define ASK_REFLECT	1u
 #define ASK_TOGGLE	2u
+#define ASK_START	4u
 
 struct answer_record {
 	s32 state;
@@ -157,6 +159,6 @@ void *wp_read_all(size_t *size);
 /* Writes to standard output, or ends the program. */
 void wp_write_all(const void *data, size_t size);
 /* Prints a message to standard error and ends the program. */
-void wp_die(const char *message);
+__attribute__((noreturn)) void wp_die(const char *message);
 
 #endif

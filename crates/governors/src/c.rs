@@ -1,8 +1,12 @@
 //! `c:FILE`: C code of a kernel's governor, asked in the records of `c/record.h`.
+//!
+//! A process serves many CPUs, each in a slot with its own copy of the governor's variables (`c/serve.c`). It stays for
+//! the next run. A thread has a process of its own, so threads do not wait for each other. What is answered depends on
+//! neither: a slot begins as a CPU that was just booted.
 
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use wakepath_hardware::IdleStates;
 use wakepath_policies::idle::program::{ProgramAnswer, Running, Start};
@@ -10,22 +14,25 @@ use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::compile::{self, Binary};
-use crate::process::Process;
+use crate::process::{self, Process};
+use crate::sandbox::{self, Need};
 use crate::source::Source;
 
 /// `CASE_MAGIC`.
 const MAGIC: u32 = 0x6573_6163;
 /// `KEEP_DEFAULTS`.
 const KEEP_DEFAULTS: u32 = 2;
-/// `ASK_REFLECT` and `ASK_TOGGLE`.
+/// `ASK_REFLECT`, `ASK_TOGGLE` and `ASK_START`.
 const REFLECT: u32 = 1;
 const TOGGLE: u32 = 2;
+const START: u32 = 4;
 /// `sizeof(struct question_record)`.
 const QUESTION: usize = 72;
 /// `sizeof(struct answer_record)`.
 const ANSWER: usize = 16;
-/// `EXIT_ENDLESS`.
+/// `EXIT_ENDLESS` and `EXIT_UNCONFINED`.
 const ENDLESS: i32 = 86;
+const UNCONFINED: i32 = 87;
 
 /// A governor's C code.
 #[derive(Debug)]
@@ -33,17 +40,43 @@ pub(crate) struct Governor {
     source: Source,
     /// What results call their copy of it.
     copy: String,
+    need: Need,
+    /// Its processes, by ticks a second.
+    servers: Mutex<Vec<(u32, Arc<Server>)>>,
 }
 
 impl Governor {
-    pub(crate) fn new(source: Source, copy: String) -> Self {
-        Self { source, copy }
+    pub(crate) fn new(source: Source, copy: String, need: Need) -> Self {
+        Self {
+            source,
+            copy,
+            need,
+            servers: Mutex::default(),
+        }
+    }
+
+    /// A slot of a process that this thread, or none, uses.
+    fn slot(&self, tick: TickRate) -> Result<Slot, String> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        servers.retain(|(_, server)| {
+            let served = server.lock();
+            served.process.is_ours() && !served.failed
+        });
+        let same = servers.iter().filter(|(hz, _)| *hz == tick.hz());
+        if let Some(slot) = same.map(|(_, server)| server).find_map(Server::take_slot) {
+            return Ok(slot);
+        }
+        let binary = compile::compile(&self.source, tick, self.need)?;
+        let server = Arc::new(Server::start(&binary)?);
+        servers.push((tick.hz(), Arc::clone(&server)));
+        Server::take_slot(&server).ok_or_else(|| "its process serves no CPU".to_owned())
     }
 }
 
 impl Start for Governor {
-    fn check(&self) -> Result<(), String> {
-        compile::compile(&self.source, crate::ANY_TICK).map(drop)
+    fn check(&self) -> Result<Option<String>, String> {
+        let binary = compile::compile(&self.source, crate::ANY_TICK, self.need)?;
+        Ok(binary.warnings().map(str::to_owned))
     }
 
     fn copy(&self) -> Option<(String, &str)> {
@@ -51,16 +84,106 @@ impl Start for Governor {
     }
 
     fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String> {
-        let binary = compile::compile(&self.source, tick)?;
-        let mut command = Command::new(binary.path());
-        command.arg("--serve").env_clear();
-        let process = Process::start(command).map_err(|e| format!("cannot be started: {e}"))?;
-        let mut running = Compiled {
+        let slot = self.slot(tick)?;
+        let begin = question(slot.index, None, &IdleQuery::default(), (0, START), 0);
+        let mut bytes = begin.to_vec();
+        bytes.extend(case(states));
+        slot.server.lock().exchange(&bytes, None)?;
+        Ok(Box::new(Compiled { slot, asked: 0 }))
+    }
+}
+
+/// A process that serves CPUs.
+#[derive(Debug)]
+struct Server(Mutex<Served>);
+
+#[derive(Debug)]
+struct Served {
+    process: Process,
+    /// Which of its slots are free.
+    free: Vec<u32>,
+    slots: u32,
+    /// Who uses it, while a slot is taken.
+    user: Option<ThreadId>,
+    /// Once it has not answered, it is asked no more.
+    failed: bool,
+}
+
+impl Served {
+    fn exchange(
+        &mut self,
+        question: &[u8],
+        answer: Option<&mut [u8; ANSWER]>,
+    ) -> Result<(), String> {
+        let exchanged = self.try_exchange(question, answer);
+        self.failed |= exchanged.is_err();
+        exchanged
+    }
+
+    fn try_exchange(
+        &mut self,
+        question: &[u8],
+        answer: Option<&mut [u8; ANSWER]>,
+    ) -> Result<(), String> {
+        self.process.tell(question)?;
+        if let Some(answer) = answer {
+            let mut filled = 0;
+            while filled < ANSWER {
+                filled += self.process.answer(&mut answer[filled..])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    fn start(binary: &Binary) -> Result<Self, String> {
+        let mut command = binary.command();
+        sandbox::limit(&mut command, process::LIMITS);
+        let process = Process::start(command).map_err(|e| crate::cannot_start(&e))?;
+        let slots = binary.slots();
+        Ok(Self(Mutex::new(Served {
             process,
-            _binary: binary,
-        };
-        running.process.tell(&case(states))?;
-        Ok(Box::new(running))
+            free: (0..slots).rev().collect(),
+            slots,
+            user: None,
+            failed: false,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Served> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_slot(self: &Arc<Self>) -> Option<Slot> {
+        let mut served = self.lock();
+        let me = thread::current().id();
+        if served.user.is_some_and(|user| user != me) {
+            return None;
+        }
+        let index = served.free.pop()?;
+        served.user = Some(me);
+        Some(Slot {
+            server: Arc::clone(self),
+            index,
+        })
+    }
+}
+
+/// A CPU that a process serves.
+#[derive(Debug)]
+struct Slot {
+    server: Arc<Server>,
+    index: u32,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut served = self.server.lock();
+        served.free.push(self.index);
+        if served.free.len() == served.slots as usize {
+            served.user = None;
+        }
     }
 }
 
@@ -80,24 +203,25 @@ fn case(states: &IdleStates) -> Vec<u8> {
 /// One that runs.
 #[derive(Debug)]
 struct Compiled {
-    process: Process,
-    // Its program.
-    _binary: Arc<Binary>,
+    slot: Slot,
+    /// Questions so far.
+    asked: u64,
 }
 
 impl Compiled {
-    /// What its end means.
-    fn explain(&mut self, why: String) -> String {
-        let question = self.process.asked;
-        let Some(status) = self.process.status() else {
+    /// What the end of its process means.
+    fn explain(&self, process: &mut Process, why: String) -> String {
+        let question = self.asked;
+        let Some(status) = process.status() else {
             return why;
         };
-        let words = self.process.last_words();
+        let words = process.last_words();
         match (status.code(), status.signal()) {
             (Some(ENDLESS), _) => format!(
                 "it computed for more than a second of processor time without an answer to question {question}: a loop \
                  without an end"
             ),
+            (Some(UNCONFINED), _) => Need::refusal(),
             (_, Some(libc::SIGKILL)) => format!(
                 "it was ended at question {question} for asking the kernel for something: a governor may only compute"
             ),
@@ -118,23 +242,20 @@ impl Compiled {
     }
 
     fn talk(
-        &mut self,
+        &self,
         question: &[u8; QUESTION],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        self.process.tell(question)?;
-        if let Some(answer) = answer {
-            let mut filled = 0;
-            while filled < ANSWER {
-                filled += self.process.answer(&mut answer[filled..])?;
-            }
-        }
-        Ok(())
+        let mut served = self.slot.server.lock();
+        served.process.asked = self.asked;
+        let exchanged = served.exchange(question, answer);
+        exchanged.map_err(|why| self.explain(&mut served.process, why))
     }
 }
 
 /// `struct question_record`.
 fn question(
+    slot: u32,
     last: Option<(usize, &IdleOutcome)>,
     query: &IdleQuery,
     (toggle, ask): (u8, u32),
@@ -164,6 +285,7 @@ fn question(
     put(&entered.to_ne_bytes());
     put(&ask.to_ne_bytes());
     put(&u32::from(utilisation).to_ne_bytes());
+    put(&slot.to_ne_bytes());
     bytes
 }
 
@@ -174,12 +296,11 @@ impl Running for Compiled {
         query: &IdleQuery,
         utilisation: u16,
     ) -> Result<ProgramAnswer, String> {
-        self.process.asked += 1;
+        self.asked += 1;
         let ask = if last.is_some() { REFLECT } else { 0 };
         let mut bytes = [0; ANSWER];
-        let question = question(last, query, (0, ask), utilisation);
-        self.talk(&question, Some(&mut bytes))
-            .map_err(|why| self.explain(why))?;
+        let question = question(self.slot.index, last, query, (0, ask), utilisation);
+        self.talk(&question, Some(&mut bytes))?;
         let [a, b, c, d, tick, _, _, _, limit @ ..] = bytes;
         let state = i32::from_ne_bytes([a, b, c, d]);
         let limit = u64::from_ne_bytes(limit);
@@ -195,7 +316,13 @@ impl Running for Compiled {
 
     fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
         let toggle = (state as u8 + 1) << 1 | u8::from(disabled);
-        let question = question(None, &IdleQuery::default(), (toggle, TOGGLE), 0);
-        self.talk(&question, None).map_err(|why| self.explain(why))
+        let question = question(
+            self.slot.index,
+            None,
+            &IdleQuery::default(),
+            (toggle, TOGGLE),
+            0,
+        );
+        self.talk(&question, None)
     }
 }

@@ -9,8 +9,11 @@
 //! | `reflect` | the index of the state that was entered, and the last four fields of a call log |
 //! | `disable` | the index of a state, and 1 if it was switched off, 0 if on |
 
+use std::env;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wakepath_hardware::IdleStates;
@@ -19,22 +22,125 @@ use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::TickRate;
 
 use crate::Record;
-use crate::process::Process;
+use crate::process::{self, Process};
+use crate::sandbox::{self, Files, Need};
 
 /// The longest answer in bytes.
 const LONGEST: usize = 128;
+
+/// What a program is told of its surroundings, if it is set: where programs are, languages, and time.
+const ENVIRONMENT: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
 
 /// A program.
 #[derive(Debug)]
 pub(crate) struct Governor {
     path: PathBuf,
     record: Record,
+    need: Need,
 }
 
 impl Governor {
-    pub(crate) fn new(path: PathBuf, record: Record) -> Self {
-        Self { path, record }
+    pub(crate) fn new(path: PathBuf, record: Record, need: Need) -> Self {
+        Self { path, record, need }
     }
+
+    fn process(&self) -> Result<Process, String> {
+        let mut command = Command::new(&self.path);
+        let kept = ENVIRONMENT
+            .iter()
+            .filter_map(|name| Some((name, env::var_os(name)?)));
+        command.env_clear().envs(kept);
+        if let Some(folder) = self.path.parent() {
+            command.current_dir(folder);
+        }
+        let files = Files {
+            read: own_files(&self.path),
+            write: Vec::new(),
+        };
+        sandbox::confine(&mut command, process::LIMITS, &files, self.need)?;
+        Process::start(command).map_err(|e| match e.raw_os_error() {
+            Some(libc::ENOEXEC | libc::ENOENT | libc::EACCES) => format!(
+                "{} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #! and \
+                 the path of its language",
+                self.path.display()
+            ),
+            _ => crate::cannot_start(&e),
+        })
+    }
+}
+
+/// What a program may read beside the system: the folder that it is in, and the language that its first line names.
+fn own_files(program: &Path) -> Vec<PathBuf> {
+    let home = env::var_os("HOME").map(PathBuf::from);
+    let found = program
+        .canonicalize()
+        .unwrap_or_else(|_| program.to_owned());
+    // A whole home, or all, is not the folder of a program.
+    let is_wide = |folder: &Path| {
+        home.as_ref().is_some_and(|home| home.starts_with(folder)) || folder.parent().is_none()
+    };
+    let mut all = vec![found.clone()];
+    all.extend(
+        found
+            .parent()
+            .filter(|folder| !is_wide(folder))
+            .map(Path::to_owned),
+    );
+    all.extend(
+        interpreter(&found)
+            .iter()
+            .flat_map(|language| parts_of(language)),
+    );
+    all
+}
+
+/// The program that runs a script, if it is on the user's `PATH`.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut start = [0; 256];
+    let count = File::open(script)
+        .and_then(|mut file| file.read(&mut start))
+        .ok()?;
+    let line = start
+        .get(..count)?
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
+    let words: Vec<&str> = std::str::from_utf8(line).ok()?.split_whitespace().collect();
+    let named = Path::new(*words.first()?);
+    let folders = env::var_os("PATH")?;
+    let mut folders = env::split_paths(&folders).filter(|folder| folder.is_absolute());
+    if named.file_name()? == "env" {
+        let language = words[1..]
+            .iter()
+            .find(|word| !word.starts_with('-') && !word.contains('='))?;
+        return folders
+            .map(|folder| folder.join(language))
+            .find(|file| file.is_file());
+    }
+    let folder = named.parent()?;
+    folders
+        .any(|on_path| on_path == folder)
+        .then(|| named.to_owned())
+}
+
+/// What a language that is no part of the system is made of: the folders beside its program, for each step of the links
+/// that lead to it.
+fn parts_of(language: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    let mut at = language.to_owned();
+    for _ in 0..8 {
+        if !sandbox::is_of_system(&at)
+            && let Some(prefix) = at.parent().and_then(Path::parent)
+        {
+            all.push(at.clone());
+            all.extend(["bin", "lib", "lib64", "pyvenv.cfg"].map(|part| prefix.join(part)));
+        }
+        match fs::read_link(&at) {
+            Ok(target) => at = at.parent().unwrap_or(Path::new("/")).join(target),
+            Err(_) => break,
+        }
+    }
+    all
 }
 
 impl Start for Governor {
@@ -43,10 +149,7 @@ impl Start for Governor {
     }
 
     fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String> {
-        let process = Process::start(Command::new(&self.path)).map_err(|e| {
-            let path = self.path.display();
-            format!("{path} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #!")
-        })?;
+        let process = self.process()?;
         let mut asked = Asked {
             process,
             lines: String::new(),

@@ -1,21 +1,23 @@
 //! Idle governors of one's own, as policies: `c:FILE`, C code of a kernel's governor, and `exec:FILE`, a program.
 //!
-//! Both run outside of this process, one process for each CPU, with little that they may do (`sandbox.rs`) and a time
-//! limit for each answer. C code is compiled against stand-ins for the kernel's headers, those of the conformance check;
-//! it is asked in binary (`c.rs`). A program reads a call log line by line and answers each question with a line
-//! (`exec.rs`).
+//! Both run outside of this process, with little that they may do (`sandbox.rs`) and a time limit for each answer. C
+//! code is compiled against stand-ins for the kernel's headers, those of the conformance check (`compile.rs`), linked
+//! without a C library (`image.rs`), and asked in binary (`c.rs`). A program has a process for each CPU, reads a call log
+//! line by line and answers each question with a line (`exec.rs`).
 
 mod c;
 mod compile;
 mod exec;
+mod image;
 mod process;
 mod sandbox;
 mod source;
 
-pub use process::call_off;
+pub use process::{call_off, time_exchange};
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +26,8 @@ use wakepath_hardware::IdleStates;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::program::{Program, ProgramForm, Start};
 use wakepath_units::TickRate;
+
+use crate::sandbox::Need;
 
 /// How much of a hash results have of it.
 const DIGITS: usize = 8;
@@ -41,11 +45,19 @@ pub struct GovernorLoadError {
 }
 
 /// Makes the governor of one's own that a set has, if it has one, ready to run: finds its file, and compiles C code. The
-/// set's name then has the hash of what the file is. Paths begin at `base`.
+/// set's name then has the hash of what the file is. Paths begin at `base`. Nothing of it runs yet.
+///
+/// `allow_programs`: the user has said that it may run where this kernel cannot confine it.
 ///
 /// # Errors
-/// There is no such file, it is not what its hash says, or it does not compile. The message says what to do.
-pub fn load(set: PolicySet, base: &Path) -> Result<PolicySet, GovernorLoadError> {
+/// There is no such file, it is not what its hash says, it does not compile, or this kernel cannot confine it. The message
+/// says what to do.
+pub fn load(
+    set: PolicySet,
+    base: &Path,
+    allow_programs: bool,
+) -> Result<PolicySet, GovernorLoadError> {
+    let need = Need::unless(allow_programs);
     set.map_program(|program| {
         let error = |problem| GovernorLoadError {
             program: program.to_string(),
@@ -57,7 +69,7 @@ pub fn load(set: PolicySet, base: &Path) -> Result<PolicySet, GovernorLoadError>
                 let source = source::Source::read(&found, program.path()).map_err(error)?;
                 (
                     hash_of(source.text.as_bytes()),
-                    Arc::new(c::Governor::new(source, copy_name(program.path()))),
+                    Arc::new(c::Governor::new(source, copy_name(program.path()), need)),
                 )
             }
             ProgramForm::Exec => {
@@ -68,7 +80,7 @@ pub fn load(set: PolicySet, base: &Path) -> Result<PolicySet, GovernorLoadError>
                     name: record_name(program.path()),
                     text: format!("{hash}  {}\n", whole.display()),
                 };
-                (hash, Arc::new(exec::Governor::new(whole, record)))
+                (hash, Arc::new(exec::Governor::new(whole, record, need)))
             }
         };
         if let Some(wanted) = program.hash().or(kept.as_deref())
@@ -87,8 +99,8 @@ pub fn load(set: PolicySet, base: &Path) -> Result<PolicySet, GovernorLoadError>
             )));
         }
         // What does not compile is an error before anything runs, whatever the tick rate.
-        start.check().map_err(error)?;
-        Ok(program.loaded(&hash[..DIGITS], start))
+        let warnings = start.check().map_err(error)?;
+        Ok(program.loaded(&hash[..DIGITS], start, warnings.as_deref()))
     })
 }
 
@@ -142,7 +154,14 @@ fn find(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), Str
 fn executable(path: &Path) -> Result<Vec<u8>, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let shown = path.display();
-    let about = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
+    let about = fs::metadata(path).map_err(|e| match path.to_string_lossy().split_once(' ') {
+        _ if e.kind() != io::ErrorKind::NotFound => format!("{shown}: {e}"),
+        Some(_) => format!(
+            "there is no file {shown}. `exec:` takes the path of a program and no arguments; write a script that begins \
+             with #! and starts it with them, and make it executable"
+        ),
+        None => format!("there is no file {shown}; expected the path of a program"),
+    })?;
     if !about.is_file() {
         return Err(format!("{shown} is no file; name the program itself"));
     }
@@ -165,6 +184,36 @@ pub fn hex(bytes: &[u8]) -> String {
         _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// Text of somebody else for a terminal: what could steer it, or turn its writing round, is written as its number.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let steers = c.is_control() && c != '\n' && c != '\t';
+        let turns = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        if steers || turns {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Why no process could be started.
+fn cannot_start(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => format!(
+            "too many open files ({error}): a program needs two for each CPU and run at a time. Raise the limit \
+             (`ulimit -n`), or run fewer at a time (`--jobs 1`)"
+        ),
+        Some(libc::EAGAIN) => format!(
+            "too many processes ({error}): a program needs some for each CPU and run at a time. Raise the limit \
+             (`ulimit -u`), or run fewer at a time (`--jobs 1`)"
+        ),
+        _ => format!("cannot be started: {error}"),
+    }
 }
 
 /// What both forms need for a start.

@@ -2,16 +2,22 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::sandbox::{self, Limits};
+use crate::sandbox::Limits;
 
 /// How long an answer may take, in seconds of real time. A decision takes a kernel less than a microsecond; this is for
 /// programs that start slowly, on a busy machine.
@@ -21,10 +27,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long one that closes its output has to end.
 const GRACE: Duration = Duration::from_millis(500);
 /// What it may use.
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     cpu_s: None,
     memory: 4 << 30,
-    file: 16 << 20,
+    file: 1 << 20,
 };
 /// The end of what it says, in bytes.
 const LAST_WORDS: u64 = 2000;
@@ -37,6 +43,92 @@ pub fn call_off() {
     CALLED_OFF.store(true, Ordering::Relaxed);
 }
 
+/// A command, and where its process goes.
+type Order = (Command, Sender<io::Result<Child>>);
+
+/// Who starts processes, and of which process it is a thread.
+static STARTER: Mutex<Option<(u32, Sender<Order>)>> = Mutex::new(None);
+
+/// Starts a process that ends with this one. The kernel ends it with the thread that started it, so that is one which
+/// stays.
+pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+    let (to, started) = mpsc::channel();
+    let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = std::process::id();
+    // A fork of a process has none of its threads.
+    let orders = match &*starter {
+        Some((process, orders)) if *process == own => orders.clone(),
+        _ => {
+            let (orders, ordered) = mpsc::channel::<Order>();
+            let work = move || {
+                for (mut command, to) in ordered {
+                    // Who has ordered waits for it.
+                    _ = to.send(command.spawn());
+                }
+            };
+            thread::Builder::new()
+                .name("starter".to_owned())
+                .spawn(work)?;
+            *starter = Some((own, orders.clone()));
+            orders
+        }
+    };
+    drop(starter);
+    let gone = || io::Error::other("the thread that starts processes is gone");
+    orders.send((command, to)).map_err(|_| gone())?;
+    started.recv().map_err(|_| gone())?
+}
+
+/// Where a child process finds an open file.
+pub(crate) fn path_of(file: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// A file in memory that has no name.
+pub(crate) fn in_memory(content: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("wakepath", MemfdFlags::CLOEXEC)?);
+    file.write_all(content)?;
+    Ok(file.into())
+}
+
+/// Leaves a file open in the process that a command starts, under the same number. The file has to stay open until then.
+#[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
+pub(crate) fn hand_down(command: &mut Command, file: &OwnedFd) {
+    let number = file.as_raw_fd();
+    let keep = move || {
+        // SAFETY: numbers only.
+        match unsafe { libc::fcntl(number, libc::F_SETFD, 0) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: only a call to the kernel, no memory is allocated and no lock taken.
+    unsafe {
+        command.pre_exec(keep);
+    }
+}
+
+/// How long a question and its answer take between two threads of this process on this machine now. With another process
+/// it is about the same.
+pub fn time_exchange() -> Duration {
+    const TIMES: u32 = 300;
+    let Ok((mut here, mut there)) = UnixStream::pair() else {
+        return Duration::ZERO;
+    };
+    let answer = move || {
+        let mut question = [0; 72];
+        while there.read_exact(&mut question).is_ok() && there.write_all(&[0; 16]).is_ok() {}
+    };
+    let answers = thread::spawn(answer);
+    let started = Instant::now();
+    let mut ask = || here.write_all(&[0; 72]).and_then(|()| here.read_exact(&mut [0; 16]));
+    let asked = (0..TIMES).take_while(|_| ask().is_ok()).count() as u32;
+    let took = started.elapsed();
+    drop(here);
+    _ = answers.join();
+    took / asked.max(1)
+}
+
 /// A process that answers.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -44,6 +136,8 @@ pub(crate) struct Process {
     socket: UnixStream,
     /// What it says on standard error.
     said: File,
+    /// Which process started it.
+    owner: u32,
     /// Questions so far.
     pub(crate) asked: u64,
     /// Why it ended, once it has been waited for.
@@ -56,20 +150,24 @@ impl Process {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_read_timeout(Some(LOOK))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        let said = tempfile::tempfile()?;
+        let said = File::from(in_memory(&[])?);
         command
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
             .stderr(said.try_clone()?);
-        sandbox::limit(&mut command, LIMITS);
-        let child = command.spawn()?;
         Ok(Self {
-            child,
+            child: spawn(command)?,
             socket,
             said,
+            owner: std::process::id(),
             asked: 0,
             ended: None,
         })
+    }
+
+    /// Whether it can be asked: a fork of the process that started it shares its socket, and must leave it alone.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.ended.is_none() && self.owner == std::process::id()
     }
 
     /// Writes all of it.
@@ -160,7 +258,7 @@ impl Process {
         }
         match String::from_utf8_lossy(&text).trim() {
             "" => String::new(),
-            words => format!("; it said: {words}"),
+            words => format!("; it said: {}", crate::printable(words)),
         }
     }
 }
@@ -168,7 +266,7 @@ impl Process {
 impl Drop for Process {
     /// It ends, with all that it started.
     fn drop(&mut self) {
-        if self.ended.is_none() {
+        if self.is_ours() {
             if let Some(group) = Pid::from_raw(self.child.id() as i32) {
                 _ = kill_process_group(group, Signal::KILL);
             }

@@ -1,12 +1,22 @@
 //! What a process of somebody else's code may do: little.
 //!
-//! Before the program begins, the kernel is told what holds for it. It can never gain privileges, has no network, and
-//! ends with this process. Its processor time, memory and files are limited. Where the kernel, or who it runs for,
-//! allows no network namespace, it keeps the network; all else holds everywhere.
+//! Before the program begins, the kernel is told what holds for it. It can never gain privileges and has none, sees the
+//! files that it is given ([`Files`]), has no network, and ends with this process. Its processor time, memory and files
+//! are limited. Namespaces are taken where the kernel, or who it runs for, allows them; the rest has to hold, or nothing
+//! is started.
 
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+    RulesetError, Scope, path_beneath_rules,
+};
+
+mod filter;
 
 /// The most that a process may use.
 #[derive(Clone, Copy, Debug)]
@@ -19,40 +29,301 @@ pub(crate) struct Limits {
     pub(crate) file: u64,
 }
 
-/// Has a command run within limits, in a process group of its own: Ctrl-C is this process's business.
+/// The files of a process beside those of the system that programs are made of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Files {
+    /// Files, and folders with all below them, that it may read and run.
+    pub(crate) read: Vec<PathBuf>,
+    /// Folders that it may change.
+    pub(crate) write: Vec<PathBuf>,
+}
+
+/// Programs, libraries and what finds them.
+const SYSTEM: [&str; 14] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+];
+/// Devices without content.
+const DEVICES: [&str; 4] = ["/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+/// The newest Landlock whose parts are asked for. Older kernels confine as far as theirs goes.
+const LANDLOCK: ABI = ABI::V6;
+/// How many files a process may have open at a time.
+const OPEN_FILES: u64 = 1024;
+
+/// Why a process cannot be confined here.
+const UNCONFINED: &str = "this kernel cannot confine a program of somebody else (Landlock of Linux 5.13 and seccomp are needed)";
+
+/// Whether what cannot be confined may run all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It may not.
+    Confined,
+    /// The user has said that it may.
+    WherePossible,
+}
+
+impl Need {
+    /// What `--allow-programs` means for it.
+    pub(crate) fn unless(allowed: bool) -> Self {
+        if allowed {
+            Self::WherePossible
+        } else {
+            Self::Confined
+        }
+    }
+
+    /// What to say where something cannot be confined.
+    pub(crate) fn refusal() -> String {
+        format!("{UNCONFINED}; --allow-programs runs it as you, with all that you may do")
+    }
+}
+
+/// Has a command run within limits, in a process group of its own: Ctrl-C is this process's business. It ends with this
+/// process.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 pub(crate) fn limit(command: &mut Command, limits: Limits) {
     command.process_group(0);
-    let confine = move || {
-        let set = |what, most: u64| {
-            let limit = libc::rlimit {
-                rlim_cur: most,
-                rlim_max: most,
-            };
-            // SAFETY: the limit lives through the call.
-            match unsafe { libc::setrlimit(what, &raw const limit) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
-        set(libc::RLIMIT_CORE, 0)?;
-        set(libc::RLIMIT_AS, limits.memory)?;
-        set(libc::RLIMIT_FSIZE, limits.file)?;
-        if let Some(seconds) = limits.cpu_s {
-            set(libc::RLIMIT_CPU, seconds)?;
+    let parent = std::process::id();
+    let act = move || {
+        set_limits(limits)?;
+        end_with_parent(parent)
+    };
+    // SAFETY: only calls to the kernel, no memory is allocated and no lock taken.
+    unsafe {
+        command.pre_exec(act);
+    }
+}
+
+/// Has a command run confined, too.
+///
+/// # Errors
+/// This kernel cannot confine it, and it has to be.
+#[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
+pub(crate) fn confine(
+    command: &mut Command,
+    limits: Limits,
+    files: &Files,
+    need: Need,
+) -> Result<(), String> {
+    command.process_group(0);
+    let parent = std::process::id();
+    let rules = rules(files).map_err(|e| format!("Landlock: {e}"))?;
+    let filter = filter::program();
+    if need == Need::Confined && (rules.is_none() || filter.is_none()) {
+        return Err(Need::refusal());
+    }
+    let act = move || {
+        set_limits(limits)?;
+        enter_namespaces(parent)?;
+        drop_capabilities();
+        // SAFETY: numbers only.
+        let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+        checked(i64::from(no_new), need)?;
+        if let Some(rules) = &rules {
+            // SAFETY: the descriptor is open as long as the closure lives.
+            let restricted =
+                unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
+            checked(restricted, need)?;
         }
-        // SAFETY: numbers only; what fails changes nothing.
-        unsafe {
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-            if libc::unshare(libc::CLONE_NEWNET) != 0 {
-                libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET);
-            }
+        if let Some(filter) = &filter {
+            checked(filter::install(filter), need)?;
         }
         Ok(())
     };
     // SAFETY: only calls to the kernel, no memory is allocated and no lock taken.
     unsafe {
-        command.pre_exec(confine);
+        command.pre_exec(act);
+    }
+    Ok(())
+}
+
+/// An error if a call to the kernel failed that has to succeed.
+fn checked(returned: i64, need: Need) -> io::Result<()> {
+    if returned == 0 || need == Need::WherePossible {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// What Landlock is told; none where the kernel has no Landlock.
+fn rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
+    let read = AccessFs::from_read(LANDLOCK);
+    let devices = AccessFs::ReadFile | AccessFs::WriteFile;
+    let created = Ruleset::default()
+        .handle_access(AccessFs::from_all(LANDLOCK))?
+        .handle_access(AccessNet::from_all(LANDLOCK))?
+        .scope(Scope::from_all(LANDLOCK))?
+        .create()?
+        .add_rules(path_beneath_rules(SYSTEM, read))?
+        .add_rules(path_beneath_rules(DEVICES, AccessFs::ReadFile))?
+        .add_rules(path_beneath_rules(["/dev/null"], devices))?
+        .add_rules(path_beneath_rules(&files.read, read))?
+        .add_rules(path_beneath_rules(
+            &files.write,
+            AccessFs::from_all(LANDLOCK),
+        ))?;
+    Ok(created.into())
+}
+
+/// Whether all programs of the system can be read by what is confined, and so this one.
+pub(crate) fn is_of_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
+
+#[expect(
+    unsafe_code,
+    reason = "rustix has no RLIMIT_FSIZE before exec without allocation"
+)]
+fn set_limits(limits: Limits) -> io::Result<()> {
+    let set = |what, most: u64| {
+        let limit = libc::rlimit {
+            rlim_cur: most,
+            rlim_max: most,
+        };
+        // SAFETY: the limit lives through the call.
+        match unsafe { libc::setrlimit(what, &raw const limit) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    set(libc::RLIMIT_CORE, 0)?;
+    set(libc::RLIMIT_AS, limits.memory)?;
+    set(libc::RLIMIT_FSIZE, limits.file)?;
+    // This process may have raised its own. A hard limit below it stays.
+    _ = set(libc::RLIMIT_NOFILE, OPEN_FILES);
+    limits
+        .cpu_s
+        .map_or(Ok(()), |seconds| set(libc::RLIMIT_CPU, seconds))
+}
+
+/// Has this process end when its parent's thread does. `parent` had it as its child: if that is over, it ends now.
+#[expect(
+    unsafe_code,
+    reason = "rustix cannot end a process without what libc does at its end"
+)]
+fn end_with_parent(parent: u32) -> io::Result<()> {
+    // SAFETY: numbers only.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if libc::getppid().cast_unsigned() != parent {
+            libc::_exit(1);
+        }
+    }
+    Ok(())
+}
+
+/// Goes on in a child that is the first process of a PID namespace, so that all which it starts ends with it, without
+/// network and messages of others. This process waits for it and ends as it does. Without namespaces, this process
+/// itself goes on.
+#[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
+fn enter_namespaces(parent: u32) -> io::Result<()> {
+    let own = libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
+    // SAFETY: numbers only, and memory of this stack. Between fork and exec there is one thread.
+    unsafe {
+        // Who is not root gets them within a namespace of users.
+        if libc::unshare(own) != 0 && libc::unshare(libc::CLONE_NEWUSER | own) != 0 {
+            return end_with_parent(parent);
+        }
+        let mut ends = [0; 2];
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        match libc::fork() {
+            -1 => Err(io::Error::last_os_error()),
+            0 => {
+                libc::close(ends[1]);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+                // Whoever waits may have ended before that.
+                let mut waits = libc::pollfd {
+                    fd: ends[0],
+                    events: libc::POLLIN,
+                    revents: 0,
+                };
+                if libc::poll(&raw mut waits, 1, 0) != 0 {
+                    libc::_exit(1);
+                }
+                libc::close(ends[0]);
+                Ok(())
+            }
+            child => {
+                end_with_parent(parent)?;
+                close_all_but(ends[1]);
+                wait_and_end_alike(child)
+            }
+        }
+    }
+}
+
+/// Closes all files but one: who is at their other ends waits for the child, not for this process.
+#[expect(unsafe_code, reason = "the files belong to what was before the fork")]
+fn close_all_but(kept: RawFd) {
+    // SAFETY: nobody uses them any more.
+    unsafe {
+        let kept = kept.cast_unsigned();
+        let closed = kept == 0 || libc::syscall(libc::SYS_close_range, 0, kept - 1, 0) == 0;
+        if !closed || libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0) != 0 {
+            for file in (0..1 << 16).filter(|file| *file != kept) {
+                libc::close(file.cast_signed());
+            }
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
+fn wait_and_end_alike(child: libc::pid_t) -> ! {
+    // SAFETY: numbers only, and memory of this stack.
+    unsafe {
+        let mut status = 0;
+        while libc::waitpid(child, &raw mut status, 0) == -1 {
+            if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+                libc::_exit(1);
+            }
+        }
+        if libc::WIFSIGNALED(status) {
+            let signal = libc::WTERMSIG(status);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::kill(libc::getpid(), signal);
+        }
+        libc::_exit(libc::WEXITSTATUS(status))
+    }
+}
+
+/// Gives up all that root may do beyond other users, for good. Who has nothing loses nothing.
+#[expect(unsafe_code, reason = "rustix has no call for the bounding set")]
+fn drop_capabilities() {
+    /// `struct __user_cap_header_struct`; version 3, this process.
+    #[repr(C)]
+    struct Header(u32, libc::c_int);
+    const LAST: libc::c_ulong = 63;
+    let header = Header(0x2008_0522, 0);
+    let none = [[0_u32; 3]; 2];
+    // SAFETY: the header and the sets live through the call.
+    unsafe {
+        for capability in 0..=LAST {
+            libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0);
+        }
+        libc::prctl(
+            libc::PR_CAP_AMBIENT,
+            libc::PR_CAP_AMBIENT_CLEAR_ALL,
+            0,
+            0,
+            0,
+        );
+        libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The largest file.
 const MAX_BYTES: u64 = 1 << 20;
@@ -22,6 +22,7 @@ impl Source {
     /// Reads a file, called `name`. In a kernel tree, `linux/teo` means its governor of that name.
     pub(crate) fn read(path: &Path, name: &str) -> Result<Self, String> {
         let path = of_tree(path)?;
+        let folder = folder_of(&path)?;
         let mut text = String::new();
         let name = Path::new(name).file_name().map_or_else(String::new, |n| {
             let name = n.to_string_lossy().into_owned();
@@ -31,7 +32,8 @@ impl Source {
                 format!("{name}.c")
             }
         });
-        include(&path, &name, &mut text, DEEPEST)?;
+        let reader = Reader { folder };
+        reader.include(&path, &name, &mut text, DEEPEST)?;
         if text.trim().is_empty() {
             return Err(format!("{} is empty", path.display()));
         }
@@ -44,7 +46,7 @@ impl Source {
             .text
             .lines()
             .filter_map(|line| included(line, '<', '>'));
-        headers.filter(|header| !header.split('/').any(|part| part == ".."))
+        headers.filter(|header| is_inside(header))
     }
 }
 
@@ -109,37 +111,102 @@ fn included(line: &str, open: char, close: char) -> Option<&str> {
         .map(|(name, _)| name)
 }
 
-fn include(path: &Path, name: &str, text: &mut String, deeper: usize) -> Result<(), String> {
+/// Whether an include stays below the folder that it begins in.
+fn is_inside(header: &str) -> bool {
+    !header.is_empty()
+        && Path::new(header)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Where the folder of a governor really is. The file has to be C code by its name: of anything else, not even the first
+/// line is shown.
+fn folder_of(path: &Path) -> Result<PathBuf, String> {
     let shown = path.display();
-    let about = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
-    if !about.is_file() || about.len() > MAX_BYTES {
-        return Err(format!("{shown} is no file of at most {MAX_BYTES} bytes"));
+    let real = path.canonicalize().map_err(|e| format!("{shown}: {e}"))?;
+    if [path, &real]
+        .iter()
+        .any(|file| file.extension().is_none_or(|e| e != "c"))
+    {
+        return Err(format!("{shown} is no C file: its name has to end in .c"));
     }
-    let bytes = fs::read(path).map_err(|e| format!("{shown}: {e}"))?;
-    let content = String::from_utf8(bytes).map_err(|_| format!("{shown} is no text"))?;
-    for (number, line) in (1..).zip(content.lines()) {
-        let Some(header) = included(line, '"', '"') else {
-            text.push_str(line);
-            text.push('\n');
-            continue;
-        };
-        let file = path.parent().unwrap_or(Path::new("")).join(header);
-        if !file.is_file() {
-            return Err(format!(
-                "{name}:{number} includes \"{header}\", which is not there; copy it from the kernel tree to {}",
-                file.display()
-            ));
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    folder
+        .unwrap_or(Path::new("."))
+        .canonicalize()
+        .map_err(|e| format!("{shown}: {e}"))
+}
+
+/// Reads a governor and what it includes.
+struct Reader {
+    /// Where all of it has to be.
+    folder: PathBuf,
+}
+
+impl Reader {
+    /// Refuses a link that leads out of the folder.
+    fn check_place(&self, path: &Path) -> Result<(), String> {
+        let shown = path.display();
+        let real = path.canonicalize().map_err(|e| format!("{shown}: {e}"))?;
+        if real.starts_with(&self.folder) {
+            return Ok(());
         }
-        if deeper == 0 {
-            return Err(format!(
-                "{name}:{number} includes files that include each other without an end"
-            ));
-        }
-        _ = writeln!(text, "#line 1 \"{header}\"");
-        include(&file, header, text, deeper - 1)?;
-        _ = writeln!(text, "#line {} \"{name}\"", number + 1);
+        Err(format!(
+            "{shown} is a link out of its folder, to {}; name that file, or copy it",
+            real.display()
+        ))
     }
-    Ok(())
+
+    fn include(
+        &self,
+        path: &Path,
+        name: &str,
+        text: &mut String,
+        deeper: usize,
+    ) -> Result<(), String> {
+        let shown = path.display();
+        self.check_place(path)?;
+        let about = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
+        if !about.is_file() || about.len() > MAX_BYTES {
+            return Err(format!("{shown} is no file of at most {MAX_BYTES} bytes"));
+        }
+        let bytes = fs::read(path).map_err(|e| format!("{shown}: {e}"))?;
+        let content = String::from_utf8(bytes).map_err(|_| format!("{shown} is no text"))?;
+        for (number, line) in (1..).zip(content.lines()) {
+            let outside = [('"', '"'), ('<', '>')]
+                .into_iter()
+                .filter_map(|(open, close)| included(line, open, close))
+                .find(|header| !is_inside(header));
+            if let Some(header) = outside {
+                return Err(format!(
+                    "{name}:{number} includes {}, which is outside of its folder; copy what it needs to a file beside it",
+                    crate::printable(header)
+                ));
+            }
+            let Some(header) = included(line, '"', '"') else {
+                text.push_str(line);
+                text.push('\n');
+                continue;
+            };
+            let file = path.parent().unwrap_or(Path::new("")).join(header);
+            if !file.is_file() {
+                return Err(format!(
+                    "{name}:{number} includes \"{}\", which is not there; copy it from the kernel tree to {}",
+                    crate::printable(header),
+                    file.display()
+                ));
+            }
+            if deeper == 0 {
+                return Err(format!(
+                    "{name}:{number} includes files that include each other without an end"
+                ));
+            }
+            _ = writeln!(text, "#line 1 \"{header}\"");
+            self.include(&file, header, text, deeper - 1)?;
+            _ = writeln!(text, "#line {} \"{name}\"", number + 1);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

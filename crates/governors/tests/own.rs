@@ -40,7 +40,7 @@ fn has_gcc() -> bool {
 
 /// The governor of a policy.
 fn governor(policy: &str, base: &Path) -> Result<Governor, String> {
-    let set = load(policy.parse().unwrap(), base).map_err(|e| e.to_string())?;
+    let set = load(policy.parse().unwrap(), base, false).map_err(|e| e.to_string())?;
     Ok(Governor::new(
         &set.idle().unwrap(),
         &states(),
@@ -166,7 +166,7 @@ fn a_name_has_the_hash_of_the_content() {
     let text = fs::read_to_string(examples().join("last-idle.c")).unwrap();
     let name = |text: &str, policy: &str| {
         fs::write(folder.path().join("a.c"), text).unwrap();
-        let set = load(policy.parse().unwrap(), folder.path());
+        let set = load(policy.parse().unwrap(), folder.path(), false);
         set.map(|set| set.to_string()).map_err(|e| e.to_string())
     };
     let first = name(&text, "c:./a.c + schedutil").unwrap();
@@ -188,12 +188,6 @@ fn c_with(folder: &Path, rule: &str) {
     let (before, after) = text.split_once("\t*stop_tick =").unwrap();
     let text = format!("{before}\t{rule}\n\t*stop_tick ={after}");
     fs::write(folder.join("x.c"), text).unwrap();
-}
-
-/// The processes that this thread has started and not waited for.
-fn children() -> usize {
-    let all = fs::read_to_string("/proc/thread-self/children").unwrap();
-    all.split_whitespace().count()
 }
 
 #[test]
@@ -239,7 +233,7 @@ fn c_code_that_is_wrong_is_one_error() {
         ("return -3;", "it chose idle state -3"),
         (
             "{ extern int getppid(void); chosen = getppid(); }",
-            "a governor may only compute",
+            "x.c:(.text",
         ),
     ] {
         let why = fails(rule);
@@ -265,7 +259,6 @@ fn c_code_that_is_wrong_is_one_error() {
     fs::write(folder.path().join("empty.c"), "").unwrap();
     let why = governor("c:empty.c", folder.path()).unwrap_err();
     assert!(why.contains("is empty"), "{why}");
-    assert_eq!(children(), 0);
 }
 
 fn script(folder: &Path, text: &str) {
@@ -288,7 +281,7 @@ fn a_program_that_is_wrong_is_one_error() {
             "it ended (exit status: 3) instead of answering question 1",
         ),
         ("echo oh no >&2; exit 1", "it said: oh no"),
-        ("kill -9 $$", "it ended (signal: 9 (SIGKILL))"),
+        ("ulimit -t 1; while :; do :; done", "it ended (signal: 9 (SIGKILL))"),
         (&*answer("echo deep"), "it answered `deep` to question 1"),
         (&answer("echo 1"), "Expected one line such as 2,1"),
         (
@@ -317,7 +310,6 @@ fn a_program_that_is_wrong_is_one_error() {
             started.elapsed() < Duration::from_secs(30),
             "{text} took too long"
         );
-        assert_eq!(children(), 0, "{text}");
     }
     fs::write(folder.path().join("x"), "\u{7f}ELF, and no more").unwrap();
     let broken = governor("exec:x", folder.path()).unwrap();
@@ -350,8 +342,6 @@ fn nothing_is_left_of_them() {
     governor.select(&IdleQuery::default());
     assert_eq!(governor.failure(), None);
     assert!(wait(&|| running() == 2));
-    assert_eq!(children(), 1);
     drop(governor);
-    assert_eq!(children(), 0);
     assert!(wait(&|| running() == 0));
 }

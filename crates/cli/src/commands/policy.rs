@@ -32,6 +32,7 @@ mod markdown;
 mod show;
 
 use self::kernels::Generation;
+use crate::policy_set::{self, Programs};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -87,6 +88,8 @@ struct IdleArgs {
     /// with the mean time of one (select and reflect).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     bench: Option<u32>,
+    #[command(flatten)]
+    programs: Programs,
     /// The call log; standard input if `-` or not given.
     #[arg(value_name = "CALLS.csv")]
     calls: Option<PathBuf>,
@@ -224,7 +227,8 @@ struct TickArgs {
 fn idle(args: &IdleArgs, out: &mut impl Write) -> anyhow::Result<()> {
     let spec: PolicySpec = args.governor.parse()?;
     spec.idle()?;
-    let set = governors::load(spec.into(), Path::new("."))?;
+    let set = governors::load(spec.into(), Path::new("."), args.programs.allowed)?;
+    policy_set::tell_warnings([&set]);
     let spec = set.get(Kind::Idle).context("no idle governor")?;
     let policy = spec.idle()?;
     let states = states(&args.states)?;

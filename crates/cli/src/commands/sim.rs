@@ -29,7 +29,7 @@ mod threads;
 
 use super::timeline::TimelineArgs;
 use crate::output::{self, Format};
-use crate::policy_set::{self, WholeSet};
+use crate::policy_set::{self, Programs, WholeSet};
 use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
@@ -79,6 +79,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
+    programs: Programs,
+    #[command(flatten)]
     jobs: Jobs,
     #[command(flatten)]
     timeline: TimelineArgs,
@@ -97,7 +99,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         let drive = machine.find_drive(name).context("--drive")?;
         machine.replace_drive(drive);
     }
-    let given = policy_set::load(&args.policy)?;
+    let given = policy_set::load(&args.policy, args.programs)?;
     let policies = policies(&machine, &given)?;
     let mut workload = Workload::load_for(&args.job, args.rt_app)?;
     match &mut workload {

@@ -19,7 +19,7 @@ use wakepath_study::run::{self, Order, RunControl};
 use wakepath_units::Nanoseconds;
 
 use crate::output::{self, Format};
-use crate::policy_set::{self, WholeSet};
+use crate::policy_set::{self, Programs, WholeSet};
 use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 enum Verb {
     /// Write a commented example.
     New(NewArgs),
-    /// Explain what would run, and how long it takes.
+    /// Explain what would run, and how long it takes. Runs nothing of it; C code is compiled.
     Check(CheckArgs),
     /// Run a study, or go on with one.
     Run(RunArgs),
@@ -69,6 +69,8 @@ struct CheckArgs {
     /// A policy set beside those of the study, such as 'teo + psd'; give it again for more.
     #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
+    #[command(flatten)]
+    programs: Programs,
     #[command(flatten)]
     jobs: Jobs,
     /// What to print.
@@ -108,6 +110,8 @@ struct RunArgs {
     /// Replace results that are there.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    programs: Programs,
     #[command(flatten)]
     jobs: Jobs,
 }
@@ -268,6 +272,7 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
         &args.study,
         args.on,
         &policy_set::beside(&args.study, &args.policy)?,
+        args.programs.allowed,
     )?;
     let jobs = args.jobs.threads();
     let backend = run::backend(&plan)?;
@@ -334,6 +339,7 @@ fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
 
 /// What was accepted and a reader should know of.
 fn tell_notes(plan: &Plan) {
+    policy_set::tell_warnings(plan.policies.iter().map(|p| &p.set));
     for workload in &plan.workloads {
         for warning in &workload.warnings {
             eprintln!("wakepath: {}: line {warning}", workload.name);
@@ -456,7 +462,9 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
         &args.study,
         args.on,
         &policy_set::beside(&args.study, &args.policy)?,
+        args.programs.allowed,
     )?;
+    plan.may_run()?;
     if args.shard.is_some() && args.on != RunOrigin::Sim {
         bail!(
             "--shard is for simulations. A measurement takes its runs in an order of its own, on one machine. A \

@@ -71,12 +71,12 @@ impl ProgramForm {
 
 /// Starts a governor that runs outside of this process.
 pub trait Start: fmt::Debug + Send + Sync {
-    /// Finds out what can be known before it is started for a CPU.
+    /// Finds out what can be known before it is started for a CPU; returns what its author should look at.
     ///
     /// # Errors
     /// It cannot be started; the message says why and what to do.
-    fn check(&self) -> Result<(), String> {
-        Ok(())
+    fn check(&self) -> Result<Option<String>, String> {
+        Ok(None)
     }
 
     /// The file that results keep of it, and its text.
@@ -128,6 +128,7 @@ pub struct Program {
     path: Arc<str>,
     hash: Option<Arc<str>>,
     start: Option<Arc<dyn Start>>,
+    warnings: Option<Arc<str>>,
     /// Why it failed on the first CPU on which it did: it is asked on no other one then.
     failed: Arc<OnceLock<String>>,
 }
@@ -166,6 +167,7 @@ impl Program {
             path: path.trim_start_matches("./").into(),
             hash,
             start: None,
+            warnings: None,
             failed: Arc::default(),
         })
     }
@@ -194,15 +196,21 @@ impl Program {
         }
     }
 
-    /// It with the hash of what it is, ready to be started.
+    /// It with the hash of what it is, ready to be started, and what its author should look at.
     #[must_use]
-    pub fn loaded(&self, hash: &str, start: Arc<dyn Start>) -> Self {
+    pub fn loaded(&self, hash: &str, start: Arc<dyn Start>, warnings: Option<&str>) -> Self {
         Self {
             hash: Some(hash.into()),
             start: Some(start),
+            warnings: warnings.map(Into::into),
             failed: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// What its author should look at, such as a compiler's warnings.
+    pub fn warnings(&self) -> Option<&str> {
+        self.warnings.as_deref()
     }
 
     /// The file that results keep of it, and its text.
@@ -442,7 +450,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_no_state_ends_it() {
         let program = Program::parse(ProgramForm::C, "x.c").unwrap();
-        let program = program.loaded("0123", Arc::new(Counting(0)));
+        let program = program.loaded("0123", Arc::new(Counting(0)), None);
         let list = states(&[(0, 0), (2_000, 20_000)], false);
         let policy = IdlePolicy::Program(program);
         let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
@@ -498,7 +506,7 @@ mod tests {
 
     fn loaded(told: &Told) -> IdlePolicy {
         let program = Program::parse(ProgramForm::Exec, "x").unwrap();
-        IdlePolicy::Program(program.loaded("0123", Arc::new(told.clone())))
+        IdlePolicy::Program(program.loaded("0123", Arc::new(told.clone()), None))
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
+use wakepath_policies::idle::program::Program;
 use wakepath_replay::MAX_BLOCKS;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::document::{SCHEMA, VERSION};
@@ -58,6 +59,12 @@ pub struct Cell {
     pub repeat: u32,
 }
 
+/// Whether a set runs this program.
+fn is_of(set: &PolicySet, program: &Program) -> bool {
+    let named = set.program();
+    named.is_some_and(|named| (named.form(), named.path()) == (program.form(), program.path()))
+}
+
 /// A study, ready to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -85,6 +92,10 @@ pub struct Plan {
     pub tables: Vec<Table>,
     /// What is expected of it.
     pub expectations: Vec<Expectation>,
+    /// Code that the file has run, and the caller has not named.
+    foreign: Vec<String>,
+    /// Whether the user has said that such code may run.
+    allow_programs: bool,
     /// What is run in each repeat.
     cells: Vec<Cell>,
 }
@@ -95,10 +106,13 @@ impl Plan {
     /// # Errors
     /// The file cannot be read, or asks for something that is not there or that the target cannot have.
     pub fn load(path: &Path, target: RunOrigin) -> Result<Self, StudyError> {
-        Self::with_more(path, target, &[])
+        Self::with_more(path, target, &[], false)
     }
 
     /// The same with policy sets beside those of the file.
+    ///
+    /// `allow_programs`: the user has said that governors of one's own which the file names may run, also where this kernel
+    /// cannot confine them. Those of `more` are the user's own.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -106,6 +120,7 @@ impl Plan {
         path: &Path,
         target: RunOrigin,
         more: &[PolicySet],
+        allow_programs: bool,
     ) -> Result<Self, StudyError> {
         let read = |source| StudyError::Read {
             path: path.to_owned(),
@@ -121,6 +136,7 @@ impl Plan {
                 Path::new("."),
                 target,
                 more,
+                allow_programs,
             );
         }
         let file = File::open(path).map_err(|e| match path.extension() {
@@ -149,10 +165,11 @@ impl Plan {
             return Err(read(std::io::Error::other(message)));
         }
         let folder = path.parent().unwrap_or(Path::new("."));
-        Self::of_text(&text, &path.display().to_string(), folder, target, more)
+        let origin = path.display().to_string();
+        Self::of_text(&text, &origin, folder, target, more, allow_programs)
     }
 
-    /// A study's text; paths in it count from `folder`.
+    /// A study's text, which the caller wrote with what the user has named; paths in it count from `folder`.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -162,7 +179,26 @@ impl Plan {
         folder: &Path,
         target: RunOrigin,
     ) -> Result<Self, StudyError> {
-        Self::of_text(text, origin, folder, target, &[])
+        Self::of_user(text, origin, folder, target, false)
+    }
+
+    /// The same. `allow_programs`: the user has said that governors of one's own may run where this kernel cannot confine
+    /// them.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn of_user(
+        text: &str,
+        origin: &str,
+        folder: &Path,
+        target: RunOrigin,
+        allow_programs: bool,
+    ) -> Result<Self, StudyError> {
+        let plan = Self::of_text(text, origin, folder, target, &[], allow_programs)?;
+        Ok(Self {
+            foreign: Vec::new(),
+            ..plan
+        })
     }
 
     /// A study made on the spot, without a file: a workload on a modelled machine under these policies (none: what the
@@ -196,6 +232,8 @@ impl Plan {
             metrics: METRICS.to_vec(),
             tables: Vec::new(),
             expectations: Vec::new(),
+            foreign: Vec::new(),
+            allow_programs: false,
             cells: Vec::new(),
         };
         plan.combine();
@@ -208,6 +246,7 @@ impl Plan {
         folder: &Path,
         target: RunOrigin,
         more: &[PolicySet],
+        allow_programs: bool,
     ) -> Result<Self, StudyError> {
         let with_more = match more {
             [] => Cow::Borrowed(text),
@@ -243,9 +282,15 @@ impl Plan {
         let metrics = metrics(&file, source, &workloads)?;
         let mut policies: Vec<PlannedPolicy> = Vec::new();
         let mut places = Vec::new();
+        let mut foreign = Vec::new();
         for named in named_sets(&file.policy, &file.also, source)? {
             let at = named.at.clone();
-            let policy = PlannedPolicy::new(named, source, folder, target)?;
+            let policy = PlannedPolicy::new(named, source, folder, target, allow_programs)?;
+            if let Some(program) = policy.set.program()
+                && !more.iter().any(|own| is_of(own, program))
+            {
+                foreign.push(program.to_string());
+            }
             places.push(at.clone());
             if policies.iter().any(|p| p.name == policy.name) {
                 let message = format!("a second policy is called `{}`", policy.name);
@@ -271,6 +316,8 @@ impl Plan {
             tables: Vec::new(),
             expectations: Vec::new(),
             file,
+            foreign,
+            allow_programs,
             cells: Vec::new(),
         };
         plan.restrict(source)?;
@@ -357,6 +404,22 @@ impl Plan {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether it runs nothing of somebody else, or the user has said that it may.
+    ///
+    /// # Errors
+    /// The file names code to run, and the user has not allowed it.
+    pub fn may_run(&self) -> Result<(), StudyError> {
+        if self.allow_programs || self.foreign.is_empty() {
+            return Ok(());
+        }
+        Err(StudyError::Settings(format!(
+            "{}: this study runs code that its file names: {}. It is confined as far as this kernel can \
+             (docs/own-governor.md). Look at it first; --allow-programs runs it",
+            self.origin,
+            self.foreign.join(", ")
+        )))
     }
 
     /// What it is about.

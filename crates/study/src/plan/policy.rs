@@ -27,6 +27,7 @@ impl PlannedPolicy {
         source: StudyText<'_>,
         folder: &Path,
         target: RunOrigin,
+        allow_programs: bool,
     ) -> Result<Self, StudyError> {
         let mut settings = BTreeMap::new();
         for (key, value) in named.settings.into_iter().flatten() {
@@ -52,7 +53,7 @@ impl PlannedPolicy {
         {
             return Err(source.error(&named.at, message));
         }
-        let set = governors::load(named.set, folder);
+        let set = governors::load(named.set, folder, allow_programs);
         let set = set.map_err(|e| source.error(&named.at, e.to_string()))?;
         Ok(Self {
             // Results have to tell two versions of a file apart.

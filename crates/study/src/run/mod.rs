@@ -48,7 +48,8 @@ pub trait Backend: Sync {
         Ok(BTreeMap::new())
     }
 
-    /// How long all runs take one after another, if that can be said; trying each cell for at most `of_each`.
+    /// How long all runs take one after another, if that can be said; trying each cell for at most `of_each`, with nothing
+    /// that a policy names.
     ///
     /// # Errors
     /// A cell that cannot be run.
@@ -139,7 +140,7 @@ pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     }
 }
 
-/// Whether every cell of a plan can be run. Changes nothing.
+/// Whether every cell of a plan can be run. Changes nothing, and runs nothing that a policy names.
 ///
 /// # Errors
 /// The first that cannot.
@@ -163,6 +164,7 @@ pub fn run(
     mode: Mode,
     control: &RunControl<'_>,
 ) -> Result<(), StudyError> {
+    plan.may_run()?;
     check(plan, backend)?;
     let session = Session::new(plan, backend)?;
     let mut document = session.document.clone();
@@ -254,6 +256,7 @@ fn run_of(
     position: u32,
     cancelled: &AtomicBool,
 ) -> Result<RunRecord, StudyError> {
+    plan.may_run()?;
     let cell = plan.cell(index);
     let mut run = RunRecord::new(plan.key(index), None, cell.repeat, position);
     backend.run(cell, &mut run, cancelled)?;

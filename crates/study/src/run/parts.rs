@@ -24,6 +24,7 @@ impl Parts {
     /// # Errors
     /// A cell that cannot be run; a measurement; the directory.
     pub fn begin(plan: &Plan, dir: &Path, mode: Mode) -> Result<Self, StudyError> {
+        plan.may_run()?;
         let backend = parallel(plan)?;
         check(plan, &*backend)?;
         let session = Session::new(plan, &*backend)?;

@@ -1,6 +1,7 @@
 //! `--on sim`: the simulator, with common random numbers. Runs of equal repeat have the same seed: the same drive and the
 //! same background whatever the policy.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use wakepath_hardware::machine::MachineError;
 use wakepath_hardware::{Machine, recorded};
+use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_results::RunRecord;
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{PolicyComparison, PolicyResult, in_force, machine_under, simulate_observed};
@@ -62,6 +64,16 @@ impl<'a> Sim<'a> {
         cell: Cell,
         observer: &mut impl Observer,
     ) -> Result<wakepath_sim::Run, StudyError> {
+        self.simulate_under(cell, &self.plan.policies[cell.policy].set, observer)
+    }
+
+    /// Simulates a cell with other policies than its own.
+    fn simulate_under(
+        &self,
+        cell: Cell,
+        set: &PolicySet,
+        observer: &mut impl Observer,
+    ) -> Result<wakepath_sim::Run, StudyError> {
         let of_workload = &self.plan.workloads[cell.workload];
         let of_policy = &self.plan.policies[cell.policy];
         let Some(workload) = of_workload.workload() else {
@@ -70,7 +82,7 @@ impl<'a> Sim<'a> {
         };
         let machine = self.machine(cell);
         let seed = self.plan.seed(cell.repeat);
-        simulate_observed(machine, workload, &of_policy.set, seed, observer).map_err(|source| {
+        simulate_observed(machine, workload, set, seed, observer).map_err(|source| {
             let on = match self.plan.machines.len() {
                 1 => String::new(),
                 _ => format!(" on {}", self.plan.machines[cell.machine].name),
@@ -114,6 +126,19 @@ impl<'a> Sim<'a> {
         })
     }
 
+    /// The policies of a cell, with the kernel's default in place of a governor of one's own: what is only tried runs
+    /// nothing that a study names.
+    fn without_program(&self, cell: Cell) -> Result<Cow<'_, PolicySet>, StudyError> {
+        let set = &self.plan.policies[cell.policy].set;
+        if set.program().is_none() {
+            return Ok(Cow::Borrowed(set));
+        }
+        let replaced = "menu".parse().and_then(|menu: PolicySpec| set.with(menu));
+        replaced
+            .map(Cow::Owned)
+            .map_err(|e| StudyError::Settings(e.to_string()))
+    }
+
     /// The run of a cell without its timeline.
     ///
     /// # Errors
@@ -145,7 +170,8 @@ impl<'a> Sim<'a> {
 impl Backend for Sim<'_> {
     /// The cell is set up and stopped at once.
     fn check(&self, cell: Cell) -> Result<(), StudyError> {
-        self.simulate(cell, &mut StopWhen(|| true)).map(drop)
+        let set = self.without_program(cell)?;
+        self.simulate_under(cell, &set, &mut StopWhen(|| true)).map(drop)
     }
 
     fn order(&self) -> Order {
@@ -172,6 +198,11 @@ impl Backend for Sim<'_> {
 
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
+        let has_program = self.plan.policies.iter().any(|p| p.set.program().is_some());
+        let exchange = match has_program {
+            true => wakepath_governors::time_exchange().as_secs_f64(),
+            false => 0.0,
+        };
         for cell in self.plan.cells().iter().copied() {
             let started = Instant::now();
             // Reading the clock costs more than an event.
@@ -180,8 +211,9 @@ impl Backend for Sim<'_> {
                 looks.set(looks.get() + 1);
                 looks.get().is_multiple_of(256) && started.elapsed() >= of_each
             });
-            let simulated = self.simulate(cell, &mut observer)?.seconds;
-            let took = started.elapsed();
+            let set = self.without_program(cell)?;
+            let run = self.simulate_under(cell, &set, &mut observer)?;
+            let (simulated, took) = (run.seconds, started.elapsed());
             let all = self.plan.workloads[cell.workload]
                 .duration()
                 .map_or(simulated, Nanoseconds::as_secs_f64);
@@ -190,7 +222,9 @@ impl Backend for Sim<'_> {
             } else {
                 all / simulated.max(1e-9)
             };
-            total += took.as_secs_f64() * factor * f64::from(self.plan.repeats());
+            let program = self.plan.policies[cell.policy].set.program();
+            let exchanges = program.map_or(0.0, |_| exchange * asked(&run) as f64);
+            total += (took.as_secs_f64() + exchanges) * factor * f64::from(self.plan.repeats());
         }
         Ok(Some(Duration::from_secs_f64(total.min(1e9))))
     }
@@ -216,6 +250,11 @@ impl Backend for Sim<'_> {
         }
         Ok(())
     }
+}
+
+/// How often governors were asked in a run.
+fn asked(run: &wakepath_sim::Run) -> u64 {
+    run.idle_states.iter().map(|state| state.entries).sum()
 }
 
 /// What a reader of the results should know of the policies on the machines, each thing once.

@@ -28,7 +28,7 @@ use wakepath_units::{KernelVersion, TickRate, cpus};
 
 use crate::new_file;
 use crate::output::{self, Format};
-use crate::policy_set::WholeSet;
+use crate::policy_set::{Programs, WholeSet};
 use crate::waiting::Told;
 use intervals::Intervals;
 use tables::Table;
@@ -88,6 +88,8 @@ pub(crate) struct Args {
     /// Blocks of equal time, whose differences the intervals come from.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(4..=1000))]
     blocks: u32,
+    #[command(flatten)]
+    programs: Programs,
     /// Keep the results in this directory, for `wakepath compare` and `wakepath report`.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -125,7 +127,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let text = study::text(args, &metadata)?;
-    let plan = Plan::new(&text, "wakepath replay", Path::new("."), RunOrigin::Replay)?;
+    let plan = Plan::of_user(
+        &text,
+        "wakepath replay",
+        Path::new("."),
+        RunOrigin::Replay,
+        args.programs.allowed,
+    )?;
     let backend = Replay::new(&plan)?;
     let recording = backend.recording(0, 0).context("no recording")?;
     if let Some(file) = &args.decisions {

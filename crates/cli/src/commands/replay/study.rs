@@ -124,7 +124,7 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
                 .map(str::parse)
                 .into_iter()
                 .collect::<Result<_, _>>()?),
-            given => Ok(policy_set::each_once(policy_set::load(given)?)),
+            given => Ok(policy_set::each_once(policy_set::load(given, args.programs)?)),
         };
     }
     let unchanged = [PolicySet::default()];
@@ -133,12 +133,17 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
         given => given,
     };
     let ran = metadata.idle_governor.as_deref().unwrap_or("menu");
-    let mut each = Vec::new();
+    let (mut each, mut own) = (Vec::new(), Vec::new());
     for set in given {
         let governor = match set.get(Kind::Idle) {
             Some(governor) => governor.clone(),
             None => ran.parse()?,
         };
+        if governor.program().is_some() {
+            // No kernel has another one.
+            own.extend(policy_set::load(std::slice::from_ref(set), args.programs)?);
+            continue;
+        }
         ensure!(
             governor.version().is_none() || governor.is_bare(),
             "--policy '{set}' names a kernel itself; with --kernel give the governor alone, such as --policy menu"
@@ -157,5 +162,11 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
             each.push(of_kernel);
         }
     }
+    ensure!(
+        !each.is_empty(),
+        "--kernel says in which kernels to take the governors of --policy, and there is none of a kernel; give one, such as \
+         --policy menu"
+    );
+    each.extend(policy_set::each_once(own));
     Ok(each)
 }

@@ -1,0 +1,210 @@
+//! The system calls that a confined program cannot make, as a seccomp filter.
+//!
+//! It forbids what Landlock does not see: sockets, namespaces, other processes, changes of modes, owners and times, and
+//! the kernel's wide doors. Calls of another architecture or of x32 would go past a list of numbers, so they are
+//! forbidden as a whole.
+
+use libc::{
+    BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W,
+    SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, c_long, sock_filter,
+};
+
+/// `AUDIT_ARCH_*` of what this program is compiled for.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_00b7);
+#[cfg(target_arch = "riscv64")]
+const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    target_arch = "riscv64"
+)))]
+const ARCHITECTURE: Option<u32> = None;
+
+/// `CLONE_NEW*`, all of them but that of time, which clone() cannot have.
+const NAMESPACES: u32 = 0x7e02_0000;
+/// `__X32_SYSCALL_BIT`.
+const X32: u32 = 0x4000_0000;
+/// Where `struct seccomp_data` has them.
+const AT_NUMBER: u32 = 0;
+const AT_ARCHITECTURE: u32 = 4;
+const AT_ARGUMENTS: u32 = 16;
+
+const FORBIDDEN: [c_long; 57] = [
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_fanotify_init,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    // fchmodat2(), setxattrat() and removexattrat(): the same number everywhere.
+    452,
+    463,
+    466,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_utimensat,
+    libc::SYS_truncate,
+    libc::SYS_mq_open,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_reboot,
+];
+/// What only older architectures have.
+#[cfg(target_arch = "x86_64")]
+const FORBIDDEN_HERE: [c_long; 8] = [
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const FORBIDDEN_HERE: [c_long; 0] = [];
+
+const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> sock_filter {
+    sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+const fn load(at: u32) -> sock_filter {
+    instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
+}
+
+const fn load_argument(index: u32) -> sock_filter {
+    load(AT_ARGUMENTS + 8 * index)
+}
+
+/// Goes on, or jumps over `jf` instructions if what was loaded is another number.
+const fn if_equal(number: u32, jf: u8) -> sock_filter {
+    instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, jf, number)
+}
+
+const fn answer(with: u32) -> sock_filter {
+    instruction(BPF_RET | BPF_K, 0, 0, with)
+}
+
+const ALLOW: sock_filter = answer(SECCOMP_RET_ALLOW);
+const REFUSE: sock_filter = answer(SECCOMP_RET_ERRNO | libc::EPERM as u32);
+
+/// The filter, where it is known how calls are numbered.
+pub(super) fn program() -> Option<Vec<sock_filter>> {
+    let mut all = vec![
+        load(AT_ARCHITECTURE),
+        instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
+        answer(SECCOMP_RET_KILL_PROCESS),
+        load(AT_NUMBER),
+        instruction(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32),
+        REFUSE,
+    ];
+    for number in FORBIDDEN.into_iter().chain(FORBIDDEN_HERE) {
+        all.extend([if_equal(number as u32, 1), REFUSE]);
+    }
+    // Its flags are in memory, where a filter cannot look; libraries then take clone().
+    all.extend([
+        if_equal(libc::SYS_clone3 as u32, 1),
+        answer(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+    ]);
+    all.extend([
+        if_equal(libc::SYS_clone as u32, 4),
+        load_argument(0),
+        instruction(BPF_JMP | BPF_JSET | BPF_K, 0, 1, NAMESPACES),
+        REFUSE,
+        ALLOW,
+    ]);
+    // Pairs of datagram sockets could send to other addresses.
+    all.extend([
+        if_equal(libc::SYS_socketpair as u32, 7),
+        load_argument(0),
+        if_equal(libc::AF_UNIX as u32, 4),
+        load_argument(1),
+        instruction(BPF_ALU | BPF_AND | BPF_K, 0, 0, 0xf),
+        if_equal(libc::SOCK_STREAM as u32, 1),
+        ALLOW,
+        REFUSE,
+    ]);
+    // An address is a pointer of two words.
+    all.extend([
+        if_equal(libc::SYS_sendto as u32, 6),
+        load_argument(4),
+        if_equal(0, 3),
+        load(AT_ARGUMENTS + 8 * 4 + 4),
+        if_equal(0, 1),
+        ALLOW,
+        REFUSE,
+    ]);
+    all.push(ALLOW);
+    Some(all)
+}
+
+/// Has the filter hold for this process and all that it starts. Returns what prctl() does.
+#[expect(
+    unsafe_code,
+    reason = "no library takes a filter between fork and exec"
+)]
+pub(super) fn install(filter: &[sock_filter]) -> i64 {
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: the filter lives through the call, and the kernel only reads it.
+    let returned = unsafe {
+        libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+            0,
+            0,
+        )
+    };
+    i64::from(returned)
+}
