@@ -8,18 +8,21 @@
 mod bars;
 mod commands;
 mod input;
+mod messages;
 mod new_file;
 mod output;
 mod policy_set;
 mod until;
 mod waiting;
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::Parser;
+use output::Screen;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wakepath_units::causes::with_causes;
+use wakepath_units::printable;
 
 /// What saving power costs your I/O, which mechanism costs it, and which setting is best here.
 #[derive(Parser)]
@@ -36,19 +39,21 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     raise_open_files();
-    // Output is collected first: a command that fails half-way prints its error and nothing else.
-    let mut out = Vec::new();
-    let result = cli
-        .command
-        .run(&mut out)
-        .and_then(|code| Ok((code, write_all(&out)?)));
+    let mut out = Screen::for_stdout();
+    let result = cli.command.run(&mut out).and_then(|code| {
+        messages::flush();
+        Ok((code, print_all(&mut out)?))
+    });
     match result {
         Ok(_) if waiting::cancelled() => ExitCode::from(waiting::exit_code()),
         Ok((code, ())) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("wakepath: {}", with_causes(error.as_ref()));
+            messages::fail(&with_causes(error.as_ref()));
             ExitCode::from(if waiting::cancelled() {
                 waiting::exit_code()
             } else {
@@ -70,10 +75,21 @@ fn raise_open_files() {
 }
 
 /// Writes to standard output; a reader that has closed the pipe has what it wanted.
-fn write_all(bytes: &[u8]) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+fn print_all(out: &mut Screen) -> io::Result<()> {
+    match out.print() {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other,
     }
+}
+
+/// Help, or what is wrong with the call. Where an argument holds what a terminal would obey, there are no colours.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let text = error.render().to_string();
+    if error.use_stderr() && text.contains(|c| c != '\n' && printable::is_hidden(c)) {
+        messages::usage(&text);
+    } else {
+        // Without a reader there is nobody to tell.
+        _ = error.print();
+    }
+    ExitCode::from(error.exit_code() as u8)
 }

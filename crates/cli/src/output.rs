@@ -1,12 +1,18 @@
 //! How a command prints: a table for people, JSON and CSV for programs.
+//!
+//! Everything that goes to standard output is collected in a [`Screen`], which lets no escape sequence and no line end of a
+//! stranger's text through.
 
-use std::borrow::Cow;
-use std::io::Write;
+mod fold;
+mod table;
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 
 use clap::ValueEnum;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use console::Term;
 use serde::Serialize;
-use wakepath_report::html::sets_direction;
+use wakepath_units::printable;
 
 /// What to print.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -34,81 +40,157 @@ pub(crate) enum PageFormat {
     Markdown,
 }
 
-/// Writes `value` as indented JSON with a final line end.
-pub(crate) fn json(out: &mut impl Write, value: &impl Serialize) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    writeln!(out)?;
-    Ok(())
+/// Columns where nobody says how many there are.
+const COLUMNS: usize = 100;
+
+/// Fewer columns than this are not believed.
+const FEWEST_COLUMNS: usize = 40;
+
+/// What a command writes to standard output. It is collected first: a command that fails half-way prints its error and
+/// nothing else.
+///
+/// `writeln!` writes a line. What a terminal would obey is shown instead, and so is a line end in the middle: it came with a
+/// stranger's text, and could fake a line. Line ends at the beginning make blank lines.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    bytes: Vec<u8>,
+    columns: usize,
 }
 
-/// A user's text, such as the name of a task, without what would steer the terminal or turn what follows around.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| c.is_control() || sets_direction(c);
-    if !text.contains(steers) {
-        return text.into();
+impl Screen {
+    /// As wide as `COLUMNS` says, else as the terminal is, else 100 columns.
+    pub(crate) fn for_stdout() -> Self {
+        let said = std::env::var("COLUMNS").ok();
+        let said = said.and_then(|text| text.trim().parse().ok());
+        let terminal = || {
+            io::stdout()
+                .is_terminal()
+                .then(|| usize::from(Term::stdout().size().1))
+        };
+        let columns = said.filter(|columns| *columns > 0).or_else(terminal);
+        Self::with_columns(columns.unwrap_or(COLUMNS).max(FEWEST_COLUMNS))
     }
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if steers(c) {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
+
+    /// Of this width.
+    pub(crate) const fn with_columns(columns: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            columns,
         }
     }
-    shown.into()
+
+    /// What `write!` and `writeln!` call.
+    pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        let text = text.to_string();
+        let content = text.trim_matches('\n');
+        let start = text.len() - text.trim_start_matches('\n').len();
+        let (before, rest) = text.split_at(start);
+        self.bytes.extend_from_slice(before.as_bytes());
+        self.bytes
+            .extend_from_slice(printable::one_line(content).as_bytes());
+        self.bytes
+            .extend_from_slice(&rest.as_bytes()[content.len()..]);
+        Ok(())
+    }
+
+    /// A line of prose, folded; what continues is indented by so many blanks.
+    pub(crate) fn prose(&mut self, text: &str, indent: usize) -> io::Result<()> {
+        let line = printable::one_line(text);
+        for line in fold::hanging(&line, self.columns, indent) {
+            writeln!(self, "{line}")?;
+        }
+        Ok(())
+    }
+
+    /// Lines of our own, or a file's, with their line ends.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.bytes
+            .extend_from_slice(printable::own_lines(text).as_bytes());
+    }
+
+    /// A drawing with colours, whose names went through [`printable::one_line`].
+    pub(crate) fn drawing(&mut self, line: &str) {
+        self.bytes.extend_from_slice(line.as_bytes());
+        self.bytes.push(b'\n');
+    }
+
+    /// Where bytes for programs go.
+    pub(crate) const fn raw(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Writes what there is to standard output.
+    pub(crate) fn print(&mut self) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&self.bytes)?;
+        self.bytes.clear();
+        stdout.flush()
+    }
 }
 
-/// Writes rows under a header, numbers to the right.
+/// Writes `value` as indented JSON with a final line end.
+pub(crate) fn json(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    out.raw().extend(printable::json(&text).as_bytes());
+    Ok(writeln!(out)?)
+}
+
+/// Writes `value` as JSON in a line.
+pub(crate) fn json_line(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string(value)?;
+    out.raw().extend(printable::json(&text).as_bytes());
+    Ok(writeln!(out)?)
+}
+
+/// Writes rows under a header, numbers to the right, folded to the width of the screen.
 pub(crate) fn table<H: ToString>(
-    out: &mut impl Write,
+    out: &mut Screen,
     header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    let header = header.as_ref();
-    table.set_header(header.iter().map(|name| {
-        // Policies have columns.
-        printable(&name.to_string()).into_owned()
-    }));
-    let mut numeric = vec![true; header.len()];
-    let rows: Vec<_> = rows.into_iter().collect();
-    for row in &rows {
-        for (column, text) in numeric.iter_mut().zip(row.as_ref()) {
-            *column &= text.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
-        }
-    }
-    for row in rows {
-        table.add_row(row.as_ref().iter().map(|text| printable(text)));
-    }
-    for (column, numeric) in table.column_iter_mut().zip(numeric) {
-        if numeric {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for line in table.lines() {
-        // Every cell has a space before it; more of them are part of a number's alignment.
-        writeln!(
-            out,
-            "{}",
-            line.strip_prefix(' ').unwrap_or(&line).trim_end()
-        )?;
+    let shown = |text: &str| printable::one_line(text).into_owned();
+    let header = header.as_ref().iter();
+    // Policies have columns.
+    let header: Vec<String> = header.map(|name| shown(&name.to_string())).collect();
+    let rows = rows.into_iter();
+    let rows = rows.map(|row| row.as_ref().iter().map(|cell| shown(cell)).collect());
+    let rows: Vec<Vec<String>> = rows.collect();
+    for line in table::lines(&header, &rows, out.columns) {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }
 
-/// Writes rows under a header as CSV.
-pub(crate) fn csv(
-    out: &mut impl Write,
-    header: impl AsRef<[&'static str]>,
+/// Writes rows under a header as a table of Markdown.
+pub(crate) fn markdown<H: ToString>(
+    out: &mut Screen,
+    header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
-    let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(header.as_ref())?;
+    let header: Vec<String> = header.as_ref().iter().map(ToString::to_string).collect();
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|cell| printable::markdown(cell)).collect();
+        format!("| {} |", cells.join(" | "))
+    };
+    writeln!(out, "{}", line(&header))?;
+    writeln!(out, "| {} |", vec!["---"; header.len()].join(" | "))?;
     for row in rows {
-        writer.write_record(row.as_ref())?;
+        writeln!(out, "{}", line(row.as_ref()))?;
+    }
+    Ok(())
+}
+
+/// Writes rows under a header as CSV, in which no cell is a formula of a spreadsheet.
+pub(crate) fn csv<H: AsRef<str>>(
+    out: &mut Screen,
+    header: impl AsRef<[H]>,
+    rows: impl IntoIterator<Item = impl AsRef<[String]>>,
+) -> anyhow::Result<()> {
+    let mut writer = csv::Writer::from_writer(out.raw());
+    let cell = |text: &str| printable::csv_cell(text).into_owned();
+    writer.write_record(header.as_ref().iter().map(|name| cell(name.as_ref())))?;
+    for row in rows {
+        writer.write_record(row.as_ref().iter().map(|text| cell(text)))?;
     }
     writer.flush()?;
     Ok(())
@@ -118,16 +200,38 @@ pub(crate) fn csv(
 mod tests {
     use super::*;
 
+    fn shown(out: &Screen) -> String {
+        String::from_utf8(out.bytes.clone()).unwrap()
+    }
+
     #[test]
     fn names_do_not_steer_the_terminal() {
-        let mut out = Vec::new();
+        let mut out = Screen::with_columns(100);
         let header = ["policy", "a\u{202e}b"];
         let row = ["x\u{1b}[31m".to_owned(), "\u{5d0}\u{2067}'q'".to_owned()];
         table(&mut out, header, [row]).unwrap();
-        let shown = String::from_utf8(out).unwrap();
+        let shown = shown(&out);
         assert!(shown.contains("a\\u{202e}b"), "{shown}");
         assert!(shown.contains("x\\u{1b}[31m"), "{shown}");
         // Letters from right to left are a name, and quotes are no danger.
         assert!(shown.contains("\u{5d0}\\u{2067}'q'"), "{shown}");
+    }
+
+    #[test]
+    fn a_stranger_s_line_end_makes_no_line() {
+        let mut out = Screen::with_columns(100);
+        writeln!(out, "\ntitle {}\n", "a\nwakepath: all is well\u{1b}[2K").unwrap();
+        assert_eq!(
+            shown(&out),
+            "\ntitle a\\nwakepath: all is well\\u{1b}[2K\n\n"
+        );
+    }
+
+    #[test]
+    fn programs_get_what_means_the_same() {
+        let mut out = Screen::with_columns(100);
+        json(&mut out, &["\u{202e}"]).unwrap();
+        csv(&mut out, ["name"], [["=1+1".to_owned()], ["-3".to_owned()]]).unwrap();
+        assert_eq!(shown(&out), "[\n  \"\\u202e\"\n]\nname\n'=1+1\n-3\n");
     }
 }

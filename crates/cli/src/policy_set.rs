@@ -15,6 +15,8 @@ use wakepath_policies::profile::PROFILES;
 use wakepath_policies::spec::SpecError;
 use wakepath_sim::SimError;
 
+use crate::messages::{note, warning};
+
 /// The text of a set. Shells complete it with the mechanisms of a place.
 #[derive(Clone, Copy)]
 pub(crate) struct SetText(pub(crate) Place);
@@ -88,7 +90,7 @@ pub(crate) fn tell_notes<'a>(
     for set in sets {
         for note in wakepath_sim::notes(machine, set)? {
             if !told.contains(&note) {
-                eprintln!("wakepath: note: {note}");
+                note!("{note}");
                 told.push(note);
             }
         }
@@ -124,7 +126,7 @@ pub(crate) fn tell_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
         if let Some(warnings) = program.warnings()
             && !told.contains(&program)
         {
-            eprintln!("wakepath: `{program}`: gcc warns:\n{warnings}");
+            warning!("`{program}`: gcc warns:\n{warnings}");
             told.push(program);
         }
     }
@@ -135,7 +137,7 @@ pub(crate) fn each_once(sets: Vec<PolicySet>) -> Vec<PolicySet> {
     let mut once: Vec<PolicySet> = Vec::new();
     for set in sets {
         if once.contains(&set) {
-            eprintln!("wakepath: note: --policy names {set} more than once; it runs once");
+            note!("--policy names {set} more than once; it runs once");
         } else {
             once.push(set);
         }

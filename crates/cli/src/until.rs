@@ -82,3 +82,12 @@ pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
         _ => bail!("expected a time above 0, such as 500ms, 30s, 10m or 2h"),
     }
 }
+
+/// A length of time for people.
+pub(crate) fn in_words(seconds: f64) -> String {
+    match seconds {
+        s if s < 100.0 => format!("{s:.1} s"),
+        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}

@@ -4,14 +4,16 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::messages::{self, tell};
 use crate::until;
 
 /// Signals so soon after the first are the same request: what was told to end, such as a workload, is given the time.
@@ -80,6 +82,86 @@ impl Told {
     }
 }
 
+/// When a log gets another line about long work: each half minute, and after the first of them with every tenth.
+#[derive(Debug, Default)]
+struct Schedule {
+    last: Duration,
+    done: usize,
+}
+
+impl Schedule {
+    const EVERY: Duration = Duration::from_secs(30);
+    /// Tenths that follow each other faster share a line.
+    const SHORTEST: Duration = Duration::from_secs(5);
+
+    /// Whether it is time, so much being done after so long.
+    fn is_due(&mut self, after: Duration, done: usize, total: usize) -> bool {
+        let since = after.saturating_sub(self.last);
+        let tenth = done.saturating_sub(self.done) * 10 >= total && !self.last.is_zero();
+        let due = since >= Self::EVERY || since >= Self::SHORTEST && tenth;
+        if due {
+            (self.last, self.done) = (after, done);
+        }
+        due
+    }
+}
+
+/// How far work is, in words.
+fn progress(after: Duration, done: usize, total: usize, what: &str) -> String {
+    let seconds = after.as_secs_f64();
+    let left = match done {
+        0 => String::new(),
+        _ => {
+            let left = seconds * total.saturating_sub(done) as f64 / done as f64;
+            format!(", about {} left", until::in_words(left))
+        }
+    };
+    format!(
+        "{done} of {total} {what} after {}{left}",
+        until::in_words(seconds)
+    )
+}
+
+/// Lines about long work where no terminal shows a bar: in a log, or a file. Dropping it ends them.
+struct ProgressLog {
+    end: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ProgressLog {
+    /// How often it looks.
+    const LOOK: Duration = Duration::from_secs(1);
+
+    fn start(done: Arc<AtomicUsize>, total: usize, what: &str) -> Option<Self> {
+        if io::stderr().is_terminal() {
+            return None;
+        }
+        let (end, ended) = mpsc::channel::<()>();
+        let what = what.to_owned();
+        let thread = thread::spawn(move || {
+            let (started, mut schedule) = (Instant::now(), Schedule::default());
+            while ended.recv_timeout(Self::LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let (after, done) = (started.elapsed(), done.load(Ordering::Relaxed));
+                if schedule.is_due(after, done, total) {
+                    tell!("{}", progress(after, done, total, &what));
+                }
+            }
+        });
+        Some(Self {
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for ProgressLog {
+    fn drop(&mut self) {
+        self.end.take();
+        // A thread that cannot write has nothing to say about the result.
+        _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
 /// How many cores to use.
 #[derive(Clone, Copy, clap::Args)]
 pub(crate) struct Jobs {
@@ -126,21 +208,63 @@ pub(crate) fn counting<T: Send>(
     ))?);
     bar.enable_steady_tick(Duration::from_millis(200));
     let told = Told::of(total as u64)?;
-    let done = AtomicUsize::new(0);
+    let done = Arc::new(AtomicUsize::new(0));
+    let log = ProgressLog::start(Arc::clone(&done), total, what);
     let finished = |parts| {
         let before = done.fetch_add(parts, Ordering::Relaxed);
+        if before == 0 {
+            // The work can be done, so that what there is to say about it has a result to be about.
+            bar.suspend(messages::flush);
+        }
         bar.inc(parts as u64);
         told.tell((before + parts) as u64);
     };
     let result = threads.install(|| work(&finished, &CANCELLED));
+    drop(log);
     bar.finish_and_clear();
     if cancelled() {
-        let done = done.into_inner();
+        let done = done.load(Ordering::Relaxed);
         let interrupted = format!("interrupted; {done} of {total} {what} are finished");
         if result.is_err() {
             return result.context(interrupted);
         }
-        eprintln!("wakepath: {interrupted}");
+        tell!("{interrupted}");
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_few_lines() {
+        let mut schedule = Schedule::default();
+        let mut lines = Vec::new();
+        // Ten minutes of work, of which the half is done at once.
+        for second in 1..=600 {
+            let done = if second > 40 { 500 + second } else { 0 };
+            if schedule.is_due(Duration::from_secs(second), done as usize, 1100) {
+                lines.push(second);
+            }
+        }
+        assert_eq!(lines[..4], [30, 41, 71, 101]);
+        assert!(lines.len() <= 21, "{lines:?}");
+    }
+
+    #[test]
+    fn short_work_says_nothing() {
+        let mut schedule = Schedule::default();
+        assert!((1..30).all(|second| !schedule.is_due(Duration::from_secs(second), 10, 10)));
+    }
+
+    #[test]
+    fn progress_says_what_is_left() {
+        let after = Duration::from_secs(60);
+        assert_eq!(progress(after, 0, 10, "runs"), "0 of 10 runs after 60.0 s");
+        assert_eq!(
+            progress(after, 20, 100, "runs"),
+            "20 of 100 runs after 60.0 s, about 4 min left"
+        );
+    }
 }

@@ -29,26 +29,47 @@ fn simulated(root: &Path) -> (Value, String) {
     let (machine, _) = captured(root);
     fs::write(path("machine.toml"), machine.to_toml().unwrap()).unwrap();
     fs::write(path("job.fio"), JOB).unwrap();
-    let arguments = ["sim", &path("job.fio"), "--machine", &path("machine.toml"), "--runs", "1"];
+    let arguments = [
+        "sim",
+        &path("job.fio"),
+        "--machine",
+        &path("machine.toml"),
+        "--runs",
+        "1",
+    ];
     let assert = wakepath(&[&arguments[..], &["--format", "json"]].concat()).success();
     let notes = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
     (json(&assert), notes)
 }
 
 fn doctor(root: &Path) -> Value {
-    json(&wakepath(&["doctor", "--format", "json", "--root", root.to_str().unwrap()]).success())
+    json(
+        &wakepath(&[
+            "doctor",
+            "--format",
+            "json",
+            "--root",
+            root.to_str().unwrap(),
+        ])
+        .success(),
+    )
 }
 
 fn says_watts(report: &Value) -> bool {
     let findings = report["findings"].as_array().unwrap();
-    findings.iter().any(|finding| !finding["costs_mw"].is_null())
+    findings
+        .iter()
+        .any(|finding| !finding["costs_mw"].is_null())
 }
 
 #[test]
 fn a_ryzen_laptop_draws_what_a_ryzen_laptop_does() {
     let tree = planted("ryzen-laptop");
     let (machine, notes) = captured(tree.path());
-    assert!(notes.contains("figures as on ryzen-8840u: AMD family 25"), "{notes}");
+    assert!(
+        notes.contains("figures as on ryzen-8840u: AMD family 25"),
+        "{notes}"
+    );
     let package = machine.package.as_ref().unwrap();
     assert!(package.idle_mw.value < 5000.0, "{package:?}");
     for (key, figure) in machine.figures() {
@@ -64,19 +85,29 @@ fn a_ryzen_laptop_draws_what_a_ryzen_laptop_does() {
 fn an_arm_board_has_its_core_and_the_figures_of_a_board_with_it() {
     let tree = planted("arm-board");
     let (machine, notes) = captured(tree.path());
-    assert!(notes.contains("figures as on rk3399: Cortex-A53, board"), "{notes}");
+    assert!(
+        notes.contains("figures as on rk3399: Cortex-A53, board"),
+        "{notes}"
+    );
     let cluster = &machine.cluster[0];
     assert_eq!(cluster.core, "Cortex-A53");
     assert!(cluster.static_mw.value < 100.0 && cluster.clock_slot_us.value < 1e-9);
     assert!((cluster.dynamic_power_uw_per_mhz_v2.value - 100.0).abs() < 1e-9);
     let text = machine.to_toml().unwrap();
-    assert!(!text.contains("Intel") && !text.contains("as on laptop"), "{text}");
+    assert!(
+        !text.contains("Intel") && !text.contains("as on laptop"),
+        "{text}"
+    );
 }
 
 #[test]
 fn cores_of_a_third_kind_are_a_cluster_of_their_own() {
     let (machine, notes) = captured(planted("three-kinds").path());
-    let kinds: Vec<_> = machine.cluster.iter().map(|c| (c.cpus, c.capacity)).collect();
+    let kinds: Vec<_> = machine
+        .cluster
+        .iter()
+        .map(|c| (c.cpus, c.capacity))
+        .collect();
     assert_eq!(kinds, [(2, 1024), (2, 720), (2, 430)], "{notes}");
     let names: Vec<_> = machine.cluster.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["performance", "efficiency", "low-power"]);
@@ -87,13 +118,25 @@ fn a_guest_has_latency_and_no_watts() {
     let tree = planted("guest-haltpoll");
     let (machine, notes) = captured(tree.path());
     assert!(!machine.has_power() && machine.power_limit.is_none());
-    assert!(notes.contains("a virtual machine") && notes.contains("not known until measured"), "{notes}");
-    assert_eq!(machine.runs.as_deref(), Some("haltpoll[guest_halt_poll_ns=0]"));
+    assert!(
+        notes.contains("a virtual machine") && notes.contains("not known until measured"),
+        "{notes}"
+    );
+    assert_eq!(
+        machine.runs.as_deref(),
+        Some("haltpoll[guest_halt_poll_ns=0]")
+    );
     let (result, notes) = simulated(tree.path());
     let first = &result["results"][0];
     assert!(first["mean_us"].as_f64().unwrap() > 0.0);
-    assert!(first["mean_mw"].is_null() && first["runs"][0]["energy"].is_null(), "{first}");
-    assert!(notes.contains("the exit time of haltpoll idle is not known until measured"), "{notes}");
+    assert!(
+        first["mean_mw"].is_null() && first["runs"][0]["energy"].is_null(),
+        "{first}"
+    );
+    assert!(
+        notes.contains("the exit time of haltpoll idle is not known until measured"),
+        "{notes}"
+    );
     let report = doctor(tree.path());
     assert!(!says_watts(&report), "{report}");
     let found = report["findings"].as_array().unwrap().iter();
@@ -105,8 +148,15 @@ fn a_guest_has_latency_and_no_watts() {
 fn a_guest_with_states_of_its_own_keeps_them() {
     let tree = planted("guest-mwait");
     let (machine, notes) = captured(tree.path());
-    let exits: Vec<_> = machine.idle_state.iter().map(|s| s.true_exit_us.value).collect();
-    assert!(exits[3] > 50.0 && !notes.contains("not known until measured"), "{notes}");
+    let exits: Vec<_> = machine
+        .idle_state
+        .iter()
+        .map(|s| s.true_exit_us.value)
+        .collect();
+    assert!(
+        exits[3] > 50.0 && !notes.contains("not known until measured"),
+        "{notes}"
+    );
     assert!(!machine.has_power());
     assert!(!says_watts(&doctor(tree.path())));
 }
@@ -115,9 +165,15 @@ fn a_guest_with_states_of_its_own_keeps_them() {
 fn a_machine_of_a_cloud_that_is_no_guest_has_watts() {
     let tree = planted("guest-mwait");
     let cpuinfo = tree.path().join("proc/cpuinfo");
-    let text = fs::read_to_string(&cpuinfo).unwrap().replace(" hypervisor", "");
+    let text = fs::read_to_string(&cpuinfo)
+        .unwrap()
+        .replace(" hypervisor", "");
     fs::write(cpuinfo, text).unwrap();
-    fs::write(tree.path().join("sys/class/dmi/id/product_name"), "m6i.metal\n").unwrap();
+    fs::write(
+        tree.path().join("sys/class/dmi/id/product_name"),
+        "m6i.metal\n",
+    )
+    .unwrap();
     let (machine, notes) = captured(tree.path());
     assert!(machine.has_power(), "{notes}");
 }
@@ -125,7 +181,11 @@ fn a_machine_of_a_cloud_that_is_no_guest_has_watts() {
 #[test]
 fn power_and_risc_v_are_named_and_have_no_watts() {
     for (tree, name, polls) in [
-        ("power-lpar", "POWER10 (architected), altivec supported", true),
+        (
+            "power-lpar",
+            "POWER10 (architected), altivec supported",
+            true,
+        ),
         ("riscv-board", "sifive,u74-mc", false),
     ] {
         let root = planted(tree);
@@ -157,7 +217,10 @@ fn a_kernel_without_residencies_has_its_states_all_the_same() {
     let names: Vec<_> = names.map(|state| state["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["WFI", "cpu-sleep"]);
     let (machine, notes) = captured(tree.path());
-    assert!(notes.contains("this kernel tells none") && !notes.contains("no cpuidle driver"), "{notes}");
+    assert!(
+        notes.contains("this kernel tells none") && !notes.contains("no cpuidle driver"),
+        "{notes}"
+    );
     let sleep = &machine.idle_state[1];
     assert!((sleep.exit_latency_us.value - 370.0).abs() < 1e-9);
     let origin = format!("{:?}", sleep.target_residency_us.origin);
@@ -170,7 +233,10 @@ fn a_kernel_without_residencies_has_its_states_all_the_same() {
 fn what_runs_is_captured() {
     let server = laptop().with_file_name("captured-server");
     for (root, expected) in [
-        (laptop(), "menu + intel_pstate-hwp[hwp_dynamic_boost=off,epp=balance_performance]"),
+        (
+            laptop(),
+            "menu + intel_pstate-hwp[hwp_dynamic_boost=off,epp=balance_performance]",
+        ),
         (server, "menu + amd-pstate"),
     ] {
         let (machine, _) = captured(&root);
@@ -183,7 +249,16 @@ fn what_runs_is_captured() {
             fs::write(path("machine.toml"), machine.to_toml().unwrap()).unwrap();
             fs::write(path("job.fio"), JOB).unwrap();
             let (job, file) = (path("job.fio"), path("machine.toml"));
-            let arguments = ["sim", &job, "--machine", &file, "--runs", "1", "--format", "json"];
+            let arguments = [
+                "sim",
+                &job,
+                "--machine",
+                &file,
+                "--runs",
+                "1",
+                "--format",
+                "json",
+            ];
             (json(&wakepath(&arguments).success()), notes)
         };
         let policies = result["results"][0]["policies"].to_string();

@@ -326,7 +326,10 @@ fn findings_are_an_exit_code_if_asked_for() {
     // What costs less than asked for does not count, and is left out.
     let light = wakepath(&["doctor", "--exit-code", "--min-weight", "1", "--root", root]).success();
     let text = String::from_utf8(light.get_output().stdout.clone()).unwrap();
-    assert!(text.contains("nothing found") && text.contains("weigh less than 1"), "{text}");
+    assert!(
+        text.contains("nothing found") && text.contains("weigh less than 1"),
+        "{text}"
+    );
     // A machine that is not there is an error, as ever.
     let nowhere = machine.path().join("nowhere");
     wakepath(&["doctor", "--exit-code", "--root", nowhere.to_str().unwrap()]).code(1);
@@ -543,8 +546,17 @@ fn a_finding_that_nothing_can_be_done_about_is_a_note() {
     let server = copy_of_server();
     let findings = examine(server.path());
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!((text(&findings[0], "name"), &findings[0]["note"]), ("apst-unsupported", &Value::Bool(true)));
-    wakepath(&["doctor", "--exit-code", "--root", server.path().to_str().unwrap()]).success();
+    assert_eq!(
+        (text(&findings[0], "name"), &findings[0]["note"]),
+        ("apst-unsupported", &Value::Bool(true))
+    );
+    wakepath(&[
+        "doctor",
+        "--exit-code",
+        "--root",
+        server.path().to_str().unwrap(),
+    ])
+    .success();
 }
 
 #[test]
@@ -557,20 +569,34 @@ fn states_that_are_refused_are_a_finding_and_no_reason_for_others() {
     let title = text(found, "title");
     let expected = "the idle states cpu-sleep-0 and cluster-sleep-0 are refused in 100 % of the attempts and never entered";
     assert!(title.starts_with(expected), "{title}");
-    assert_eq!((&found["note"], text(found, "set")), (&Value::Bool(false), "idle-states[ceiling=WFI]"));
+    assert_eq!(
+        (&found["note"], text(found, "set")),
+        (&Value::Bool(false), "idle-states[ceiling=WFI]")
+    );
     // Half of the attempts are enough, a few are none.
     let rejected = |state: usize, count: &str| {
         for cpu in 0..4 {
-            set(tree.path(), &format!("{CPU}/cpu{cpu}/cpuidle/state{state}/rejected"), count);
+            set(
+                tree.path(),
+                &format!("{CPU}/cpu{cpu}/cpuidle/state{state}/rejected"),
+                count,
+            );
         }
     };
     rejected(1, "0");
     rejected(2, "900");
     for cpu in 0..4 {
-        set(tree.path(), &format!("{CPU}/cpu{cpu}/cpuidle/state2/usage"), "800");
+        set(
+            tree.path(),
+            &format!("{CPU}/cpu{cpu}/cpuidle/state2/usage"),
+            "800",
+        );
     }
     let found = finding(tree.path(), "refused-states").unwrap();
-    assert!(text(&found, "title").starts_with("the idle state cluster-sleep-0 is refused in 52 %"), "{found}");
+    assert!(
+        text(&found, "title").starts_with("the idle state cluster-sleep-0 is refused in 52 %"),
+        "{found}"
+    );
     rejected(2, "10");
     assert!(finding(tree.path(), "refused-states").is_none());
 }
@@ -583,7 +609,10 @@ fn a_drive_whose_sleep_makes_one_wait_is_a_finding() {
     wakepath(&["apply", "apst", "--root", root]).success();
     let found = finding(machine.path(), "drive-slow-to-wake").unwrap();
     let title = text(&found, "title");
-    assert!(title.contains("a read after 2.1 s waits") && title.contains("ends that"), "{title}");
+    assert!(
+        title.contains("a read after 2.1 s waits") && title.contains("ends that"),
+        "{title}"
+    );
     assert!(text(&found, "fix").starts_with("wakepath apply 'drive-latency[tolerance="));
     let faster = found["costs_us_per_io"].as_f64().unwrap();
     assert!(faster > 10_000.0, "{faster}");

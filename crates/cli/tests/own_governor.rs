@@ -300,7 +300,12 @@ fn results_do_not_go_on_with_a_program_that_changed() {
     );
     fs::write(folder.path().join("own.toml"), study).unwrap();
     fs::write(folder.path().join("job.fio"), BUSY_JOB).unwrap();
-    let study = |arguments: &[&str]| run(folder.path(), &[&["study", "run", "--allow-programs"], arguments].concat());
+    let study = |arguments: &[&str]| {
+        run(
+            folder.path(),
+            &[&["study", "run", "--allow-programs"], arguments].concat(),
+        )
+    };
     study(&["own.toml", "-o", "res"]).success();
     let record = fs::read_to_string(folder.path().join("res/governors/x.sha256")).unwrap();
     let program = folder.path().join("x");
@@ -328,7 +333,10 @@ fn results_do_not_go_on_with_a_program_that_changed() {
         "is another one now",
     );
     fs::remove_file(&program).unwrap();
-    says(study(&["res/study.toml", "-o", "third"]), "there is no file");
+    says(
+        study(&["res/study.toml", "-o", "third"]),
+        "there is no file",
+    );
     fs::write(folder.path().join("res/governors/x.sha256"), "nonsense\n").unwrap();
     says(
         study(&["res/study.toml", "-o", "third"]),
@@ -412,7 +420,10 @@ fn a_program_is_told_how_busy_its_cpu_was() {
 fn an_interrupt_ends_a_run_whose_governor_does_not_answer() {
     let folder = tempfile::tempdir().unwrap();
     let mark = format!("{}.25", 800_000 + std::process::id());
-    let policy = script(folder.path(), &format!("setsid sleep {mark} & exec sleep {mark}"));
+    let policy = script(
+        folder.path(),
+        &format!("setsid sleep {mark} & exec sleep {mark}"),
+    );
     let job = repository().join("docs/examples/nvme-pair.fio");
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_wakepath"))
         .args([
@@ -502,7 +513,11 @@ fn a_study_of_somebody_else_runs_nothing_unless_it_may() {
     let policy = script(folder.path(), "exit 3");
     let endless = "#include <linux/cpuidle.h>\nstatic int init_it(void)\n{\n\tfor (;;)\n\t\tbarrier();\n}\npostcore_initcall(init_it);\n";
     fs::write(folder.path().join("endless.c"), endless).unwrap();
-    let c = if compiler_found() { ", \"c:endless.c\"" } else { "" };
+    let c = if compiler_found() {
+        ", \"c:endless.c\""
+    } else {
+        ""
+    };
     study_with(folder.path(), &format!("\"menu\", \"{policy}\"{c}"));
     let study = |arguments: &[&str]| {
         let done = run(folder.path(), &[&["study"], arguments].concat());
@@ -513,7 +528,10 @@ fn a_study_of_somebody_else_runs_nothing_unless_it_may() {
     assert!(study(&["check", "own.toml"]).0);
     assert!(begun.elapsed() < Duration::from_secs(20));
     let (ran, said) = study(&["run", "own.toml"]);
-    assert!(!ran && said.contains("this study runs code that its file names: exec:x@"), "{said}");
+    assert!(
+        !ran && said.contains("this study runs code that its file names: exec:x@"),
+        "{said}"
+    );
     assert!(!folder.path().join("own-sim").exists());
     let (ran, said) = study(&["run", "own.toml", "--allow-programs"]);
     assert!(!ran && said.contains("it ended (exit status: 3)"), "{said}");
@@ -534,7 +552,16 @@ fn the_number_of_threads_changes_nothing() {
     let example = repository().join("crates/governors/examples/last-idle.c");
     let policy = format!("c:{}", example.display());
     let printed = ["1", "2", "5"].map(|jobs| {
-        let arguments = ["sim", "job.fio", "--machine", "xeon-6741p", "--seconds", "0.02", "--runs", "9"];
+        let arguments = [
+            "sim",
+            "job.fio",
+            "--machine",
+            "xeon-6741p",
+            "--seconds",
+            "0.02",
+            "--runs",
+            "9",
+        ];
         let rest = ["--jobs", jobs, "--format", "json", "--policy", &policy];
         let done = run(folder.path(), &[&arguments[..], &rest].concat()).success();
         done.get_output().stdout.clone()
@@ -554,28 +581,53 @@ fn a_machine_with_many_cpus_needs_no_raised_limit() {
             "ulimit {limit} 64 && {program} sim job.fio --machine xeon-6741p --seconds 0.01 --runs 1 --policy {policy}"
         );
         let mut shell = std::process::Command::new("sh");
-        let done = shell.args(["-c", &command]).current_dir(folder.path()).output().unwrap();
-        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+        let done = shell
+            .args(["-c", &command])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        (
+            done.status.success(),
+            String::from_utf8_lossy(&done.stderr).into_owned(),
+        )
     };
     let (ran, said) = limited("-Sn");
     assert!(ran, "{said}");
     let (ran, said) = limited("-n");
-    assert!(!ran && said.contains("too many open files") && said.contains("--jobs 1"), "{said}");
+    assert!(
+        !ran && said.contains("too many open files") && said.contains("--jobs 1"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_governor_of_ones_own_stands_beside_those_of_several_kernels() {
     if !compiler_found() {
-        skip("a_governor_of_ones_own_stands_beside_those_of_several_kernels", "no gcc");
+        skip(
+            "a_governor_of_ones_own_stands_beside_those_of_several_kernels",
+            "no gcc",
+        );
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let trace = repository().join("crates/trace/tests/data/epyc7502-idle-wake-2500MHz.perf-script.txt");
-    run(folder.path(), &["import", trace.to_str().unwrap(), "-o", "load.parquet"]).success();
+    let trace =
+        repository().join("crates/trace/tests/data/epyc7502-idle-wake-2500MHz.perf-script.txt");
+    run(
+        folder.path(),
+        &["import", trace.to_str().unwrap(), "-o", "load.parquet"],
+    )
+    .success();
     let example = repository().join("crates/governors/examples/last-idle.c");
     let policy = format!("c:{}", example.display());
     let replay = |sets: &[&str]| {
-        let arguments = ["replay", "load.parquet", "--machine", "epyc-7502", "--format", "csv"];
+        let arguments = [
+            "replay",
+            "load.parquet",
+            "--machine",
+            "epyc-7502",
+            "--format",
+            "csv",
+        ];
         let kernels = ["--kernel", "6.1,6.12"];
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--policy", set]).collect();
         run(folder.path(), &[&arguments[..], &kernels, &sets].concat())

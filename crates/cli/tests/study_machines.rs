@@ -339,12 +339,18 @@ fn captures_of_several_machines_do_not_collide() {
     for (directory, name) in [("a", "captured"), ("b", "captured"), ("c", "web-01")] {
         let into = temp.path().join(directory).display().to_string();
         let root = common::captured::laptop().display().to_string();
-        wakepath(&["machine", "capture", "--root", &root, "-o", &into, "--name", name]).success();
+        wakepath(&[
+            "machine", "capture", "--root", &root, "-o", &into, "--name", name,
+        ])
+        .success();
     }
     let study = "name = 's'\nmachine = ['a/machine.toml', 'b/machine.toml', 'c/machine.toml']\nrepeats = 4\n\
          policy = ['unchanged', 'teo']\n[[workload]]\nname = 'reads'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\n";
     let dir = run(temp.path(), study, "results", &[]);
     let machines = contents(&Path::new(&dir).join("machines"));
-    let names: Vec<String> = machines.keys().map(|path| path.display().to_string()).collect();
+    let names: Vec<String> = machines
+        .keys()
+        .map(|path| path.display().to_string())
+        .collect();
     assert_eq!(names, ["a.toml", "b.toml", "web-01.toml"]);
 }

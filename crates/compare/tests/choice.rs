@@ -269,7 +269,10 @@ fn results_of_two_hosts_of_one_name_are_of_two_machines() {
     let comparison = compare(&[a.clone(), b], &CompareOptions::default()).unwrap();
     // Each host has a baseline of its own.
     let own = comparison.rows.iter().filter(|row| row.policy == "b/slow");
-    assert!(own.map(|row| row.baseline.as_ref()).all(|baseline| baseline.is_none()));
+    assert!(
+        own.map(|row| row.baseline.as_ref())
+            .all(|baseline| baseline.is_none())
+    );
     // One host, and results of versions that do not tell it.
     assert_eq!(notes(&a, &measured("c", Some("12ab"))), "");
     assert_eq!(notes(&a, &measured("d", None)), "");

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use wakepath_units::printable;
+
 /// How much a line matters, as syslog counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -15,8 +17,8 @@ pub enum Level {
 
 /// Writes a line to standard error. To systemd's journal it begins with its level, which the journal takes off.
 pub fn log(level: Level, text: &str) {
-    // The journal takes one line for one message.
-    let text = text.replace('\n', " ");
+    // The journal takes one line for one message, and journalctl shows it on a terminal.
+    let text = printable::one_line(text);
     let line = if std::env::var_os("JOURNAL_STREAM").is_some() {
         format!("<{}>{text}\n", level as u8)
     } else {

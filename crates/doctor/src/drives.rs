@@ -217,7 +217,12 @@ fn way_down(drive: &Drive, now: &ApstFeature) -> Vec<Asleep> {
 }
 
 /// A drive that is asleep by the time somebody wants it, for longer than one waits gladly.
-fn slow_to_wake(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Option<Finding> {
+fn slow_to_wake(
+    case: &mut Case<'_>,
+    name: &str,
+    drive: &Drive,
+    now: &ApstFeature,
+) -> Option<Finding> {
     if !now.enabled {
         return None;
     }
@@ -246,7 +251,11 @@ fn slow_to_wake(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeatur
     let tolerance = TOLERANCES_MS
         .into_iter()
         .find(|ms| ms * 1000 < first.exit_us && ms * 1000 >= kept_us)?;
-    let ends = if kept_us == 0 { "keeps it awake" } else { "ends that" };
+    let ends = if kept_us == 0 {
+        "keeps it awake"
+    } else {
+        "ends that"
+    };
     let finding = Finding::new(
         "drive-slow-to-wake",
         format!(
@@ -257,7 +266,9 @@ fn slow_to_wake(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeatur
         ),
     )
     .evidence(format!("{} (declared exit latencies; APST in force)", told.join("; ")));
-    let set: PolicySet = format!("drive-latency[tolerance={tolerance}ms]").parse().ok()?;
+    let set: PolicySet = format!("drive-latency[tolerance={tolerance}ms]")
+        .parse()
+        .ok()?;
     let machine = case.model.with_drive(drive);
     let (_, then) = case.model.applied(&set);
     let simulated = simulate(&machine, &case.model.now, SELDOM).and_then(|now| {

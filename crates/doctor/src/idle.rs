@@ -377,7 +377,10 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
         false => "and seldom entered",
     };
     let evidence = refused.iter().map(|state| {
-        format!("{}: rejected {}, usage {}", state.name, state.rejected, state.usage)
+        format!(
+            "{}: rejected {}, usage {}",
+            state.name, state.rejected, state.usage
+        )
     });
     let mut finding = Finding::new(
         "refused-states",
@@ -385,7 +388,8 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
             "{} refused in {:.0} % of the attempts {what}: the firmware is at fault, and the governor keeps asking",
             match &names[..] {
                 [only] => format!("the idle state {only} is"),
-                [first @ .., last] => format!("the idle states {} and {last} are", first.join(", ")),
+                [first @ .., last] =>
+                    format!("the idle states {} and {last} are", first.join(", ")),
                 [] => return None,
             },
             // 99.97 % is not all of them.
@@ -397,12 +401,18 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
         "a CPU whose attempt is refused does not sleep at all until it asks again; nobody waits for a state that is not entered",
     );
     let update = "update the firmware (PSCI, ACPI or hypervisor), which refuses them";
-    match deepest_below(case, &names).and_then(|ceiling| {
-        format!("idle-states[ceiling={ceiling}]").parse().ok()
-    }) {
+    match deepest_below(case, &names)
+        .and_then(|ceiling| format!("idle-states[ceiling={ceiling}]").parse().ok())
+    {
         Some(set) => {
-            let until = format!("{update}; until then, so that the governor does not ask: {}", case.apply(&set));
-            Some(Finding { set: Some(set), ..finding.fix(until) })
+            let until = format!(
+                "{update}; until then, so that the governor does not ask: {}",
+                case.apply(&set)
+            );
+            Some(Finding {
+                set: Some(set),
+                ..finding.fix(until)
+            })
         }
         None => Some(finding.fix(update)),
     }

@@ -210,7 +210,8 @@ fn in_folder(
         "program",
     ]);
     // The linker knows it by the name that it has here.
-    let named = |error: String| error.replace(&format!("{GOVERNOR}:"), &format!("{}:", source.name));
+    let named =
+        |error: String| error.replace(&format!("{GOVERNOR}:"), &format!("{}:", source.name));
     linked.map_err(named)?;
     let image = Image::of_program(&folder.read("program")?)?;
     Ok((image, warnings(&said)))

@@ -147,7 +147,8 @@ impl Image {
             (start, size),
             slots,
         );
-        let file = process::in_memory(&text).map_err(|e| format!("no memory for what was compiled: {e}"))?;
+        let file = process::in_memory(&text)
+            .map_err(|e| format!("no memory for what was compiled: {e}"))?;
         Ok(Self { file, slots })
     }
 

@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::sandbox::Limits;
@@ -121,7 +121,10 @@ pub fn time_exchange() -> Duration {
     };
     let answers = thread::spawn(answer);
     let started = Instant::now();
-    let mut ask = || here.write_all(&[0; 72]).and_then(|()| here.read_exact(&mut [0; 16]));
+    let mut ask = || {
+        here.write_all(&[0; 72])
+            .and_then(|()| here.read_exact(&mut [0; 16]))
+    };
     let asked = (0..TIMES).take_while(|_| ask().is_ok()).count() as u32;
     let took = started.elapsed();
     drop(here);

@@ -46,7 +46,9 @@ fn choice(policy: &str, base: &Path) -> Result<usize, String> {
     let set = load(policy.parse().unwrap(), base, false).map_err(|e| e.to_string())?;
     let mut governor = Governor::new(&set.idle().unwrap(), &states(), TickRate::HZ_250);
     let state = governor.select(&IdleQuery::default()).state;
-    governor.failure().map_or(Ok(state), |why| Err(why.to_owned()))
+    governor
+        .failure()
+        .map_or(Ok(state), |why| Err(why.to_owned()))
 }
 
 /// A governor whose `select()` has this body, after these lines.
@@ -143,9 +145,8 @@ fn nothing_runs_before_it_is_confined() {
     }
     let scene = Scene::new();
     let mark = scene.mark().display().to_string();
-    let evil = format!(
-        "{CALL}static void evil(void) {{ call(2, (long)\"{mark}\", 0101, 0644); }}\n"
-    );
+    let evil =
+        format!("{CALL}static void evil(void) {{ call(2, (long)\"{mark}\", 0101, 0644); }}\n");
     let entry = |section: &str| {
         format!(
             "{evil}static void (*const early)(void) __attribute__((used, section(\"{section}\"))) = evil;\n"
@@ -169,28 +170,46 @@ fn nothing_runs_before_it_is_confined() {
             ),
             "IFUNC",
         ),
-        ("static __thread int mine;\nint *at(void) { return &mine; }\n".to_owned(), "__thread"),
+        (
+            "static __thread int mine;\nint *at(void) { return &mine; }\n".to_owned(),
+            "__thread",
+        ),
     ] {
         let why = scene.of_c(&c_code(&before, "")).unwrap_err();
         assert!(why.contains(says), "{before}: {why}");
         assert!(scene.is_intact(), "{before}");
     }
     // Functions that libraries have are its own business, and those of the program around it cannot be taken.
-    for name in ["prctl", "open", "signal", "setitimer", "main", "_start", "_init"] {
+    for name in [
+        "prctl",
+        "open",
+        "signal",
+        "setitimer",
+        "main",
+        "_start",
+        "_init",
+    ] {
         let before = format!("{evil}long {name}(void) {{ evil(); return 0; }}\n");
         assert_eq!(scene.of_c(&c_code(&before, "")), Ok(1), "{name}");
     }
     for name in ["memset", "wp_serve", "wp_die"] {
-        let before = format!("{evil}long {name}_(void) __asm__(\"{name}\");\nlong {name}_(void) {{ evil(); return 0; }}\n");
+        let before = format!(
+            "{evil}long {name}_(void) __asm__(\"{name}\");\nlong {name}_(void) {{ evil(); return 0; }}\n"
+        );
         let why = scene.of_c(&c_code(&before, "")).unwrap_err();
         assert!(why.contains("multiple definition"), "{name}: {why}");
     }
     // Another section in the middle of a function.
-    let switched = "__asm__(\".section .init,\\\"ax\\\"\\n\\tmov $57, %eax\\n\\tsyscall\\n\\t.text\");\n";
+    let switched =
+        "__asm__(\".section .init,\\\"ax\\\"\\n\\tmov $57, %eax\\n\\tsyscall\\n\\t.text\");\n";
     assert_eq!(scene.of_c(&c_code(switched, "")), Ok(1));
-    let interpreter = "__asm__(\".section .interp,\\\"a\\\"\\n\\t.asciz \\\"/bin/sh\\\"\\n\\t.text\");\n";
+    let interpreter =
+        "__asm__(\".section .interp,\\\"a\\\"\\n\\t.asciz \\\"/bin/sh\\\"\\n\\t.text\");\n";
     let why = scene.of_c(&c_code(interpreter, ""));
-    assert!(why == Ok(1) || why.clone().is_err_and(|why| why.contains("dynamic loader")), "{why:?}");
+    assert!(
+        why == Ok(1) || why.clone().is_err_and(|why| why.contains("dynamic loader")),
+        "{why:?}"
+    );
     assert!(scene.is_intact());
 }
 
@@ -207,31 +226,74 @@ fn the_compiler_reads_nothing_outside() {
     for (before, says) in [
         (format!("#include \"{secret}\""), "outside of its folder"),
         (format!("#include <{secret}>"), "outside of its folder"),
-        (format!("#if 0\n#include \"{secret}\"\n#endif"), "outside of its folder"),
+        (
+            format!("#if 0\n#include \"{secret}\"\n#endif"),
+            "outside of its folder",
+        ),
         ("#include \"../secret\"".to_owned(), "outside of its folder"),
-        ("#include <linux/../../secret>".to_owned(), "outside of its folder"),
-        ("#include \"linked.h\"".to_owned(), "is a link out of its folder"),
-        (format!("#define WHERE \"{secret}\"\n#include WHERE"), "does not compile"),
+        (
+            "#include <linux/../../secret>".to_owned(),
+            "outside of its folder",
+        ),
+        (
+            "#include \"linked.h\"".to_owned(),
+            "is a link out of its folder",
+        ),
+        (
+            format!("#define WHERE \"{secret}\"\n#include WHERE"),
+            "does not compile",
+        ),
         (format!("#inc\\\nlude \"{secret}\""), "does not compile"),
         (format!("%:include \"{secret}\""), "does not compile"),
         (format!("#include_next <{secret}>"), "does not compile"),
-        ("#include </usr/include/stdio.h>".to_owned(), "outside of its folder"),
-        ("#define WHERE </usr/include/stdio.h>\n#include WHERE".to_owned(), "does not compile"),
-        ("#define WHERE </usr/include/asm-generic/errno-base.h>\n#include WHERE".to_owned(), "outside of its folder"),
-        ("#include <stdio.h>\n#include \"/dev/zero\"".to_owned(), "outside of its folder"),
-        (format!("__asm__(\".incbin \\\"{secret}\\\"\");"), "does not compile"),
-        (format!("__asm__(\".include \\\"{secret}\\\"\");"), "does not compile"),
-        ("__asm__(\".incbin \\\"/usr/bin/env\\\"\");".to_owned(), ".incbin"),
-        ("__asm__(\".incbin \\\"kernel_standin.h\\\"\");".to_owned(), ".incbin"),
-        (format!("#line 1 \"{secret}\"\nint broken = ;"), "does not compile"),
+        (
+            "#include </usr/include/stdio.h>".to_owned(),
+            "outside of its folder",
+        ),
+        (
+            "#define WHERE </usr/include/stdio.h>\n#include WHERE".to_owned(),
+            "does not compile",
+        ),
+        (
+            "#define WHERE </usr/include/asm-generic/errno-base.h>\n#include WHERE".to_owned(),
+            "outside of its folder",
+        ),
+        (
+            "#include <stdio.h>\n#include \"/dev/zero\"".to_owned(),
+            "outside of its folder",
+        ),
+        (
+            format!("__asm__(\".incbin \\\"{secret}\\\"\");"),
+            "does not compile",
+        ),
+        (
+            format!("__asm__(\".include \\\"{secret}\\\"\");"),
+            "does not compile",
+        ),
+        (
+            "__asm__(\".incbin \\\"/usr/bin/env\\\"\");".to_owned(),
+            ".incbin",
+        ),
+        (
+            "__asm__(\".incbin \\\"kernel_standin.h\\\"\");".to_owned(),
+            ".incbin",
+        ),
+        (
+            format!("#line 1 \"{secret}\"\nint broken = ;"),
+            "does not compile",
+        ),
         (format!("#embed \"{secret}\""), "does not compile"),
-        (format!("#pragma GCC dependency \"{secret}\""), "does not compile"),
+        (
+            format!("#pragma GCC dependency \"{secret}\""),
+            "does not compile",
+        ),
     ] {
         let why = scene.of_c(&c_code(&before, "")).unwrap_err();
         assert!(why.contains(says), "{before}: {why}");
         assert!(!why.contains("hunter2"), "{before}: {why}");
     }
-    let sees = format!("#if __has_include(\"{secret}\")\n#define SEEN 2\n#else\n#define SEEN 1\n#endif\n");
+    let sees =
+        format!("#if __has_include(\"{secret}\")\n#define SEEN 2\n#else\n#define SEEN 1\n#endif\n");
     assert_eq!(scene.of_c(&c_code(&sees, "\treturn SEEN;")), Ok(1));
     let inside = "#include \"inside.h\"\n";
     assert_eq!(scene.of_c(&c_code(inside, "\treturn INSIDE;")), Ok(1));
@@ -240,7 +302,10 @@ fn the_compiler_reads_nothing_outside() {
         ("c:../secret", "is no C file"),
     ] {
         let why = choice(policy, &scene.own()).unwrap_err();
-        assert!(why.contains(says) && !why.contains("hunter2"), "{policy}: {why}");
+        assert!(
+            why.contains(says) && !why.contains("hunter2"),
+            "{policy}: {why}"
+        );
     }
 }
 
@@ -251,25 +316,53 @@ fn what_a_kernel_cannot_have_is_refused() {
     }
     let scene = Scene::new();
     for (before, body, says) in [
-        ("static volatile double share;", "\tshare = share * 1.5;", "floating point"),
-        ("float half(float x) { return x / 2; }", "", "floating point"),
-        ("static volatile char much[8ULL << 30];", "\tmuch[v->cpu] = 1;", "compile"),
-        ("static volatile char much[100 << 20];", "\tmuch[v->last_residency_ns] = 1;", "MiB are the most"),
+        (
+            "static volatile double share;",
+            "\tshare = share * 1.5;",
+            "floating point",
+        ),
+        (
+            "float half(float x) { return x / 2; }",
+            "",
+            "floating point",
+        ),
+        (
+            "static volatile char much[8ULL << 30];",
+            "\tmuch[v->cpu] = 1;",
+            "compile",
+        ),
+        (
+            "static volatile char much[100 << 20];",
+            "\tmuch[v->last_residency_ns] = 1;",
+            "MiB are the most",
+        ),
         ("", "\treturn 99;", "it chose idle state 99"),
         ("", "\tfor (;;)\n\t\tbarrier();", "a loop without an end"),
-        ("static int deep(int n) { volatile char a[4096]; a[0] = n; return n ? deep(n + 1) + a[0] : 0; }",
-            "\treturn deep(1);", "memory that is not its own"),
+        (
+            "static int deep(int n) { volatile char a[4096]; a[0] = n; return n ? deep(n + 1) + a[0] : 0; }",
+            "\treturn deep(1);",
+            "memory that is not its own",
+        ),
     ] {
         let why = scene.of_c(&c_code(before, body));
-        assert!(why.clone().is_err_and(|why| why.contains(says)), "{before}{body}: {why:?}");
+        assert!(
+            why.clone().is_err_and(|why| why.contains(says)),
+            "{before}{body}: {why:?}"
+        );
     }
     // Warnings are shown, without what steers a terminal.
-    let text = c_code("", "\tint unused; /* \u{1b}]0;owned\u{7} \u{202e} */ if (unused)\n\t\treturn 2;");
+    let text = c_code(
+        "",
+        "\tint unused; /* \u{1b}]0;owned\u{7} \u{202e} */ if (unused)\n\t\treturn 2;",
+    );
     fs::write(scene.own().join("x.c"), text).unwrap();
     let set = load("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
     let warnings = set.program().unwrap().warnings().unwrap();
     assert!(warnings.contains("uninitialized"), "{warnings}");
-    assert!(!warnings.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{warnings}");
+    assert!(
+        !warnings.contains(['\u{1b}', '\u{7}', '\u{202e}']),
+        "{warnings}"
+    );
     fs::write(scene.own().join("x.c"), c_code("", "")).unwrap();
     let set = load("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
     assert_eq!(set.program().unwrap().warnings(), None);
@@ -282,7 +375,10 @@ fn a_process_that_is_used_again_remembers_nothing() {
         return;
     }
     let scene = Scene::new();
-    let counts = c_code("static int calls;\nstatic DEFINE_PER_CPU(int, mine);", "\tcalls++;\n\tmine++;\n\treturn (calls + mine) / 2 % 3;");
+    let counts = c_code(
+        "static int calls;\nstatic DEFINE_PER_CPU(int, mine);",
+        "\tcalls++;\n\tmine++;\n\treturn (calls + mine) / 2 % 3;",
+    );
     fs::write(scene.own().join("x.c"), counts).unwrap();
     let set = load("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
     let policy = set.idle().unwrap();
@@ -319,7 +415,11 @@ fn a_program_sees_the_system_and_its_folder() {
     fs::write(scene.own().join("data"), "1\n").unwrap();
     let secret = scene.secret();
     let mark = scene.mark().display().to_string();
-    for may in ["cat data >/dev/null", "ls /usr >/dev/null 2>&1", "head -c 1 /dev/urandom >/dev/null"] {
+    for may in [
+        "cat data >/dev/null",
+        "ls /usr >/dev/null 2>&1",
+        "head -c 1 /dev/urandom >/dev/null",
+    ] {
         assert_eq!(tried(&scene, may), Ok(2), "{may}");
     }
     for may_not in [
@@ -365,7 +465,9 @@ fn what_leaves_its_group_ends_with_it() {
     let mark = format!("{}.25", 800_000 + std::process::id());
     script(
         &scene.own(),
-        &format!("setsid sleep {mark} &\nsetsid sh -c 'setsid sleep {mark}' &\nread tick\necho 0,0\nread more\nsleep {mark}"),
+        &format!(
+            "setsid sleep {mark} &\nsetsid sh -c 'setsid sleep {mark}' &\nread tick\necho 0,0\nread more\nsleep {mark}"
+        ),
     );
     let set = load("exec:x".parse().unwrap(), &scene.own(), false).unwrap();
     let mut governor = Governor::new(&set.idle().unwrap(), &states(), TickRate::HZ_250);
@@ -390,5 +492,8 @@ fn what_is_no_program_is_said_plainly() {
     let why = choice("exec:python3 x.py", &scene.own()).unwrap_err();
     assert!(why.contains("no arguments"), "{why}");
     let why = choice("exec:missing.py", &scene.own()).unwrap_err();
-    assert!(why.contains("there is no file") && why.contains("own/missing.py"), "{why}");
+    assert!(
+        why.contains("there is no file") && why.contains("own/missing.py"),
+        "{why}"
+    );
 }

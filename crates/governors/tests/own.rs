@@ -281,7 +281,10 @@ fn a_program_that_is_wrong_is_one_error() {
             "it ended (exit status: 3) instead of answering question 1",
         ),
         ("echo oh no >&2; exit 1", "it said: oh no"),
-        ("ulimit -t 1; while :; do :; done", "it ended (signal: 9 (SIGKILL))"),
+        (
+            "ulimit -t 1; while :; do :; done",
+            "it ended (signal: 9 (SIGKILL))",
+        ),
         (&*answer("echo deep"), "it answered `deep` to question 1"),
         (&answer("echo 1"), "Expected one line such as 2,1"),
         (

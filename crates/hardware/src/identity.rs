@@ -84,9 +84,8 @@ impl ArmCore {
     /// What it is called; `None` if nobody here knows it.
     pub fn name(self) -> Option<&'static str> {
         let mut known = ARM_CORES.iter();
-        let found = known.find(|(implementer, part, _)| {
-            (*implementer, *part) == (self.implementer, self.part)
-        });
+        let found = known
+            .find(|(implementer, part, _)| (*implementer, *part) == (self.implementer, self.part));
         found.map(|(_, _, name)| *name)
     }
 }
@@ -295,7 +294,9 @@ fn amd_segment(name: &str) -> Option<Segment> {
         return Some(Segment::Desktop);
     }
     let embedded = |word: &str| {
-        let digits = word.trim_start_matches(['V', 'R']).trim_end_matches(char::is_alphabetic);
+        let digits = word
+            .trim_start_matches(['V', 'R'])
+            .trim_end_matches(char::is_alphabetic);
         word.starts_with(['V', 'R']) && digits.len() == 4 && digits.parse::<u32>().is_ok()
     };
     if name.contains("Embedded") || name.starts_with("AMD GX-") || words().any(embedded) {
@@ -305,9 +306,11 @@ fn amd_segment(name: &str) -> Option<Segment> {
     if name.contains("Custom APU") || name.contains("Ryzen Z") || name.contains("Ryzen AI") {
         return Some(Segment::Laptop);
     }
-    if !["Ryzen", "Athlon", "FX", "A4", "A6", "A8", "A9", "A10", "A12"]
-        .iter()
-        .any(|line| name.contains(line))
+    if ![
+        "Ryzen", "Athlon", "FX", "A4", "A6", "A8", "A9", "A10", "A12",
+    ]
+    .iter()
+    .any(|line| name.contains(line))
     {
         return None;
     }
@@ -321,7 +324,9 @@ fn amd_segment(name: &str) -> Option<Segment> {
 /// EPYC 4004 and 4005 are the chips of desktops.
 pub(crate) fn is_amd_server(name: &str) -> bool {
     let entry = |word: &str| {
-        word.len() >= 4 && word.starts_with('4') && word.get(..4).is_some_and(|d| d.parse::<u32>().is_ok())
+        word.len() >= 4
+            && word.starts_with('4')
+            && word.get(..4).is_some_and(|d| d.parse::<u32>().is_ok())
     };
     (name.contains("EPYC") && !name.split_whitespace().any(entry)) || name.contains("Opteron")
 }
@@ -362,7 +367,9 @@ fn intel_segment(name: &str) -> Option<Segment> {
 
 /// The letters, and what follows them, of a word such as `7840U` or `1065G7`: `U`, `G7`.
 fn model_suffix(word: &str) -> Option<&str> {
-    let digits = word.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.len());
+    let digits = word
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(word.len());
     let suffix = word.get(digits..)?;
     // `8-Core` is no model, `780M` is a graphics unit behind the model; a clock has a point.
     let fits = (3..=5).contains(&digits)
@@ -378,9 +385,11 @@ fn arm_segment(cores: &[ArmCore]) -> Option<Segment> {
     let core = cores.first()?;
     let name = core.name().unwrap_or_default();
     let server = name.starts_with("Neoverse")
-        || ["Ampere", "ThunderX", "TSV", "A64FX", "Falkor", "eMAG", "Olympus"]
-            .iter()
-            .any(|line| name.starts_with(line));
+        || [
+            "Ampere", "ThunderX", "TSV", "A64FX", "Falkor", "eMAG", "Olympus",
+        ]
+        .iter()
+        .any(|line| name.starts_with(line));
     if server {
         return Some(Segment::Server);
     }

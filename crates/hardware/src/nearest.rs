@@ -11,7 +11,8 @@ const INTEL_HYBRID: [u32; 13] = [
 ];
 /// Clients with cores of one kind, from Nehalem to Rocket Lake.
 const INTEL_CLIENT: [u32; 22] = [
-    30, 31, 37, 42, 58, 60, 61, 69, 70, 71, 78, 94, 102, 125, 126, 140, 141, 142, 158, 165, 166, 167,
+    30, 31, 37, 42, 58, 60, 61, 69, 70, 71, 78, 94, 102, 125, 126, 140, 141, 142, 158, 165, 166,
+    167,
 ];
 /// Small cores alone, from Bonnell to Clearwater Forest, and the Xeon Phi.
 const INTEL_SMALL: [u32; 26] = [
@@ -54,11 +55,7 @@ impl fmt::Display for Lender {
 
 /// The nearest built-in machine by vendor, family, segment and core. Powers are lent within a segment only, and only by cores of
 /// the kind. `guest`: what shows that it is a virtual machine, which owns no package.
-pub fn nearest(
-    processor: &ProcessorIdentity,
-    hints: &SegmentHints,
-    guest: Option<&str>,
-) -> Lender {
+pub fn nearest(processor: &ProcessorIdentity, hints: &SegmentHints, guest: Option<&str>) -> Lender {
     let segment = hints.segment(processor);
     let kind = segment.as_ref().map(|(segment, _)| *segment);
     let (machine, power) = by_vendor(processor, hints, kind);
@@ -85,7 +82,10 @@ pub fn nearest(
 fn what_it_is(processor: &ProcessorIdentity, segment: Option<(Segment, String)>) -> String {
     let maker = match processor.vendor {
         vendor @ (CpuVendor::Amd | CpuVendor::Intel) => {
-            format!("{vendor} family {} model {}", processor.family, processor.model)
+            format!(
+                "{vendor} family {} model {}",
+                processor.family, processor.model
+            )
         }
         CpuVendor::Apple | CpuVendor::Arm | CpuVendor::Other => processor.name.clone(),
     };
@@ -106,7 +106,10 @@ fn by_vendor(
         CpuVendor::Intel => intel(processor, segment),
         CpuVendor::Apple => {
             let same_chip = has_chip(hints, "apple,t6000");
-            ("apple-m1-pro", same_chip || segment == Some(Segment::Laptop))
+            (
+                "apple-m1-pro",
+                same_chip || segment == Some(Segment::Laptop),
+            )
         }
         CpuVendor::Arm => {
             let same_chip = has_chip(hints, "rockchip,rk3399");
@@ -175,7 +178,8 @@ mod tests {
     }
 
     fn arm(implementer: u32, parts: &[u32]) -> ProcessorIdentity {
-        let line = |part: &u32| format!("CPU implementer : {implementer:#x}\nCPU part : {part:#x}\n");
+        let line =
+            |part: &u32| format!("CPU implementer : {implementer:#x}\nCPU part : {part:#x}\n");
         ProcessorIdentity::from_cpuinfo(&parts.iter().map(line).collect::<String>())
     }
 
@@ -215,38 +219,241 @@ mod tests {
             ..SegmentHints::default()
         };
         for (vendor, family, model, name, hints, expected) in [
-            (Amd, 25, 80, "AMD Ryzen 5 5600U with Radeon Graphics", &none, "ryzen-8840u"),
-            (Amd, 23, 96, "AMD Ryzen 7 4800H with Radeon Graphics", &none, "ryzen-8840u"),
-            (Amd, 26, 36, "AMD Ryzen AI 9 HX 370 w/ Radeon 890M", &none, "ryzen-8840u"),
-            (Amd, 25, 97, "AMD Ryzen 9 7945HX with Radeon Graphics", &none, "ryzen-8840u"),
-            (Amd, 23, 17, "AMD Ryzen 7 2700U with Radeon Vega Mobile Gfx", &acpi(2), "ryzen-8840u"),
-            (Amd, 23, 144, "AMD Custom APU 0405", &battery(), "ryzen-8840u"),
-            (Amd, 25, 33, "AMD Ryzen 7 5800X 8-Core Processor", &none, "none"),
-            (Amd, 25, 97, "AMD Ryzen 9 7950X3D 16-Core Processor", &acpi(1), "none"),
-            (Amd, 23, 49, "AMD Ryzen Threadripper 3970X 32-Core Processor", &none, "none"),
-            (Amd, 23, 1, "AMD EPYC 7551P 32-Core Processor", &acpi(4), "epyc-7502"),
-            (Amd, 25, 160, "AMD EPYC 9754 128-Core Processor", &none, "epyc-7502"),
-            (Amd, 26, 17, "AMD EPYC 9965 192-Core Processor", &chassis(23), "epyc-7502"),
-            (Amd, 25, 97, "AMD EPYC 4564P 16-Core Processor", &acpi(4), "none"),
+            (
+                Amd,
+                25,
+                80,
+                "AMD Ryzen 5 5600U with Radeon Graphics",
+                &none,
+                "ryzen-8840u",
+            ),
+            (
+                Amd,
+                23,
+                96,
+                "AMD Ryzen 7 4800H with Radeon Graphics",
+                &none,
+                "ryzen-8840u",
+            ),
+            (
+                Amd,
+                26,
+                36,
+                "AMD Ryzen AI 9 HX 370 w/ Radeon 890M",
+                &none,
+                "ryzen-8840u",
+            ),
+            (
+                Amd,
+                25,
+                97,
+                "AMD Ryzen 9 7945HX with Radeon Graphics",
+                &none,
+                "ryzen-8840u",
+            ),
+            (
+                Amd,
+                23,
+                17,
+                "AMD Ryzen 7 2700U with Radeon Vega Mobile Gfx",
+                &acpi(2),
+                "ryzen-8840u",
+            ),
+            (
+                Amd,
+                23,
+                144,
+                "AMD Custom APU 0405",
+                &battery(),
+                "ryzen-8840u",
+            ),
+            (
+                Amd,
+                25,
+                33,
+                "AMD Ryzen 7 5800X 8-Core Processor",
+                &none,
+                "none",
+            ),
+            (
+                Amd,
+                25,
+                97,
+                "AMD Ryzen 9 7950X3D 16-Core Processor",
+                &acpi(1),
+                "none",
+            ),
+            (
+                Amd,
+                23,
+                49,
+                "AMD Ryzen Threadripper 3970X 32-Core Processor",
+                &none,
+                "none",
+            ),
+            (
+                Amd,
+                23,
+                1,
+                "AMD EPYC 7551P 32-Core Processor",
+                &acpi(4),
+                "epyc-7502",
+            ),
+            (
+                Amd,
+                25,
+                160,
+                "AMD EPYC 9754 128-Core Processor",
+                &none,
+                "epyc-7502",
+            ),
+            (
+                Amd,
+                26,
+                17,
+                "AMD EPYC 9965 192-Core Processor",
+                &chassis(23),
+                "epyc-7502",
+            ),
+            (
+                Amd,
+                25,
+                97,
+                "AMD EPYC 4564P 16-Core Processor",
+                &acpi(4),
+                "none",
+            ),
             (Amd, 22, 48, "AMD GX-412TC SOC", &none, "none"),
-            (Amd, 21, 2, "AMD FX(tm)-8350 Eight-Core Processor", &none, "none"),
-            (Intel, 6, 142, "Intel(R) Core(TM) i5-8250U CPU @ 1.60GHz", &none, "laptop"),
-            (Intel, 6, 126, "Intel(R) Core(TM) i7-1065G7 CPU @ 1.30GHz", &none, "laptop"),
-            (Intel, 6, 158, "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz", &chassis(10), "laptop"),
-            (Intel, 6, 158, "Intel(R) Core(TM) i5-9600K CPU @ 3.70GHz", &none, "xeon-e3-1240v5"),
-            (Intel, 6, 183, "Intel(R) Core(TM) i9-14900K", &acpi(1), "xeon-e3-1240v5"),
-            (Intel, 6, 183, "13th Gen Intel(R) Core(TM) i9-13980HX", &acpi(2), "hybrid-i7-1260p"),
-            (Intel, 6, 170, "Intel(R) Core(TM) Ultra 7 155H", &none, "hybrid-i7-1260p"),
-            (Intel, 6, 198, "Intel(R) Core(TM) Ultra 9 285K", &none, "xeon-e3-1240v5"),
-            (Intel, 6, 158, "Intel(R) Xeon(R) E-2276G CPU @ 3.80GHz", &acpi(4), "xeon-e3-1240v5"),
+            (
+                Amd,
+                21,
+                2,
+                "AMD FX(tm)-8350 Eight-Core Processor",
+                &none,
+                "none",
+            ),
+            (
+                Intel,
+                6,
+                142,
+                "Intel(R) Core(TM) i5-8250U CPU @ 1.60GHz",
+                &none,
+                "laptop",
+            ),
+            (
+                Intel,
+                6,
+                126,
+                "Intel(R) Core(TM) i7-1065G7 CPU @ 1.30GHz",
+                &none,
+                "laptop",
+            ),
+            (
+                Intel,
+                6,
+                158,
+                "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz",
+                &chassis(10),
+                "laptop",
+            ),
+            (
+                Intel,
+                6,
+                158,
+                "Intel(R) Core(TM) i5-9600K CPU @ 3.70GHz",
+                &none,
+                "xeon-e3-1240v5",
+            ),
+            (
+                Intel,
+                6,
+                183,
+                "Intel(R) Core(TM) i9-14900K",
+                &acpi(1),
+                "xeon-e3-1240v5",
+            ),
+            (
+                Intel,
+                6,
+                183,
+                "13th Gen Intel(R) Core(TM) i9-13980HX",
+                &acpi(2),
+                "hybrid-i7-1260p",
+            ),
+            (
+                Intel,
+                6,
+                170,
+                "Intel(R) Core(TM) Ultra 7 155H",
+                &none,
+                "hybrid-i7-1260p",
+            ),
+            (
+                Intel,
+                6,
+                198,
+                "Intel(R) Core(TM) Ultra 9 285K",
+                &none,
+                "xeon-e3-1240v5",
+            ),
+            (
+                Intel,
+                6,
+                158,
+                "Intel(R) Xeon(R) E-2276G CPU @ 3.80GHz",
+                &acpi(4),
+                "xeon-e3-1240v5",
+            ),
             (Intel, 6, 190, "Intel(R) N100", &acpi(1), "none"),
-            (Intel, 6, 156, "Intel(R) Celeron(R) N5105 @ 2.00GHz", &acpi(2), "none"),
-            (Intel, 6, 55, "Intel(R) Atom(TM) CPU  E3845  @ 1.91GHz", &none, "none"),
-            (Intel, 6, 85, "Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz", &none, "skylake-2s-server"),
-            (Intel, 6, 79, "Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz", &none, "intel-tbench-80t"),
-            (Intel, 6, 173, "Intel(R) Xeon(R) 6972P", &acpi(4), "xeon-6741p"),
+            (
+                Intel,
+                6,
+                156,
+                "Intel(R) Celeron(R) N5105 @ 2.00GHz",
+                &acpi(2),
+                "none",
+            ),
+            (
+                Intel,
+                6,
+                55,
+                "Intel(R) Atom(TM) CPU  E3845  @ 1.91GHz",
+                &none,
+                "none",
+            ),
+            (
+                Intel,
+                6,
+                85,
+                "Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz",
+                &none,
+                "skylake-2s-server",
+            ),
+            (
+                Intel,
+                6,
+                79,
+                "Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz",
+                &none,
+                "intel-tbench-80t",
+            ),
+            (
+                Intel,
+                6,
+                173,
+                "Intel(R) Xeon(R) 6972P",
+                &acpi(4),
+                "xeon-6741p",
+            ),
             (Intel, 6, 175, "Intel(R) Xeon(R) 6780E", &acpi(4), "none"),
-            (Intel, 6, 85, "Intel(R) Xeon(R) W-2295 CPU @ 3.00GHz", &acpi(3), "none"),
+            (
+                Intel,
+                6,
+                85,
+                "Intel(R) Xeon(R) W-2295 CPU @ 3.00GHz",
+                &acpi(3),
+                "none",
+            ),
         ] {
             let processor = x86(vendor, family, model, name);
             assert_eq!(lends(&processor, hints), expected, "{name}");
@@ -271,8 +478,18 @@ mod tests {
             ("Raspberry Pi 4", arm(0x41, &[0xd08; 4]), &none, "rk3399"),
             ("Raspberry Pi 5", arm(0x41, &[0xd0b; 4]), &none, "none"),
             ("RK3588", arm(0x41, &[0xd05, 0xd0b]), &none, "none"),
-            ("RK3328", arm(0x41, &[0xd03; 4]), &tree(&["rockchip,rk3328"]), "rk3399"),
-            ("Pinebook Pro", arm(0x41, &[0xd03, 0xd08]), &rk3399, "rk3399"),
+            (
+                "RK3328",
+                arm(0x41, &[0xd03; 4]),
+                &tree(&["rockchip,rk3328"]),
+                "rk3399",
+            ),
+            (
+                "Pinebook Pro",
+                arm(0x41, &[0xd03, 0xd08]),
+                &rk3399,
+                "rk3399",
+            ),
             ("MT8183", arm(0x41, &[0xd03, 0xd09]), &none, "none"),
             ("Snapdragon 410", arm(0x41, &[0xd03; 4]), &phone, "none"),
             ("a phone", arm(0x41, &[0xd03; 8]), &battery(), "none"),
@@ -281,8 +498,18 @@ mod tests {
             ("Graviton2", arm(0x41, &[0xd0c; 2]), &none, "none"),
             ("Graviton, whole", arm(0x41, &[0xd08; 2]), &acpi(4), "none"),
             ("Ampere Altra", arm(0xc0, &[0xac3; 2]), &none, "none"),
-            ("MacBook Pro, M1 Pro", arm(0x61, &[0x024, 0x025]), &battery(), "apple-m1-pro"),
-            ("MacBook Air, M2", arm(0x61, &[0x032, 0x033]), &battery(), "apple-m1-pro"),
+            (
+                "MacBook Pro, M1 Pro",
+                arm(0x61, &[0x024, 0x025]),
+                &battery(),
+                "apple-m1-pro",
+            ),
+            (
+                "MacBook Air, M2",
+                arm(0x61, &[0x032, 0x033]),
+                &battery(),
+                "apple-m1-pro",
+            ),
             ("Mac mini", arm(0x61, &[0x022, 0x023]), &none, "none"),
         ] {
             assert_eq!(lends(&processor, hints), expected, "{what}");
@@ -302,13 +529,21 @@ mod tests {
 
     #[test]
     fn firmware_goes_before_a_battery_and_that_before_the_name() {
-        let processor = x86(CpuVendor::Amd, 25, 80, "AMD Ryzen 7 5700G with Radeon Graphics");
+        let processor = x86(
+            CpuVendor::Amd,
+            25,
+            80,
+            "AMD Ryzen 7 5700G with Radeon Graphics",
+        );
         let segment = |hints: &SegmentHints| hints.segment(&processor).unwrap();
         assert_eq!(segment(&SegmentHints::default()).0, Segment::Desktop);
         assert_eq!(segment(&battery()).0, Segment::Laptop);
         let mut all = battery();
         all.chassis_type = Some(3);
-        assert_eq!(segment(&all), (Segment::Desktop, "chassis type 3".to_owned()));
+        assert_eq!(
+            segment(&all),
+            (Segment::Desktop, "chassis type 3".to_owned())
+        );
         all.pm_profile = Some(2);
         assert_eq!(segment(&all).0, Segment::Laptop);
         // 0 is no profile, and 2 no chassis that is known.
@@ -325,12 +560,18 @@ mod tests {
             "figures as on ryzen-8840u: AMD family 25 model 116, laptop by ACPI's pm_profile 2"
         );
         let guest = printed(Some("the processor's flag hypervisor"));
-        assert!(guest.starts_with("no power figures: a virtual machine"), "{guest}");
+        assert!(
+            guest.starts_with("no power figures: a virtual machine"),
+            "{guest}"
+        );
     }
 
     #[test]
     fn unknown_cores_are_named_by_their_numbers() {
-        let core = ArmCore { implementer: 0x41, part: 0xfff };
+        let core = ArmCore {
+            implementer: 0x41,
+            part: 0xfff,
+        };
         assert_eq!(core.to_string(), "Arm core (implementer 0x41, part 0xfff)");
         let mixed = arm(0x41, &[0xd03, 0xd03, 0xd08]);
         assert_eq!(mixed.name, "Cortex-A53 and Cortex-A72");

@@ -45,7 +45,11 @@ impl System {
     /// The states that at least half of all attempts to enter did not reach. A CPU does not sleep then: it asks its governor again.
     pub fn refused_states(&self) -> Vec<RefusedState> {
         let mut all: Vec<RefusedState> = Vec::new();
-        for count in self.cpus().into_iter().flat_map(|cpu| self.idle_counts(cpu)) {
+        for count in self
+            .cpus()
+            .into_iter()
+            .flat_map(|cpu| self.idle_counts(cpu))
+        {
             let known = all.iter_mut().find(|state| state.name == count.state.name);
             if let Some(state) = known {
                 state.usage = state.usage.saturating_add(count.usage);
@@ -58,9 +62,7 @@ impl System {
                 });
             }
         }
-        all.retain(|state| {
-            state.rejected >= ENOUGH_ATTEMPTS && state.rejected >= state.usage
-        });
+        all.retain(|state| state.rejected >= ENOUGH_ATTEMPTS && state.rejected >= state.usage);
         all
     }
 

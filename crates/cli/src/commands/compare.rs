@@ -3,7 +3,6 @@
 mod drawing;
 mod ranking;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use wakepath_compare::figure::{Unit, doubt, percents};
@@ -14,9 +13,10 @@ use wakepath_compare::results::{
 use wakepath_compare::{Better, Condition, Goal, Mean, Metric};
 use wakepath_report::html::{from_results, view};
 use wakepath_results::{Question, ResultReader, import};
+use wakepath_units::printable;
 
 use crate::bars::Canvas;
-use crate::output::{self, PageFormat};
+use crate::output::{self, PageFormat, Screen};
 
 /// From this gain on, in per cent, a bound of an interval only tells that nothing is known.
 const FAR: f64 = 10_000.0;
@@ -78,7 +78,7 @@ fn level(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let opened = import::open_all(&args.results)?;
     let mut sources: Vec<Source> = opened
         .iter()
@@ -173,7 +173,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             answered(out, &answers, style)?;
             if comparison.policies.len() > ranking::RANKED_ABOVE {
                 ranking::all(out, &comparison, args.top, style)?;
-                return notes(out, &comparison);
+                return notes(out, &comparison, style);
             }
             let canvas = (args.format == PageFormat::Table).then(Canvas::of_stdout);
             print(out, &comparison, style, canvas.flatten())
@@ -183,22 +183,22 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
 
 /// The notes below a ranking that people read.
 fn notes_of_ranking(
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Table | PageFormat::Markdown => notes(out, comparison),
+        PageFormat::Table | PageFormat::Markdown => notes(out, comparison, style(format)),
         PageFormat::Json | PageFormat::Csv => Ok(()),
     }
 }
 
 /// The questions of the studies that have a goal.
-fn answered(out: &mut impl Write, answers: &[Answer], style: &dyn Style) -> anyhow::Result<()> {
+fn answered(out: &mut Screen, answers: &[Answer], style: &dyn Style) -> anyhow::Result<()> {
     for answer in answers {
         style.heading(out, &answer.question)?;
         for sentence in &answer.sentences {
-            writeln!(out, "{}", output::printable(sentence))?;
+            style.sentence(out, sentence)?;
         }
         writeln!(out)?;
     }
@@ -207,8 +207,9 @@ fn answered(out: &mut impl Write, answers: &[Answer], style: &dyn Style) -> anyh
 
 /// How tables are written.
 trait Style {
-    fn heading(&self, out: &mut dyn Write, text: &str) -> anyhow::Result<()>;
-    fn table(&self, out: &mut Vec<u8>, rows: Vec<Vec<String>>) -> anyhow::Result<()>;
+    fn heading(&self, out: &mut Screen, text: &str) -> anyhow::Result<()>;
+    fn sentence(&self, out: &mut Screen, text: &str) -> anyhow::Result<()>;
+    fn table(&self, out: &mut Screen, rows: Vec<Vec<String>>) -> anyhow::Result<()>;
 }
 
 struct Text;
@@ -223,48 +224,47 @@ fn style(format: PageFormat) -> &'static dyn Style {
 }
 
 impl Style for Text {
-    fn heading(&self, out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
-        Ok(writeln!(out, "{}\n", output::printable(text))?)
+    fn heading(&self, out: &mut Screen, text: &str) -> anyhow::Result<()> {
+        out.prose(text, 0)?;
+        Ok(writeln!(out)?)
     }
 
-    fn table(&self, out: &mut Vec<u8>, mut rows: Vec<Vec<String>>) -> anyhow::Result<()> {
+    fn sentence(&self, out: &mut Screen, text: &str) -> anyhow::Result<()> {
+        Ok(out.prose(text, 2)?)
+    }
+
+    fn table(&self, out: &mut Screen, mut rows: Vec<Vec<String>>) -> anyhow::Result<()> {
         let header = rows.remove(0);
         output::table(out, header, rows)
     }
 }
 
 impl Style for Markdown {
-    fn heading(&self, out: &mut dyn Write, text: &str) -> anyhow::Result<()> {
-        Ok(writeln!(out, "### {text}\n")?)
+    fn heading(&self, out: &mut Screen, text: &str) -> anyhow::Result<()> {
+        Ok(writeln!(out, "### {}\n", printable::markdown(text))?)
     }
 
-    fn table(&self, out: &mut Vec<u8>, rows: Vec<Vec<String>>) -> anyhow::Result<()> {
-        for (index, row) in rows.iter().enumerate() {
-            let cells: Vec<String> = row
-                .iter()
-                .map(|c| c.replace('|', "\\|").replace('*', "\\*"))
-                .collect();
-            writeln!(out, "| {} |", cells.join(" | "))?;
-            if index == 0 {
-                writeln!(out, "| {} |", vec!["---"; row.len()].join(" | "))?;
-            }
-        }
-        Ok(())
+    fn sentence(&self, out: &mut Screen, text: &str) -> anyhow::Result<()> {
+        Ok(writeln!(out, "{}", printable::markdown(text))?)
+    }
+
+    fn table(&self, out: &mut Screen, mut rows: Vec<Vec<String>>) -> anyhow::Result<()> {
+        let header = rows.remove(0);
+        output::markdown(out, header, rows)
     }
 }
 
 /// The table of each metric as the field reads it, as a drawing too where there is something to draw on, and below a
 /// sentence per comparison.
 fn print(
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
-    let mut text = Vec::new();
-    tables(&mut text, comparison, style, canvas)?;
-    style.heading(&mut text, &procedure(comparison))?;
-    style.table(&mut text, sentences(comparison))?;
+    tables(out, comparison, style, canvas)?;
+    style.heading(out, &procedure(comparison))?;
+    style.table(out, sentences(comparison))?;
     let warnings: Vec<Vec<String>> = comparison
         .rows
         .iter()
@@ -276,63 +276,61 @@ fn print(
         })
         .collect();
     if !warnings.is_empty() {
-        writeln!(text)?;
-        style.heading(&mut text, "Warnings")?;
+        writeln!(out)?;
+        style.heading(out, "Warnings")?;
         let header = vec!["series".to_owned(), "what is odd".to_owned()];
-        style.table(&mut text, [vec![header], warnings].concat())?;
+        style.table(out, [vec![header], warnings].concat())?;
     }
-    notes(&mut text, comparison)?;
-    out.write_all(&text)?;
-    Ok(())
+    notes(out, comparison, style)
 }
 
 /// The table of each metric, as a drawing too where there is something to draw on.
 fn tables(
-    text: &mut Vec<u8>,
+    out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
     for metric in &comparison.metrics {
-        style.heading(text, &title(comparison, metric))?;
-        style.table(text, means(comparison, metric))?;
+        style.heading(out, &title(comparison, metric))?;
+        style.table(out, means(comparison, metric))?;
         if let Some(canvas) = canvas {
-            drawing::write(text, canvas, comparison, metric)?;
+            drawing::write(out, canvas, comparison, metric)?;
         }
-        writeln!(text)?;
+        writeln!(out)?;
     }
     Ok(())
 }
 
 /// What a reader should know of all of it, below tables and rankings.
-fn notes(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+fn notes(out: &mut Screen, comparison: &Comparison, style: &dyn Style) -> anyhow::Result<()> {
+    if !comparison.notes.is_empty() {
+        writeln!(out)?;
+    }
     for note in &comparison.notes {
-        writeln!(out, "\n{note}")?;
+        style.sentence(out, note)?;
     }
     Ok(())
 }
 
 /// The tables, and what a report on the same results answers.
 fn brief(
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     answers: &[view::PageAnswer],
     top: u32,
     style: &dyn Style,
 ) -> anyhow::Result<()> {
-    let mut text = Vec::new();
     if comparison.policies.len() > ranking::RANKED_ABOVE {
-        ranking::all(&mut text, comparison, top, style)?;
-        writeln!(text)?;
+        ranking::all(out, comparison, top, style)?;
+        writeln!(out)?;
     } else {
-        tables(&mut text, comparison, style, None)?;
+        tables(out, comparison, style, None)?;
     }
     for answer in answers {
-        let answer = format!("{} {}", answer.question, answer.sentence);
-        writeln!(text, "{}", output::printable(&answer))?;
+        style.sentence(out, &format!("{} {}", answer.question, answer.sentence))?;
     }
-    notes(&mut text, comparison)?;
-    Ok(out.write_all(&text)?)
+    notes(out, comparison, style)
 }
 
 /// What the sentences are about, and how chance was considered.
@@ -524,7 +522,7 @@ fn bound(percent: f64, text: &str) -> String {
     }
 }
 
-fn csv(out: &mut impl Write, comparison: &Comparison) -> anyhow::Result<()> {
+fn csv(out: &mut Screen, comparison: &Comparison) -> anyhow::Result<()> {
     let mut header = vec!["metric", "unit"];
     header.extend(load_header(comparison));
     let rest = [

@@ -1,12 +1,12 @@
 //! `wakepath counters`: what a kernel counted of idle states between two dumps of sysfs.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use wakepath_system::dump::{Counted, Dump, StateSum};
 
-use crate::output::{self, Format};
+use crate::messages::note;
+use crate::output::{self, Format, Screen};
 use crate::until;
 
 /// What a kernel counted of idle states between two dumps of sysfs.
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let seconds = args.seconds.map(|time| time.as_secs_f64());
     let before = Dump::read(&args.before)?;
     let counted = match &args.after {
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         return output::json(out, &counted);
     }
     for note in &counted.notes {
-        eprintln!("wakepath: note: {note}");
+        note!("{note}");
     }
     let rows = rows(&counted, args.per_cpu);
     if args.format == Format::Csv {

@@ -1,14 +1,12 @@
 //! `wakepath drive`: the library of NVMe drives.
 
-use std::io::Write;
-
 use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, QuirkPlace, Quirks};
 use wakepath_hardware::drive::{CatalogEntry, DriveLibrary, DriveTable, PowerState};
 use wakepath_hardware::machine;
 use wakepath_units::Microwatts;
 
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -52,7 +50,7 @@ struct ShowArgs {
     format: Format,
 }
 
-pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
         Verb::List(args) => list(&args, out),
         Verb::Show(args) => show(&args, out),
@@ -126,7 +124,7 @@ impl<'a> Listed<'a> {
     }
 }
 
-fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let library = DriveLibrary::builtin();
     let models = library.matching(args.filter.as_deref().unwrap_or_default());
     if models.is_empty() {
@@ -172,7 +170,7 @@ pub(super) fn find(name: &str) -> anyhow::Result<&'static CatalogEntry> {
     Ok(DriveLibrary::builtin().find(name)?)
 }
 
-fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     let model = find(&args.name)?;
     let tables: Vec<&DriveTable> = match &args.firmware {
         Some(firmware) => model.tables_of_firmware(firmware)?,
@@ -277,11 +275,7 @@ fn quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
         .collect()
 }
 
-fn print_csv(
-    out: &mut impl Write,
-    model: &CatalogEntry,
-    tables: &[&DriveTable],
-) -> anyhow::Result<()> {
+fn print_csv(out: &mut Screen, model: &CatalogEntry, tables: &[&DriveTable]) -> anyhow::Result<()> {
     let header = [
         "model",
         "firmware",
@@ -323,7 +317,7 @@ fn print_csv(
 }
 
 fn print_tables(
-    out: &mut impl Write,
+    out: &mut Screen,
     model: &CatalogEntry,
     tables: &[&DriveTable],
 ) -> anyhow::Result<()> {
@@ -342,16 +336,19 @@ fn print_tables(
         } else {
             "likely has (its PCI id decides)"
         };
-        writeln!(
-            out,
-            "\nLinux {} {has} the quirk {} for this drive: {}.\n  why: {}\n  lifted by: {}",
-            quirk.kernel, quirk.name, quirk.effect, quirk.why, quirk.lifted_by
-        )?;
+        writeln!(out)?;
+        let fact = format!(
+            "Linux {} {has} the quirk {} for this drive: {}.",
+            quirk.kernel, quirk.name, quirk.effect
+        );
+        out.prose(&fact, 2)?;
+        out.prose(&format!("  why: {}", quirk.why), 4)?;
+        out.prose(&format!("  lifted by: {}", quirk.lifted_by), 4)?;
     }
     Ok(())
 }
 
-fn print_states(out: &mut impl Write, table: &DriveTable) -> anyhow::Result<()> {
+fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
     let drive = &table.drive;
     writeln!(
         out,

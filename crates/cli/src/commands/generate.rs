@@ -1,7 +1,6 @@
 //! Shell completions and man pages, made from the same description of the command line as `--help`.
 
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -9,6 +8,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::Cli;
+use crate::output::Screen;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -26,8 +26,8 @@ pub(crate) struct ManArgs {
     directory: PathBuf,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, out: &mut impl Write) {
-    clap_complete::generate(args.shell, &mut Cli::command(), "wakepath", out);
+pub(crate) fn completions(args: &CompletionsArgs, out: &mut Screen) {
+    clap_complete::generate(args.shell, &mut Cli::command(), "wakepath", out.raw());
 }
 
 /// Writes a page per command.

@@ -1,7 +1,7 @@
 //! `wakepath import`: recordings from what other tools recorded.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -11,8 +11,9 @@ use wakepath_trace::import::{ImportOptions, Imported, import_file};
 use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, tail_path};
 use wakepath_units::TickRate;
 
+use crate::messages::warning;
 use crate::new_file;
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 use crate::until;
 use crate::waiting::Told;
 
@@ -64,7 +65,7 @@ struct FileSummary {
     by_name: Vec<(String, u64)>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
     // A recording that is replaced must not be lost when the new one fails.
     let output = new_file::target(&args.output);
@@ -116,10 +117,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         _ => {}
     }
     for warning in &warnings {
-        eprintln!(
-            "wakepath: warning: {} ({}x): {}",
-            warning.name, warning.count, warning.text
-        );
+        warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
     let summary = Summary {
         files,
@@ -154,7 +152,7 @@ fn summarise(path: &Path, imported: Imported) -> FileSummary {
     }
 }
 
-fn print(summary: &Summary, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(summary: &Summary, format: Format, out: &mut Screen) -> anyhow::Result<()> {
     let header = ["file", "event", "count"];
     let rows = summary.files.iter().flat_map(|file| {
         let all = ("(all)".to_owned(), file.events);

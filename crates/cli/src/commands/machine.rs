@@ -1,8 +1,6 @@
 //! `wakepath machine`: machine models with the origin of each figure, and what is recorded of real
 //! systems.
 
-use std::io::Write;
-
 use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::machine::{Origin, builtin_names};
@@ -11,7 +9,7 @@ use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::PolicySet;
 use wakepath_units::spelling::closest;
 
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -83,7 +81,7 @@ struct ShowArgs {
     format: ShowFormat,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.verb {
         Verb::List(args) => list(args, out),
         Verb::Show(args) => show(args, out),
@@ -158,7 +156,7 @@ fn entries() -> anyhow::Result<Vec<Entry>> {
     modelled.chain(recorded).chain(driver).collect()
 }
 
-fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mut entries = entries()?;
     entries.retain(|e| args.kind.is_none_or(|kind| kind == e.kind));
     let rows = entries.iter().map(|e| {
@@ -187,7 +185,7 @@ fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
-fn show(args: &ShowArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     let name = args.name.as_str();
     if let Some(system) = recorded::find(name).filter(|_| !args.model) {
         return show_recorded(system, args.format, out);
@@ -219,7 +217,7 @@ fn nearest_table(name: &str) -> Option<&'static str> {
         .map(|(_, table)| table)
 }
 
-fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> anyhow::Result<()> {
+fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow::Result<()> {
     let figures = machine.figures();
     let rows = figures
         .iter()
@@ -247,17 +245,17 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> an
             writeln!(out, "{}", machine.title)?;
             for c in &machine.cluster {
                 let mhz: Vec<String> = c.opps.iter().map(|o| (o.khz / 1000).to_string()).collect();
-                writeln!(
-                    out,
+                let cores = format!(
                     "{}: {} x {}, capacity {}, {} MHz",
                     c.name,
                     c.cpus,
                     c.core,
                     c.capacity,
                     mhz.join(" ")
-                )?;
+                );
+                out.prose(&cores, 2)?;
                 if let Some(why) = &c.opps_assumed {
-                    writeln!(out, "  assumed: {why}")?;
+                    out.prose(&format!("  assumed: {why}"), 2)?;
                 }
             }
             if let Some(kernel) = machine.kernel {
@@ -283,7 +281,7 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut impl Write) -> an
 }
 
 /// Sockets, cores, threads, clocks and thermal design power.
-fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Result<()> {
+fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<()> {
     let Some(p) = &system.processor else {
         return Ok(());
     };
@@ -308,7 +306,7 @@ fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Res
         let kinds = machine.cluster.iter();
         let kinds = kinds.map(|c| format!("{} {} CPUs", c.cpus, c.name));
         let kinds: Vec<String> = kinds.collect();
-        writeln!(out, "simulated as {}", kinds.join(", "))?;
+        out.prose(&format!("simulated as {}", kinds.join(", ")), 2)?;
     }
     if p.base_mhz.is_given() {
         writeln!(out, "base: {} MHz", p.base_mhz.value)?;
@@ -317,15 +315,18 @@ fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Res
     let turbo: Vec<String> = turbo.map(|(n, mhz)| format!("{mhz} up to {n}")).collect();
     match turbo.as_slice() {
         [] => writeln!(out, "turbo by active cores: not known")?,
-        limits => writeln!(out, "turbo MHz by active cores: {}", limits.join(", "))?,
+        limits => out.prose(
+            &format!("turbo MHz by active cores: {}", limits.join(", ")),
+            2,
+        )?,
     }
     match (&p.tdp_w.origin, p.tdp_w.value) {
         (Origin::Default, _) => writeln!(out, "TDP: not known")?,
-        (Origin::Assumed(why), watts) => writeln!(out, "TDP: {watts} W assumed: {why}")?,
+        (Origin::Assumed(why), watts) => out.prose(&format!("TDP: {watts} W assumed: {why}"), 2)?,
         (Origin::Source(source) | Origin::Fitted(source), watts) => {
-            writeln!(out, "TDP: {watts} W ({source})")?;
+            out.prose(&format!("TDP: {watts} W ({source})"), 2)?;
         }
-        (Origin::Table, watts) => writeln!(out, "TDP: {watts} W")?,
+        (Origin::Table, watts) => out.prose(&format!("TDP: {watts} W"), 2)?,
     }
     if let Some(limit) = machine.and_then(|m| m.power_limit) {
         let assumed = matches!(limit.pl1_mw.origin, Origin::Assumed(_));
@@ -337,16 +338,19 @@ fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Res
         });
         let limits: Vec<String> = limits.collect();
         let assumed = if assumed { " (assumed)" } else { "" };
-        writeln!(out, "power limits: {}{assumed}", limits.join(", "))?;
+        out.prose(&format!("power limits: {}{assumed}", limits.join(", ")), 2)?;
     }
     if let Some(note) = &p.note {
-        writeln!(out, "{note}")?;
+        out.prose(note, 2)?;
     }
-    writeln!(out, "processor: {}", p.source)?;
+    out.prose(&format!("processor: {}", p.source), 2)?;
     let ran = system.kernel_policy();
-    writeln!(out, "simulated by default: {}, {}", ran.idle, ran.freq)?;
+    out.prose(
+        &format!("simulated by default: {}, {}", ran.idle, ran.freq),
+        2,
+    )?;
     if let Some(stands_in) = &ran.stands_in {
-        writeln!(out, "{stands_in}")?;
+        out.prose(stands_in, 2)?;
     }
     Ok(())
 }
@@ -354,7 +358,7 @@ fn write_processor(system: &RecordedSystem, out: &mut impl Write) -> anyhow::Res
 fn show_recorded(
     system: &RecordedSystem,
     format: ShowFormat,
-    out: &mut impl Write,
+    out: &mut Screen,
 ) -> anyhow::Result<()> {
     let states = || {
         let idle = system.idle.as_ref().map(|idle| &idle.states);
@@ -384,7 +388,7 @@ fn show_recorded(
             // A machine that cannot be simulated has none.
             if let Ok(machine) = Machine::from_recorded(system) {
                 for note in wakepath_sim::notes(&machine, &PolicySet::default())? {
-                    writeln!(out, "{note}")?;
+                    out.prose(&note, 2)?;
                 }
             }
             if let Some(boost) = system.hwp_dynamic_boost {
@@ -394,7 +398,7 @@ fn show_recorded(
                     if boost { "on" } else { "off" }
                 )?;
             }
-            writeln!(out, "source: {}", system.source)?;
+            out.prose(&format!("source: {}", system.source), 2)?;
             match &system.idle {
                 None => writeln!(out, "no idle states were recorded")?,
                 Some(idle) => {
@@ -410,7 +414,7 @@ fn show_recorded(
 fn show_driver_table(
     table: &DriverTable,
     format: ShowFormat,
-    out: &mut impl Write,
+    out: &mut Screen,
 ) -> anyhow::Result<()> {
     match format {
         ShowFormat::Json => output::json(out, table),
@@ -435,10 +439,10 @@ fn state_rows(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
 }
 
 /// The format of `wakepath_policies::input::read_states`: no header, times in nanoseconds.
-fn write_states(states: &IdleStates, out: &mut impl Write) -> anyhow::Result<()> {
+fn write_states(states: &IdleStates, out: &mut Screen) -> anyhow::Result<()> {
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)
-        .from_writer(out);
+        .from_writer(out.raw());
     for s in states.iter() {
         writer.serialize((
             &s.name,

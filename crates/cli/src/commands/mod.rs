@@ -1,10 +1,10 @@
 //! One module per noun of the command line. Each has `Args`, which clap fills, and `run`, which
 //! writes what the user asked for to `out` or returns one error chain.
 
-use std::io::Write;
-
 use clap::Subcommand;
 use wakepath_units::TickRate;
+
+use crate::output::Screen;
 
 mod apst;
 mod compare;
@@ -74,7 +74,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self, out: &mut impl Write) -> anyhow::Result<u8> {
+    pub(crate) fn run(self, out: &mut Screen) -> anyhow::Result<u8> {
         let done = match self {
             Self::Policy(args) => policy::run(args, out),
             Self::Apst(args) => apst::run(args, out),

@@ -5,13 +5,12 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use wakepath_governors as governors;
 use wakepath_hardware::IdleStates;
@@ -23,7 +22,6 @@ use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
 use wakepath_policies::poll;
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::psd::{Lease, PsdPolicy, PsdSettings};
-use wakepath_policies::spec::version::BARE;
 use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_units::{Capacity, KernelVersion, TickRate};
 
@@ -33,6 +31,8 @@ mod show;
 
 use self::kernels::Generation;
 use crate::policy_set::{self, Programs};
+
+use crate::output::{self, Screen};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -52,7 +52,7 @@ enum Verb {
     Kernels(kernels::Args),
 }
 
-pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
         Verb::Idle(args) => idle(&args, out),
         Verb::PollLimit(args) => poll_limit(&args, out),
@@ -224,7 +224,7 @@ struct TickArgs {
     rate: TickRate,
 }
 
-fn idle(args: &IdleArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     let spec: PolicySpec = args.governor.parse()?;
     spec.idle()?;
     let set = governors::load(spec.into(), Path::new("."), args.programs.allowed)?;
@@ -278,14 +278,14 @@ fn check(governor: &Governor) -> anyhow::Result<()> {
     }
 }
 
-fn poll_limit(args: &PollLimitArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn poll_limit(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
     let states = states(&args.states)?;
     let limit = poll::limit(&states, args.tick.rate, args.request_us);
     writeln!(out, "{}", limit.as_micros())?;
     Ok(())
 }
 
-fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
     let settings = Settings {
         enabled: true,
         step: match args.step {
@@ -303,7 +303,7 @@ fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut impl Write) -> anyhow::R
     Ok(())
 }
 
-fn hwp_boost(args: &HwpBoostArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn hwp_boost(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
     anyhow::ensure!(
         args.min <= args.max,
         "--min {} is above --max {}",
@@ -327,7 +327,7 @@ fn psd_settings(name: &str) -> Result<PsdSettings, SpecError> {
     name.parse::<PolicySpec>()?.psd()
 }
 
-fn psd(args: &PsdArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn psd(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
     let (input, name) = open(args.events.as_deref())?;
     let policy = PsdPolicy {
         timeout_ms: args.timeout_ms.unwrap_or(args.psd.timeout_ms),
@@ -432,29 +432,27 @@ fn versions(mechanism: &Mechanism) -> Vec<String> {
     series.map(|version| version.to_string()).collect()
 }
 
-fn list(format: ListFormat, out: &mut impl Write) -> anyhow::Result<()> {
+fn list(format: ListFormat, out: &mut Screen) -> anyhow::Result<()> {
     let policies = listed();
     match format {
-        ListFormat::Json => {
-            serde_json::to_writer_pretty(&mut *out, &policies)?;
-            writeln!(out)?;
-        }
+        ListFormat::Json => output::json(out, &policies)?,
         ListFormat::Csv => write_csv(&policies, out)?,
         ListFormat::Markdown => markdown::write(&policies, out)?,
         ListFormat::Table => {
-            writeln!(out, "{}", table(&policies))?;
-            writeln!(out, "{}", kernels::summary())?;
+            table(&policies, out)?;
+            writeln!(out)?;
+            out.prose(&kernels::summary(), 0)?;
         }
     }
     Ok(())
 }
 
-fn write_csv(policies: &[Listed], out: &mut impl Write) -> anyhow::Result<()> {
-    let mut csv = csv::Writer::from_writer(out);
-    csv.write_record([
+fn write_csv(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
+    let header = [
         "policy", "kind", "versions", "summary", "source", "on", "key", "default", "unit",
         "allowed", "meaning",
-    ])?;
+    ];
+    let mut rows: Vec<Vec<String>> = Vec::new();
     for policy in policies {
         let versions = policy.versions.join(" ");
         let on = policy.on.join(" ");
@@ -467,28 +465,32 @@ fn write_csv(policies: &[Listed], out: &mut impl Write) -> anyhow::Result<()> {
             &on,
         ];
         if policy.settings.is_empty() {
-            csv.write_record(about.into_iter().chain([""; 5]))?;
+            rows.push(
+                about
+                    .into_iter()
+                    .chain([""; 5])
+                    .map(str::to_owned)
+                    .collect(),
+            );
         }
         for s in &policy.settings {
             let setting = [s.key, s.default, s.unit, &s.allowed, s.meaning];
-            csv.write_record(about.into_iter().chain(setting))?;
+            rows.push(
+                about
+                    .into_iter()
+                    .chain(setting)
+                    .map(str::to_owned)
+                    .collect(),
+            );
         }
     }
-    csv.flush()?;
-    Ok(())
+    output::csv(out, header, rows)
 }
 
-fn table(policies: &[Listed]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(["policy", "kind", "what it goes by", "settings (default)"]);
-    for policy in policies {
+fn table(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
+    let rows = policies.iter().map(|policy| {
         let name = match (policy.versions.first(), policy.versions.last()) {
-            (Some(first), Some(last)) => {
-                format!("{0}@{first}\n{0}@{BARE} to {0}@{last}", policy.name)
-            }
+            (Some(first), Some(last)) => format!("{0}@{first} to {0}@{last}", policy.name),
             _ => policy.name.to_owned(),
         };
         let settings: Vec<_> = policy
@@ -502,12 +504,13 @@ fn table(policies: &[Listed]) -> Table {
                 _ => format!("{} ({})", s.key, s.default),
             })
             .collect();
-        table.add_row([
+        [
             name,
             policy.kind.to_owned(),
             policy.summary.to_owned(),
-            settings.join("\n"),
-        ]);
-    }
-    table
+            settings.join(", "),
+        ]
+    });
+    let header = ["policy", "kind", "what it goes by", "settings (default)"];
+    output::table(out, header, rows)
 }

@@ -1,7 +1,7 @@
 //! `wakepath record`: what this machine's CPUs and drives do, into a file.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -15,8 +15,9 @@ use wakepath_record::{BUFFER_BYTES, LiveRecording, MissingHook, RecordSession, R
 use wakepath_system::System;
 use wakepath_trace::recording::Overwrite;
 
+use crate::messages::tell;
 use crate::new_file;
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 use crate::until::{self, EndSignals};
 
 /// How often the buffers are emptied: rarely enough not to disturb idle CPUs much.
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let overwrite = if args.force {
         Overwrite::Yes
     } else {
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
     let recording = LiveRecording::start(args.buffer << 10)?;
     for line in said_once(recording.missing()) {
-        eprintln!("wakepath: {line}");
+        tell!("{line}");
     }
     let signals = EndSignals::new()?;
     // The file is touched when everything else runs: a recording that it replaces must not be lost for nothing.
@@ -79,14 +80,15 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     // Whatever went wrong meanwhile, the file is to be whole.
     let summary = session.finish()?;
     if summary.lost > 0 {
-        eprintln!(
-            "wakepath: warning: {} events found no room in the buffers and are lost; a bigger --buffer than {} KiB helps",
-            summary.lost, args.buffer
+        tell!(
+            "warning: {} events found no room in the buffers and are lost; a bigger --buffer than {} KiB helps",
+            summary.lost,
+            args.buffer
         );
     }
     if summary.idle_periods == 0 {
-        eprintln!(
-            "wakepath: warning: no idle period was seen, so `wakepath replay` has nothing to replay. \
+        tell!(
+            "warning: no idle period was seen, so `wakepath replay` has nothing to replay. \
              Record for longer, or a load that leaves the CPUs something to wait for"
         );
     }
@@ -214,7 +216,7 @@ struct Printed {
     ebpf_missed_runs: Option<u64>,
 }
 
-fn print(summary: &RecordSummary, args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let printed = Printed {
         file: args.output.display().to_string(),
         seconds: summary.duration.as_secs_f64(),

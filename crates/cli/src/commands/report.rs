@@ -9,6 +9,7 @@ use wakepath_results::ResultReader;
 use wakepath_results::import;
 
 use crate::new_file;
+use crate::output::Screen;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     force: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let output = || format!("--output {}", args.output.display());
     new_file::check(&args.output, args.force).with_context(output)?;
     let opened = import::open_all(&args.results)?;

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::io::Write;
 use std::path::Path;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
@@ -13,8 +12,9 @@ use wakepath_study::reproduce::{
     self, Criterion, FittedFigure, Outcome, ReproductionSummary, Section, TableCell, percent,
 };
 use wakepath_study::run::RunControl;
+use wakepath_units::printable;
 
-use crate::output::{self, PageFormat};
+use crate::output::{self, PageFormat, Screen};
 use crate::waiting::{self, Jobs};
 
 /// The page that `reproduce all --format markdown` fills.
@@ -90,7 +90,7 @@ struct Document<'a> {
     experiments: &'a [Outcome],
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let all = args.experiment == ALL;
     let named = [&*args.experiment];
     let names = if all { builtin::EXPERIMENTS } else { &named };
@@ -128,7 +128,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
                     .replace("{{summary}}\n", &markdown_summary(&outcomes))
                     .replace("{{experiments}}\n", text.trim_start());
             }
-            Ok(out.write_all(text.as_bytes())?)
+            out.text(&text);
+            Ok(())
         }
     }?;
     let met = |outcome: &Outcome| outcome.summary.met == outcome.summary.criteria;
@@ -162,7 +163,7 @@ fn verdict(criterion: &Criterion, marked: impl Fn(&str) -> String) -> String {
     }
 }
 
-fn write_csv(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn write_csv(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     let header = [&["experiment", "metric", "of"], &VALUES[..]].concat();
     let rows = outcomes.iter().flat_map(|outcome| {
         let sections = outcome.sections.iter();
@@ -176,7 +177,7 @@ fn write_csv(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
     output::csv(out, header, rows)
 }
 
-fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
         let r = outcome;
         writeln!(out, "{}: {}", outcome.experiment, r.title)?;
@@ -230,7 +231,7 @@ fn write_tables(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()
 }
 
 /// What each experiment is, and how it came out.
-fn write_brief(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()> {
+fn write_brief(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
         let title = &outcome.title;
         writeln!(
@@ -243,7 +244,7 @@ fn write_brief(out: &mut impl Write, outcomes: &[Outcome]) -> anyhow::Result<()>
     Ok(())
 }
 
-fn write_section(out: &mut impl Write, section: &Section) -> anyhow::Result<()> {
+fn write_section(out: &mut Screen, section: &Section) -> anyhow::Result<()> {
     writeln!(out, "\n{}:\n", section.metric)?;
     let (header, rows) = grid(section);
     output::table(out, header, rows)
@@ -369,7 +370,8 @@ fn markdown_summary(outcomes: &[Outcome]) -> String {
 
 fn markdown_table(text: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let mut line = |cells: Vec<String>| {
-        let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
+        let shown = |cell: &String| printable::without_tags(cell).replace('|', "\\|");
+        let cells: Vec<String> = cells.iter().map(shown).collect();
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     };
     line(header.iter().map(|&h| h.to_owned()).collect());

@@ -1,6 +1,6 @@
 //! `wakepath results`: result directories as files.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -13,6 +13,7 @@ use wakepath_results::{Mode, ResultReader, merge};
 use wakepath_units::spelling::suggestion;
 
 use crate::new_file;
+use crate::output::Screen;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -91,7 +92,7 @@ struct TimelineArgs {
     force: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.verb {
         Verb::Merge(args) => merge_shards(args, out),
         Verb::Laboratory(args) => of_laboratory(args, out),
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
-fn timeline(args: &TimelineArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     let path = &args.output;
     let there = || path.display().to_string();
     new_file::check(path, args.force).with_context(there)?;
@@ -152,7 +153,7 @@ fn keep(
     Ok(())
 }
 
-fn of_laboratory(args: &LaboratoryArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn of_laboratory(args: &LaboratoryArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mode = if args.force { Mode::Replace } else { Mode::New };
     let runs = laboratory::write(&args.simulated, &args.measured, &args.output, mode)?;
     let (dir, simulated) = (args.output.display(), args.simulated.display());
@@ -163,7 +164,7 @@ fn of_laboratory(args: &LaboratoryArgs, out: &mut impl Write) -> anyhow::Result<
     Ok(())
 }
 
-fn merge_shards(args: &MergeArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn merge_shards(args: &MergeArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mode = if args.force { Mode::Replace } else { Mode::New };
     let runs = merge(&args.shards, &args.output, mode)?;
     let dir = args.output.display();

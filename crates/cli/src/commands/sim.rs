@@ -1,6 +1,5 @@
 //! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under the given policy sets.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -28,7 +27,8 @@ mod power;
 mod threads;
 
 use super::timeline::TimelineArgs;
-use crate::output::{self, Format};
+use crate::messages::{self, Kind, note, warning};
+use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, Programs, WholeSet};
 use crate::waiting::{self, Jobs};
 
@@ -89,7 +89,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let mut machine = Machine::find(&args.machine)?;
     if let Some(kernel) = args.kernel {
         machine.kernel = Some(kernel);
@@ -134,7 +134,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         sim.compare(&control).map_err(|e| plain(e.into()))
     })?;
     for warning in workload.warnings() {
-        eprintln!("wakepath: {}:{warning}", args.job.display());
+        messages::add(
+            Kind::Remark,
+            None,
+            format!("{}:{warning}", args.job.display()),
+        );
     }
     tell_cut_jobs(&workload, &comparison);
     threads::tell(&args.job, &workload, &comparison);
@@ -143,14 +147,18 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let drive = &machine.drive;
     let declared = drive.power.as_ref().map(|power| &power.declared);
     for contradiction in declared.iter().flat_map(|d| d.contradictions()) {
-        eprintln!(
-            "wakepath: warning: what {} declares contradicts itself: {contradiction}; its power is partly assumed \
+        warning!(
+            "what {} declares contradicts itself: {contradiction}; its power is partly assumed \
              (`wakepath machine show`)",
             drive.name
         );
     }
     if let Some(warning) = missed_rates(&workload, &comparison) {
-        eprintln!("wakepath: {}: warning: {warning}", args.job.display());
+        messages::add(
+            Kind::Warning,
+            Some(&args.job.display().to_string()),
+            warning,
+        );
     }
     let of_threads = matches!(workload, Workload::RtApp(_));
     match args.format {
@@ -191,8 +199,8 @@ fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) {
     for (index, job) in file.jobs.iter().enumerate() {
         if runs().any(|run| run.cut_jobs.contains(&index)) {
             let seconds = job.at_most.unwrap_or(LONGEST_UNTIMED).as_secs_f64();
-            eprintln!(
-                "wakepath: note: job `{}` has more to do than the {seconds} s that were simulated of it; \
+            note!(
+                "job `{}` has more to do than the {seconds} s that were simulated of it; \
                  --seconds N simulates more or less",
                 job.name
             );
@@ -215,8 +223,8 @@ fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) {
         Origin::Assumed(_) => format!("{} GiB of memory, which are assumed", memory.value),
         _ => format!("{} GiB of memory", memory.value),
     };
-    eprintln!(
-        "wakepath: note: buffered writes: of {} dirtied, {} were written back within {:.3} s; writers were held back for {:.3} s; {memory}",
+    note!(
+        "buffered writes: of {} dirtied, {} were written back within {:.3} s; writers were held back for {:.3} s; {memory}",
         mb(cache.dirtied_bytes),
         mb(cache.written_back_bytes),
         run.seconds,
@@ -230,8 +238,8 @@ fn tell_power_limits(comparison: &PolicyComparison) {
         let of_run = |run: &Run| run.energy.as_ref()?.power_limited_percent;
         let percent = median(result.runs.iter().filter_map(of_run)).unwrap_or(0.0);
         if percent >= 1.0 {
-            eprintln!(
-                "wakepath: note: a power limit of the processor held its clock down for {percent:.0} % of the time under {}",
+            note!(
+                "a power limit of the processor held its clock down for {percent:.0} % of the time under {}",
                 result.policy
             );
         }
@@ -262,7 +270,7 @@ fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<Policy
     let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
     let stands_in = ran.and_then(|ran| ran.stands_in);
     if let Some(told) = stands_in.filter(|_| given.iter().any(open)) {
-        eprintln!("wakepath: {told}");
+        messages::add(Kind::Remark, None, told);
     }
     policy_set::tell_notes(machine, given).context("--policy")?;
     let sets: Result<Vec<PolicySet>, _> = given.iter().map(|set| in_force(machine, set)).collect();
@@ -291,7 +299,7 @@ fn row<const N: usize>(of: &PolicyResult, columns: [String; N]) -> Vec<String> {
     row
 }
 
-fn write_csv(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
+fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let mut header = header(&[
         "seed",
         "iops",
@@ -341,7 +349,7 @@ fn write_csv(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Res
 }
 
 fn write_tables(
-    out: &mut impl Write,
+    out: &mut Screen,
     machine: &Machine,
     comparison: &PolicyComparison,
 ) -> anyhow::Result<()> {
@@ -414,7 +422,7 @@ fn write_tables(
 
 /// What the CPUs did, and what the machine drew.
 fn write_states(
-    out: &mut impl Write,
+    out: &mut Screen,
     machine: &Machine,
     comparison: &PolicyComparison,
 ) -> anyhow::Result<()> {
@@ -433,7 +441,7 @@ fn write_states(
 
 /// What the drive drew, and its share of time per power state in the first run; nothing if no drive
 /// was named.
-fn write_drive(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
+fn write_drive(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let drives: Vec<(&PolicyResult, &DriveRun)> = comparison
         .results
         .iter()

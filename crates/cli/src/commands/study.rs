@@ -18,8 +18,10 @@ use wakepath_study::plan::{Plan, PlannedPolicy, Task};
 use wakepath_study::run::{self, Order, RunControl};
 use wakepath_units::Nanoseconds;
 
-use crate::output::{self, Format};
+use crate::messages::{self, Kind, note, warning};
+use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, Programs, WholeSet};
+use crate::until;
 use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
@@ -138,7 +140,7 @@ fn on() -> impl TypedValueParser<Value = RunOrigin> {
     })
 }
 
-pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
         Verb::New(args) => new(&args, out),
         Verb::Check(args) => check(&args, out),
@@ -147,7 +149,7 @@ pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
-fn new(args: &NewArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn new(args: &NewArgs, out: &mut Screen) -> anyhow::Result<()> {
     let text = match &args.from {
         None => builtin::EXAMPLE,
         Some(name) => builtin::study(name).with_context(|| {
@@ -189,7 +191,7 @@ struct Listed {
     repeats: u32,
 }
 
-fn list(args: &ListArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for name in builtin::study_names() {
         let plan = Plan::load(Path::new(name), RunOrigin::Sim)?;
@@ -267,7 +269,7 @@ struct CheckedWorkload {
 /// How long each workload is tried under each policy.
 const TRY: Duration = Duration::from_millis(20);
 
-fn check(args: &CheckArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn check(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
     let plan = Plan::with_more(
         &args.study,
         args.on,
@@ -342,11 +344,15 @@ fn tell_notes(plan: &Plan) {
     policy_set::tell_warnings(plan.policies.iter().map(|p| &p.set));
     for workload in &plan.workloads {
         for warning in &workload.warnings {
-            eprintln!("wakepath: {}: line {warning}", workload.name);
+            messages::add(
+                Kind::Remark,
+                Some(&workload.name),
+                format!("line {warning}"),
+            );
         }
     }
     for note in plan.notes() {
-        eprintln!("wakepath: note: {note}");
+        note!("{note}");
     }
     for model in plan.machines.iter().filter_map(|m| m.model.as_ref()) {
         // A set that does not fit the machine is refused by the plan.
@@ -354,7 +360,7 @@ fn tell_notes(plan: &Plan) {
     }
 }
 
-fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
+fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
     let names: Vec<&str> = checked.machines.iter().map(|m| m.name.as_str()).collect();
     let on = match (&checked.machines[..], checked.on) {
         ([], RunOrigin::Replay) => "replayed".to_owned(),
@@ -422,10 +428,10 @@ fn explain(out: &mut impl Write, checked: &Checked) -> anyhow::Result<()> {
         Some(seconds) if checked.on == RunOrigin::Sim => writeln!(
             out,
             "\nTakes about {} on {} core(s).",
-            duration(seconds),
+            until::in_words(seconds),
             checked.jobs
         )?,
-        Some(seconds) => writeln!(out, "\nTakes at least {}.", duration(seconds))?,
+        Some(seconds) => writeln!(out, "\nTakes at least {}.", until::in_words(seconds))?,
         None if checked.on == RunOrigin::Replay => {}
         None => writeln!(
             out,
@@ -448,16 +454,7 @@ fn what_answers(question: &Question) -> String {
     parts.join(", ")
 }
 
-/// A length of time for people.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        s if s < 100.0 => format!("{s:.1} s"),
-        s if s < 6000.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.1} h", s / 3600.0),
-    }
-}
-
-fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
+fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
     let plan = Plan::with_more(
         &args.study,
         args.on,
@@ -502,7 +499,7 @@ fn run_study(args: &RunArgs, out: &mut impl Write) -> anyhow::Result<()> {
     })?;
     let source = Source::read("", &ResultReader::open(&dir)?)?;
     for warning in shortfalls(&[("", &source)]) {
-        eprintln!("wakepath: warning: {warning}");
+        warning!("{warning}");
     }
     let dir = dir.display();
     if let Some(shard) = args.shard {

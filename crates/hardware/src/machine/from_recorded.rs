@@ -633,9 +633,7 @@ fn most_similar<'a>(state: &IdleState, declared: f64, of: &'a Machine) -> &'a Ma
         let other = other.exit_latency_us.value;
         declared.max(other) > FAR_APART * declared.min(other).max(1.0)
     };
-    let by_name = candidates
-        .clone()
-        .find(|s| s.name == state.name && !far(s));
+    let by_name = candidates.clone().find(|s| s.name == state.name && !far(s));
     by_name
         .or_else(|| {
             candidates

@@ -236,7 +236,9 @@ fn named(name: &str, folder: &Path) -> String {
 /// directory where others are called so.
 fn short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
     let same_file = |name: &str| {
-        let of_file = machines.iter().filter(|(machine, _)| short(machine, folder) == *name);
+        let of_file = machines
+            .iter()
+            .filter(|(machine, _)| short(machine, folder) == *name);
         of_file.count() > 1
     };
     let same_name = |name: &str| machines.iter().filter(|(_, m)| m.name == name).count() > 1;

@@ -171,7 +171,8 @@ impl Backend for Sim<'_> {
     /// The cell is set up and stopped at once.
     fn check(&self, cell: Cell) -> Result<(), StudyError> {
         let set = self.without_program(cell)?;
-        self.simulate_under(cell, &set, &mut StopWhen(|| true)).map(drop)
+        self.simulate_under(cell, &set, &mut StopWhen(|| true))
+            .map(drop)
     }
 
     fn order(&self) -> Order {

@@ -42,7 +42,10 @@ fn hints(root: &Root) -> SegmentHints {
         pm_profile: number("sys/firmware/acpi/pm_profile"),
         chassis_type: number("sys/class/dmi/id/chassis_type"),
         tree_chassis: tree::list(root, "chassis-type").into_iter().next(),
-        battery: root.names(SUPPLIES).iter().any(|name| is_battery(root, name)),
+        battery: root
+            .names(SUPPLIES)
+            .iter()
+            .any(|name| is_battery(root, name)),
         compatible: tree::list(root, "compatible"),
     }
 }

@@ -103,13 +103,20 @@ mod tests {
     fn a_guest_is_known_by_what_its_hypervisor_shows() {
         const X86: (&str, &str) = ("proc/cpuinfo", "flags\t\t: fpu tsc monitor\n");
         const GUEST: (&str, &str) = ("proc/cpuinfo", "flags\t\t: fpu tsc hypervisor\n");
-        const ARM: (&str, &str) = ("proc/cpuinfo", "CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n");
+        const ARM: (&str, &str) = (
+            "proc/cpuinfo",
+            "CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n",
+        );
         const VENDOR: &str = "sys/class/dmi/id/sys_vendor";
         const PRODUCT: &str = "sys/class/dmi/id/product_name";
         for guest in [
             &[GUEST][..],
             &[X86, (VENDOR, "QEMU\n")],
-            &[X86, (VENDOR, "Microsoft Corporation\n"), (PRODUCT, "Virtual Machine\n")],
+            &[
+                X86,
+                (VENDOR, "Microsoft Corporation\n"),
+                (PRODUCT, "Virtual Machine\n"),
+            ],
             &[ARM, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m7g.large\n")],
             &[ARM, ("proc/device-tree/compatible", "linux,dummy-virt\0")],
             &[ARM, ("proc/device-tree/hypervisor/compatible", "xen,xen\0")],
@@ -122,10 +129,24 @@ mod tests {
         for real in [
             &[X86][..],
             &[X86, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m5.metal\n")],
-            &[X86, (VENDOR, "Google\n"), (PRODUCT, "Google Compute Engine\n")],
+            &[
+                X86,
+                (VENDOR, "Google\n"),
+                (PRODUCT, "Google Compute Engine\n"),
+            ],
             &[ARM, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m7g.metal\n")],
-            &[X86, (VENDOR, "Microsoft Corporation\n"), (PRODUCT, "Surface Laptop 5\n")],
-            &[ARM, ("proc/device-tree/compatible", "raspberrypi,4-model-b\0brcm,bcm2711\0")],
+            &[
+                X86,
+                (VENDOR, "Microsoft Corporation\n"),
+                (PRODUCT, "Surface Laptop 5\n"),
+            ],
+            &[
+                ARM,
+                (
+                    "proc/device-tree/compatible",
+                    "raspberrypi,4-model-b\0brcm,bcm2711\0",
+                ),
+            ],
             &[("proc/cpuinfo", "cpu\t\t: POWER9\nplatform\t: PowerNV\n")],
         ] {
             assert_eq!(shown(real), None, "{real:?}");

@@ -72,14 +72,23 @@ fn groups(system: &System) -> Vec<Vec<usize>> {
 fn listed(system: &System) -> Vec<Vec<usize>> {
     let root = system.root();
     let names = root.names(DEVICES);
-    let devices: Vec<&String> = names.iter().filter(|name| name.starts_with("cpu_")).collect();
+    let devices: Vec<&String> = names
+        .iter()
+        .filter(|name| name.starts_with("cpu_"))
+        .collect();
     if INTEL.iter().any(|name| !names.iter().any(|of| of == name)) {
         return Vec::new();
     }
     let online = system.cpus();
     let lists = devices.into_iter().filter_map(|name| {
         let list = cpus::parse(&root.optional(&format!("{DEVICES}/{name}/cpus"))?)?;
-        Some(online.iter().copied().filter(|cpu| list.contains(cpu)).collect())
+        Some(
+            online
+                .iter()
+                .copied()
+                .filter(|cpu| list.contains(cpu))
+                .collect(),
+        )
     });
     lists.collect()
 }

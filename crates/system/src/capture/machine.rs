@@ -198,7 +198,11 @@ fn without_refused(system: &System, machine: &mut Machine) -> Option<String> {
         state.disabled = true;
     }
     for cluster in &mut tried.cluster {
-        for state in cluster.idle_state.iter_mut().filter(|s| is_refused(&s.name)) {
+        for state in cluster
+            .idle_state
+            .iter_mut()
+            .filter(|s| is_refused(&s.name))
+        {
             state.disabled = false;
         }
     }
@@ -218,12 +222,20 @@ fn without_refused(system: &System, machine: &mut Machine) -> Option<String> {
 fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     const WHY: &str = "twice the exit latency, as acpi_idle takes it: this kernel tells none";
     let states = system.cpus().first().map(|cpu| system.idle_states(*cpu));
-    let mut assumed = states.into_iter().flatten().filter(|s| s.residency_assumed).peekable();
+    let mut assumed = states
+        .into_iter()
+        .flatten()
+        .filter(|s| s.residency_assumed)
+        .peekable();
     if assumed.peek().is_some() {
         notes.push(format!("target residencies are {WHY}"));
     }
     for told in assumed {
-        for state in machine.idle_state.iter_mut().filter(|s| s.name == told.name) {
+        for state in machine
+            .idle_state
+            .iter_mut()
+            .filter(|s| s.name == told.name)
+        {
             state.target_residency_us = Figure::assumed(state.target_residency_us.value, WHY);
         }
     }
@@ -304,10 +316,7 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
 }
 
 /// The frequency policies, and why they are assumed if they are.
-fn frequencies(
-    system: &System,
-    notes: &mut Vec<String>,
-) -> (Vec<RecordedPolicy>, Option<String>) {
+fn frequencies(system: &System, notes: &mut Vec<String>) -> (Vec<RecordedPolicy>, Option<String>) {
     let policies: Vec<RecordedPolicy> = system
         .cpufreq_policies()
         .into_iter()

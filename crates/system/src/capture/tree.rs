@@ -18,5 +18,7 @@ pub(super) fn list(root: &Root, property: &str) -> Vec<String> {
 
 /// Whether it has a node of this name.
 pub(super) fn exists(root: &Root, node: &str) -> bool {
-    PLACES.iter().any(|place| root.exists(&format!("{place}/{node}")))
+    PLACES
+        .iter()
+        .any(|place| root.exists(&format!("{place}/{node}")))
 }

@@ -1,14 +1,13 @@
 //! `wakepath apst decode`.
 
-use std::io::Write;
-
 use serde::Serialize;
 use wakepath_hardware::drive::MAX_POWER_STATES;
 use wakepath_policies::apst::{ApstTable, TABLE_BYTES};
 
 use super::{Entry, entries, hex};
 use crate::input;
-use crate::output::{self, Format};
+use crate::messages::note;
+use crate::output::{self, Format, Screen};
 
 /// A dump of 256 bytes is not longer, however it is spaced.
 const MAX_TEXT: u64 = 1 << 16;
@@ -37,7 +36,7 @@ struct Report {
     table_hex: String,
 }
 
-pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let data = input::read(&args.file, MAX_TEXT)?;
     let name = input::name(&args.file);
     let bytes = bytes(&data).map_err(|what| anyhow::anyhow!("{name}{what}"))?;
@@ -59,7 +58,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         ),
         Format::Csv => {
             for problem in problems {
-                eprintln!("wakepath: note: {problem}");
+                note!("{problem}");
             }
             let text = |value: Option<String>| value.unwrap_or_default();
             output::csv(
@@ -78,7 +77,7 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     }
 }
 
-fn print_table(out: &mut impl Write, entries: &[Entry], problems: &[String]) -> anyhow::Result<()> {
+fn print_table(out: &mut Screen, entries: &[Entry], problems: &[String]) -> anyhow::Result<()> {
     let set: Vec<_> = entries.iter().filter(|e| e.target.is_some()).collect();
     if set.is_empty() {
         writeln!(out, "no transitions: every entry is 0")?;

@@ -1,9 +1,9 @@
 //! `wakepath apst`: plans and decodes tables of autonomous power state transitions.
 
-use std::io::Write;
-
 use serde::Serialize;
 use wakepath_policies::apst::ApstTable;
+
+use crate::output::Screen;
 
 mod decode;
 mod plan;
@@ -22,7 +22,7 @@ enum Verb {
     Decode(decode::Args),
 }
 
-pub(crate) fn run(args: Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
         Verb::Plan(args) => plan::run(&args, out),
         Verb::Decode(args) => decode::run(&args, out),

@@ -1,7 +1,5 @@
 //! `wakepath apst plan`.
 
-use std::io::Write;
-
 use anyhow::Context;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -13,7 +11,9 @@ use wakepath_policies::apst::{
 
 use super::{Entry, entries, hex};
 use crate::commands::drive;
-use crate::{input, output};
+use crate::input;
+use crate::messages::note;
+use crate::output::{self, Screen};
 
 /// More than any dump has, with all the bits of `nvme id-ctrl -H -v` spelled out.
 const MAX_DUMP: u64 = 1 << 20;
@@ -101,7 +101,7 @@ fn timeout(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (drive, mut notes) = find(args)?;
     let settings = args.settings();
     let planned = plan(
@@ -121,14 +121,14 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
                 notes.push(format!("{}: {ASSUMED}", drive.model));
             }
             if args.format == Format::Bin {
-                out.write_all(&table.to_bytes())?;
+                out.raw().extend(table.to_bytes());
             } else {
-                write!(out, "{table}")?;
+                out.text(&table.to_string());
             }
         }
     }
     for note in notes {
-        eprintln!("wakepath: note: {note}");
+        note!("{note}");
     }
     Ok(())
 }
@@ -229,7 +229,7 @@ fn quirk_notes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
 // ---- for people
 
 fn print_table(
-    out: &mut impl Write,
+    out: &mut Screen,
     drive: &Drive,
     settings: &ApstSettings,
     planned: Result<ApstPlan, NoTable>,

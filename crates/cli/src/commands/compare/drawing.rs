@@ -1,12 +1,12 @@
 //! A compared metric as bars and histograms below its table, on a terminal.
 
-use std::io::Write;
-
 use wakepath_compare::results::{Comparison, Row};
 use wakepath_compare::{Metric, Verdict};
+use wakepath_units::printable;
 
 use super::{mean, unit};
 use crate::bars::{Canvas, Hue, on_linear_scale};
+use crate::output::Screen;
 
 /// Columns of a histogram and of a bar.
 const HISTOGRAM: usize = 24;
@@ -18,7 +18,7 @@ const NAME: usize = 32;
 /// Draws the mean of each policy, and its runs on a scale from the lowest to the highest of the workload. Histograms are
 /// left out where the terminal is too narrow for them, and everything where not even bars fit.
 pub(super) fn write(
-    out: &mut impl Write,
+    out: &mut Screen,
     canvas: Canvas,
     comparison: &Comparison,
     metric: &Metric,
@@ -66,9 +66,9 @@ pub(super) fn write(
             );
             if with_histogram {
                 let runs = on_linear_scale(&row.values, [from, to], HISTOGRAM);
-                writeln!(out, "{line}  {}", canvas.histogram(&runs).trim_end())?;
+                out.drawing(&format!("{line}  {}", canvas.histogram(&runs).trim_end()));
             } else {
-                writeln!(out, "{line}")?;
+                out.drawing(&line);
             }
         }
     }
@@ -85,8 +85,9 @@ fn hue(row: &Row) -> Hue {
 }
 
 fn name(policy: &str) -> String {
+    let policy = &printable::one_line(policy);
     if policy.chars().count() <= NAME {
-        return policy.to_owned();
+        return policy.to_string();
     }
     let mut cut: String = policy.chars().take(NAME - 2).collect();
     cut.push_str("..");

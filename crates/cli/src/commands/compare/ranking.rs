@@ -1,7 +1,5 @@
 //! Policies in an order: by a question with conditions, as a Pareto front, and of a sweep with too many for a table.
 
-use std::io::Write;
-
 use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{
     Choice, Comparison, Holds, InFiles, Load, MachineScope, Objective, Points, choose, scopes,
@@ -9,7 +7,7 @@ use wakepath_compare::results::{
 use wakepath_compare::{Better, Goal, Metric};
 
 use super::Style;
-use crate::output::{self, PageFormat};
+use crate::output::{self, PageFormat, Screen};
 
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
 pub(super) const RANKED_ABOVE: usize = 20;
@@ -17,7 +15,7 @@ pub(super) const RANKED_ABOVE: usize = 20;
 /// A heading, if there are several machines.
 fn heading<T>(
     scope: &MachineScope<T>,
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
 ) -> anyhow::Result<()> {
@@ -42,7 +40,7 @@ fn header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
 
 /// The answer to a question with conditions, then the ranking; of each machine.
 pub(super) fn choices(
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     choices: &[MachineScope<Choice>],
     top: u32,
@@ -99,14 +97,9 @@ fn ranks(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
     })
 }
 
-fn choice(
-    out: &mut impl Write,
-    choice: &Choice,
-    top: u32,
-    style: &dyn Style,
-) -> anyhow::Result<()> {
+fn choice(out: &mut Screen, choice: &Choice, top: u32, style: &dyn Style) -> anyhow::Result<()> {
     for sentence in &choice.sentences {
-        writeln!(out, "{}", output::printable(sentence))?;
+        style.sentence(out, sentence)?;
     }
     writeln!(out)?;
     let unit = unit(choice);
@@ -136,7 +129,7 @@ fn unit(choice: &Choice) -> Unit {
     Unit::of_all(&choice.metric.unit, values)
 }
 
-fn left_out(out: &mut impl Write, all: usize, top: u32) -> anyhow::Result<()> {
+fn left_out(out: &mut Screen, all: usize, top: u32) -> anyhow::Result<()> {
     if all > top as usize {
         writeln!(
             out,
@@ -148,20 +141,18 @@ fn left_out(out: &mut impl Write, all: usize, top: u32) -> anyhow::Result<()> {
 
 /// Rows under a header.
 fn table<H: ToString>(
-    out: &mut impl Write,
+    out: &mut Screen,
     style: &dyn Style,
     header: impl IntoIterator<Item = H>,
     rows: impl Iterator<Item = Vec<String>>,
 ) -> anyhow::Result<()> {
     let header = header.into_iter().map(|cell| cell.to_string()).collect();
-    let mut text = Vec::new();
-    style.table(&mut text, std::iter::once(header).chain(rows).collect())?;
-    Ok(out.write_all(&text)?)
+    style.table(out, std::iter::once(header).chain(rows).collect())
 }
 
 /// The front of each machine; files have the other policies, too.
 pub(super) fn fronts(
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     metrics: &[String],
     fronts: &[MachineScope<Points>],
@@ -210,7 +201,7 @@ pub(super) fn fronts(
 }
 
 fn front(
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     Points { metrics, points }: &Points,
     workloads: usize,
@@ -237,17 +228,17 @@ fn front(
         row
     });
     table(out, style, header, rows)?;
-    writeln!(
-        out,
-        "\n{few} of {all} policies: none of the others is as good in all of these and better in one. Means are \
+    writeln!(out)?;
+    let sentence = format!(
+        "{few} of {all} policies: none of the others is as good in all of these and better in one. Means are \
          geometric, over {workloads} workload(s)."
-    )?;
-    Ok(())
+    );
+    style.sentence(out, &sentence)
 }
 
 /// A ranking of the policies by each metric, in place of its table.
 pub(super) fn all(
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     top: u32,
     style: &dyn Style,
@@ -278,17 +269,17 @@ pub(super) fn all(
             by_metric(out, comparison, metric, scope, (top, style))?;
         }
     }
+    style.sentence(out, &super::procedure(comparison))?;
     writeln!(
         out,
-        "{}\n{} policies are too many for a table: --top N ranks more, --format csv has every comparison.",
-        super::procedure(comparison),
+        "{} policies are too many for a table: --top N ranks more, --format csv has every comparison.",
         comparison.policies.len()
     )?;
     Ok(())
 }
 
 fn by_metric(
-    out: &mut impl Write,
+    out: &mut Screen,
     comparison: &Comparison,
     metric: &Metric,
     scope: &MachineScope<Choice>,

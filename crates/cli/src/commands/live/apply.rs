@@ -1,6 +1,5 @@
 //! `wakepath apply`: changes the settings of a real machine, so that they can be put back.
 
-use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,7 +9,8 @@ use wakepath_system::journal;
 use wakepath_system::setting::Access;
 
 use super::{HEADER, RootArgs, Row, policies_help};
-use crate::output::{self, Format};
+use crate::messages::{self, note, tell};
+use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, SetText};
 use crate::until::{self, EndSignals};
 use crate::waiting;
@@ -68,7 +68,7 @@ struct Report {
     notes: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     let selection = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     if args.dry_run {
         let plan = plan()?;
         if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
-            eprintln!("wakepath: note: without --dry-run this is refused: {refused}");
+            note!("without --dry-run this is refused: {refused}");
         }
         return print(args, &plan, out);
     }
@@ -100,19 +100,15 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         session.apply(&plan)?;
         print(args, &plan, out)?;
         if journal::pending(system.root()) == Some(true) {
-            eprintln!(
-                "wakepath: `wakepath restore{}` puts it back",
-                args.root.as_option()
-            );
+            tell!("`wakepath restore{}` puts it back", args.root.as_option());
         }
         return Ok(());
     };
     let hold = session.hold(&plan)?;
-    let mut shown = Vec::new();
-    print(args, &plan, &mut shown)?;
+    print(args, &plan, out)?;
     // Now, not at the end: that is when it is put back.
-    std::io::stdout().write_all(&shown)?;
-    std::io::stdout().flush()?;
+    messages::flush();
+    out.print()?;
     let signal = signals.wait(args.hold);
     // A request that the kernel dropped by itself is not written.
     let is_request = |change: &&Change| change.key.setting.mechanism == Access::Held;
@@ -121,17 +117,17 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         restored.written.iter().filter(|c| !is_request(c)).count()
     });
     let count = written + requests;
-    eprintln!("wakepath: put {count} setting(s) back");
+    tell!("put {count} setting(s) back");
     if let Some(signal) = signal {
         waiting::cancel(signal);
     }
     Ok(())
 }
 
-fn print(args: &Args, plan: &SettingsPlan, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     for note in &plan.notes {
-        eprintln!("wakepath: note: {note}");
+        note!("{note}");
     }
     let rows: Vec<Row> = plan
         .changes

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -12,7 +11,8 @@ use wakepath_system::capture::class::MachineClass;
 use wakepath_system::capture::{Capture, Missing, NOTES, machine};
 
 use super::RootArgs;
-use crate::output::{self, Format};
+use crate::messages::note;
+use crate::output::{self, Format, Screen};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -73,15 +73,16 @@ struct Report<'a> {
     notes: &'a [String],
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     let (machine, notes) = machine::describe(&system, &args.name_of(&system))?;
     let text = machine.to_toml()?;
     let Some(directory) = &args.output else {
         for note in &notes {
-            eprintln!("wakepath: note: {note}");
+            note!("{note}");
         }
-        return Ok(out.write_all(text.as_bytes())?);
+        out.text(&text);
+        return Ok(());
     };
     let whose = || directory.display().to_string();
     let taken = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
@@ -116,7 +117,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
 
 const HEADER: [&str; 2] = ["what", "about"];
 
-fn print(report: &Report, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(report: &Report, format: Format, out: &mut Screen) -> anyhow::Result<()> {
     let row = |what: &str, about: String| [what.to_owned(), about];
     let mut rows = vec![
         row("directory", report.directory.clone()),

@@ -1,11 +1,12 @@
 //! `wakepath daemon`: keeps CPUs that handle bursts of I/O from sleeping deeply, for as long as it runs.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use wakepath_daemon::{config, daemon, psd};
 
 use super::RootArgs;
+
+use crate::output::Screen;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -36,9 +37,10 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
     error.lasts().then_some(NOT_AGAIN)
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.print_config {
-        return Ok(out.write_all(config::EXAMPLE.as_bytes())?);
+        out.text(config::EXAMPLE);
+        return Ok(());
     }
     if args.check_config {
         let config = daemon::load(args.config.as_deref())?;

@@ -1,11 +1,9 @@
 //! `wakepath doctor`: findings about a machine, worst first, each with what it costs and what fixes it.
 
-use std::io::Write;
-
 use wakepath_doctor::{DoctorReport, Finding, examine};
 
 use super::RootArgs;
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -31,7 +29,7 @@ pub(crate) struct Args {
 const FOUND: u8 = 3;
 
 /// Returns the exit code.
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let system = args.root.system()?;
     let mut report = examine(&system, &args.root.as_option())?;
     let all = report.findings.len();
@@ -52,10 +50,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<u8> {
 fn share(text: &str) -> Result<f64, String> {
     let expected = || "expected a share from 0 to 1, such as 0.05".to_owned();
     let value: f64 = text.parse().map_err(|_| expected())?;
-    (0.0..=1.0).contains(&value).then_some(value).ok_or_else(expected)
+    (0.0..=1.0)
+        .contains(&value)
+        .then_some(value)
+        .ok_or_else(expected)
 }
 
-fn write(format: Format, report: &DoctorReport, out: &mut impl Write) -> anyhow::Result<()> {
+fn write(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Result<()> {
     match format {
         Format::Json => output::json(out, report),
         Format::Csv => {
@@ -91,24 +92,27 @@ fn row(finding: &Finding) -> [String; 9] {
     ]
 }
 
-fn print(out: &mut impl Write, report: &DoctorReport) -> anyhow::Result<()> {
-    writeln!(out, "{}", report.machine)?;
+fn print(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
+    out.prose(&report.machine, 2)?;
     if report.findings.is_empty() {
         writeln!(out, "\nnothing found")?;
     }
     for (i, finding) in report.findings.iter().enumerate() {
         let mark = if finding.note { " (note)" } else { "" };
-        writeln!(out, "\n{}. {}{mark}: {}", i + 1, finding.name, finding.title)?;
+        writeln!(out)?;
+        let heading = format!("{}. {}{mark}: {}", i + 1, finding.name, finding.title);
+        out.prose(&heading, 3)?;
         for line in &finding.evidence {
-            writeln!(out, "   seen   {line}")?;
+            out.prose(&format!("   seen   {line}"), 10)?;
         }
         if let Some(effect) = effect(finding) {
-            writeln!(out, "   fixing {effect}")?;
+            out.prose(&format!("   fixing {effect}"), 10)?;
         }
         if let Some(computed) = &finding.computed {
-            writeln!(out, "          ({computed})")?;
+            out.prose(&format!("          ({computed})"), 11)?;
         }
         if let Some(fix) = &finding.fix {
+            // In one line, to be copied.
             writeln!(out, "   fix    {fix}")?;
         }
     }
@@ -116,7 +120,7 @@ fn print(out: &mut impl Write, report: &DoctorReport) -> anyhow::Result<()> {
         writeln!(out)?;
     }
     for note in &report.notes {
-        writeln!(out, "note: {note}")?;
+        out.prose(&format!("note: {note}"), 2)?;
     }
     Ok(())
 }

@@ -1,13 +1,12 @@
 //! `wakepath restore`: puts every setting back to what it was before the first `apply`.
 
-use std::io::Write;
-
 use serde::Serialize;
 use wakepath_settings::{Restored, Session};
 use wakepath_system::journal;
 
 use super::{RootArgs, short};
-use crate::output::{self, Format};
+use crate::messages::{note, tell};
+use crate::output::{self, Format, Screen};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -43,7 +42,7 @@ struct Report {
     notes: Vec<String>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     // Without a journal there is nothing to do, and no right to make a directory is needed.
     let restored = match journal::pending(system.root()) {
@@ -53,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
         _ => Session::for_restore(&system)?.restore()?,
     };
     for note in &restored.notes {
-        eprintln!("wakepath: note: {note}");
+        note!("{note}");
     }
     let rows: Vec<Row> = restored.written.iter().map(row).collect();
     let cells = |row: &Row| {
@@ -94,12 +93,12 @@ fn row(change: &wakepath_settings::Change) -> Row {
 /// Says what was put back on the way, because a process that had changed it died.
 pub(super) fn tell(recovered: &Restored) {
     if !recovered.written.is_empty() {
-        eprintln!(
-            "wakepath: note: put {} setting(s) back that a process had changed which was killed",
+        tell!(
+            "note: put {} setting(s) back that a process had changed which was killed",
             recovered.written.len()
         );
     }
     for note in &recovered.notes {
-        eprintln!("wakepath: note: {note}");
+        tell!("note: {note}");
     }
 }

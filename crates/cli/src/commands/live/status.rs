@@ -1,6 +1,6 @@
 //! `wakepath status`: what CPUs and drives do, once or as a live view.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -8,7 +8,7 @@ use wakepath_system::System;
 use wakepath_system::status::{CpuStatus, DriveStatus, StateStatus, Status, StatusSample};
 
 use super::{RootArgs, view};
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 use crate::until::{self, EndSignals};
 
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     if args.since_start || !system.root().is_live() {
         return print(args, &Status::since_start(&system, args.ask_drives), out);
@@ -55,18 +55,13 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     let signals = EndSignals::new()?;
     let mut spans = Spans::new(&system, args.ask_drives);
     while signals.wait(Some(args.interval)).is_none() {
-        let mut record = Vec::new();
         match args.format {
             // One line each, so that a reader can follow.
-            Format::Json => {
-                serde_json::to_writer(&mut record, &spans.next())?;
-                record.push(b'\n');
-            }
-            _ => print(args, &spans.next(), &mut record)?,
+            Format::Json => output::json_line(out, &spans.next())?,
+            _ => print(args, &spans.next(), out)?,
         }
         // Not at the end, which may never come; a reader that has gone is the end.
-        let mut stdout = std::io::stdout().lock();
-        match stdout.write_all(&record).and_then(|()| stdout.flush()) {
+        match out.print() {
             Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => break,
             written => written.context("writing the status")?,
         }
@@ -131,7 +126,7 @@ pub(super) const DRIVE_HEADER: [&str; 9] = [
     "state",
 ];
 
-fn print(args: &Args, status: &Status, out: &mut impl Write) -> anyhow::Result<()> {
+fn print(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
     let cpus = || status.cpus.iter().flat_map(cpu_rows);
     match args.format {
         Format::Json => output::json(out, status),

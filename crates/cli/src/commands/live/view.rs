@@ -9,6 +9,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Row, Table};
 use wakepath_system::status::{CpuStatus, Status};
+use wakepath_units::printable;
 
 use crate::until::EndSignals;
 
@@ -80,18 +81,26 @@ fn draw(frame: &mut Frame<'_>, status: &Status) {
         Constraint::Length(1),
     ])
     .split(frame.area());
-    let head = vec![Line::from(headline(status)), legend(status)];
+    let head = vec![Line::from(shown(&headline(status))), legend(status)];
     frame.render_widget(ratatui::widgets::Paragraph::new(head), areas[0]);
     frame.render_widget(cpus(status, areas[1]), areas[1]);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let table = Table::new(
-        status.drives.iter().map(|d| Row::new(drive_row(d))),
+        status
+            .drives
+            .iter()
+            .map(|d| Row::new(drive_row(d).map(|cell| shown(&cell)))),
         [Constraint::Length(13); DRIVE_HEADER.len()],
     )
     .header(Row::new(DRIVE_HEADER).style(bold))
     .block(Block::bordered().title("drives"));
     frame.render_widget(table, areas[2]);
     frame.render_widget(Line::from("q quits"), areas[3]);
+}
+
+/// A driver's name, without what a terminal would obey.
+fn shown(text: &str) -> String {
+    printable::one_line(text).into_owned()
 }
 
 /// Which colour is which state.
@@ -101,7 +110,7 @@ fn legend(status: &Status) -> Line<'static> {
         for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
             spans.push(Span::styled("\u{2588} ", Style::new().fg(colour)));
             let off = if state.disabled { " (off)" } else { "" };
-            spans.push(Span::raw(format!("{}{off}  ", state.name)));
+            spans.push(Span::raw(format!("{}{off}  ", shown(&state.name))));
         }
     }
     spans.push(Span::raw("rest: busy"));

@@ -1,12 +1,11 @@
 //! `wakepath policy kernels`: what kernels changed in menu and teo.
 
 use std::fmt;
-use std::io::Write;
 
 use serde::Serialize;
 use wakepath_policies::idle::{self, menu, teo};
 
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 
 /// Print what kernels changed in the idle governors menu and teo.
 ///
@@ -85,7 +84,7 @@ pub(super) fn summary() -> String {
     )
 }
 
-pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let all: Vec<_> = ["menu", "teo"].into_iter().flat_map(generations).collect();
     let header = ["governor", "from", "compared", "change"];
     let rows = |none: &str| -> Vec<[String; 4]> {

@@ -1,10 +1,12 @@
 //! The mechanisms as tables of a page: docs/policies.md has them.
 
-use std::io::{self, Write};
+use std::io;
 
 use super::Listed;
 
-pub(super) fn write(policies: &[Listed], out: &mut impl Write) -> io::Result<()> {
+use crate::output::Screen;
+
+pub(super) fn write(policies: &[Listed], out: &mut Screen) -> io::Result<()> {
     writeln!(out, "| policy | decides | works in | rule | source |")?;
     writeln!(out, "|---|---|---|---|---|")?;
     for policy in policies {

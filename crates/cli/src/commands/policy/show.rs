@@ -1,7 +1,5 @@
 //! `wakepath policy show`: what a policy set says, and what a profile of another tool stands for.
 
-use std::io::Write;
-
 use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_policies::mechanism::Place;
@@ -10,7 +8,7 @@ use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_sim::expanded;
 
 use super::kernels::Generation;
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 use crate::policy_set::WholeSet;
 
 /// Show what a policy set says: its policies, and of a profile of another tool what it stands for and what it sets
@@ -139,7 +137,7 @@ impl Shown {
     }
 }
 
-pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let machine = args.machine.as_deref().map(Machine::find).transpose()?;
     let shown = Shown::new(&args.set, machine.as_ref())?;
     let rows = shown.policies.iter().map(ShownPolicy::cells);
@@ -150,21 +148,24 @@ pub(super) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
             output::table(out, HEADER, rows)?;
             for policy in &shown.policies {
                 if let Some(generation) = &policy.generation {
-                    writeln!(out, "\n{}: {generation}", policy.policy.join(" or "))?;
+                    writeln!(out)?;
+                    let history = format!("{}: {generation}", policy.policy.join(" or "));
+                    out.prose(&history, 2)?;
                 }
             }
             if let Some(profile) = &shown.profile {
                 let ShownProfile { name, tool, .. } = profile;
                 writeln!(out, "\n{name}: {tool}, {}", profile.source)?;
-                writeln!(out, "{}", profile.summary)?;
+                out.prose(profile.summary, 2)?;
                 writeln!(out, "\nIt sets more, which wakepath has no policy for:")?;
                 for other in profile.others {
-                    writeln!(out, "  {other}")?;
+                    out.prose(&format!("  {other}"), 4)?;
                 }
             }
             // The first is of what no policy says.
             for note in shown.notes.iter().skip(1) {
-                writeln!(out, "\n{note}")?;
+                writeln!(out)?;
+                out.prose(note, 2)?;
             }
             Ok(())
         }

@@ -1,7 +1,7 @@
 //! `wakepath replay --decisions`: a log of answers beside those of governors, on one CPU.
 
 use std::fs::File;
-use std::io::{BufReader, Write};
+use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -17,7 +17,7 @@ use wakepath_study::run::replay::Replaying;
 use wakepath_units::cpus;
 
 use super::Args;
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 
 const HEADER: [&str; 10] = [
     "governor",
@@ -53,7 +53,7 @@ pub(super) fn run(
     args: &Args,
     recording: &Replaying<'_>,
     sets: &[PolicySet],
-    out: &mut impl Write,
+    out: &mut Screen,
 ) -> anyhow::Result<()> {
     let cpu = args.cpu.unwrap_or(0);
     let name = file.display().to_string();

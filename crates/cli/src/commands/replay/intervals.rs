@@ -1,7 +1,5 @@
 //! What each governor costs, with intervals over blocks of time, and how sure it is that it differs.
 
-use std::io::Write;
-
 use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{CompareOptions, Row, Source, compare};
@@ -12,7 +10,7 @@ use wakepath_study::run::RunControl;
 use wakepath_study::run::parts;
 use wakepath_study::run::replay::Replay;
 
-use crate::output;
+use crate::output::{self, Screen};
 
 /// All figures of a replay.
 #[derive(Debug, Serialize)]
@@ -82,7 +80,7 @@ impl Intervals {
     }
 
     /// As a table below a line that says what it is.
-    pub(super) fn text(&self, out: &mut impl Write) -> anyhow::Result<()> {
+    pub(super) fn text(&self, out: &mut Screen) -> anyhow::Result<()> {
         writeln!(
             out,
             "{} blocks of {:.3} s, intervals of {} %, compared with {}",
@@ -115,7 +113,7 @@ impl Intervals {
     }
 
     /// As CSV.
-    pub(super) fn csv(&self, out: &mut impl Write) -> anyhow::Result<()> {
+    pub(super) fn csv(&self, out: &mut Screen) -> anyhow::Result<()> {
         let header = [
             "metric",
             "governor",

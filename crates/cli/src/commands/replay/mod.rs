@@ -26,8 +26,9 @@ use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
 use wakepath_units::{KernelVersion, TickRate, cpus};
 
+use crate::messages::warning;
 use crate::new_file;
-use crate::output::{self, Format};
+use crate::output::{self, Format, Screen};
 use crate::policy_set::{Programs, WholeSet};
 use crate::waiting::Told;
 use intervals::Intervals;
@@ -104,7 +105,7 @@ pub(crate) struct Args {
     table: Option<Table>,
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     ensure!(
         args.table.is_none() || args.format == Format::Csv,
         "--table chooses what --format csv prints; the other formats have all tables"
@@ -161,10 +162,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> anyhow::Result<()> {
     backend.keep(0, 0, Arc::clone(&replayed));
     let report = &replayed.report;
     for warning in &report.warnings {
-        eprintln!(
-            "wakepath: warning: {} ({}x): {}",
-            warning.name, warning.count, warning.text
-        );
+        warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
     if let Some(dir) = &args.output {
         let mode = if args.force { Mode::Replace } else { Mode::New };
@@ -178,7 +176,7 @@ fn print(
     args: &Args,
     replayed: &Replayed,
     intervals: &Intervals,
-    out: &mut impl Write,
+    out: &mut Screen,
 ) -> anyhow::Result<()> {
     let report = &replayed.report;
     match args.format {

@@ -124,7 +124,10 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
                 .map(str::parse)
                 .into_iter()
                 .collect::<Result<_, _>>()?),
-            given => Ok(policy_set::each_once(policy_set::load(given, args.programs)?)),
+            given => Ok(policy_set::each_once(policy_set::load(
+                given,
+                args.programs,
+            )?)),
         };
     }
     let unchanged = [PolicySet::default()];

@@ -1,7 +1,5 @@
 //! What a replay prints.
 
-use std::io::Write;
-
 use wakepath_compare::figure;
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::generations::Generation;
@@ -11,7 +9,7 @@ use wakepath_replay::{PolicyReport, Report, StateReport};
 use wakepath_study::run::replay::Replayed;
 
 use super::intervals::Intervals;
-use crate::output;
+use crate::output::{self, Screen};
 
 /// A table of the result. As text they all come, each below the other; CSV has room for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -38,7 +36,7 @@ pub(super) enum Table {
 type Rows = Vec<Vec<String>>;
 
 /// One table as CSV.
-pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut Screen) -> anyhow::Result<()> {
     let numbers = Numbers::Full;
     let report = &replayed.report;
     let of_drives = |header: &[&'static str], rows: fn(&DriveReport, Numbers) -> Rows| {
@@ -64,11 +62,7 @@ pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut impl Write) -> an
 }
 
 /// All of it as text.
-pub(super) fn text(
-    report: &Report,
-    intervals: &Intervals,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
+pub(super) fn text(report: &Report, intervals: &Intervals, out: &mut Screen) -> anyhow::Result<()> {
     let numbers = Numbers::Read;
     writeln!(
         out,
@@ -201,7 +195,7 @@ fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
 }
 
 /// The governors of several kernels, before all other tables.
-pub(super) fn kernels_text(replayed: &Replayed, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn kernels_text(replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
     output::table(out, KERNELS, kernels(replayed, Numbers::Read))?;
     writeln!(out)?;
     Ok(())
@@ -310,7 +304,7 @@ fn timeouts(drive: &DriveReport, numbers: Numbers) -> Rows {
     drive.timeouts.iter().map(row).collect()
 }
 
-fn notes(report: &Report, numbers: Numbers, out: &mut impl Write) -> anyhow::Result<()> {
+fn notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<()> {
     writeln!(out)?;
     if let Some((name, agreement)) = &report.agreement
         && let Some(share) = agreement.share()

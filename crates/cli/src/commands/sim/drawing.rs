@@ -1,17 +1,16 @@
 //! The results of `wakepath sim` as small drawings below the tables, on a terminal.
 
-use std::io::Write;
-
 use wakepath_sim::{PolicyComparison, PolicyResult};
 
 use crate::bars::{Canvas, on_log_scale};
+use crate::output::Screen;
 
 /// Columns of a histogram and of a bar.
 const HISTOGRAM: usize = 40;
 const BAR: usize = 16;
 
 /// Draws the latency of each policy set's first run and its rate, if standard output is a terminal that is wide enough.
-pub(super) fn write(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
+pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let Some(canvas) = Canvas::of_stdout() else {
         return Ok(());
     };

@@ -1,16 +1,14 @@
 //! Power by component, of the first run.
 
-use std::io::Write;
-
 use wakepath_compare::figure::{self, Unit};
 use wakepath_sim::{Energy, PolicyComparison, PolicyResult};
 
 use super::{header, row};
-use crate::output;
+use crate::output::{self, Screen};
 
 /// What each kind of component drew; nothing if the machine's description has no power figures. All have as many digits
 /// after the point as the largest deserves.
-pub(super) fn write(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
+pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let drew = |result: &PolicyResult| {
         let run = result.runs.first()?;
         Some(components(run.energy.as_ref()?, run.seconds))

@@ -1,6 +1,5 @@
 //! What `wakepath sim` prints of an rt-app workload.
 
-use std::io::Write;
 use std::path::Path;
 
 use wakepath_hardware::Machine;
@@ -8,7 +7,8 @@ use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun, ThreadsRun};
 use wakepath_workloads::Workload;
 
 use super::{figures, header, row, write_states};
-use crate::output;
+use crate::messages::{self, Kind};
+use crate::output::{self, Screen};
 
 /// Each task of a run.
 fn tasks(run: &Run) -> &[TaskRun] {
@@ -20,19 +20,21 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyCompariso
     let Workload::RtApp(file) = workload else {
         return;
     };
-    let job = job.display();
+    let job = job.display().to_string();
     for task in &file.tasks {
         if let Some(message) = never_ran(&task.name, comparison) {
-            eprintln!("wakepath: {job}:{}: warning: {message}", task.line);
+            let place = format!("{job}:{}", task.line);
+            messages::add(Kind::Warning, Some(&place), message);
         }
     }
     let runs = || comparison.results.iter().flat_map(|result| &result.runs);
     let threads = || runs().filter_map(|run| run.threads.as_ref());
     if let Some(halted) = threads().find_map(|threads| threads.halted.as_ref()) {
-        eprintln!(
-            "wakepath: {job}: note: after {:.3} s every thread that has not ended waits for another one: {}",
+        let text = format!(
+            "after {:.3} s every thread that has not ended waits for another one: {}",
             halted.after_seconds, halted.waits
         );
+        messages::add(Kind::Note, Some(&job), text);
     }
     let capped = |run: &&Run| run.threads.as_ref().is_some_and(|t| t.time_capped);
     if let Some(run) = runs().find(capped) {
@@ -40,10 +42,11 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyCompariso
             Some(duration) => format!("of its {} s", duration.as_secs_f64()),
             None => "of its threads, which have not ended,".to_owned(),
         };
-        eprintln!(
-            "wakepath: {job}: note: {asked} {} s were simulated; --seconds N simulates more or less",
+        let text = format!(
+            "{asked} {} s were simulated; --seconds N simulates more or less",
             run.seconds
         );
+        messages::add(Kind::Note, Some(&job), text);
     }
 }
 
@@ -68,7 +71,7 @@ fn never_ran(task: &str, comparison: &PolicyComparison) -> Option<String> {
 }
 
 /// One line per run and task.
-pub(super) fn write_csv(out: &mut impl Write, comparison: &PolicyComparison) -> anyhow::Result<()> {
+pub(super) fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let columns = [
         "seed",
         "operations_per_second",
@@ -118,7 +121,7 @@ pub(super) fn write_csv(out: &mut impl Write, comparison: &PolicyComparison) -> 
 }
 
 pub(super) fn write_tables(
-    out: &mut impl Write,
+    out: &mut Screen,
     machine: &Machine,
     comparison: &PolicyComparison,
 ) -> anyhow::Result<()> {

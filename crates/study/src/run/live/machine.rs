@@ -46,9 +46,16 @@ struct Drive {
 /// What tells this host from others of its name, which virtual machines share easily. The id itself is not to be shown to others
 /// (machine-id(5)).
 fn host_id(root: &Root) -> Option<String> {
-    let id = root.optional("etc/machine-id").filter(|id| !id.is_empty())?;
+    let id = root
+        .optional("etc/machine-id")
+        .filter(|id| !id.is_empty())?;
     let hash = Sha256::digest(format!("wakepath {id}"));
-    Some(hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
+    Some(
+        hash.iter()
+            .take(6)
+            .map(|byte| format!("{byte:02x}"))
+            .collect(),
+    )
 }
 
 /// The kernel's release.

@@ -1,0 +1,177 @@
+//! What a command says besides its result: notes, warnings and errors, on standard error.
+//!
+//! Notes and warnings wait until there is something that they are about. An error thus stands alone, and the same note about
+//! twenty workloads is one note. What a terminal would obey is shown instead, and a line that continues a message is
+//! marked, so that no stranger's text can fake one.
+
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+
+use wakepath_units::printable;
+
+/// How much a message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// What happened.
+    Remark,
+    /// What a reader should know.
+    Note,
+    /// What is not as it was asked for.
+    Warning,
+}
+
+/// Most names in front of a message.
+const NAMED: usize = 3;
+
+#[derive(Debug)]
+struct Message {
+    kind: Kind,
+    /// What it is about, as often as it was said; none: the whole command.
+    about: Vec<Option<String>>,
+    text: String,
+    printed: bool,
+}
+
+static MESSAGES: Mutex<Vec<Message>> = Mutex::new(Vec::new());
+
+/// Says something in time, about a file or a workload if that has a name.
+pub(crate) fn add(kind: Kind, about: Option<&str>, text: String) {
+    let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let about = about.map(str::to_owned);
+    let same = |message: &&mut Message| message.kind == kind && message.text == text;
+    match messages.iter_mut().find(same) {
+        Some(message) => message.about.push(about),
+        None => messages.push(Message {
+            kind,
+            about: vec![about],
+            text,
+            printed: false,
+        }),
+    }
+}
+
+/// Prints what was said so far, each message once.
+pub(crate) fn flush() {
+    let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    for message in messages.iter_mut().filter(|message| !message.printed) {
+        message.printed = true;
+        print(&message.line());
+    }
+}
+
+/// Prints a message at once.
+pub(crate) fn now(text: &str) {
+    flush();
+    print(text);
+}
+
+/// Prints the error that ends the command. What is still to be said would be about its result, and there is none.
+pub(crate) fn fail(text: &str) {
+    print(text);
+}
+
+/// Prints lines of clap's, whose own line ends stay.
+pub(crate) fn usage(text: &str) {
+    write(&printable::own_lines(text));
+}
+
+fn print(text: &str) {
+    write(&lines(text));
+}
+
+/// The lines of a message: those after the first are marked.
+fn lines(text: &str) -> String {
+    let shown = printable::own_lines(text.trim_end());
+    format!("wakepath: {}\n", shown.replace('\n', "\n  | "))
+}
+
+fn write(text: &str) {
+    // Without a reader the command goes on.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+impl Message {
+    fn line(&self) -> String {
+        let kind = match self.kind {
+            Kind::Remark => "",
+            Kind::Note => "note: ",
+            Kind::Warning => "warning: ",
+        };
+        let mut names: Vec<&str> = Vec::new();
+        for name in self.about.iter().flatten() {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        let about = match &names[..] {
+            [] => String::new(),
+            few if few.len() <= NAMED => format!("{}: ", few.join(", ")),
+            many => format!(
+                "{} and {} more: ",
+                many[..NAMED].join(", "),
+                many.len() - NAMED
+            ),
+        };
+        let times = match self.about.len() {
+            times if names.is_empty() && times > 1 => format!(" ({times} times)"),
+            _ => String::new(),
+        };
+        format!("{about}{kind}{}{times}", self.text)
+    }
+}
+
+/// Says what a reader should know.
+macro_rules! note {
+    ($($text:tt)*) => {
+        $crate::messages::add($crate::messages::Kind::Note, None, format!($($text)*))
+    };
+}
+
+/// Says what is not as it was asked for.
+macro_rules! warning {
+    ($($text:tt)*) => {
+        $crate::messages::add($crate::messages::Kind::Warning, None, format!($($text)*))
+    };
+}
+
+/// Says what happened, at once.
+macro_rules! tell {
+    ($($text:tt)*) => {
+        $crate::messages::now(&format!($($text)*))
+    };
+}
+
+pub(crate) use {note, tell, warning};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(about: &[Option<&str>]) -> String {
+        let about = about.iter().map(|name| name.map(str::to_owned));
+        let message = Message {
+            kind: Kind::Note,
+            about: about.collect(),
+            text: "x".to_owned(),
+            printed: false,
+        };
+        message.line()
+    }
+
+    #[test]
+    fn what_is_said_often_is_said_once() {
+        assert_eq!(message(&[None]), "note: x");
+        assert_eq!(message(&[None; 20]), "note: x (20 times)");
+        assert_eq!(message(&[Some("a"), Some("a"), Some("b")]), "a, b: note: x");
+        let names = ["a", "b", "c", "d", "e"].map(Some);
+        assert_eq!(message(&names), "a, b, c and 2 more: note: x");
+    }
+
+    #[test]
+    fn no_text_fakes_a_message() {
+        assert_eq!(
+            lines("bad name: a\nwakepath: done\r\u{1b}]52;c;x\u{7}\n"),
+            "wakepath: bad name: a\n  | wakepath: done\\r\\u{1b}]52;c;x\\u{7}\n"
+        );
+    }
+}
