@@ -353,7 +353,7 @@ fn first_error(said: &str) -> Option<String> {
     let said: Vec<&str> = said.lines().collect();
     let undefined = "undefined reference to `";
     let is_error = |line: &&str| {
-        line.contains("error: ")
+        ["error: ", "Error: "].iter().any(|word| line.contains(word))
             || line.contains(undefined)
             || line.contains("multiple definition of")
     };

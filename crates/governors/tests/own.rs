@@ -249,7 +249,7 @@ fn c_code_that_is_wrong_is_one_error() {
     for (policy, says) in [
         ("c:y.c", "is not there; name the C file of a governor"),
         ("c:.", "a folder, and no kernel tree"),
-        ("exec:y", "No such file"),
+        ("exec:y", "there is no file"),
         ("exec:x.c", "is not executable: chmod +x"),
         ("exec:.", "is no file"),
     ] {
