@@ -138,7 +138,7 @@ impl Served {
 
 impl Server {
     fn start(binary: &Binary) -> Result<Self, String> {
-        let mut command = binary.command();
+        let (mut command, _launcher) = binary.command()?;
         sandbox::limit(&mut command, process::LIMITS);
         let process = Process::start(command).map_err(|e| crate::cannot_start(&e))?;
         let slots = binary.slots();

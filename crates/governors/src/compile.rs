@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tempfile::TempDir;
 use wakepath_units::TickRate;
 
 use crate::image::{self, Image};
@@ -79,24 +80,23 @@ const GOVERNOR: &str = "governor.c";
 #[derive(Debug)]
 pub(crate) struct Binary {
     image: Image,
-    /// What starts it.
-    launcher: Arc<OwnedFd>,
     need: Need,
     /// What gcc warned of.
     warnings: Option<String>,
 }
 
 impl Binary {
-    /// The command that serves questions with it.
-    pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(process::path_of(&*self.launcher));
+    /// The command that serves questions with it. What starts it stays open.
+    pub(crate) fn command(&self) -> Result<(Command, Arc<OwnedFd>), String> {
+        let launcher = launcher(self.need)?;
+        let mut command = Command::new(process::path_of(&launcher));
         command.arg(self.image.file().as_raw_fd().to_string());
         if self.need == Need::WherePossible {
             command.arg("anyway");
         }
         command.env_clear();
         process::hand_down(&mut command, self.image.file());
-        command
+        Ok((command, launcher))
     }
 
     /// How many CPUs a process of it serves.
@@ -110,8 +110,8 @@ impl Binary {
     }
 }
 
-/// What this process has compiled, by text and ticks a second.
-static COMPILED: Mutex<BTreeMap<(String, u32), Arc<Binary>>> = Mutex::new(BTreeMap::new());
+/// What this process has compiled, by text, ticks a second and how it may run.
+static COMPILED: Mutex<BTreeMap<(String, u32, Need), Arc<Binary>>> = Mutex::new(BTreeMap::new());
 /// What starts governors. It is compiled once.
 static LAUNCHER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 
@@ -120,19 +120,17 @@ static LAUNCHER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 /// # Errors
 /// There is no compiler, or what it says first.
 pub(crate) fn compile(source: &Source, tick: TickRate, need: Need) -> Result<Arc<Binary>, String> {
-    let key = (source.text.clone(), tick.hz());
+    let key = (source.text.clone(), tick.hz(), need);
     // The lock is held meanwhile: the others want the same.
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(binary) = compiled.get(&key) {
         return Ok(Arc::clone(binary));
     }
-    let scratch = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+    let scratch = scratch()?;
     let folder = Folder::new(scratch.path(), need)?;
-    let launcher = launcher(&folder)?;
     let (image, warnings) = in_folder(source, tick, &folder)?;
     let binary = Arc::new(Binary {
         image,
-        launcher,
         need,
         warnings,
     });
@@ -140,17 +138,23 @@ pub(crate) fn compile(source: &Source, tick: TickRate, need: Need) -> Result<Arc
     Ok(binary)
 }
 
-fn launcher(folder: &Folder<'_>) -> Result<Arc<OwnedFd>, String> {
+fn launcher(need: Need) -> Result<Arc<OwnedFd>, String> {
     let mut known = LAUNCHER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(launcher) = &*known {
         return Ok(Arc::clone(launcher));
     }
+    let scratch = scratch()?;
+    let folder = Folder::new(scratch.path(), need)?;
     folder.run(&["-Wl,-z,now", "launcher.c", "-o", "launcher"])?;
     let launcher = process::in_memory(&folder.read("launcher")?)
         .map_err(|e| format!("no memory for what was compiled: {e}"))?;
     let launcher = Arc::new(launcher);
     *known = Some(Arc::clone(&launcher));
     Ok(launcher)
+}
+
+fn scratch() -> Result<TempDir, String> {
+    tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))
 }
 
 /// What can be run of a governor, and what gcc warned of.
@@ -353,7 +357,9 @@ fn first_error(said: &str) -> Option<String> {
     let said: Vec<&str> = said.lines().collect();
     let undefined = "undefined reference to `";
     let is_error = |line: &&str| {
-        ["error: ", "Error: "].iter().any(|word| line.contains(word))
+        ["error: ", "Error: "]
+            .iter()
+            .any(|word| line.contains(word))
             || line.contains(undefined)
             || line.contains("multiple definition of")
     };

@@ -133,6 +133,10 @@ fn parts_of(language: &Path) -> Vec<PathBuf> {
             && let Some(prefix) = at.parent().and_then(Path::parent)
         {
             all.push(at.clone());
+            // What pyenv, rbenv and the like put there starts the version that they have elsewhere below.
+            if at.parent().is_some_and(|folder| folder.ends_with("shims")) {
+                all.push(prefix.to_owned());
+            }
             all.extend(["bin", "lib", "lib64", "pyvenv.cfg"].map(|part| prefix.join(part)));
         }
         match fs::read_link(&at) {
@@ -153,6 +157,7 @@ impl Start for Governor {
         let mut asked = Asked {
             process,
             lines: String::new(),
+            lines_told: String::new(),
             utilisation: 0,
         };
         _ = writeln!(asked.lines, "tick,{}", tick.period().0);
@@ -169,6 +174,8 @@ struct Asked {
     process: Process,
     /// What is to be told before the next question.
     lines: String,
+    /// What it was told with the last question.
+    lines_told: String,
     /// What it was told last of its CPU's utilisation.
     utilisation: u16,
 }
@@ -184,6 +191,7 @@ impl Asked {
                     return why;
                 }
                 let begun = String::from_utf8_lossy(&line).into_owned();
+                let begun = crate::printable(&begun);
                 format!("{why}; it began to answer `{begun}`, without the end of the line")
             })?;
             line.extend(&some[..count]);
@@ -249,12 +257,19 @@ impl Running for Asked {
                 self.process.last_words()
             ));
         }
-        let lines = std::mem::take(&mut self.lines);
-        self.process.tell(lines.as_bytes())?;
+        self.process.tell(self.lines.as_bytes())?;
         // The memory is used again.
-        self.lines = lines;
+        std::mem::swap(&mut self.lines, &mut self.lines_told);
         self.lines.clear();
-        let line = self.line()?;
+        let line = self.line().map_err(|why| {
+            let asked = self
+                .lines_told
+                .trim_end()
+                .lines()
+                .last()
+                .unwrap_or_default();
+            format!("{why}. What was not answered: `{asked}`")
+        })?;
         let decision = decision(&line).ok_or_else(|| {
             let shown: String = line.chars().take(60).collect();
             format!(

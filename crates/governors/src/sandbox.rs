@@ -66,7 +66,7 @@ const OPEN_FILES: u64 = 1024;
 const UNCONFINED: &str = "this kernel cannot confine a program of somebody else (Landlock of Linux 5.13 and seccomp are needed)";
 
 /// Whether what cannot be confined may run all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// It may not.
     Confined,
@@ -126,6 +126,7 @@ pub(crate) fn confine(
     }
     let act = move || {
         set_limits(limits)?;
+        leave_files_behind();
         enter_namespaces(parent)?;
         drop_capabilities();
         // SAFETY: numbers only.
@@ -225,6 +226,16 @@ fn end_with_parent(parent: u32) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Has files that this process was started with, such as those of a shell, closed where the program begins.
+#[expect(unsafe_code, reason = "rustix has no close_range()")]
+fn leave_files_behind() {
+    // SAFETY: numbers only. Kernels before 5.11 leave them open.
+    unsafe {
+        let on_exec = libc::CLOSE_RANGE_CLOEXEC;
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, on_exec);
+    }
 }
 
 /// Goes on in a child that is the first process of a PID namespace, so that all which it starts ends with it, without

@@ -294,7 +294,7 @@ fn a_program_that_is_wrong_is_one_error() {
         (&answer("printf '1,0\\n2,0\\n'"), "question"),
         (&answer("echo 1,0; exit"), "instead of answering question 2"),
         (&answer("head -c 1000 /dev/zero"), "it answered `\\u{0}"),
-        ("sleep 60 & sleep 60", "no answer to question 1 within 10 s"),
+        ("sleep 60 & sleep 60", "What was not answered: `select,"),
         (
             &answer("printf 1; sleep 60"),
             "it began to answer `1`, without the end of the line",
@@ -347,4 +347,46 @@ fn nothing_is_left_of_them() {
     assert!(wait(&|| running() == 2));
     drop(governor);
     assert!(wait(&|| running() == 0));
+}
+
+/// The program that docs/own-governor.md shows, and the exchange before it.
+#[test]
+fn the_pages_program_answers_as_the_page_says() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/own-governor.md");
+    let page = fs::read_to_string(page).unwrap();
+    let block = |start: &str| {
+        let rest = page.split(&format!("```{start}\n")).nth(1).unwrap();
+        rest.split("```").next().unwrap().to_owned()
+    };
+    let program = examples().join("first-timer.py");
+    assert_eq!(block("python"), fs::read_to_string(&program).unwrap());
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let mut child = Command::new("python3")
+        .arg(&program)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut told, mut answers) = (String::new(), String::new());
+    for line in block("text").lines() {
+        let (to, line) = line.split_at(2);
+        let side = if to == "< " { &mut told } else { &mut answers };
+        side.push_str(line);
+        side.push('\n');
+    }
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, told.as_bytes()).unwrap();
+    drop(input);
+    let printed = child.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8(printed).unwrap(), answers);
+    let governor = governor("exec:first-timer.py", &examples()).unwrap();
+    let (all, failure) = decisions(governor, 200);
+    assert_eq!(failure, None);
+    assert!(
+        all.iter()
+            .any(|decision| decision.state > 0 && decision.stop_tick)
+    );
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use wakepath_compare::results::Source;
 use wakepath_compare::shortfalls;
 use wakepath_policies::PolicySet;
+use wakepath_policies::idle::program::ProgramForm;
 use wakepath_policies::mechanism::Place;
 use wakepath_results::{Goal, Mode, Question, ResultReader, RunOrigin, Shard};
 use wakepath_study::builtin;
@@ -250,6 +251,9 @@ struct Checked {
     /// How long the whole study takes, in seconds, if that can be said.
     seconds: Option<f64>,
     jobs: usize,
+    /// Whether programs are asked whose time is not known.
+    #[serde(skip)]
+    has_program: bool,
 }
 
 #[derive(Serialize)]
@@ -319,6 +323,10 @@ fn check(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
         questions: plan.questions.clone(),
         seconds,
         jobs,
+        has_program: plan.policies.iter().any(|p| {
+            let program = p.set.program();
+            program.is_some_and(|program| program.form() == ProgramForm::Exec)
+        }),
     };
     tell_notes(&plan);
     match args.format {
@@ -425,6 +433,12 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
         )?;
     }
     match checked.seconds {
+        Some(seconds) if checked.has_program => writeln!(
+            out,
+            "\nTakes about {} on {} core(s), and what the programs of exec: take: they are not run here.",
+            duration(seconds),
+            checked.jobs
+        )?,
         Some(seconds) if checked.on == RunOrigin::Sim => writeln!(
             out,
             "\nTakes about {} on {} core(s).",

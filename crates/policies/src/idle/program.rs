@@ -158,7 +158,7 @@ impl Program {
         }
         if path.contains(['[', ']', ',', '@']) || path.contains(char::is_control) {
             return Err(error(
-                "a file with one of [ ] , @ in its path cannot be named in a policy set; rename it or link to it. A \
+                "a file with one of [ ] , @ in its path cannot be named in a policy set; rename it. A \
                  governor of one's own has no settings",
             ));
         }
