@@ -1,4 +1,4 @@
-//! Errors of the crates as Python exceptions, in the words of the command line.
+//! Errors of the crates as Python exceptions.
 
 use std::error;
 
@@ -8,16 +8,31 @@ use pyo3::prelude::*;
 use wakepath_study::file::StudyError;
 use wakepath_units::causes::with_causes;
 
+use crate::words::in_python;
+
 create_exception!(
     wakepath,
     Error,
     PyException,
-    "What wakepath cannot do, and why: the words that the command line prints."
+    "What wakepath cannot do, and why: what the command line prints, with the arguments and functions of Python."
 );
 
 /// Any error of the crates.
 pub(crate) fn error(error: impl error::Error) -> PyErr {
-    Error::new_err(with_causes(&error))
+    message(&with_causes(&error))
+}
+
+/// An error in words of the command line.
+pub(crate) fn message(text: &str) -> PyErr {
+    Error::new_err(in_python(text))
+}
+
+/// An error of a study without a file: no line of a text that nobody wrote.
+pub(crate) fn of_keys(failed: StudyError) -> PyErr {
+    match failed {
+        StudyError::File { message: text, .. } => message(&text),
+        other => of_study(other),
+    }
 }
 
 /// An error of a study; the one that was called off is Ctrl-C.

@@ -15,6 +15,7 @@ mod recording;
 mod results;
 mod study;
 mod table;
+mod words;
 mod work;
 
 use pyo3::prelude::*;
@@ -33,7 +34,9 @@ mod _engine {
     #[pymodule_export]
     use super::study::{Parts, Plan, builtin_studies};
     #[pymodule_export]
-    use super::table::Table;
+    use super::table::{Table, TableParts};
+    #[pymodule_export]
+    use super::words::in_python;
 
     use super::{Bound, PyModule, PyModuleMethods, PyResult};
 

@@ -2,15 +2,35 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use wakepath_hardware::drive::library::DriveLibrary;
 use wakepath_hardware::machine::{self, DriveModel};
+use wakepath_hardware::recorded;
 use wakepath_policies::spec;
 
 use crate::errors;
 
-/// A machine that can be simulated.
-#[pyclass(frozen, module = "wakepath")]
+/// A name, or the path of a file.
+fn name_or_path(given: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
+    if let Ok(name) = given.extract::<String>() {
+        return Ok(name);
+    }
+    let Ok(path) = given.extract::<PathBuf>() else {
+        let message = format!(
+            "name: expected {what} or the path of a file, and there is {}",
+            given.repr()?
+        );
+        return Err(PyTypeError::new_err(message));
+    };
+    let text = path.into_os_string().into_string();
+    text.map_err(|path| errors::message(&format!("{}: the path is no text", path.display())))
+}
+
+/// A machine that can be simulated. Two are equal if their files would be.
+#[pyclass(frozen, eq, hash, module = "wakepath")]
 pub(crate) struct Machine {
     given: String,
     /// From a text of its own: no name leads to it.
@@ -18,10 +38,30 @@ pub(crate) struct Machine {
     model: machine::Machine,
 }
 
+impl Machine {
+    /// All that it is.
+    fn content(&self) -> Option<String> {
+        self.model.to_toml().ok()
+    }
+}
+
+impl PartialEq for Machine {
+    fn eq(&self, other: &Self) -> bool {
+        self.content() == other.content()
+    }
+}
+
+impl Hash for Machine {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.content().hash(state);
+    }
+}
+
 #[pymethods]
 impl Machine {
     #[new]
-    fn new(name: String) -> PyResult<Self> {
+    fn new(name: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let name = name_or_path(name, "the name of a machine")?;
         Ok(Self {
             model: machine::Machine::find(&name).map_err(errors::error)?,
             given: name,
@@ -38,10 +78,15 @@ impl Machine {
         })
     }
 
-    /// The built-in machines.
+    /// The built-in machines, then the recorded systems that can be simulated.
     #[staticmethod]
     fn names() -> Vec<&'static str> {
-        machine::builtin_names().collect()
+        let complete =
+            |system: &&recorded::RecordedSystem| machine::Machine::from_recorded(system).is_ok();
+        let recorded = recorded::systems().iter().filter(complete);
+        machine::builtin_names()
+            .chain(recorded.map(|system| system.name.as_str()))
+            .collect()
     }
 
     #[getter]
@@ -101,19 +146,46 @@ impl Machine {
     }
 }
 
-/// A drive that a machine can have.
-#[pyclass(frozen, module = "wakepath")]
+/// A drive that a machine can have. Two are equal if all their figures are.
+#[pyclass(frozen, eq, hash, module = "wakepath")]
 pub(crate) struct Drive {
     given: String,
     drive: DriveModel,
 }
 
+impl Drive {
+    /// All figures.
+    fn content(&self) -> Option<String> {
+        serde_json::to_string(&self.drive).ok()
+    }
+}
+
+impl PartialEq for Drive {
+    fn eq(&self, other: &Self) -> bool {
+        self.content() == other.content()
+    }
+}
+
+impl Hash for Drive {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.content().hash(state);
+    }
+}
+
 #[pymethods]
 impl Drive {
     #[new]
-    fn new(name: String) -> PyResult<Self> {
+    fn new(name: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let name = name_or_path(name, "a part of a drive's name")?;
         let drive = DriveModel::find(&name).map_err(errors::error)?;
         Ok(Self { given: name, drive })
+    }
+
+    /// The drives of the library.
+    #[staticmethod]
+    fn names() -> Vec<&'static str> {
+        let drives = DriveLibrary::builtin().matching("");
+        drives.iter().map(|drive| &*drive.name).collect()
     }
 
     #[getter]

@@ -4,17 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use wakepath_compare::results::{
-    CompareOptions, Compared, InFiles, Objective, Points, Source, answers, choose,
+    CompareOptions, Compared, InFiles, Objective, Points, Source, answers, beside_replay, choose,
     compare as compare_sources, front, scopes,
 };
 use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::{from_results, render};
-use wakepath_results::{ResultReader, import};
+use wakepath_results::{Document, ResultReader, RunRecord, import};
 
-use crate::errors::{self, Error};
+use crate::errors;
 use crate::table::Table;
 
 /// Results: of a directory, of another tool, or in memory.
@@ -32,6 +31,10 @@ impl Results {
             took,
         }
     }
+
+    pub(crate) fn reader(&self) -> &ResultReader {
+        &self.reader
+    }
 }
 
 #[pymethods]
@@ -41,6 +44,28 @@ impl Results {
     fn open(path: PathBuf) -> PyResult<Self> {
         let mut opened = import::open_all(&[path]).map_err(errors::error)?;
         Ok(Self::new(opened.remove(0).results, Duration::ZERO))
+    }
+
+    /// Results in memory, of what [`Self::document`] and [`Self::runs`] gave.
+    #[staticmethod]
+    fn in_memory(document: &str, runs: &str) -> PyResult<Self> {
+        let document: Document = serde_json::from_str(document).map_err(errors::error)?;
+        let runs: Vec<RunRecord> = serde_json::from_str(runs).map_err(errors::error)?;
+        let name = document.study.name.clone();
+        let reader = ResultReader::of_runs(name, document, runs);
+        Ok(Self::new(reader, Duration::ZERO))
+    }
+
+    /// All runs.
+    fn runs(&self) -> PyResult<String> {
+        let runs = self.reader.runs().map_err(errors::error)?;
+        serde_json::to_string(&runs).map_err(errors::error)
+    }
+
+    /// Whether they are in no directory.
+    #[getter]
+    fn is_in_memory(&self) -> bool {
+        self.reader.is_in_memory()
     }
 
     /// How long the engine took for runs in memory, in seconds; what a call took beyond that is Python's.
@@ -65,7 +90,7 @@ impl Results {
     }
 }
 
-/// What is compared: a path, or results that are open.
+/// Results to compare or to report on: a path, or results that are open.
 #[derive(FromPyObject)]
 pub(crate) enum Given<'py> {
     Open(PyRef<'py, Results>),
@@ -116,42 +141,25 @@ pub(crate) struct Asked {
 #[pyfunction]
 pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> PyResult<String> {
     let goal = match (&asked.minimise, &asked.maximise) {
-        (Some(_), Some(_)) => {
-            return Err(PyValueError::new_err("give minimise or maximise, not both"));
-        }
-        (Some(metric), None) => Some((metric.clone(), Goal::Minimise)),
+        (Some(metric), _) => Some((metric.clone(), Goal::Minimise)),
         (None, Some(metric)) => Some((metric.clone(), Goal::Maximise)),
         (None, None) => None,
     };
-    if goal.is_some() && !asked.pareto.is_empty() {
-        return Err(PyValueError::new_err(
-            "pareto has no single goal: give it without minimise and maximise",
-        ));
-    }
-    if goal.is_none() && !asked.keep.is_empty() {
-        return Err(PyValueError::new_err(
-            "keep: say what is wanted among what keeps it: minimise or maximise",
-        ));
-    }
-    if let Some(level) = asked.level
-        && !(0.5..=0.999).contains(&level)
-    {
-        let message = format!("level is {level}, and may be 0.5 to 0.999");
-        return Err(PyValueError::new_err(message));
-    }
     let keep: Vec<Condition> = asked
         .keep
         .iter()
         .map(|text| text.parse())
         .collect::<Result<_, String>>()
-        .map_err(Error::new_err)?;
+        .map_err(|wrong| errors::message(&wrong))?;
     let results = opened(results)?;
     py.detach(|| {
-        let sources: Vec<Source> = results
+        let mut sources: Vec<Source> = results
             .iter()
             .map(|(name, reader)| Source::read(name, reader))
             .collect::<Result<_, _>>()
             .map_err(errors::error)?;
+        let readers: Vec<&ResultReader> = results.iter().map(|(_, reader)| &**reader).collect();
+        beside_replay(&mut sources, &readers).map_err(errors::error)?;
         let mut metrics: Vec<String> = asked.pareto.clone();
         metrics.extend(goal.iter().map(|(metric, _)| metric.clone()));
         metrics.extend(keep.iter().map(|condition| condition.metric.clone()));
@@ -207,12 +215,12 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
 #[pyfunction]
 pub(crate) fn report(
     py: Python<'_>,
-    results: Vec<PathBuf>,
+    results: Vec<Given<'_>>,
     baseline: Option<String>,
 ) -> PyResult<String> {
+    let opened = opened(results)?;
     py.detach(|| {
-        let opened = import::open_all(&results).map_err(errors::error)?;
-        let readers: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
+        let readers: Vec<ResultReader> = opened.iter().map(|(_, r)| (**r).clone()).collect();
         let view = from_results::view(&readers, baseline.as_deref()).map_err(errors::error)?;
         render(&view).map_err(errors::error)
     })

@@ -16,6 +16,7 @@ use wakepath_study::run::{self, parts};
 
 use crate::errors::{self, Error};
 use crate::results::Results;
+use crate::words::in_python;
 use crate::work::work;
 
 /// Names of the studies that need no file.
@@ -72,7 +73,7 @@ impl Plan {
         let text = toml::to_string(&keys).map_err(errors::error)?;
         let plan = plan::Plan::of_user(&text, "study", &folder, target(on)?, allow_programs);
         Ok(Self {
-            plan: plan.map_err(errors::of_study)?.into(),
+            plan: plan.map_err(errors::of_keys)?.into(),
         })
     }
 
@@ -112,7 +113,8 @@ impl Plan {
             let warnings = workload.warnings.iter();
             warnings.map(|warning| format!("{}: line {warning}", workload.name))
         });
-        of_jobs.chain(self.plan.notes()).collect()
+        let notes = of_jobs.chain(self.plan.notes());
+        notes.map(|note| in_python(&note)).collect()
     }
 
     /// Whether it runs no code that only its file names, or the user has allowed it.
@@ -173,6 +175,13 @@ impl Plan {
             Ok((reader, started.elapsed()))
         })?;
         Ok(Results::new(reader, took))
+    }
+
+    /// Writes results of this plan that are in memory.
+    fn write(&self, py: Python<'_>, results: &Results, into: PathBuf, mode: &str) -> PyResult<()> {
+        let mode = self::mode(mode)?;
+        py.detach(|| parts::write(&self.plan, results.reader(), &into, mode))
+            .map_err(errors::of_study)
     }
 
     /// Begins a directory whose runs are made by others.

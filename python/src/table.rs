@@ -4,12 +4,15 @@
 //! `arrow-pyarrow` would make objects of pyarrow, which then had to be installed.
 
 use std::ffi::CStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, RecordBatchReader};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator,
+    RecordBatchReader, StringArray,
+};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{DataType, SchemaRef};
 use pyo3::exceptions::PyKeyError;
@@ -22,28 +25,53 @@ use crate::errors::{self, Error};
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// A table of results. It is read when it is asked for, a part at a time.
-#[pyclass(frozen, module = "wakepath")]
+/// A table of results, which is read when it is asked for, a part at a time; or one that Python has made.
+#[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Table {
-    reader: Arc<ResultReader>,
+    source: Source,
     name: String,
     schema: SchemaRef,
 }
 
+/// Where the rows of a table are.
+enum Source {
+    Results(Arc<ResultReader>),
+    Memory(RecordBatch),
+}
+
 type Batches = Box<dyn RecordBatchReader + Send>;
+
+/// A column that Python has made, of this kind; `None` is nothing.
+fn array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    Ok(match kind {
+        "flag" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
+        "whole" => Arc::new(Int64Array::from(values.extract::<Vec<Option<i64>>>()?)),
+        "number" => Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?)),
+        _ => Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?)),
+    })
+}
 
 impl Table {
     pub(crate) fn new(reader: &Arc<ResultReader>, name: &str) -> PyResult<Self> {
         let schema = reader.batches(name).map_err(errors::error)?.schema();
         Ok(Self {
-            reader: Arc::clone(reader),
+            source: Source::Results(Arc::clone(reader)),
             name: name.to_owned(),
             schema,
         })
     }
 
     fn batches(&self) -> PyResult<Batches> {
-        self.reader.batches(&self.name).map_err(errors::error)
+        match &self.source {
+            Source::Results(reader) => reader.batches(&self.name).map_err(errors::error),
+            Source::Memory(rows) => {
+                let rows = std::iter::once(Ok(rows.clone()));
+                Ok(Box::new(RecordBatchIterator::new(
+                    rows,
+                    self.schema.clone(),
+                )))
+            }
+        }
     }
 
     /// The values of these columns.
@@ -79,8 +107,71 @@ fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
     }
 }
 
+/// The rows of a table, a part at a time: its columns by name.
+#[pyclass(frozen, module = "wakepath._engine")]
+pub(crate) struct TableParts {
+    batches: Mutex<Batches>,
+}
+
+#[pymethods]
+impl TableParts {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let next = self
+            .batches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next();
+        let Some(batch) = next else {
+            return Ok(None);
+        };
+        let batch = batch.map_err(errors::error)?;
+        let columns = PyDict::new(py);
+        for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+            let list = PyList::empty(py);
+            append(&list, array)?;
+            columns.set_item(field.name(), list)?;
+        }
+        Ok(Some(columns))
+    }
+}
+
 #[pymethods]
 impl Table {
+    /// A table of these columns, which are equally long: the name, the kind and the values of each.
+    #[staticmethod]
+    fn of_columns(
+        name: String,
+        columns: Vec<(String, String, Bound<'_, PyAny>)>,
+    ) -> PyResult<Self> {
+        let columns = columns
+            .iter()
+            .map(|(name, kind, values)| Ok((name, array(kind, values)?, true)))
+            .collect::<PyResult<Vec<_>>>()?;
+        let rows = RecordBatch::try_from_iter_with_nullable(columns).map_err(errors::error)?;
+        Ok(Self {
+            schema: rows.schema(),
+            source: Source::Memory(rows),
+            name,
+        })
+    }
+
+    /// What it is called.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its rows, a part at a time.
+    fn parts(&self) -> PyResult<TableParts> {
+        Ok(TableParts {
+            batches: Mutex::new(self.batches()?),
+        })
+    }
+
     /// The names of the columns.
     #[getter]
     fn columns(&self) -> Vec<String> {
@@ -114,14 +205,6 @@ impl Table {
             rows += batch.map_err(errors::error)?.num_rows();
         }
         Ok(rows)
-    }
-
-    fn __repr__(&self) -> String {
-        format!(
-            "<wakepath.Table {}: {}>",
-            self.name,
-            self.columns().join(", ")
-        )
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

@@ -1,7 +1,9 @@
-"""The Python of the documentation runs as it stands there."""
+"""The Python of the documentation runs as it stands there, as a script."""
 
 import doctest
 import re
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,37 +11,56 @@ import pytest
 import wakepath
 from wakepath import _study
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+Start = Callable[[str], "subprocess.Popen[str]"]
 
-@pytest.mark.parametrize("page", ["python.md", "cluster.md"])
-def test_the_blocks_of_a_page_run_one_after_another(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for needed in ("polars", "duckdb", "pyarrow", "distributed"):
-        pytest.importorskip(needed)
-    pandas = pytest.importorskip("pandas")
-    monkeypatch.chdir(tmp_path)
-    small = wakepath.Study(
-        name="small",
+
+@pytest.fixture(autouse=True)
+def my_study(tmp_path: Path) -> None:
+    """Write the study that the pages speak of."""
+    study = wakepath.Study(
+        name="my-study",
         machine="rk3399",
         workload={"name": "reads", "fio": "iowait-rk3399.fio", "seconds": 0.01},
         policy=["menu", "teo"],
         repeats=4,
     )
-    for name in ("idle-governor.toml", "my-study.toml"):
-        Path(name).write_text(small.text)
-    text = (DOCS / page).read_text()
+    (tmp_path / "my-study.toml").write_text(study.text)
+
+
+def blocks(page: str) -> list[str]:
+    """Give the Python of a page; test_slurm.py has that of Slurm."""
+    found = [block for block in BLOCK.findall((ROOT / page).read_text()) if "SLURMCluster" not in block]
+    assert found
+    return found
+
+
+def run(python: Start, script: str) -> str:
+    """Run a script without a guard of its own."""
+    process = python(script)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out
+
+
+def test_the_blocks_of_the_manual_are_one_script(python: Start, tmp_path: Path) -> None:
+    for needed in ("polars", "duckdb", "pyarrow"):
+        pytest.importorskip(needed)
+    pandas = pytest.importorskip("pandas")
+    script = "\n".join(blocks("docs/python.md"))
     if not hasattr(pandas.DataFrame, "from_arrow"):  # before pandas 3
-        text = text.replace("pandas.DataFrame.from_arrow(metrics)", "pyarrow.table(metrics).to_pandas()")
-    # test_slurm.py has those of Slurm.
-    blocks = [block for block in BLOCK.findall(text) if "SLURMCluster" not in block]
-    assert len(blocks) >= 2
-    names: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
-    assert "menuu" in capsys.readouterr().out or page == "cluster.md"
+        script = script.replace("pandas.DataFrame.from_arrow(metrics)", "pyarrow.table(metrics).to_pandas()")
+    out = run(python, script)
+    assert out.startswith("teo\n")
+    assert "menuu" in out
+    assert (tmp_path / "governors.html").stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("block", blocks("docs/cluster.md") + blocks("README.md"))
+def test_a_block_is_a_script(block: str, python: Start) -> None:
+    run(python, block)
 
 
 @pytest.mark.parametrize("module", [wakepath, _study])

@@ -237,7 +237,7 @@ def test_where_nothing_can_be_written_is_an_error() -> None:
     with ThreadPoolExecutor(1) as executor:
         with pytest.raises(wakepath.Error, match="/proc/results: "):
             wakepath.sweep(study(), executor, "/proc/results")
-        with pytest.raises(TypeError, match="into: expected a directory, and there is 3"):
+        with pytest.raises(TypeError, match="into: expected a path, and there is 3"):
             wakepath.sweep(study(), executor, 3)  # type: ignore[arg-type]
 
 
@@ -275,14 +275,48 @@ def test_a_scheduler_that_goes_away_is_told_of(tmp_path: Path, whole: dict[str, 
 def test_without_a_client_it_takes_this_machine(
     python: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
-    pytest.importorskip("distributed")
     (tmp_path / "small.toml").write_text(study().text)
-    process = python(
-        "import wakepath\nif __name__ == '__main__':\n    print(len(wakepath.sweep('small.toml').metrics))\n"
-    )
+    process = python("import wakepath\nprint(len(wakepath.sweep('small.toml').metrics))\n")
     out, err = process.communicate(timeout=120)
     assert int(out) > 0, err
+    assert err == ""
     assert contents(tmp_path / "results") == whole
+
+
+def test_without_a_client_it_writes_into_a_file_system_of_fsspec(tmp_path: Path, whole: dict[str, bytes]) -> None:
+    pytest.importorskip("fsspec")
+    wakepath.sweep(study(), into=f"file://{tmp_path}/results")
+    assert contents(tmp_path / "results") == whole
+
+
+def test_results_that_are_there_are_found_before_anything_is_started(tmp_path: Path) -> None:
+    wakepath.sweep(study(), into=tmp_path / "results")
+
+    class Nothing(ThreadPoolExecutor):
+        """Takes no batch."""
+
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "Future[Any]":
+            raise AssertionError("something was started")
+
+    with Nothing(1) as executor, pytest.raises(wakepath.Error, match="resume=True goes on with them"):
+        # A study that is not there is not looked for, either.
+        wakepath.sweep("nowhere.toml", executor, tmp_path / "results")
+
+
+def test_ctrl_c_ends_a_sweep_without_a_client(python: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(study(seconds=10000, repeats=10).text)
+    process = python(
+        "import wakepath\n"
+        "print('begins', flush=True)\n"
+        "try:\n    wakepath.sweep('small.toml')\n"
+        "except KeyboardInterrupt:\n    print('stopped')\n"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (out, err) == ("stopped\n", "")
 
 
 def test_ctrl_c_ends_a_sweep_and_leaves_what_is_finished(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, final
 
 from typing_extensions import Self
@@ -16,28 +17,33 @@ __all__ = [
     "Recording",
     "Results",
     "Table",
+    "TableParts",
     "__version__",
     "builtin_studies",
     "compare",
+    "in_python",
     "report",
 ]
 __version__: str
 
 class Error(Exception):
-    """What wakepath cannot do, and why: the words that the command line prints."""
+    """What wakepath cannot do, and why: what the command line prints, with the arguments and functions of Python."""
 
 @final
 class Machine:
-    """A machine that can be simulated: a built-in one, a recorded system, or a machine file (docs/machines.md)."""
+    """A machine that can be simulated: a built-in one, a recorded system, or a machine file (docs/machines.md).
 
-    def __new__(cls, name: str) -> Self:
+    Two machines are equal if their files would be.
+    """
+
+    def __new__(cls, name: str | os.PathLike[str]) -> Self:
         """Find a machine by its name, or read a file if the name ends in `.toml`. Raises `Error`."""
     @staticmethod
     def from_toml(text: str) -> Machine:
         """Read the text of a machine file. Raises `Error`."""
     @staticmethod
     def names() -> list[str]:
-        """The built-in machines."""
+        """The built-in machines, then the recorded systems that can be simulated."""
     @property
     def name(self) -> str:
         """Its short name."""
@@ -56,13 +62,18 @@ class Machine:
     def to_toml(self) -> str:
         """The machine, complete, as a file that can be changed and read again."""
     def _named(self) -> str | None: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Drive:
-    """A drive that a machine can have."""
+    """A drive that a machine can have. Two drives are equal if all their figures are."""
 
-    def __new__(cls, name: str) -> Self:
+    def __new__(cls, name: str | os.PathLike[str]) -> Self:
         """Find a drive of the library by a part of its name, or read a drive model file. Raises `Error`."""
+    @staticmethod
+    def names() -> list[str]:
+        """The drives of the library."""
     @property
     def name(self) -> str:
         """What it is."""
@@ -75,6 +86,8 @@ class Drive:
     def to_dict(self) -> dict[str, Any]:
         """All figures, each with where it comes from."""
     def _named(self) -> str: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class PolicySet:
@@ -102,7 +115,7 @@ class Recording:
     def __new__(cls, path: str | os.PathLike[str]) -> Self:
         """Read what a recording says of itself. Raises `Error`."""
     @property
-    def path(self) -> str: ...
+    def path(self) -> Path: ...
     @property
     def events(self) -> int:
         """How many events it has."""
@@ -113,22 +126,23 @@ class Recording:
 
 @final
 class Table:
-    """A table of results, which polars, pandas, DuckDB and pyarrow take by the Arrow PyCapsule interface.
-
-    `polars.DataFrame(table)`, `pandas.DataFrame.from_arrow(table)`, `pyarrow.table(table)`. It is read when it is asked
-    for, a part at a time.
-    """
-
+    @staticmethod
+    def of_columns(name: str, columns: list[tuple[str, str, list[Any]]]) -> Table: ...
     @property
-    def columns(self) -> list[str]:
-        """The names of the columns."""
-    def column(self, name: str) -> list[Any]:
-        """The values of a column. Raises `KeyError`."""
-    def to_dict(self) -> dict[str, list[Any]]:
-        """All columns by name."""
+    def name(self) -> str: ...
+    @property
+    def columns(self) -> list[str]: ...
+    def column(self, name: str) -> list[Any]: ...
+    def to_dict(self) -> dict[str, list[Any]]: ...
+    def parts(self) -> TableParts: ...
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@final
+class TableParts:
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> dict[str, list[Any]]: ...
 
 @final
 class Results:
@@ -137,7 +151,12 @@ class Results:
     @property
     def path(self) -> str: ...
     @property
+    def is_in_memory(self) -> bool: ...
+    @property
     def seconds(self) -> float: ...
+    @staticmethod
+    def in_memory(document: str, runs: str) -> Results: ...
+    def runs(self) -> str: ...
     def document(self) -> str: ...
     def table(self, name: str) -> Table: ...
 
@@ -175,6 +194,7 @@ class Plan:
         progress: Callable[[int], object] | None,
     ) -> int: ...
     def run_in_memory(self, *, jobs: int | None, progress: Callable[[int], object] | None) -> Results: ...
+    def write(self, results: Results, into: str, mode: str) -> None: ...
     def begin(self, into: str, mode: str) -> Parts: ...
     def together(self, runs: list[int]) -> list[list[int]]: ...
     def make(self, runs: list[int], into: str) -> None: ...
@@ -188,4 +208,5 @@ class Parts:
 
 def builtin_studies() -> list[str]: ...
 def compare(results: list[Results | str], asked: Mapping[str, object]) -> str: ...
-def report(results: list[str], baseline: str | None) -> str: ...
+def in_python(text: str) -> str: ...
+def report(results: list[Results | str], baseline: str | None) -> str: ...

@@ -7,18 +7,22 @@ import subprocess
 import sysconfig
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
-from ._engine import Error
+from . import _arguments as check
+from ._arguments import ArgumentError, Names, Policy, StrPath
+from ._engine import Error, Machine, in_python
 from ._progress import Progress, shown
-from ._results import no_text
 
 _NAME = "wakepath"
+
+MOST_TIMEOUT_MS = (1 << 24) - 1
+"""An entry of an APST table has 24 bits for its timeout."""
 
 
 class WakepathWarning(UserWarning):
@@ -71,10 +75,12 @@ def call(*arguments: str, progress: Progress = False, parts: str = "") -> bytes:
         err.seek(0)
         printed, said = out.read(), err.read().decode(errors="replace").strip()
     if process.returncode != 0:
-        raise Error(_failure(said) or f"{_NAME} {arguments[0]} ended with code {process.returncode}")
+        # Of arguments that cannot be, the program says what they may be, and ends with 2.
+        kind = ArgumentError if process.returncode == 2 else Error
+        raise kind(_failure(said) or f"{_NAME} {arguments[0]} ended with code {process.returncode}")
     for line in said.splitlines():
         text = line.removeprefix(f"{_NAME}: ").removeprefix("warning: ")
-        warnings.warn(text, WakepathWarning, stacklevel=3)
+        warnings.warn(in_python(text), WakepathWarning, stacklevel=3)
     return printed
 
 
@@ -96,7 +102,7 @@ def _failure(said: str) -> str:
     text = own[-1] if own else said.removeprefix("error: ")
     for how_to in ("\n\nUsage:", "\n\nFor more information"):
         text = text.partition(how_to)[0]
-    return text
+    return in_python(text)
 
 
 def option(name: str, value: object) -> list[str]:
@@ -105,7 +111,7 @@ def option(name: str, value: object) -> list[str]:
         return []
     if value is True:
         return [f"--{name}"]
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [word for one in value for word in option(name, one)]
     return [f"--{name}={value}"]
 
@@ -113,7 +119,7 @@ def option(name: str, value: object) -> list[str]:
 def apst_plan(
     drive: str | None = None,
     *,
-    id_ctrl: str | os.PathLike[str] | None = None,
+    id_ctrl: StrPath | None = None,
     firmware: str | None = None,
     rule: str | None = None,
     primary_timeout_ms: int | None = None,
@@ -126,7 +132,7 @@ def apst_plan(
     """Which power states the kernel uses on a drive, and when.
 
     Args:
-        drive: a drive of the library, by any part of its name that no other drive has.
+        drive: a drive of `Drive.names()`, by any part of its name that no other drive has.
         id_ctrl: instead, what `nvme id-ctrl` printed: binary, JSON or text.
         firmware: take the table of this firmware revision of a library drive.
         rule: `"current"`, or `"legacy"` for the one before Linux 5.14.
@@ -138,32 +144,41 @@ def apst_plan(
         no_deepest: plan as for a drive with the no-deepest-state quirk.
 
     Raises:
-        Error: no such drive, or a value out of range.
+        Error: no such drive, or a dump that cannot be read.
+        ArgumentError: a number that is out of range.
+        TypeError: a value of another type.
 
     Returns:
         What `wakepath apst plan --format json` prints.
     """
-    for key, text in (("drive", drive), ("firmware", firmware), ("rule", rule)):
-        no_text(key, text)
+    if (drive is None) == (id_ctrl is None):
+        raise ArgumentError("give drive or id_ctrl, one of both")
+    if rule not in (None, "current", "legacy"):
+        raise ArgumentError(f"rule is {check.shown(rule)}, and may be 'current' or 'legacy'")
+    numbers = {
+        "primary_timeout_ms": (primary_timeout_ms, MOST_TIMEOUT_MS),
+        "secondary_timeout_ms": (secondary_timeout_ms, MOST_TIMEOUT_MS),
+        "primary_tolerance_us": (primary_tolerance_us, check.MOST),
+        "secondary_tolerance_us": (secondary_tolerance_us, check.MOST),
+        "max_latency_us": (max_latency_us, check.MOST),
+    }
     arguments = [
-        *option("drive", drive),
-        *option("id-ctrl", None if id_ctrl is None else os.fspath(id_ctrl)),
-        *option("firmware", firmware),
+        *option("drive", check.text_or_none("drive", drive)),
+        *option("id-ctrl", None if id_ctrl is None else check.path("id_ctrl", id_ctrl)),
+        *option("firmware", check.text_or_none("firmware", firmware)),
         *option("rule", rule),
-        *option("primary-timeout-ms", primary_timeout_ms),
-        *option("secondary-timeout-ms", secondary_timeout_ms),
-        *option("primary-tolerance-us", primary_tolerance_us),
-        *option("secondary-tolerance-us", secondary_tolerance_us),
-        *option("max-latency-us", max_latency_us),
-        *option("no-deepest", no_deepest),
+        *option("no-deepest", check.flag("no_deepest", no_deepest)),
     ]
+    for name, (value, most) in numbers.items():
+        if value is not None:
+            arguments += option(name.replace("_", "-"), check.whole(name, value, 0, most))
     plan: dict[str, Any] = json.loads(call("apst", "plan", "--format=json", *arguments))
     return plan
 
 
 def import_trace(
-    *files: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    *files: StrPath,
+    output: StrPath,
     hz: int | None = None,
     any_machine: bool = False,
     force: bool = False,
@@ -174,7 +189,7 @@ def import_trace(
     Args:
         files: `trace.dat`, `perf.data`, their text, or recordings that were not finished.
         output: the recording to write, a Parquet file.
-        hz: ticks per second (CONFIG_HZ) of the machine, if its timer events do not show it.
+        hz: ticks per second (CONFIG_HZ) of the machine, 1 to 6250, if its timer events do not show it.
         any_machine: make one recording even of different machines.
         force: replace the recording if it is there.
         progress: a count of events: by itself on a terminal and in a notebook; or a function of done and total. That is
@@ -187,27 +202,29 @@ def import_trace(
         What `wakepath import --format json` prints: the events of each file by name.
     """
     if not files:
-        raise ValueError("nothing to import: give traces")
+        raise ArgumentError("nothing to import: give traces")
     arguments = [
-        *option("output", os.fspath(output)),
-        *option("hz", hz),
-        *option("any-machine", any_machine),
-        *option("force", force),
+        *option("output", check.path("output", output)),
+        *option("hz", None if hz is None else check.whole("hz", hz, 1, 6250)),
+        *option("any-machine", check.flag("any_machine", any_machine)),
+        *option("force", check.flag("force", force)),
     ]
-    paths = [os.fspath(file) for file in files]
+    paths = [check.path("files", file) for file in files]
     words = ["import", "--format=json", *arguments, "--", *paths]
     summary: dict[str, Any] = json.loads(call(*words, progress=progress, parts="events"))
     return summary
 
 
 def replay(
-    trace: str | os.PathLike[str],
-    policy: "object | Sequence[object]" = (),
+    trace: StrPath,
+    policy: "Policy | Iterable[Policy]" = (),
     *,
-    machine: str | None = None,
-    kernel: str | Sequence[str] = (),
+    machine: "StrPath | Machine | None" = None,
+    states: StrPath | None = None,
+    kernel: Names = (),
     hz: int | None = None,
-    ran: str | None = None,
+    ran: Policy | None = None,
+    blocks: int | None = None,
     progress: Progress = None,
 ) -> dict[str, Any]:
     """What other idle governors would have chosen on a recorded load, and what it would have cost.
@@ -215,32 +232,51 @@ def replay(
     Args:
         trace: a recording of `wakepath record` or `import_trace`.
         policy: idle governors, and psd around them if wanted; menu and teo of Linux 6.1 and 6.12 if not given.
-        machine: a machine whose idle states, latencies and power to take.
-        kernel: each governor as each of these kernels has it.
-        hz: ticks per second (CONFIG_HZ), instead of what the recording or the machine says.
+        machine: a machine whose idle states, latencies and power to take: a name of `Machine.names()`, a machine file,
+            or a `Machine`.
+        states: instead: a CSV file of idle states, with name, exit_latency_ns, target_residency_ns, polling, disabled.
+        kernel: each governor as each of these kernels has it: a list, or one text with commas.
+        hz: ticks per second (CONFIG_HZ), 1 to 6250, instead of what the recording or the machine says.
         ran: the governor that ran; what the recording says if not given.
+        blocks: blocks of equal time, whose differences the intervals come from, 4 to 1000; 10 if not given.
         progress: a bar: by itself on a terminal and in a notebook; or a function of done and total.
 
     Raises:
         Error: no recording, or a policy that cannot act on one.
+        ArgumentError: a number that is out of range, or arguments that contradict each other.
+        TypeError: a value of another type.
 
     Returns:
         What `wakepath replay --format json` prints.
     """
-    no_text("machine", machine)
-    no_text("ran", ran)
-    policies = list(policy) if isinstance(policy, (list, tuple)) else [policy]
-    kernels = [kernel] if isinstance(kernel, str) else list(kernel)
+    kernels = check.names("kernel", kernel)
+    if machine is not None and states is not None:
+        raise ArgumentError("machine and states both say which idle states there are: give one of them")
     arguments = [
-        *option("policy", [str(one) for one in policies]),
-        *option("machine", machine),
+        *option("policy", check.policies(policy)),
+        *option("states", None if states is None else check.path("states", states)),
         *option("kernel", ",".join(kernels) or None),
-        *option("hz", hz),
-        *option("ran", ran),
+        *option("hz", None if hz is None else check.whole("hz", hz, 1, 6250)),
+        *option("ran", None if ran is None else check.policy(ran, "ran")),
+        *option("blocks", None if blocks is None else check.whole("blocks", blocks, 4, 1000)),
     ]
-    words = ["replay", "--format=json", *arguments, "--", os.fspath(trace)]
-    answer: dict[str, Any] = json.loads(call(*words, progress=progress, parts="percent"))
+    with tempfile.TemporaryDirectory(prefix="wakepath-") as own:
+        named = None if machine is None else _machine(machine, own)
+        words = ["replay", "--format=json", *arguments, *option("machine", named), "--", check.path("trace", trace)]
+        answer: dict[str, Any] = json.loads(call(*words, progress=progress, parts="percent"))
     return answer
+
+
+def _machine(machine: "StrPath | Machine", folder: str) -> str:
+    """The name or the file of a machine; one that has neither gets a file."""
+    if not isinstance(machine, Machine):
+        return check.path("machine", machine)
+    name = machine._named()
+    if name is not None:
+        return name
+    file = Path(folder, "machine.toml")
+    file.write_text(machine.to_toml(), encoding="utf-8")
+    return str(file)
 
 
 def reproduce(part: str = "all", *, runs: int | None = None, jobs: int | None = None, progress: Progress = None) -> Any:
@@ -248,15 +284,21 @@ def reproduce(part: str = "all", *, runs: int | None = None, jobs: int | None = 
 
     Args:
         part: which experiment; `wakepath reproduce --help` lists them.
-        runs: runs per policy set.
+        runs: runs per policy set, 1 to 100000.
         jobs: simulations at a time, 1 to 4096; one per core if not given.
         progress: a bar: by itself on a terminal and in a notebook; or a function of done and total.
 
     Raises:
         Error: no such experiment.
+        ArgumentError: a number that is out of range.
+        TypeError: a value of another type.
 
     Returns:
         What `wakepath reproduce --format json` prints.
     """
-    arguments = [*option("runs", runs), *option("jobs", jobs)]
+    arguments = [
+        *option("runs", None if runs is None else check.whole("runs", runs, 1, 100_000)),
+        *option("jobs", None if jobs is None else check.whole("jobs", jobs, 1, 4096)),
+    ]
+    part = check.path("part", part)
     return json.loads(call("reproduce", part, "--format=json", *arguments, progress=progress, parts="runs"))

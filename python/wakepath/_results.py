@@ -1,23 +1,35 @@
-"""Results, compared and reported."""
+"""Results: read, written, compared and reported."""
 
 import json
-import os
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Iterable
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from . import _arguments as check
 from . import _engine
-from ._engine import Error, Table
+from ._arguments import ArgumentError, Names, Policy, StrPath
+from ._comparison import Comparison
+from ._engine import Error
+from ._table import Table, html_table
+
+if TYPE_CHECKING:
+    from ._study import Study
+
+TABLES = ("metrics", "latency", "attribution", "idle", "frequency", "timeline")
 
 
 class Results:
     """What a study left behind: a result directory, or runs in memory.
 
-    Each table is a `Table`, which polars, pandas, DuckDB and pyarrow take as it is. Times are whole nanoseconds,
-    latencies of `metrics` microseconds, powers milliwatts; `document["metrics"]` has the unit of each metric.
+    Each table is a `Table`. Times are whole nanoseconds, latencies of `metrics` microseconds, powers milliwatts;
+    `document["metrics"]` has the unit of each metric. It can be pickled: runs in memory go with it, those of a
+    directory are read where it is.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: StrPath) -> None:
         """Open results.
 
         Args:
@@ -26,20 +38,33 @@ class Results:
         Raises:
             Error: no results there, or of another schema version.
         """
-        self._results = _engine.Results.open(os.fspath(path))
-        self._copy: object = None
+        self._results = _engine.Results.open(check.path("path", path))
+        self._study: Study | None = None
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
-    def _of(cls, results: _engine.Results) -> "Results":
+    def _of(cls, results: _engine.Results, study: "Study") -> "Results":
         made = cls.__new__(cls)
         made._results = results
+        made._study = study
         made._copy = None
         return made
 
     @property
+    def name(self) -> str:
+        """The name of their study."""
+        name: str = self.document["study"]["name"]
+        return name
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether they are in no directory; `write` makes one of them."""
+        return self._study is not None
+
+    @property
     def path(self) -> Path:
         """The directory; of runs in memory, the name of their study."""
-        return Path(self._results.path)
+        return Path(self.name if self.in_memory else self._results.path)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -50,76 +75,183 @@ class Results:
     @property
     def metrics(self) -> Table:
         """One number per row: machine, workload, policy, repeat, seed, block, order, metric, value."""
-        return self._results.table("metrics")
+        return self._table("metrics")
 
     @property
     def latency(self) -> Table:
         """Histograms of latency: bounds in ns, both inclusive, and how many requests."""
-        return self._results.table("latency")
+        return self._table("latency")
 
     @property
     def attribution(self) -> Table:
         """Where a request's time goes, in ns, of the mean and of percentiles. The parts add up to the latency."""
-        return self._results.table("attribution")
+        return self._table("attribution")
 
     @property
     def idle(self) -> Table:
         """Time in ns and entries of each idle state, and how many stays were too deep or too shallow."""
-        return self._results.table("idle")
+        return self._table("idle")
 
     @property
     def frequency(self) -> Table:
         """Time powered, in ns, at each frequency, in kHz."""
-        return self._results.table("frequency")
+        return self._table("frequency")
 
     @property
     def timeline(self) -> Table:
         """A few milliseconds around a request of median latency and around one of the 99th percentile."""
-        return self._results.table("timeline")
+        return self._table("timeline")
 
-    def compare(self, **asked: Any) -> "Comparison":
+    def _table(self, name: str) -> Table:
+        return Table(self._results.table(name))
+
+    def compare(
+        self,
+        *,
+        baseline: Policy | None = None,
+        metric: Names = (),
+        machine: Names = (),
+        workload: Names = (),
+        minimise: str | None = None,
+        maximise: str | None = None,
+        minimize: str | None = None,
+        maximize: str | None = None,
+        keep: Names = (),
+        pareto: Names = (),
+        top: int | None = None,
+        level: float | None = None,
+    ) -> Comparison:
         """Compare the policies of these results: `wakepath.compare(self, ...)`."""
-        return compare(self, **asked)
+        return compare(
+            self,
+            baseline=baseline,
+            metric=metric,
+            machine=machine,
+            workload=workload,
+            minimise=minimise,
+            maximise=maximise,
+            minimize=minimize,
+            maximize=maximize,
+            keep=keep,
+            pareto=pareto,
+            top=top,
+            level=level,
+        )
+
+    def write(self, into: StrPath, *, force: bool = False) -> "Results":
+        """Write them to a directory, with the same bytes as if they had been written at once.
+
+        Args:
+            into: the directory. Results of a directory are copied to it.
+            force: replace results that are there.
+
+        Raises:
+            Error: results are there already, or the directory cannot be written.
+
+        Returns:
+            The results of that directory.
+        """
+        into = check.path("into", into)
+        mode = "replace" if check.flag("force", force) else "new"
+        if mode == "new" and Path(into, "result.json").exists():
+            raise Error(f"{into}: results are there already; force=True replaces them")
+        if self._study is not None:
+            self._study._plan.write(self._results, into, mode)
+        elif Path(into).resolve() != self.path.resolve():
+            _copy(self.path, Path(into))
+        return Results(into)
+
+    def __reduce__(self) -> "tuple[Any, tuple[Any, ...]]":
+        if self._study is not None:
+            return _from_memory, (self._study, self._results.document(), self._results.runs())
+        if self._copy is not None:
+            files = (path for path in self.path.rglob("*") if path.is_file())
+            return _from_files, ({str(path.relative_to(self.path)): path.read_bytes() for path in files},)
+        return Results, (str(self.path.absolute()),)
 
     def __repr__(self) -> str:
         document = self.document
-        names = ", ".join(policy["name"] for policy in document["policies"])
-        return f"<wakepath.Results of {document['study']['name']}: {names}>"
+        counts = ", ".join(_count(document, what) for what in ("machine", "workload", "policy"))
+        where = "in memory" if self.in_memory else str(self.path)
+        unfinished = "" if document["complete"] else ", not finished"
+        return f"<wakepath.Results of {self.name}: {counts}, {document['repeats']} runs each; {where}{unfinished}>"
+
+    def _repr_html_(self) -> str:
+        document = self.document
+        rows: list[list[Any]] = [
+            ["machines", _named(document["machines"])],
+            ["workloads", _named(document["workloads"])],
+            ["policies", _named(document["policies"])],
+            ["baseline", document["baseline"]],
+            ["runs each", document["repeats"]],
+            ["where", "in memory" if self.in_memory else str(self.path)],
+            ["finished", "yes" if document["complete"] else "no"],
+        ]
+        title = escape(document["study"]["title"])
+        return f"<p><b>{title}</b></p>" + html_table(["results", self.name], rows, len(rows))
 
 
-class Comparison(dict[str, Any]):
-    """A comparison: what `wakepath compare --format json` prints, as dictionaries and lists.
+def _from_memory(study: "Study", document: str, runs: str) -> Results:
+    return Results._of(_engine.Results.in_memory(document, runs), study)
 
-    `text` is the JSON itself, to the byte. `rows` has a row per metric, workload and policy. A ranking or a front of a
-    study with several machines is a list in JSON, and here under `scopes`: each machine, and all of them at the end.
-    """
 
-    def __init__(self, text: str) -> None:
-        """Read what the engine says."""
-        said = json.loads(text)
-        super().__init__({"scopes": said} if isinstance(said, list) else said)
-        self.text = text + "\n"
+def _from_files(files: dict[str, bytes]) -> Results:
+    copy = tempfile.TemporaryDirectory(prefix="wakepath-")
+    for name, content in files.items():
+        path = Path(copy.name, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    results = Results(copy.name)
+    results._copy = copy
+    return results
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per metric, workload and policy, with the gain over the baseline; empty for a goal or a front."""
-        rows: list[dict[str, Any]] = self.get("rows", [])
-        return rows
+
+def _copy(results: Path, into: Path) -> None:
+    """Copy a result directory; its document comes last, which says that the rest is there."""
+    document = results / "result.json"
+    if not document.is_file():
+        raise Error(f"{results}: these are results of another program; copy them as files")
+    if (into / "result.json").exists():
+        (into / "result.json").unlink()
+        shutil.rmtree(into / "runs", ignore_errors=True)
+    try:
+        shutil.copytree(results, into, ignore=shutil.ignore_patterns("result.json"), dirs_exist_ok=True)
+        shutil.copyfile(document, into / "result.json")
+    except (OSError, shutil.Error) as error:
+        raise Error(f"{into}: {error}") from error
+
+
+def _count(document: dict[str, Any], what: str) -> str:
+    several = {"policy": "policies"}.get(what, f"{what}s")
+    number = len(document[several])
+    return f"{number} {what if number == 1 else several}"
+
+
+def _named(things: list[dict[str, Any]]) -> str:
+    """Name the first of them."""
+    names = [thing["name"] for thing in things]
+    more = f", and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
 
 
 def compare(
-    *results: "Results | str | os.PathLike[str]",
-    baseline: str | None = None,
-    metric: str | Sequence[str] = (),
-    machine: str | Sequence[str] = (),
-    workload: str | Sequence[str] = (),
+    *results: Results | StrPath,
+    baseline: Policy | None = None,
+    metric: Names = (),
+    machine: Names = (),
+    workload: Names = (),
     minimise: str | None = None,
     maximise: str | None = None,
-    keep: str | Sequence[str] = (),
-    pareto: Sequence[str] = (),
+    minimize: str | None = None,
+    maximize: str | None = None,
+    keep: Names = (),
+    pareto: Names = (),
+    top: int | None = None,
     level: float | None = None,
 ) -> Comparison:
     """Which policy is better, by how much, and how sure that is.
+
+    Several names are a list, or one text with commas between them.
 
     Args:
         results: results or their directories.
@@ -129,47 +261,54 @@ def compare(
         workload: only these workloads.
         minimise: rank the policies by the least of this metric.
         maximise: rank them by the most of this metric.
+        minimize: the same as `minimise`.
+        maximize: the same as `maximise`.
         keep: with those: conditions on every workload, such as `"p99_us<150"`, in the metric's own unit.
         pareto: the policies that no other one beats in all of these metrics.
+        top: most policies of a ranking in `table` and in a notebook; all if not given. The JSON has all.
         level: confidence level of the intervals, 0.5 to 0.999; the study's if not given.
 
     Raises:
         Error: nothing to compare, or a name that is not there.
-        ValueError: arguments that contradict each other or are out of range.
+        ArgumentError: arguments that contradict each other or are out of range.
+        TypeError: a value of another type.
 
     Returns:
         What `wakepath compare --format json` prints.
     """
     if not results:
-        raise ValueError("nothing to compare: give results or their directories")
-    for key, text in (("baseline", baseline), ("minimise", minimise), ("maximise", maximise)):
-        no_text(key, text)
-    if level is not None and not isinstance(level, (int, float)):
-        raise TypeError(f"level: expected a number from 0.5 to 0.999, and there is {level!r}")
+        raise ArgumentError("nothing to compare: give results or their directories")
+    given = [_given("results", one) for one in results]
     asked = {
-        "baseline": baseline,
-        "metric": _names("metric", metric),
-        "machine": _names("machine", machine),
-        "workload": _names("workload", workload),
-        "minimise": minimise,
-        "maximise": maximise,
-        "keep": _names("keep", keep),
-        "pareto": _names("pareto", pareto),
-        "level": level,
+        "baseline": None if baseline is None else check.policy(baseline, "baseline"),
+        "metric": check.names("metric", metric),
+        "machine": _known("machine", machine, results),
+        "workload": _known("workload", workload, results),
+        "minimise": _spelt("minimise", minimise, "minimize", minimize),
+        "maximise": _spelt("maximise", maximise, "maximize", maximize),
+        "keep": check.texts("keep", keep),
+        "pareto": check.names("pareto", pareto),
+        "level": None if level is None else check.number("level", level, 0.5, 0.999),
     }
-    return Comparison(_engine.compare([_given(r) for r in results], asked))
+    goals = [name for name in ("minimise", "maximise", "pareto") if asked[name]]
+    if len(goals) > 1:
+        raise ArgumentError(f"{' and '.join(goals)}: give one of them, not both")
+    if asked["keep"] and goals not in (["minimise"], ["maximise"]):
+        raise ArgumentError("keep: say what is wanted among what keeps it: minimise or maximise")
+    top = None if top is None else check.whole("top", top, 1, 2**32 - 1)
+    return Comparison(_engine.compare(given, asked), top)
 
 
 def report(
-    *results: str | os.PathLike[str],
-    output: str | os.PathLike[str] | None = None,
-    baseline: str | None = None,
+    *results: Results | StrPath,
+    output: StrPath | None = None,
+    baseline: Policy | None = None,
     force: bool = False,
 ) -> str:
     """Results as one HTML page, which works offline.
 
     Args:
-        results: result directories.
+        results: results or their directories.
         output: the file to write; none: the page is only returned.
         baseline: the policy that the others are compared with.
         force: replace the file if it exists.
@@ -181,32 +320,45 @@ def report(
         The page.
     """
     if not results:
-        raise ValueError("nothing to report: give result directories")
-    page = _engine.report([os.fspath(path) for path in results], baseline)
-    if output is not None:
+        raise ArgumentError("nothing to report: give results or their directories")
+    check.flag("force", force)
+    target = None if output is None else check.path("output", output)
+    if target is not None and not force and Path(target).exists():
+        raise Error(f"{target}: the file exists; force=True replaces it")
+    given = [_given("results", one) for one in results]
+    page = _engine.report(given, None if baseline is None else check.policy(baseline, "baseline"))
+    if target is not None:
         try:
-            with Path(output).open("w" if force else "x", encoding="utf-8") as file:
+            with Path(target).open("w" if force else "x", encoding="utf-8") as file:
                 file.write(page)
         except FileExistsError:
-            raise Error(f"{os.fspath(output)}: the file exists; force=True replaces it") from None
+            raise Error(f"{target}: the file exists; force=True replaces it") from None
         except OSError as error:
-            raise Error(f"{os.fspath(output)}: {error.strerror}") from error
+            raise Error(f"{target}: {error.strerror}") from error
     return page
 
 
-def _given(results: "Results | str | os.PathLike[str]") -> "_engine.Results | str":
-    return results._results if isinstance(results, Results) else os.fspath(results)
+def _given(what: str, results: Results | StrPath) -> "_engine.Results | str":
+    if isinstance(results, Results):
+        return results._results
+    try:
+        return check.path(what, results)
+    except TypeError:
+        raise TypeError(f"{what}: expected results or their directory, and there is {check.shown(results)}") from None
 
 
-def no_text(what: str, given: object) -> None:
-    """Refuse what is neither text nor left out."""
-    if given is not None and not isinstance(given, str):
-        raise TypeError(f"{what}: expected a text, and there is {given!r}")
+def _known(what: str, names: Names, results: Iterable[Results | StrPath]) -> list[str]:
+    """Take names of machines or workloads, which may have commas of their own."""
+    if isinstance(names, str) and "," in names:
+        for one in results:
+            document = one.document if isinstance(one, Results) else Results(one).document
+            if any(names == there["name"] for there in document[f"{what}s"]):
+                return [names]
+    return check.names(what, names)
 
 
-def _names(what: str, given: str | Sequence[str]) -> list[str]:
-    names = [given] if isinstance(given, str) else list(given)
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"{what}: expected names, and there is {name!r}")
-    return names
+def _spelt(name: str, value: str | None, other_name: str, other: str | None) -> str | None:
+    """Take an argument that has two spellings."""
+    if value is not None and other is not None:
+        raise ArgumentError(f"{name} and {other_name} are the same: give one of them")
+    return check.text_or_none(name, value) if other is None else check.text(other_name, other)

@@ -3,21 +3,31 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from operator import index
 from pathlib import Path
 from typing import Any
 
+from . import _arguments as check
 from . import _engine
+from ._arguments import MOST, ArgumentError, Policy, StrPath
 from ._engine import Drive, Error, Machine, PolicySet
 from ._progress import Progress, shown
 from ._results import Results
 
-Path_ = str | os.PathLike[str]
-Policy = str | PolicySet
-Grid = Policy | Mapping[str, Any] | Sequence[Policy]
+Workload = StrPath | Mapping[str, Any]
+PolicyItem = Policy | Mapping[str, Any] | Iterable[Policy]
+"""A policy set, a table that names one, or one side of a grid."""
 Files = tuple[tuple[str, bytes], ...]
+
+_NUMBERS: dict[str, tuple[float, float]] = {
+    "level": (0.5, 0.999),
+    "margin_percent": (0, 1000),
+    "settle_s": (0, 3600),
+}
+_WHOLE = {"repeats": (1, 100_000), "seed": (0, MOST)}
+_WORKLOAD_NUMBERS: dict[str, tuple[float, float]] = {"seconds": (0.001, 1e7), "warm_up_s": (0, 1e6)}
+_WORKLOAD_WHOLE = {"copies": (1, 4096), "hz": (1, 6250), "instances": (1, 4096)}
 
 
 class Study:
@@ -40,25 +50,25 @@ class Study:
 
     def __init__(
         self,
-        file: Path_ | None = None,
+        file: StrPath | None = None,
         *,
         on: str = "sim",
-        folder: Path_ = ".",
+        folder: StrPath = ".",
         name: str | None = None,
         title: str | None = None,
-        machine: "str | Machine | Sequence[str | Machine] | None" = None,
-        drive: "str | Drive | Sequence[str | Drive] | None" = None,
+        machine: "StrPath | Machine | Iterable[StrPath | Machine] | None" = None,
+        drive: "StrPath | Drive | Iterable[StrPath | Drive] | None" = None,
         kernel: str | None = None,
-        workload: "Path_ | Mapping[str, Any] | Sequence[Path_ | Mapping[str, Any]] | None" = None,
-        policy: "Policy | Sequence[Grid] | None" = None,
-        also: "Policy | Sequence[Policy]" = (),
+        workload: "Workload | Iterable[Workload] | None" = None,
+        policy: "Policy | Mapping[str, Any] | Iterable[PolicyItem] | None" = None,
+        also: "Policy | Iterable[Policy]" = (),
         repeats: int | None = None,
         seed: int | None = None,
-        baseline: str | None = None,
+        baseline: Policy | None = None,
         level: float | None = None,
         margin_percent: float | None = None,
         settle_s: float | None = None,
-        question: Sequence[Mapping[str, Any]] | None = None,
+        question: "Mapping[str, Any] | Iterable[Mapping[str, Any]] | None" = None,
         allow_programs: bool = False,
     ) -> None:
         """Read a study file, or build a study.
@@ -74,7 +84,8 @@ class Study:
             kernel: the kernel whose policies bare names mean, such as "7.3"; the machine's if not given.
             workload: fio jobs (`*.fio`) and rt-app files (`*.json`), built in or files; recordings (`*.parquet`) to
                 replay; or `[[workload]]` tables.
-            policy: policy sets; lists inside make a grid, tables name a set.
+            policy: policy sets: one, or any series of them. Lists inside make a grid; `{"name": "mine", "set": "menu"}`
+                names a set.
             also: policy sets beside those.
             repeats: runs of each workload under each policy, 1 to 100000; 10 if not given.
             seed: of the first repeat, 0 to 2^63 - 1; 1 if not given.
@@ -88,38 +99,46 @@ class Study:
 
         Raises:
             Error: what `wakepath study check` would say.
-            TypeError, ValueError: a value that no study has.
+            ArgumentError: a number that is out of range.
+            TypeError: a value of another type.
         """
-        more = [_text(one) for one in _several(also)]
+        if on not in ("sim", "replay", "live"):
+            raise ArgumentError(f"on is {check.shown(on)}, and may be 'sim' or 'replay' or 'live'")
+        more = [_text(check.policy(one)) for one in check.several("also", also, (str, PolicySet))]
         keys = {
-            "name": name,
-            "title": title,
-            "machine": machine,
-            "drive": drive,
-            "kernel": kernel,
+            "name": check.text_or_none("name", name),
+            "title": check.text_or_none("title", title),
+            "machine": None if machine is None else _list_or_one("machine", machine, Machine),
+            "drive": None if drive is None else _list_or_one("drive", drive, Drive),
+            "kernel": check.text_or_none("kernel", kernel),
             "repeats": repeats,
             "seed": seed,
-            "baseline": baseline,
+            "baseline": None if baseline is None else check.policy(baseline, "baseline"),
             "level": level,
             "margin_percent": margin_percent,
             "settle_s": settle_s,
-            "workload": None if workload is None else [_workload(one) for one in _several(workload)],
-            "policy": None if policy is None else [_policy(one) for one in _several(policy)],
-            "question": question,
+            "workload": None if workload is None else _workloads(workload),
+            "policy": None if policy is None else _policies(policy),
+            "question": None if question is None else [_table("question", one) for one in _tables(question)],
         }
         given = {key: value for key, value in keys.items() if value is not None}
+        _check_numbers(given, _NUMBERS, _WHOLE, "")
         if file is not None:
             if given:
-                raise ValueError(
+                raise ArgumentError(
                     f"{', '.join(given)}: the file has keys of its own; give a file, or the keys of a study"
                 )
-            self._plan = _engine.Plan.load(os.fspath(file), on, more, allow_programs=allow_programs)
+            path = check.path("file", file)
+            self._plan = _engine.Plan.load(path, on, more, allow_programs=allow_programs)
             return
+        if name is None:
+            raise TypeError("give the file of a study, or its keys: at least name, workload and policy")
         if more:
             given["also"] = more
         with tempfile.TemporaryDirectory(prefix="wakepath-") as own:
-            text = json.dumps(_plain("study", given, own))
-            self._plan = _engine.Plan.of_keys(text, os.fspath(folder), on, allow_programs=allow_programs)
+            plain = json.dumps({key: _plain(key, value, own) for key, value in given.items()})
+            base = check.path("folder", folder)
+            self._plan = _engine.Plan.of_keys(plain, base, on, allow_programs=allow_programs)
 
     @property
     def name(self) -> str:
@@ -160,7 +179,7 @@ class Study:
 
     def run(
         self,
-        into: Path_ | None = None,
+        into: StrPath | None = None,
         *,
         shard: str | None = None,
         resume: bool = False,
@@ -181,35 +200,37 @@ class Study:
         Raises:
             Error: a run that fails, or a directory that cannot be written.
         """
-        if jobs is not None and not 1 <= index(jobs) < 2**16:
-            raise ValueError(f"jobs is {jobs}, and may be 1 to 65535")
-        if into is None and (shard is not None or resume or force):
-            raise ValueError("shard, resume and force are about a directory: give `into`")
+        jobs = None if jobs is None else check.whole("jobs", jobs, 1, 2**16 - 1)
+        shard = check.text_or_none("shard", shard)
+        mode = mode_of(resume, force)
+        if into is None:
+            if shard is not None or mode != "new":
+                raise ArgumentError("shard, resume and force are about a directory: give `into`")
+            with shown(progress, len(self), "runs") as tell:
+                return Results._of(self._plan.run_in_memory(jobs=jobs, progress=tell), self)
+        into = check.path("into", into)
+        refuse_results(into, mode)
         with shown(progress, len(self), "runs") as tell:
-            if into is None:
-                return Results._of(self._plan.run_in_memory(jobs=jobs, progress=tell))
-            into = folder(into)
-            self._plan.run(into, mode_of(resume, force), shard=shard, jobs=jobs, progress=tell)
+            self._plan.run(into, mode, shard=shard, jobs=jobs, progress=tell)
         return Results(into)
 
     def __reduce__(self) -> "tuple[Any, tuple[Files, str, bool]]":
         return _of_files, (tuple(sorted(self._plan.files().items())), self._plan.on, self._plan.may_run)
 
 
-def folder(into: Path_) -> str:
-    """The path of a result directory."""
-    if not isinstance(into, (str, os.PathLike)):
-        raise TypeError(f"into: expected a directory, and there is {into!r}")
-    if not os.fspath(into):
-        raise ValueError("into: expected a directory, and there is an empty text")
-    return os.fspath(into)
-
-
 def mode_of(resume: bool, force: bool) -> str:
     """What to do with a directory that is there."""
+    check.flag("resume", resume)
+    check.flag("force", force)
     if resume and force:
-        raise ValueError("resume goes on with what is there, force replaces it: give one of them")
+        raise ArgumentError("resume goes on with what is there, force replaces it: give one of them")
     return "resume" if resume else "replace" if force else "new"
+
+
+def refuse_results(into: str, mode: str) -> None:
+    """Refuse a directory with results, before anything is begun that takes time."""
+    if mode == "new" and Path(into, "result.json").exists():
+        raise Error(f"{into}: results are there already; resume=True goes on with them, force=True replaces them")
 
 
 def _of_files(files: Files, on: str, allow_programs: bool) -> Study:
@@ -227,18 +248,19 @@ def plan_of(files: Files, on: str = "sim", allow_programs: bool = False) -> _eng
 
 
 def simulate(
-    workload: "Path_ | Mapping[str, Any]",
-    machine: "str | Machine",
-    policy: "Policy | Sequence[Grid]" = "",
+    workload: Workload,
+    machine: "StrPath | Machine",
+    policy: "Policy | Mapping[str, Any] | Iterable[PolicyItem]" = "",
     *,
-    drive: "str | Drive | None" = None,
+    drive: "StrPath | Drive | None" = None,
+    kernel: str | None = None,
     seconds: float | None = None,
     copies: int | None = None,
     fio_options: Mapping[str, Any] | None = None,
     runs: int = 3,
     seed: int = 1,
     jobs: int | None = None,
-    into: Path_ | None = None,
+    into: StrPath | None = None,
     progress: Progress = None,
 ) -> Results:
     """Simulate one workload on a modelled machine under policy sets.
@@ -246,69 +268,118 @@ def simulate(
     Args:
         workload: a fio job (`*.fio`) or an rt-app file (`*.json`), built in or a file; the text of a fio job; or a
             `[[workload]]` table.
-        machine: a name of `Machine.names()`, a recorded system, a machine file, or a `Machine`.
-        policy: policy sets to compare; what a set does not name is as the machine's kernel has it.
-        drive: the machine's drive instead of its own.
+        machine: a name of `Machine.names()`, a machine file, or a `Machine`.
+        policy: policy sets to compare: one, or any series of them; what a set does not name is as the machine's kernel
+            has it.
+        drive: the machine's drive instead of its own: a name of `Drive.names()`, a drive file, or a `Drive`.
+        kernel: the kernel whose policies bare names mean, such as "7.3"; the machine's if not given.
         seconds: how long each job is simulated for, 0.001 to 10^7.
-        copies: how often to run an rt-app workload side by side.
+        copies: how often to run an rt-app workload side by side, 1 to 4096.
         fio_options: fio options that hold for every job.
         runs: runs per policy set, each with a seed of its own, 1 to 100000.
-        seed: of the first run; the others count up from it.
-        jobs: simulations at a time; one per core if not given.
+        seed: of the first run, 0 to 2^63 - 1; the others count up from it.
+        jobs: simulations at a time, 1 to 65535; one per core if not given.
         into: a result directory to write; none: the results stay in memory.
         progress: a bar: by itself on a terminal and in a notebook; or a function of done and total.
 
     Raises:
         Error: something is not there, or the machine cannot have it.
-        TypeError, ValueError: a value of the wrong type or out of range.
+        ArgumentError: a number that is out of range.
+        TypeError: a value of another type.
     """
     table = dict(_workload(workload))
-    own = {"seconds": seconds, "copies": copies, "fio_options": fio_options}
-    table.update((key, value) for key, value in own.items() if value is not None)
+    if fio_options is not None:
+        table["fio_options"] = _table("fio_options", fio_options)
+    if seconds is not None:
+        table["seconds"] = check.number("seconds", seconds, *_WORKLOAD_NUMBERS["seconds"])
+    if copies is not None:
+        table["copies"] = check.whole("copies", copies, *_WORKLOAD_WHOLE["copies"])
     study = Study(
         name=table.get("name", "simulation"),
         machine=machine,
         drive=drive,
+        kernel=kernel,
         workload=table,
-        policy=policy,
-        repeats=runs,
+        policy=_policies(policy),
+        repeats=check.whole("runs", runs, *_WHOLE["repeats"]),
         seed=seed,
     )
     return study.run(into, jobs=jobs, progress=progress)
 
 
-def _several(given: Any) -> list[Any]:
-    """What may be one thing or a list of them."""
-    if isinstance(given, (list, tuple)):
-        return list(given)
-    return [given]
+def _text(policy: str) -> str:
+    return policy or "unchanged"
 
 
-def _text(policy: object) -> str:
-    if isinstance(policy, (str, PolicySet)):
-        return str(policy) or "unchanged"
-    raise TypeError(f"policy: expected a policy set such as 'menu + psd', and there is {policy!r}")
+def _policies(given: object) -> list[Any]:
+    return [_policy(one) for one in check.several("policy", given, (str, PolicySet, Mapping), check.POLICIES)]
 
 
-def _policy(policy: object) -> Any:
-    if isinstance(policy, Mapping):
-        return dict(policy)
-    if isinstance(policy, (list, tuple)):
-        # A part of a grid may be empty.
-        return [str(one) if isinstance(one, PolicySet) else one for one in policy]
-    return _text(policy)
+def _policy(given: object) -> Any:
+    if isinstance(given, Mapping):
+        unknown = set(given) - {"name", "set", "settings"}
+        if unknown:
+            raise TypeError(
+                f"policy: there is {check.shown(dict(given))}, and a table names one set:"
+                ' {"name": "mine", "set": "menu + psd"}; several sets are a list'
+            )
+        return dict(given)
+    if isinstance(given, (str, PolicySet)) or not isinstance(given, Iterable) or isinstance(given, bytes):
+        return _text(check.policy(given))
+    # A part of a grid may be empty.
+    return [check.policy(one) for one in check.several("policy", given, ())]
 
 
-def _workload(workload: object) -> Mapping[str, Any]:
-    if isinstance(workload, Mapping):
-        return workload
-    if not isinstance(workload, (str, os.PathLike)):
-        raise TypeError(f"workload: expected a file, the text of a fio job or a table, and there is {workload!r}")
-    text = os.fspath(workload)
-    if "\n" in text:
-        return {"name": "job", "fio_job": text}
-    kind = {".json": "rt_app", ".parquet": "recording"}.get(Path(text).suffix, "fio")
-    return {"name": Path(text).stem, kind: text}
+def _workloads(given: object) -> list[Mapping[str, Any]]:
+    tables = [_workload(one) for one in check.several("workload", given, (str, os.PathLike, Mapping))]
+    for table in tables:
+        _check_numbers(table, _WORKLOAD_NUMBERS, _WORKLOAD_WHOLE, "workload: ")
+    return tables
+
+
+def _workload(given: object) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        return given
+    if not isinstance(given, (str, os.PathLike)):
+        there = check.shown(given)
+        raise TypeError(f"workload: expected a file, the text of a fio job or a table, and there is {there}")
+    job = check.path("workload", given)
+    if "\n" in job:
+        return {"name": "job", "fio_job": job}
+    kind = {".json": "rt_app", ".parquet": "recording"}.get(Path(job).suffix, "fio")
+    return {"name": Path(job).stem, kind: job}
+
+
+def _tables(given: object) -> list[Any]:
+    return check.several("question", given, (Mapping,))
+
+
+def _table(what: str, given: object) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what}: expected a dictionary, and there is {check.shown(given)}")
+    return given
+
+
+def _list_or_one(what: str, given: object, kind: type) -> Any:
+    found = check.several(what, given, (str, os.PathLike, kind))
+    for one in found:
+        if not isinstance(one, kind):
+            check.path(what, one)
+    return given if isinstance(given, (str, os.PathLike, kind)) else found
+
+
+def _check_numbers(
+    given: Mapping[str, Any],
+    numbers: Mapping[str, tuple[float, float]],
+    wholes: Mapping[str, tuple[int, int]],
+    before: str,
+) -> None:
+    for key, limits in numbers.items():
+        if given.get(key) is not None:
+            check.number(f"{before}{key}", given[key], *limits)
+    for key, ends in wholes.items():
+        if given.get(key) is not None:
+            check.whole(f"{before}{key}", given[key], *ends)
 
 
 def _plain(key: str, value: object, folder: str) -> Any:
@@ -322,36 +393,36 @@ def _plain(key: str, value: object, folder: str) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return {str(k): _plain(f"{key}.{k}", v, folder) for k, v in value.items() if v is not None}
+        return {check.text(key, k): _plain(f"{key}.{k}", v, folder) for k, v in value.items() if v is not None}
     if isinstance(value, (list, tuple)):
         return [_plain(key, one, folder) for one in value]
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
-        value = value.item()  # a number of numpy
+    if hasattr(value, "tolist") and not isinstance(value, (str, bytes)):
+        return _plain(key, value.tolist(), folder)  # a number or an array of numpy
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        raise ValueError(f"{key} is {value}, which is no number that a study can have")
+        raise ArgumentError(f"{key} is {value}, which is no number that a study can have")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError(f"{key} is {value}, and whole numbers of a study have 64 bits")
+        raise ArgumentError(f"{key} is {value}, and whole numbers of a study have 64 bits")
     if isinstance(value, (str, int, float, bool)):
         return value
-    raise TypeError(f"{key}: a study has text, numbers, lists and tables, and there is {value!r}")
+    raise TypeError(f"{key}: a study has text, numbers, lists and tables, and there is {check.shown(value)}")
 
 
 def _kept(machine: Machine, folder: str) -> str:
     """A file of a machine that no name leads to, for as long as the study is planned."""
-    text = machine.to_toml()
-    path = Path(folder, f"{sha256(text.encode()).hexdigest()[:16]}.toml")
-    _write(path, text.encode())
-    return str(path)
+    content = machine.to_toml().encode()
+    file = Path(folder, f"{sha256(content).hexdigest()[:16]}.toml")
+    _write(file, content)
+    return str(file)
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(file: Path, content: bytes) -> None:
     """Write a file that is needed for as long as the study is planned."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
     except OSError as error:
         # A write that fails does not say of which file.
         raise Error(
-            f"{path}: {error.strerror}; a study is planned from files in the temporary folder: make room there, or set"
+            f"{file}: {error.strerror}; a study is planned from files in the temporary folder: make room there, or set"
             " TMPDIR to another folder"
         ) from error

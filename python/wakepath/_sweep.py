@@ -6,21 +6,23 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from . import _arguments as check
 from . import _engine
+from ._arguments import StrPath
 from ._engine import Error
 from ._progress import Progress, shown
 from ._remote import Remote
 from ._results import Results
-from ._study import Files, Path_, Study, folder, mode_of, plan_of
+from ._study import Files, Study, mode_of, plan_of, refuse_results
 
 _T = TypeVar("_T")
 
@@ -40,25 +42,45 @@ Line = tuple[int, float]
 """What comes back of a batch: its runs, and how long they took, in seconds."""
 
 
+class Client(Protocol):
+    """A `distributed.Client`."""
+
+    @property
+    def submit(self) -> Callable[..., Any]:
+        """Hand work out."""
+
+    @property
+    def scheduler_info(self) -> Callable[..., Any]:
+        """Say what workers there are."""
+
+
+class Cluster(Protocol):
+    """A cluster of Dask or dask-jobqueue."""
+
+    @property
+    def get_client(self) -> Callable[..., Any]:
+        """Make a client of it."""
+
+
 def sweep(
-    study: Study | Path_,
-    client: Any = None,
-    into: Path_ = "results",
+    study: Study | StrPath,
+    client: Client | Cluster | futures.Executor | None = None,
+    into: StrPath = "results",
     *,
     resume: bool = False,
     force: bool = False,
     progress: Progress = None,
     allow_programs: bool = False,
 ) -> Results:
-    """Run a study on a cluster. The results have the same bytes as those of `wakepath study run`.
+    """Run a study on all cores or on a cluster. The results have the same bytes as those of `wakepath study run`.
 
-    The workers write finished runs into the directory, which all of them have to see by the same path; through the
-    scheduler goes a line per batch. Order, number and death of workers change nothing.
+    The workers of a cluster write finished runs into the directory, which all of them have to see by the same path;
+    through the scheduler goes a line per batch. Order, number and death of workers change nothing.
 
     Args:
         study: a study, its file, or the name of a built-in one. It is simulated or replayed.
         client: a `distributed.Client`, a cluster object of Dask or dask-jobqueue, or any `concurrent.futures.Executor`;
-            none: a `distributed.LocalCluster` with a process for each core of this machine.
+            none: threads of this process, one for each core.
         into: the result directory, or a folder of any file system of fsspec, such as `"s3://bucket/results"`.
         resume: go on with what is missing.
         force: replace results that are there.
@@ -71,26 +93,31 @@ def sweep(
             `resume=True` goes on.
     """
     mode = mode_of(resume, force)
+    path = check.path("into", into)
+    remote = Remote(path) if "://" in path else None
+    if remote is None:
+        refuse_results(path, mode)
+    elif mode == "new" and remote.there():
+        raise Error(f"{remote}: results are there already; resume=True goes on with them, force=True replaces them")
     if not isinstance(study, Study):
         study = Study(study, allow_programs=allow_programs)
-    path = folder(into)
-    if "://" in path:
-        return _remote(study, client, Remote(path), mode, progress)
-    into = Path(path).absolute()
+    if remote is not None:
+        return _remote(study, client, remote, mode, progress)
+    if client is None and study._plan.on != "live":
+        return study.run(path, resume=resume, force=force, progress=progress)
+    directory = Path(path).absolute()
     with _pool(client) as pool:
-        parts = study._plan.begin(str(into), mode)
+        parts = study._plan.begin(str(directory), mode)
         try:
-            _fill(study, pool, Runs(parts.missing), str(into), progress)
+            _fill(study, pool, Runs(parts.missing), str(directory), progress)
             parts.finish()
         finally:
             parts.close()
-    return Results(into)
+    return Results(directory)
 
 
 def _remote(study: Study, client: Any, remote: Remote, mode: str, progress: Progress) -> Results:
     """Sweep into a file system that only fsspec knows: here is a copy that is begun and finished."""
-    if remote.there() and mode == "new":
-        raise Error(f"{remote}: results are there already; resume=True goes on with them, force=True replaces them")
     copy = tempfile.TemporaryDirectory(prefix="wakepath-")
     with _pool(client) as pool:
         if remote.there() and mode == "resume":
@@ -216,39 +243,22 @@ def build() -> str:
     return f"{_engine.__version__} build {digest[:12]}"
 
 
-def _pool(client: Any) -> "AbstractContextManager[_Pool]":
+@contextmanager
+def _pool(client: Any) -> "Iterator[_Pool]":
     if client is None:
-        return _local()
+        with futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+            yield _Executor(threads)
+        return
     if isinstance(client, futures.Executor):
-        return nullcontext(_Executor(client))
+        yield _Executor(client)
+        return
     if hasattr(client, "get_client") and not hasattr(client, "submit"):
         client = client.get_client()
-    if all(hasattr(client, name) for name in ("submit", "status", "scheduler_info")):
-        return nullcontext(_Dask(client))
-    raise TypeError(
-        f"client is {client!r}, and may be a distributed.Client, a cluster, a concurrent.futures.Executor or None"
-    )
-
-
-class _local(AbstractContextManager["_Pool"]):  # noqa: N801 - used as a function
-    """A cluster of this machine's cores."""
-
-    def __enter__(self) -> "_Pool":
-        try:
-            distributed: Any = import_module("distributed")
-        except ImportError:
-            raise Error(
-                "a sweep without a client needs Dask: pip install 'wakepath[dask]'; or give a"
-                " concurrent.futures.ProcessPoolExecutor"
-            ) from None
-        cores = len(os.sched_getaffinity(0))
-        self.cluster = distributed.LocalCluster(n_workers=cores, threads_per_worker=1)
-        self.client = distributed.Client(self.cluster)
-        return _Dask(self.client)
-
-    def __exit__(self, *_: object) -> None:
-        self.client.close()
-        self.cluster.close()
+    if not all(hasattr(client, name) for name in ("submit", "status", "scheduler_info")):
+        raise TypeError(
+            f"client is {client!r}, and may be a distributed.Client, a cluster, a concurrent.futures.Executor or None"
+        )
+    yield _Dask(client)
 
 
 class _Pool:

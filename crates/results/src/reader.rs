@@ -1,6 +1,7 @@
 //! Reading a result directory.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatchReader;
@@ -25,7 +26,7 @@ pub(crate) const TABLES: [&str; 6] = [
 
 /// Reads a result directory, also one whose study was interrupted: then the tables have the runs that were finished.
 /// What another tool has measured can be read in the same way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ResultReader {
     dir: PathBuf,
     document: Document,
@@ -93,6 +94,11 @@ impl ResultReader {
         &self.dir
     }
 
+    /// Whether the runs are in no directory, but in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.imported.is_some()
+    }
+
     /// `result.json`.
     pub fn document(&self) -> &Document {
         &self.document
@@ -104,6 +110,10 @@ impl ResultReader {
     /// It is not there, or not UTF-8.
     pub fn file(&self, name: &str) -> Result<String, ResultsError> {
         let path = self.dir.join(name);
+        if self.imported.is_some() {
+            // The directory is only a name: what is found there belongs to something else.
+            return Err(at(&path)(io::Error::from(io::ErrorKind::NotFound)));
+        }
         fs::read_to_string(&path).map_err(at(&path))
     }
 

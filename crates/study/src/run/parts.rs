@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use wakepath_results::{Mode, ResultReader, ResultWriter, RunOrigin, directory};
+use wakepath_results::{Document, Mode, ResultReader, ResultWriter, RunOrigin, directory};
 
 use super::{Backend, Files, Order, RunControl, Session, backend, check, each, run_of};
 use crate::file::StudyError;
@@ -122,7 +122,10 @@ pub fn of_backend(
     backend: &dyn Backend,
     control: &RunControl<'_>,
 ) -> Result<ResultReader, StudyError> {
-    let document = plan.document(backend.provenance()?);
+    let document = Document {
+        complete: true,
+        ..plan.document(backend.provenance()?)
+    };
     let make = |index: usize| {
         let run = run_of(plan, backend, index, index as u32, control.cancelled)?;
         (control.finished)(1);
@@ -133,6 +136,33 @@ pub fn of_backend(
         return Err(StudyError::Interrupted);
     }
     Ok(ResultReader::of_runs(&plan.origin, document, runs))
+}
+
+/// Writes results of a plan that are in memory to a directory, with the bytes that [`run`](super::run) leaves.
+///
+/// # Errors
+/// Results of another plan; the directory.
+pub fn write(
+    plan: &Plan,
+    results: &ResultReader,
+    dir: &Path,
+    mode: Mode,
+) -> Result<(), StudyError> {
+    let backend = parallel(plan)?;
+    let session = Session::new(plan, &*backend)?;
+    let runs = results.runs()?;
+    let planned = (0..plan.runs()).map(|index| plan.key(index));
+    if !runs.iter().map(|run| run.key.clone()).eq(planned) {
+        return Err(StudyError::Settings(format!(
+            "{}: these results are of another study",
+            plan.origin
+        )));
+    }
+    let writer = ResultWriter::open(dir, session.document.clone(), &session.files, mode)?;
+    for (index, run) in runs.iter().enumerate() {
+        writer.write_run(index, run)?;
+    }
+    Ok(writer.finish()?)
 }
 
 /// The backend of a plan whose runs do not depend on where and when they are made.
