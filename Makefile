@@ -28,8 +28,8 @@ release: setup ## Build target/profiled/wakepath, optimised by a profile of its 
 	scripts/setup-llvm-tools.sh
 	scripts/profiled-build.sh crates/cli/Cargo.toml wakepath scripts/training.sh
 
-wheel: setup ## Build the Python package with the program into target/wheels
-	scripts/wheel.sh
+wheel: setup ## Build the Python package with the program into target/wheels; PROFILE=demo is quicker
+	scripts/wheel.sh $(PROFILE)
 
 test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
 	@scripts/test.sh
