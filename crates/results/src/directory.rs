@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::atomic;
 use crate::document::{Document, VERSION};
+use crate::folder::{self, ResultFolder};
 use crate::reader::{self, ResultReader};
 use crate::rows::{RunKey, RunRecord};
 use crate::table_files;
@@ -147,6 +148,8 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct ResultWriter {
     dir: PathBuf,
+    /// The same for reading.
+    folder: ResultFolder,
     document: Document,
     /// The runs that were there when it began.
     there: Vec<usize>,
@@ -168,10 +171,12 @@ impl ResultWriter {
     ) -> Result<Self, ResultsError> {
         let dir = dir.into();
         fs::create_dir_all(&dir).map_err(at(&dir))?;
+        folder::check(&document, &dir)?;
         let lock = File::open(&dir).map_err(at(&dir))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| ResultsError::Locked(dir.clone()))?;
-        let has_results = dir.join(DOCUMENT).exists();
+        let folder = ResultFolder::open(&dir)?;
+        let has_results = folder.has(DOCUMENT);
         let mut grown = false;
         if has_results {
             match mode {
@@ -182,14 +187,15 @@ impl ResultWriter {
                             .to_owned(),
                     });
                 }
-                Mode::Resume => grown = same_study(&dir, &document, files)?,
-                Mode::Replace => empty(&dir, files)?,
+                Mode::Resume => grown = same_study(&dir, &folder, &document, files)?,
+                Mode::Replace => empty(&dir, &folder, files)?,
             }
         } else {
-            only_leftovers(&dir, files)?;
+            only_leftovers(&dir, &folder, files)?;
         }
         let mut writer = Self {
             dir,
+            folder,
             document,
             there: Vec::new(),
             _lock: lock,
@@ -199,9 +205,11 @@ impl ResultWriter {
             files.iter().any(|(name, _)| name.starts_with(&in_it))
         };
         let optional = [MACHINES, GOVERNORS].into_iter().filter(has);
-        for folder in [RUNS, WORKLOADS].into_iter().chain(optional) {
-            let folder = writer.dir.join(folder);
+        for name in [RUNS, WORKLOADS].into_iter().chain(optional) {
+            let folder = writer.dir.join(name);
             fs::create_dir_all(&folder).map_err(at(&folder))?;
+            // Nothing is removed or written through a link.
+            writer.folder.names(name)?;
             atomic::sweep(&folder).map_err(at(&folder))?;
         }
         atomic::sweep(&writer.dir).map_err(at(&writer.dir))?;
@@ -222,7 +230,11 @@ impl ResultWriter {
     fn write_files(&self, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
         for (name, content) in files {
             let path = self.dir.join(name);
-            if fs::read(&path).is_ok_and(|there| there == *content) {
+            if self
+                .folder
+                .read_if_there(name)?
+                .is_some_and(|there| there == *content)
+            {
                 continue;
             }
             atomic::write(&path, |out| out.write_all(content)).map_err(at(&path))?;
@@ -235,7 +247,7 @@ impl ResultWriter {
     /// # Errors
     /// The directory cannot be read.
     pub fn finished(&self) -> Result<Vec<usize>, ResultsError> {
-        reader::run_indices(&self.dir)
+        self.folder.run_indices()
     }
 
     /// Whether the run of this index was finished when this writer began.
@@ -247,13 +259,12 @@ impl ResultWriter {
         if self.there.binary_search(&index).is_err() {
             return Ok(false);
         }
-        let path = self.run_path(index);
-        let found = reader::read_run(&path)?.key;
+        let found = self.folder.any_run(index)?.1.key;
         if found == *key {
             return Ok(true);
         }
         Err(ResultsError::Content {
-            path,
+            path: self.run_path(index),
             message: format!(
                 "holds {found}, and the study has {key} in its place; remove the file to run that anew, or write to \
                  another directory"
@@ -283,7 +294,7 @@ impl ResultWriter {
         // Of workers that were killed.
         let folder = self.dir.join(RUNS);
         atomic::sweep(&folder).map_err(at(&folder))?;
-        table_files::write(&self.dir)?;
+        table_files::write(&self.dir, &self.document)?;
         self.write_document(true)
     }
 
@@ -349,6 +360,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
 /// has to change for that.
 fn same_study(
     dir: &Path,
+    folder: &ResultFolder,
     wanted: &Document,
     files: &[(String, Vec<u8>)],
 ) -> Result<bool, ResultsError> {
@@ -378,8 +390,7 @@ fn same_study(
     }
     let mut grown = there.repeats < wanted.repeats;
     for (name, content) in files {
-        let path = dir.join(name);
-        let found = fs::read(&path).map_err(at(&path))?;
+        let found = folder.read(name)?;
         if found == *content {
             continue;
         }
@@ -430,18 +441,22 @@ fn differ_in_repeats(one: &[u8], other: &[u8]) -> bool {
 
 /// Whether nothing is in the directory but what a kill left of this very study before it had a document. Anything else
 /// is somebody's: no document says what it is, and what is written would replace it or count it as ours.
-fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
+fn only_leftovers(
+    dir: &Path,
+    folder: &ResultFolder,
+    files: &[(String, Vec<u8>)],
+) -> Result<(), ResultsError> {
     let exists = |message: String| ResultsError::Exists {
         path: dir.to_owned(),
         message,
     };
-    for name in names(dir)? {
+    for name in folder.names("")? {
         let path = dir.join(&name);
         if [RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str()) && path.is_dir() {
             continue;
         }
         match files.iter().find(|(own, _)| *own == name) {
-            Some((_, content)) if fs::read(&path).is_ok_and(|found| found == *content) => {}
+            Some((_, content)) if folder.read(&name).is_ok_and(|found| found == *content) => {}
             Some(_) => {
                 return Err(exists(format!(
                     "holds no results, and {name} is not that of this study and would be lost; name another directory"
@@ -453,15 +468,15 @@ fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Results
             }
         }
     }
-    if let Some(name) = names(&dir.join(RUNS))?.first() {
+    if let Some(name) = folder.names(RUNS)?.first() {
         return Err(exists(format!(
             "holds {RUNS}/{name} and no {DOCUMENT} that says what it is a run of; name another directory, or remove \
              {RUNS}/"
         )));
     }
-    for name in copies(dir)? {
+    for name in folder.copies()? {
         let own = files.iter().find(|(own, _)| *own == name);
-        let found = fs::read(dir.join(&name));
+        let found = folder.read(&name);
         if own.is_none_or(|(_, content)| found.is_ok_and(|found| found != *content)) {
             return Err(exists(format!(
                 "holds no results, and {name} is not that of this study and would be lost; name another directory"
@@ -471,36 +486,14 @@ fn only_leftovers(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), Results
     Ok(())
 }
 
-/// The copies of workload, machine and governor files in a directory, by their paths in it.
-pub(crate) fn copies(dir: &Path) -> Result<Vec<String>, ResultsError> {
-    let mut all = Vec::new();
-    for folder in [WORKLOADS, MACHINES, GOVERNORS] {
-        let inside = names(&dir.join(folder))?.into_iter();
-        all.extend(inside.map(|name| format!("{folder}/{name}")));
-    }
-    Ok(all)
-}
-
-/// The names in a folder in their order, but those of unfinished files; none if it is not there.
-pub(crate) fn names(folder: &Path) -> Result<Vec<String>, ResultsError> {
-    let entries = match fs::read_dir(folder) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(at(folder))?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(at(folder))?.file_name();
-        names.push(name.to_string_lossy().into_owned());
-    }
-    names.retain(|name| !name.starts_with(atomic::UNFINISHED));
-    names.sort();
-    Ok(names)
-}
-
 /// Removes the runs and tables of results that are to be replaced, and copies that the new study does not have. The
 /// old document stays until the new one takes its place. At any moment in between the directory holds the unfinished
 /// results of either study. No run is there without a document that says of which.
-fn empty(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
+fn empty(
+    dir: &Path,
+    folder: &ResultFolder,
+    files: &[(String, Vec<u8>)],
+) -> Result<(), ResultsError> {
     match ResultReader::open(dir) {
         // Tables that are about to go no longer count.
         Ok(there) => write_json(
@@ -518,7 +511,7 @@ fn empty(dir: &Path, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
         remove(&dir.join(name), |path| fs::remove_file(path))?;
     }
     remove(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
-    for name in copies(dir)?.into_iter().chain([MACHINE.to_owned()]) {
+    for name in folder.copies()?.into_iter().chain([MACHINE.to_owned()]) {
         if !files.iter().any(|(own, _)| *own == name) {
             remove(&dir.join(name), |path| fs::remove_file(path))?;
         }

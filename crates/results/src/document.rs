@@ -1,11 +1,15 @@
 //! `result.json`: what was compared, on what, how, and with which tools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::RangeInclusive;
+use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
+use crate::directory::DOCUMENT;
 use crate::metric::Metric;
 use crate::question::{Question, is_among};
+use crate::rows::{RunKey, RunRecord};
 use crate::shard::Shard;
 
 /// What `schema` says in `result.json`.
@@ -13,6 +17,11 @@ pub const SCHEMA: &str = "wakepath-result";
 
 /// The version of the schema that this code writes, and the only one that it reads.
 pub const VERSION: u32 = 2;
+
+/// What the confidence level of intervals may be.
+pub const LEVELS: RangeInclusive<f64> = 0.5..=0.999;
+/// The largest margin that a study can have.
+const MAX_MARGIN_PERCENT: f64 = 1000.0;
 
 /// Where the numbers come from: the backend that made them, or another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +102,7 @@ pub struct Document {
     pub questions: Vec<Question>,
     /// Every metric that the runs may give.
     pub metrics: Vec<Metric>,
-    /// Confidence level of intervals, 0.5 to 0.999.
+    /// Confidence level of intervals, among [`LEVELS`].
     pub level: f64,
     /// Differences up to so many percent are of no interest.
     pub margin_percent: f64,
@@ -187,6 +196,124 @@ pub struct PolicyInfo {
     pub settings: BTreeMap<String, String>,
 }
 
+impl WorkloadInfo {
+    /// Whether `source` names a file that the results have a copy of. Commands and recordings have none.
+    pub fn has_copy(&self) -> bool {
+        ["fio", "rt-app"].contains(&self.kind.as_str())
+    }
+}
+
+/// A copy is a file below the directory; nothing is one if nothing is known.
+fn check_copy(list: &str, name: &str, source: &str) -> Result<(), String> {
+    let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if Path::new(source).components().all(inside) && !source.contains('\0') {
+        return Ok(());
+    }
+    Err(format!(
+        "`source` of `{name}` in `{list}` is {source:?}; it may only name a file below this directory, without `..`"
+    ))
+}
+
+/// The runs that a document plans, by their index.
+#[derive(Clone, Debug)]
+pub(crate) struct RunPlan {
+    /// Those of one repeat, in their order.
+    cells: Vec<PlannedCell>,
+    known: HashSet<PlannedCell>,
+    repeats: u32,
+    shard: Option<Shard>,
+    metrics: HashSet<String>,
+}
+
+/// Names of machine, workload and policy.
+type PlannedCell = [String; 3];
+
+impl RunPlan {
+    pub(crate) fn new(document: &Document) -> Self {
+        let cells = document.loads().flat_map(|(machine, workload)| {
+            let under = document.policies.iter();
+            let under = under.filter(|p| is_among(&workload.policies, &p.name));
+            under.map(|policy| [&machine.name, &workload.name, &policy.name].map(Clone::clone))
+        });
+        let cells: Vec<PlannedCell> = cells.collect();
+        Self {
+            known: cells.iter().cloned().collect(),
+            cells,
+            repeats: document.repeats,
+            shard: document.shard,
+            metrics: document
+                .metrics
+                .iter()
+                .map(|m| m.name.to_string())
+                .collect(),
+        }
+    }
+
+    /// Whether `run` is the one of this index, with numbers that can be.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub(crate) fn check(&self, index: usize, run: &RunRecord) -> Result<(), String> {
+        match self.key(index) {
+            Some(planned) if planned == run.key => {}
+            Some(planned) => {
+                return Err(format!(
+                    "holds {}, and the study has {planned} in its place",
+                    run.key
+                ));
+            }
+            None => {
+                return Err(format!(
+                    "holds {}, and the study has no run of this number",
+                    run.key
+                ));
+            }
+        }
+        if run.version != VERSION {
+            return Err(format!(
+                "of version {}, and {DOCUMENT} is of version {VERSION}",
+                run.version
+            ));
+        }
+        if let Some((metric, value)) = run.not_finite() {
+            return Err(format!("{metric} is {value}, which is no result"));
+        }
+        if let Some((unknown, _)) = run.metrics.iter().find(|(name, _)| !self.has_metric(name)) {
+            return Err(format!("{DOCUMENT} has no metric {unknown:?}"));
+        }
+        if run.latency.iter().any(|(low, high, _)| low > high) {
+            return Err("a latency bucket ends before it begins".to_owned());
+        }
+        if run.timeline.iter().any(|(.., start, end)| start > end) {
+            return Err("a stretch of its timeline ends before it begins".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The run of this index, if it is planned here.
+    fn key(&self, index: usize) -> Option<RunKey> {
+        let repeat = u32::try_from(index.checked_div(self.cells.len())?).ok()?;
+        let [machine, workload, policy] = self.cells[index % self.cells.len()].clone();
+        let here = self.shard.is_none_or(|shard| shard.has(index));
+        (repeat < self.repeats && here).then_some(RunKey {
+            machine,
+            workload,
+            policy,
+            repeat,
+        })
+    }
+
+    /// Whether such a run is planned.
+    pub(crate) fn has_run(&self, key: &RunKey) -> bool {
+        let cell = [&key.machine, &key.workload, &key.policy].map(Clone::clone);
+        key.repeat < self.repeats && self.known.contains(&cell)
+    }
+
+    pub(crate) fn has_metric(&self, name: &str) -> bool {
+        self.metrics.contains(name)
+    }
+}
+
 /// A file with two contents.
 pub(crate) struct ChangedFile {
     pub(crate) path: String,
@@ -217,6 +344,39 @@ impl Document {
                 there: there.clone(),
             })
         })
+    }
+
+    /// Whether all of it can be: what a hand or a program that is not wakepath has put in is not trusted.
+    ///
+    /// # Errors
+    /// The key, its value, and what it may be.
+    pub fn check(&self) -> Result<(), String> {
+        if !LEVELS.contains(&self.level) {
+            return Err(format!(
+                "`level` is {}, and may be {} to {}",
+                self.level,
+                LEVELS.start(),
+                LEVELS.end()
+            ));
+        }
+        if !(0.0..=MAX_MARGIN_PERCENT).contains(&self.margin_percent) {
+            return Err(format!(
+                "`margin_percent` is {}, and may be 0 to {MAX_MARGIN_PERCENT}",
+                self.margin_percent
+            ));
+        }
+        for machine in &self.machines {
+            check_copy("machines", &machine.name, &machine.source)?;
+        }
+        for workload in self.workloads.iter().filter(|w| w.has_copy()) {
+            check_copy("workloads", &workload.name, &workload.source)?;
+        }
+        for (path, sha256) in &self.sha256 {
+            if sha256.len() != 64 || !sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Err(format!("`sha256` of {path} is no SHA-256 of 64 digits"));
+            }
+        }
+        Ok(())
     }
 
     /// How many runs are planned.

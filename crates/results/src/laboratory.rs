@@ -4,12 +4,12 @@
 //! virtual machines and leaves a line of JSON for each run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter, STUDY, copies};
+use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter, STUDY};
+use crate::folder::ResultFolder;
 use crate::import::{ResultImportError, fio::Output, rt_app};
 use crate::rows::BUSY;
 use crate::{Document, Idle, ResultReader, ResultsError, RunKey, RunOrigin, RunRecord};
@@ -145,13 +145,13 @@ pub fn write(
 
 /// The study, machines and workloads of a result directory.
 fn files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+    let folder = ResultFolder::open(dir)?;
     let named = [STUDY.to_owned(), MACHINE.to_owned()];
-    let has_machines = dir.join(MACHINES).is_dir();
+    let has_machines = folder.has(MACHINES);
     let named = named.into_iter().filter(|n| n == STUDY || !has_machines);
-    let all = named.chain(copies(dir)?);
+    let all = named.chain(folder.copies()?);
     let read = |name: String| {
-        let path = dir.join(&name);
-        let content = fs::read(&path).map_err(|source| ResultsError::Io { path, source })?;
+        let content = folder.read(&name)?;
         Ok((name, content))
     };
     all.map(read).collect()
@@ -166,10 +166,7 @@ fn read(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
         path: path.to_owned(),
         message,
     };
-    if fs::metadata(path).map_err(unreadable)?.len() > MAX_BYTES {
-        return Err(content(format!("larger than {MAX_BYTES} bytes")));
-    }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+    let text = wakepath_files::read_text(path, MAX_BYTES).map_err(unreadable)?;
     let lines = text
         .lines()
         .enumerate()

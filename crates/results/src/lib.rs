@@ -15,6 +15,7 @@
 mod atomic;
 pub mod directory;
 pub mod document;
+mod folder;
 pub mod import;
 pub mod laboratory;
 mod mean;

@@ -1,14 +1,13 @@
 //! Reading a result directory.
 
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatchReader;
 use serde::Deserialize;
 
-use crate::directory::{DOCUMENT, RUNS, ResultsError, at, run_index, run_path};
-use crate::document::{Document, SCHEMA, VERSION};
+use crate::directory::{DOCUMENT, ResultsError};
+use crate::document::{Document, RunPlan, SCHEMA, VERSION};
+use crate::folder::{self, ResultFolder};
 use crate::rows::{
     AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, RunRecord, TimelineRow,
 };
@@ -30,8 +29,16 @@ pub(crate) const TABLES: [&str; 6] = [
 pub struct ResultReader {
     dir: PathBuf,
     document: Document,
-    /// Runs that no directory has.
-    imported: Option<Vec<RunRecord>>,
+    runs: Runs,
+}
+
+/// Where the runs are.
+#[derive(Debug)]
+enum Runs {
+    /// In a result directory.
+    Stored(ResultFolder),
+    /// In no directory.
+    Imported(Vec<RunRecord>),
 }
 
 /// What any version has.
@@ -54,7 +61,10 @@ impl ResultReader {
         if !path.exists() {
             return Err(ResultsError::NoResults(dir));
         }
-        let text = fs::read(&path).map_err(at(&path))?;
+        let folder = ResultFolder::open(&dir)?;
+        let Some(text) = folder.document()? else {
+            return Err(ResultsError::NoResults(dir));
+        };
         let content = |message: String| ResultsError::Content {
             path: path.clone(),
             message,
@@ -73,10 +83,11 @@ impl ResultReader {
             });
         }
         let document = serde_json::from_slice(&text).map_err(|e| content(e.to_string()))?;
+        folder::check(&document, &dir)?;
         Ok(Self {
             dir,
             document,
-            imported: None,
+            runs: Runs::Stored(folder),
         })
     }
 
@@ -85,7 +96,7 @@ impl ResultReader {
         Self {
             dir: path.into(),
             document,
-            imported: Some(runs),
+            runs: Runs::Imported(runs),
         }
     }
 
@@ -104,27 +115,39 @@ impl ResultReader {
         &self.document
     }
 
-    /// A file that was copied in, such as `study.toml`, `machine.toml` or `workloads/...`.
+    /// A file that was copied in, such as `study.toml`, `machine.toml` or `workloads/...`; `None` if it is not there, as
+    /// in what was imported.
     ///
     /// # Errors
-    /// It is not there, or not UTF-8.
-    pub fn file(&self, name: &str) -> Result<String, ResultsError> {
-        let path = self.dir.join(name);
-        if self.imported.is_some() {
-            // The directory is only a name: what is found there belongs to something else.
-            return Err(at(&path)(io::Error::from(io::ErrorKind::NotFound)));
+    /// It is no regular file of the directory, or not UTF-8.
+    pub fn file(&self, name: &str) -> Result<Option<String>, ResultsError> {
+        let Runs::Stored(folder) = &self.runs else {
+            return Ok(None);
+        };
+        if name.is_empty() {
+            return Ok(None);
         }
-        fs::read_to_string(&path).map_err(at(&path))
+        let text = folder.read_if_there(name)?.map(String::from_utf8);
+        text.transpose().map_err(|_| ResultsError::Content {
+            path: self.dir.join(name),
+            message: "is not UTF-8 text".to_owned(),
+        })
     }
 
     /// The finished runs, in the order of their plan.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// A file cannot be read, or holds another run than the one that is planned in its place.
     pub fn runs(&self) -> Result<Vec<RunRecord>, ResultsError> {
-        match &self.imported {
-            Some(runs) => Ok(runs.clone()),
-            None => runs(&self.dir),
+        match &self.runs {
+            Runs::Imported(runs) => Ok(runs.clone()),
+            Runs::Stored(folder) => {
+                let plan = RunPlan::new(&self.document);
+                let finished = folder.run_indices()?.into_iter();
+                finished
+                    .map(|index| Ok(folder.run(index, &plan)?.1))
+                    .collect()
+            }
         }
     }
 
@@ -182,18 +205,19 @@ impl ResultReader {
     /// # Errors
     /// No such table; as [`Self::metrics`].
     pub fn batches(&self, table: &str) -> Result<Box<dyn RecordBatchReader + Send>, ResultsError> {
-        let path = self.dir.join(format!("{table}.parquet"));
-        let index = TABLES.iter().position(|name| path.ends_with(name));
-        let batches = match index {
-            Some(_) if self.imported.is_none() && self.document.complete => {
-                tables::batches(File::open(&path).map_err(at(&path))?)
+        let name = format!("{table}.parquet");
+        let path = self.dir.join(&name);
+        let index = TABLES.iter().position(|known| *known == name);
+        let batches = match (index, &self.runs) {
+            (Some(_), Runs::Stored(folder)) if self.document.complete => {
+                tables::batches(folder.file(&name)?, &self.document)
             }
-            Some(0) => tables::in_memory(&self.metrics()?),
-            Some(1) => tables::in_memory(&self.latency()?),
-            Some(2) => tables::in_memory(&self.attribution()?),
-            Some(3) => tables::in_memory(&self.idle()?),
-            Some(4) => tables::in_memory(&self.frequency()?),
-            Some(5) => tables::in_memory(&self.timeline()?),
+            (Some(0), _) => tables::in_memory(&self.metrics()?),
+            (Some(1), _) => tables::in_memory(&self.latency()?),
+            (Some(2), _) => tables::in_memory(&self.attribution()?),
+            (Some(3), _) => tables::in_memory(&self.idle()?),
+            (Some(4), _) => tables::in_memory(&self.frequency()?),
+            (Some(5), _) => tables::in_memory(&self.timeline()?),
             _ => {
                 let known = TABLES.map(|name| name.trim_end_matches(".parquet"));
                 let message = format!("no such table; there are {}", known.join(", "));
@@ -207,53 +231,22 @@ impl ResultReader {
     fn table<R: Row>(
         &self,
         table: usize,
-        of_run: fn(&RunRecord, &mut Vec<R>),
+        add_rows: fn(&RunRecord, &mut Vec<R>),
     ) -> Result<Vec<R>, ResultsError> {
-        if let Some(runs) = &self.imported {
-            let mut rows = Vec::new();
-            for run in runs {
-                of_run(run, &mut rows);
-            }
-            return Ok(rows);
+        if let Runs::Stored(folder) = &self.runs
+            && self.document.complete
+        {
+            let file = folder.file(TABLES[table])?;
+            return tables::read(file, &self.document).map_err(|source| ResultsError::Table {
+                path: self.dir.join(TABLES[table]),
+                source,
+            });
         }
-        if !self.document.complete {
-            let mut rows = Vec::new();
-            for run in runs(&self.dir)? {
-                of_run(&run, &mut rows);
-            }
-            return Ok(rows);
+        let mut rows = Vec::new();
+        match &self.runs {
+            Runs::Imported(runs) => runs.iter().for_each(|run| add_rows(run, &mut rows)),
+            Runs::Stored(_) => self.runs()?.iter().for_each(|run| add_rows(run, &mut rows)),
         }
-        let path = self.dir.join(TABLES[table]);
-        let file = File::open(&path).map_err(at(&path))?;
-        tables::read(file).map_err(|source| ResultsError::Table { path, source })
+        Ok(rows)
     }
-}
-
-/// The finished runs of a directory, in the order of their plan.
-fn runs(dir: &Path) -> Result<Vec<RunRecord>, ResultsError> {
-    let finished = run_indices(dir)?.into_iter();
-    finished
-        .map(|index| read_run(&run_path(dir, index)))
-        .collect()
-}
-
-/// The indices of the finished runs of a directory, in their order. It is read once: to ask for each of millions of files
-/// would take minutes on a network.
-pub(crate) fn run_indices(dir: &Path) -> Result<Vec<usize>, ResultsError> {
-    let folder = dir.join(RUNS);
-    let mut indices: Vec<usize> = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(at(&folder))? {
-        let name = entry.map_err(at(&folder))?.file_name();
-        indices.extend(name.to_str().and_then(run_index));
-    }
-    indices.sort_unstable();
-    Ok(indices)
-}
-
-pub(crate) fn read_run(path: &Path) -> Result<RunRecord, ResultsError> {
-    let text = fs::read(path).map_err(at(path))?;
-    serde_json::from_slice(&text).map_err(|e| ResultsError::Content {
-        path: path.to_owned(),
-        message: e.to_string(),
-    })
 }

@@ -9,9 +9,10 @@ use std::str::FromStr;
 use rayon::prelude::*;
 
 use crate::directory::{
-    self, DOCUMENT, GOVERNORS, MACHINES, Mode, RUNS, ResultWriter, ResultsError, WORKLOADS, at,
+    self, DOCUMENT, GOVERNORS, MACHINES, Mode, RUNS, ResultWriter, ResultsError, WORKLOADS,
 };
-use crate::document::Document;
+use crate::document::{Document, RunPlan};
+use crate::folder::ResultFolder;
 use crate::reader::{self, ResultReader};
 use crate::text::as_text;
 
@@ -203,9 +204,13 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
             there: there.len(),
         });
     }
-    let files = copies(one)?;
-    for dir in found.values() {
-        if let Some((name, _)) = different_copy(&files, &copies(dir)?) {
+    let folders = found
+        .iter()
+        .map(|(shard, dir)| Ok((*shard, ResultFolder::open(dir)?)))
+        .collect::<Result<Vec<_>, ResultsError>>()?;
+    let files = copies(&ResultFolder::open(one)?)?;
+    for ((_, dir), (_, folder)) in found.iter().zip(&folders) {
+        if let Some((name, _)) = different_copy(&files, &copies(folder)?) {
             return Err(MergeError::Different {
                 one: one.to_owned(),
                 other: dir.to_path_buf(),
@@ -214,55 +219,64 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
         }
     }
     let runs = document.runs();
-    let mut paths = Vec::new();
-    for (shard, dir) in &found {
-        paths.extend(runs_of(*shard, dir, runs)?);
+    let mut all = Vec::new();
+    for ((shard, dir), (_, folder)) in found.iter().zip(&folders) {
+        let there = runs_of(*shard, dir, folder, runs)?.into_iter();
+        all.extend(there.map(|index| (index, folder)));
     }
+    let plan = RunPlan::new(&document);
     let writer = ResultWriter::open(to, document, &files, mode)?;
     // Each copy waits for the disk.
-    paths.into_par_iter().try_for_each(|(index, path)| {
-        let bytes = fs::read(&path).map_err(at(&path))?;
+    all.into_par_iter().try_for_each(|(index, folder)| {
+        let (bytes, _) = folder.run(index, &plan)?;
         writer.copy_run(index, &bytes)
     })?;
     writer.finish()?;
     Ok(runs)
 }
 
-/// The runs of a shard by index, if all of them are there.
-fn runs_of(shard: Shard, dir: &Path, runs: usize) -> Result<Vec<(usize, PathBuf)>, MergeError> {
-    let folder = dir.join(RUNS);
-    let mut paths = Vec::new();
-    for name in directory::names(&folder)? {
-        let path = folder.join(&name);
+/// The indices of the runs of a shard, if all of them are there.
+fn runs_of(
+    shard: Shard,
+    dir: &Path,
+    folder: &ResultFolder,
+    runs: usize,
+) -> Result<Vec<usize>, MergeError> {
+    let mut there = Vec::new();
+    for name in folder.names(RUNS)? {
         let own = |index: &usize| *index < runs && shard.has(*index);
         match directory::run_index(&name).filter(own) {
-            Some(index) => paths.push((index, path)),
-            None => return Err(MergeError::Foreign { path, shard }),
+            Some(index) => there.push(index),
+            None => {
+                return Err(MergeError::Foreign {
+                    path: dir.join(RUNS).join(name),
+                    shard,
+                });
+            }
         }
     }
     let planned = (0..runs).filter(|index| shard.has(*index)).count();
-    if paths.len() != planned {
+    if there.len() != planned {
         return Err(MergeError::Unfinished {
             dir: dir.to_owned(),
             shard,
-            there: paths.len(),
+            there: there.len(),
             planned,
         });
     }
-    Ok(paths)
+    Ok(there)
 }
 
 /// The study, machine, workload and governor files in a result directory, by name.
-fn copies(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+fn copies(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     let own = |name: &String| {
         ![DOCUMENT, RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str())
             && !reader::TABLES.contains(&name.as_str())
     };
-    let mut names: Vec<String> = directory::names(dir)?.into_iter().filter(own).collect();
-    names.extend(directory::copies(dir)?);
+    let mut names: Vec<String> = folder.names("")?.into_iter().filter(own).collect();
+    names.extend(folder.copies()?);
     let content = |name: String| {
-        let path = dir.join(&name);
-        let content = fs::read(&path).map_err(at(&path))?;
+        let content = folder.read(&name)?;
         Ok((name, content))
     };
     names.into_iter().map(content).collect()

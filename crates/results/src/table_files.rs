@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::atomic::Unfinished;
-use crate::directory::{ResultsError, run_path};
-use crate::reader::{self, TABLES};
+use crate::directory::ResultsError;
+use crate::document::{Document, RunPlan};
+use crate::folder::ResultFolder;
+use crate::reader::TABLES;
 use crate::rows::{
     AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, RunRecord, TimelineRow,
 };
@@ -17,11 +19,13 @@ use crate::tables::{ResultWriter, Row, TableError};
 /// Runs that are read at a time, on all threads of the current rayon pool.
 const RUNS_AT_ONCE: usize = 256;
 
-/// Makes the tables of all runs in a directory.
+/// Makes the tables of all runs in a directory, which are those of `document`.
 ///
 /// # Errors
-/// A run cannot be read; the file system refuses.
-pub(crate) fn write(dir: &Path) -> Result<(), ResultsError> {
+/// A run cannot be read, or is another one; the file system refuses.
+pub(crate) fn write(dir: &Path, document: &Document) -> Result<(), ResultsError> {
+    let folder = ResultFolder::open(dir)?;
+    let plan = RunPlan::new(document);
     let [metrics, latency, attribution, idle, frequency, timeline] =
         TABLES.map(|name| dir.join(name));
     let mut metrics = TableFile::<MetricRow>::begin(metrics)?;
@@ -30,8 +34,8 @@ pub(crate) fn write(dir: &Path) -> Result<(), ResultsError> {
     let mut idle = TableFile::<IdleRow>::begin(idle)?;
     let mut frequency = TableFile::<FrequencyRow>::begin(frequency)?;
     let mut timeline = TableFile::<TimelineRow>::begin(timeline)?;
-    for some in reader::run_indices(dir)?.chunks(RUNS_AT_ONCE) {
-        let read = |index: &usize| reader::read_run(&run_path(dir, *index));
+    for some in folder.run_indices()?.chunks(RUNS_AT_ONCE) {
+        let read = |index: &usize| Ok(folder.run(*index, &plan)?.1);
         let runs = some.par_iter().map(read);
         for run in runs.collect::<Result<Vec<RunRecord>, _>>()? {
             metrics.extend(run.metric_rows())?;

@@ -2,8 +2,10 @@
 
 use std::io::Write;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, UInt32Type};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
-use arrow_schema::FieldRef;
+use arrow_schema::{ArrowError, FieldRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
@@ -12,6 +14,9 @@ use parquet::file::reader::ChunkReader;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_arrow::schema::{SchemaLike, TracingOptions};
+
+use crate::document::{Document, RunPlan};
+use crate::rows::RunKey;
 
 /// Why a table cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +36,11 @@ pub enum TableError {
     /// A column is missing.
     #[error("no column `{0}`")]
     NoColumn(String),
+    /// A row is of no run of the study.
+    #[error(
+        "{0}; the table was changed after it was made: `wakepath study run --resume` makes the tables again from the runs"
+    )]
+    Foreign(String),
 }
 
 /// A row of a table: a struct of texts and numbers, each field a column.
@@ -95,12 +105,21 @@ impl<R: Row, W: Write + Send> ResultWriter<R, W> {
     }
 }
 
-/// Rows of a Parquet file, a part at a time.
+/// Rows of a Parquet file of a study's runs, a part at a time.
 pub(crate) fn batches(
     from: impl ChunkReader + 'static,
+    document: &Document,
 ) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(from)?;
-    Ok(Box::new(builder.with_batch_size(1 << 16).build()?))
+    let reader = builder.with_batch_size(1 << 16).build()?;
+    let (schema, check) = (reader.schema(), RowCheck::new(document));
+    let checked = reader.map(move |batch| {
+        let batch = batch?;
+        let checked = check.check(&batch);
+        checked.map_err(|error| ArrowError::ExternalError(error.into()))?;
+        Ok(batch)
+    });
+    Ok(Box::new(RecordBatchIterator::new(checked, schema)))
 }
 
 /// The same of rows that no file has.
@@ -112,16 +131,87 @@ pub(crate) fn in_memory<R: Row>(
     Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
 }
 
-/// Reads all rows of a Parquet file. Columns that a row has no field for are left out.
-pub(crate) fn read<R: Row>(from: impl ChunkReader + 'static) -> Result<Vec<R>, TableError> {
+/// Reads all rows of a Parquet file of a study's runs. Columns that a row has no field for are left out.
+pub(crate) fn read<R: Row>(
+    from: impl ChunkReader + 'static,
+    document: &Document,
+) -> Result<Vec<R>, TableError> {
+    let check = RowCheck::new(document);
+    read_checked(from, |batch| check.check(batch))
+}
+
+fn read_checked<R: Row>(
+    from: impl ChunkReader + 'static,
+    check: impl Fn(&RecordBatch) -> Result<(), TableError>,
+) -> Result<Vec<R>, TableError> {
     let columns = columns::<R>()?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(from)?;
     let mut rows = Vec::new();
     for batch in builder.with_batch_size(1 << 16).build()? {
-        let some: Vec<R> = serde_arrow::from_record_batch(&known(&batch?, &columns)?)?;
+        let batch = batch?;
+        let known = known(&batch, &columns)?;
+        check(&batch)?;
+        let some: Vec<R> = serde_arrow::from_record_batch(&known)?;
         rows.extend(some);
     }
     Ok(rows)
+}
+
+/// Whether rows are of runs that a study plans.
+struct RowCheck(RunPlan);
+
+impl RowCheck {
+    fn new(document: &Document) -> Self {
+        Self(RunPlan::new(document))
+    }
+
+    fn check(&self, batch: &RecordBatch) -> Result<(), TableError> {
+        let texts = |name: &str| {
+            let column = batch.column_by_name(name);
+            column
+                .and_then(|column| column.as_string_opt::<i32>())
+                .ok_or_else(|| TableError::NoColumn(name.to_owned()))
+        };
+        let [machines, workloads, policies] =
+            [texts("machine")?, texts("workload")?, texts("policy")?];
+        let repeats = batch.column_by_name("repeat");
+        let repeats = repeats.and_then(|column| column.as_primitive_opt::<UInt32Type>());
+        let mut before: Option<RunKey> = None;
+        for row in 0..batch.num_rows() {
+            let repeat = repeats.map_or(0, |repeats| repeats.value(row));
+            let same = |key: &RunKey| {
+                key.repeat == repeat
+                    && key.policy == policies.value(row)
+                    && key.workload == workloads.value(row)
+                    && key.machine == machines.value(row)
+            };
+            if before.as_ref().is_some_and(same) {
+                continue;
+            }
+            let key = RunKey {
+                machine: machines.value(row).to_owned(),
+                workload: workloads.value(row).to_owned(),
+                policy: policies.value(row).to_owned(),
+                repeat,
+            };
+            if !self.0.has_run(&key) {
+                return Err(TableError::Foreign(format!(
+                    "has a row of {key}, which the study does not have"
+                )));
+            }
+            before = Some(key);
+        }
+        if let Some(values) = batch
+            .column_by_name("value")
+            .and_then(|column| column.as_primitive_opt::<Float64Type>())
+            && let Some(wrong) = values.values().iter().find(|value| !value.is_finite())
+        {
+            return Err(TableError::Foreign(format!(
+                "has the value {wrong}, which is no result"
+            )));
+        }
+        Ok(())
+    }
 }
 
 fn known(batch: &RecordBatch, columns: &[FieldRef]) -> Result<RecordBatch, TableError> {
@@ -168,7 +258,7 @@ mod tests {
             .collect();
         let whole = tempfile::tempfile().unwrap();
         write(&whole, rows.clone());
-        assert_eq!(read::<Full>(whole).unwrap(), rows);
+        assert_eq!(read_checked::<Full>(whole, |_| Ok(())).unwrap(), rows);
         let bytes = |size: usize| {
             let mut writer = ResultWriter::new(Vec::new()).unwrap();
             for part in rows.chunks(size) {
@@ -184,11 +274,11 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let rows = [Some(0.5), None].map(|number| Holes { number });
         write(&file, rows.clone());
-        assert_eq!(read::<Holes>(file).unwrap(), rows);
+        assert_eq!(read_checked::<Holes>(file, |_| Ok(())).unwrap(), rows);
         let old = tempfile::tempfile().unwrap();
         write(&old, [Full { number: 0.0 }]);
         let known = Holes { number: Some(0.0) };
-        assert_eq!(read::<Holes>(old).unwrap(), [known]);
+        assert_eq!(read_checked::<Holes>(old, |_| Ok(())).unwrap(), [known]);
     }
 
     #[test]
@@ -199,7 +289,7 @@ mod tests {
         }
         let file = tempfile::tempfile().unwrap();
         write(&file, [Full { number: 0.0 }]);
-        let error = read::<Other>(file).unwrap_err();
+        let error = read_checked::<Other>(file, |_| Ok(())).unwrap_err();
         assert_eq!(error.to_string(), "no column `letter`");
     }
 }

@@ -183,7 +183,8 @@ fn an_interrupted_directory_ends_as_an_undisturbed_one() {
             .flat_map(RunRecord::timeline_rows)
             .collect::<Vec<_>>()
     );
-    assert_eq!(reader.file("study.toml").unwrap(), "name = \"test\"\n");
+    let study = reader.file("study.toml").unwrap();
+    assert_eq!(study.as_deref(), Some("name = \"test\"\n"));
 }
 
 #[test]
@@ -384,7 +385,11 @@ proptest! {
         name in "\\PC{0,12}",
     ) {
         let temp = tempfile::tempdir().unwrap();
-        let writer = ResultWriter::open(temp.path(), document(), &files(), Mode::New).unwrap();
+        let mut planned = document();
+        planned.policies[0].name.clone_from(&name);
+        planned.metrics[0].name = name.clone().into();
+        planned.repeats = values.len() as u32;
+        let writer = ResultWriter::open(temp.path(), planned, &files(), Mode::New).unwrap();
         for (index, value) in values.iter().enumerate() {
             let mut run = run(index as u32, 1.0);
             run.key.policy.clone_from(&name);

@@ -141,7 +141,7 @@ mod tests {
 
     fn values(origins: &[RunOrigin]) -> Vec<Vec<f64>> {
         let readers: Vec<ResultReader> = origins.iter().map(|origin| reader(*origin)).collect();
-        let named = |reader: &ResultReader| Source::new("r", reader, Vec::new());
+        let named = |reader: &ResultReader| Source::new("r", reader, Vec::new()).unwrap();
         let mut sources: Vec<Source> = readers.iter().map(named).collect();
         beside_replay(&mut sources, &readers.iter().collect::<Vec<_>>()).unwrap();
         let of = |source: &Source| source.rows.iter().map(|row| row.value).collect();

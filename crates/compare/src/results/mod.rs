@@ -48,22 +48,35 @@ impl Source {
     /// # Errors
     /// They cannot be read.
     pub fn read(name: &str, results: &ResultReader) -> Result<Self, ResultsError> {
-        Ok(Self::new(name, results, results.metrics()?))
+        Self::new(name, results, results.metrics()?)
     }
 
     /// These numbers of a result that is called `name`.
-    pub fn new(name: &str, results: &ResultReader, rows: Vec<MetricRow>) -> Self {
+    ///
+    /// # Errors
+    /// A copy in the results is no regular file there.
+    pub fn new(
+        name: &str,
+        results: &ResultReader,
+        rows: Vec<MetricRow>,
+    ) -> Result<Self, ResultsError> {
         let document = results.document().clone();
-        let workloads = document.workloads.iter().map(|w| w.source.clone());
-        let names = workloads.chain(document.machines.iter().map(|m| m.source.clone()));
-        // Commands are no files, and other tools leave none.
-        let files = names.filter_map(|name| results.file(&name).ok().map(|text| (name, text)));
-        Self {
+        let workloads = document.workloads.iter().filter(|w| w.has_copy());
+        let names = workloads.map(|w| w.source.clone());
+        let names = names.chain(document.machines.iter().map(|m| m.source.clone()));
+        let mut files = BTreeMap::new();
+        for name in names {
+            // Other tools leave none.
+            if let Some(text) = results.file(&name)? {
+                files.insert(name, text);
+            }
+        }
+        Ok(Self {
             name: name.to_owned(),
-            files: files.collect(),
+            files,
             document,
             rows,
-        }
+        })
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
             .map(|name| WorkloadInfo {
                 name: (*name).to_owned(),
                 kind: "fio".into(),
-                source: "job.fio".into(),
+                source: "workloads/job.fio".into(),
                 ..WorkloadInfo::default()
             })
             .collect(),

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use wakepath_files::{Links, Tree};
+
 use crate::directory::DOCUMENT;
 use crate::document::{SCHEMA, VERSION};
 use crate::{
@@ -138,14 +140,20 @@ fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportErr
     }
     let mut all = ImportedRuns::default();
     for path in files {
-        all.append(file(name, &path)?);
+        let text = read_inside(folder, &path)?;
+        all.append(of_bytes(name, &path, text)?);
     }
     Ok(all)
 }
 
 /// A file of fio or hyperfine.
 fn file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
-    let text = String::from_utf8(read_bytes(path)?).map_err(|_| {
+    of_bytes(name, path, read_bytes(path)?)
+}
+
+/// What is in a file of fio or hyperfine.
+fn of_bytes(name: &str, path: &Path, bytes: Vec<u8>) -> Result<ImportedRuns, ResultImportError> {
+    let text = String::from_utf8(bytes).map_err(|_| {
         content(
             path,
             "is not UTF-8 text; expected fio's or hyperfine's JSON",
@@ -201,17 +209,23 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
         path: path.to_owned(),
         source,
     };
-    let size = fs::metadata(path).map_err(|e| match e.kind() {
+    wakepath_files::read(path, MAX_BYTES).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => error(std::io::Error::new(
             e.kind(),
             "no such result; `wakepath study run` leaves one, and files of fio and hyperfine are taken, too",
         )),
         _ => error(e),
-    })?;
-    if size.len() > MAX_BYTES {
-        return Err(content(path, format!("larger than {MAX_BYTES} bytes")));
-    }
-    fs::read(path).map_err(error)
+    })
+}
+
+/// A file that was found in a folder from somewhere else: a link in it is refused.
+fn read_inside(folder: &Path, path: &Path) -> Result<Vec<u8>, ResultImportError> {
+    let inside = path.strip_prefix(folder).unwrap_or(path);
+    let read = Tree::open(folder, Links::Refused).and_then(|tree| tree.read(inside, MAX_BYTES));
+    read.map_err(|source| ResultImportError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 impl ImportedRuns {

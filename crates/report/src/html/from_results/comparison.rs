@@ -52,7 +52,7 @@ pub(super) fn add(
         }
         unplaced(view, "metrics.parquet", lost);
         // Never shown: the name only tells the policies of the results apart.
-        sources.push(Source::new(&index.to_string(), place.reader, rows));
+        sources.push(Source::new(&index.to_string(), place.reader, rows)?);
     }
     let named = places.iter().zip(&sources).flat_map(|(place, source)| {
         let policies = place.policies.iter();

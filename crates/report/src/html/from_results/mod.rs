@@ -131,7 +131,7 @@ fn begin<'a>(
             "The results name `{wanted}` as their baseline and have no such policy."
         )),
     }
-    provenance::add(&mut view, results, &suffixes);
+    provenance::add(&mut view, results, &suffixes)?;
     let compared = comparison::add(&mut view, &places, found.is_some())?;
     view.cautions.extend(compared.cautions(&suffixes));
     Ok(Begun {

@@ -1,6 +1,6 @@
 //! Where the numbers come from, and how to get them again.
 
-use wakepath_results::{Design, ResultReader, RunOrigin};
+use wakepath_results::{Design, ResultReader, ResultsError, RunOrigin};
 
 use super::super::view::{PageSource, View};
 use super::backend;
@@ -11,7 +11,11 @@ const LONGEST_FILE: usize = 60_000;
 /// Of more than so many bytes of files together only the names are shown.
 const ALL_FILES: usize = 1_000_000;
 
-pub(super) fn add(view: &mut View, results: &[ResultReader], suffixes: &[String]) {
+pub(super) fn add(
+    view: &mut View,
+    results: &[ResultReader],
+    suffixes: &[String],
+) -> Result<(), ResultsError> {
     let mut backends: Vec<&str> = results
         .iter()
         .map(|r| backend(r.document().backend))
@@ -51,11 +55,12 @@ pub(super) fn add(view: &mut View, results: &[ResultReader], suffixes: &[String]
     view.facts.push(repeats.join(" and "));
     for (reader, suffix) in results.iter().zip(suffixes) {
         cautions(view, reader, suffix);
-        view.sources.push(source(reader, suffix));
+        view.sources.push(source(reader, suffix)?);
     }
     view.commands = commands(results);
     let shown = results.iter().map(|r| r.dir().display().to_string());
     view.results = shown.map(|dir| quoted(&dir)).collect();
+    Ok(())
 }
 
 fn cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
@@ -74,7 +79,7 @@ fn cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
     view.cautions.extend(document.notes.iter().cloned());
 }
 
-fn source(reader: &ResultReader, suffix: &str) -> PageSource {
+fn source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsError> {
     let document = reader.document();
     let mut facts = vec![
         ("study".to_owned(), document.study.name.clone()),
@@ -129,24 +134,23 @@ fn source(reader: &ResultReader, suffix: &str) -> PageSource {
     }
     let mut files: Vec<(String, String)> = Vec::new();
     let mut names = vec!["study.toml".to_owned()];
-    for workload in &document.workloads {
+    for workload in document.workloads.iter().filter(|w| w.has_copy()) {
         if !names.contains(&workload.source) {
             names.push(workload.source.clone());
         }
     }
     names.extend(document.machines.iter().map(|m| m.source.clone()));
     let mut shown = 0;
-    for name in names.into_iter().filter(|name| !name.is_empty()) {
-        // A workload may also be in `workloads/`, or be a command, which is no file.
-        let inside = [name.clone(), format!("workloads/{name}")];
-        if let Some(text) = inside.iter().find_map(|path| reader.file(path).ok()) {
-            let mut text = cut(text);
-            if shown + text.len() > ALL_FILES {
-                "[left out; the result directory has it]\n".clone_into(&mut text);
-            }
-            shown += text.len();
-            files.push((name, text));
+    for name in names {
+        let Some(whole) = reader.file(&name)? else {
+            continue;
+        };
+        let mut text = cut(whole);
+        if shown + text.len() > ALL_FILES {
+            "[left out; the result directory has it]\n".clone_into(&mut text);
         }
+        shown += text.len();
+        files.push((name, text));
     }
     let study = &document.study;
     let mut title = if study.title.is_empty() {
@@ -158,11 +162,11 @@ fn source(reader: &ResultReader, suffix: &str) -> PageSource {
     if *suffix != format!(" ({title})") {
         title.push_str(suffix);
     }
-    PageSource {
+    Ok(PageSource {
         title,
         facts,
         files,
-    }
+    })
 }
 
 fn cut(mut text: String) -> String {

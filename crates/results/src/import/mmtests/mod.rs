@@ -14,7 +14,7 @@ use crate::{RunKey, RunRecord};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::{ImportedRuns, MAX_BYTES, ResultImportError, content, read_bytes};
+use super::{ImportedRuns, MAX_BYTES, ResultImportError, content, read_inside};
 
 pub use format::{Benchmark, LogSample};
 
@@ -61,7 +61,9 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, 
     let mut imported = ImportedRuns::of("mmtests", "unknown", Vec::new());
     let mut dependent = false;
     for (workload, benchmark, path) in &found.logs {
-        let samples = benchmark.read(&text(path)?).map_err(|e| content(path, e))?;
+        let samples = benchmark
+            .read(&text(folder, path)?)
+            .map_err(|e| content(path, e))?;
         add(&mut imported, name, workload, &samples);
         dependent |= benchmark.samples_are_seconds();
     }
@@ -136,8 +138,8 @@ fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), ResultImpo
     Ok(())
 }
 
-fn text(path: &Path) -> Result<String, ResultImportError> {
-    let bytes = read_bytes(path)?;
+fn text(folder: &Path, path: &Path) -> Result<String, ResultImportError> {
+    let bytes = read_inside(folder, path)?;
     let packed = path.extension().and_then(OsStr::to_str);
     let text = match packed {
         Some("gz") => unpack(path, MultiGzDecoder::new(&bytes[..]))?,
@@ -148,13 +150,10 @@ fn text(path: &Path) -> Result<String, ResultImportError> {
 }
 
 fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, ResultImportError> {
-    let mut text = Vec::new();
-    let read = packed.take(MAX_BYTES).read_to_end(&mut text);
-    read.map_err(|source| ResultImportError::Read {
+    wakepath_files::read_up_to(packed, MAX_BYTES).map_err(|source| ResultImportError::Read {
         path: path.to_owned(),
         source,
-    })?;
-    Ok(text)
+    })
 }
 
 /// A name with its numbers as numbers: 16 clients come after 2.

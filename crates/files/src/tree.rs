@@ -1,0 +1,153 @@
+//! A directory from somewhere else, whose files may not lead out of it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+
+use crate::{read_up_to, regular, resolve, text};
+
+/// What a link in a [`Tree`] means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// No path may have a link in it, nor a `..`: data that somebody else has made.
+    Refused,
+    /// Links are followed as if the directory was `/`: the root of a captured machine, in which sysfs is made of links.
+    InTree,
+}
+
+/// A directory, held open. Nothing outside of it is opened through it, whatever paths and links say.
+#[derive(Debug)]
+pub struct Tree {
+    base: OwnedFd,
+    links: Links,
+}
+
+impl Tree {
+    /// Opens the directory itself, whose own path may have links.
+    ///
+    /// # Errors
+    /// The system's; it is no directory.
+    pub fn open(path: &Path, links: Links) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = openat(CWD, path, flags, Mode::empty())?;
+        Ok(Self { base, links })
+    }
+
+    /// Opens whatever is at a path below the directory: folders, and files that are not read, too.
+    ///
+    /// # Errors
+    /// The system's; `InvalidInput` for a path that leads out of the directory, or over a link that is refused.
+    pub fn open_any(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        if self.links == Links::Refused
+            && let Some(problem) = leads_out(path)
+        {
+            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+        }
+        resolve::open(&self.base, path, flags | OFlags::CLOEXEC, self.links)
+    }
+
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// As [`Self::open_any`]; `InvalidInput` for anything but a regular file.
+    pub fn open_file(&self, path: &Path, flags: OFlags) -> io::Result<File> {
+        regular(|flags| self.open_any(path, flags), flags)
+    }
+
+    /// The bytes of a regular file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::open_file`]; `FileTooLarge` for a longer one.
+    pub fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        read_up_to(self.open_file(path, OFlags::RDONLY)?, limit)
+    }
+
+    /// The text of a regular file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; `InvalidData` for what is not UTF-8.
+    pub fn read_text(&self, path: &Path, limit: u64) -> io::Result<String> {
+        text(self.read(path, limit)?)
+    }
+
+    /// The names in a folder, in order.
+    ///
+    /// # Errors
+    /// As [`Self::open_any`].
+    pub fn names(&self, path: &Path) -> io::Result<Vec<OsString>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
+        let mut names = Vec::new();
+        for entry in Dir::new(self.open_any(path, flags)?)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Makes a folder and those above it, where they are not there.
+    ///
+    /// # Errors
+    /// As [`Self::open_any`].
+    pub fn make_folder(&self, path: &Path) -> io::Result<()> {
+        let mut above = PathBuf::new();
+        for part in path.components() {
+            let parent = self.open_any(&above, OFlags::PATH | OFlags::DIRECTORY)?;
+            above.push(part);
+            let mode = Mode::RWXU | Mode::RWXG | Mode::RWXO;
+            match mkdirat(parent, part.as_os_str(), mode) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.open_any(path, OFlags::PATH | OFlags::DIRECTORY)
+            .map(|_| ())
+    }
+
+    /// Writes a file anew, and makes the folders above it. A file that is there is replaced: another name of it elsewhere
+    /// keeps its content.
+    ///
+    /// # Errors
+    /// As [`Self::open_any`]; a folder of this name is there.
+    pub fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        self.make_folder(folder)?;
+        let name = path.file_name().unwrap_or_default();
+        let folder = self.open_any(folder, OFlags::PATH | OFlags::DIRECTORY)?;
+        match unlinkat(&folder, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+        File::from(openat(folder, name, flags, mode)?).write_all(content)
+    }
+
+    /// What tells this directory from every other one of the running system: device and inode.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        let about = fstat(&self.base)?;
+        Ok((about.st_dev, about.st_ino))
+    }
+}
+
+/// Why a path may lead out of a directory, if it may.
+fn leads_out(path: &Path) -> Option<&'static str> {
+    path.components().find_map(|part| match part {
+        Component::Prefix(_) | Component::RootDir => {
+            Some("is an absolute path; only files below the directory are read")
+        }
+        Component::ParentDir => Some("has `..` in it; only files below the directory are read"),
+        Component::CurDir | Component::Normal(_) => None,
+    })
+}
