@@ -105,6 +105,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = capture::machine::describe(&system, "fuzz");
     let _ = capture::Capture::read(&system);
     let _ = journal::held(system.root());
+    let _ = journal::legible(data);
     let _ = nvme::identify(system.root(), "nvme0");
     let _ = wakepath_daemon::power::on_mains(system.root());
     for name in [

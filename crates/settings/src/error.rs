@@ -59,6 +59,33 @@ pub enum SettingsError {
         /// What is wrong with it.
         why: String,
     },
+    /// The journal is that of another machine or directory.
+    #[error(
+        "{}: a journal of {owner}, and nothing of it is put back here. Restore it there: {restore}; if that is gone, \
+         remove this file",
+        path.display()
+    )]
+    ForeignJournal {
+        /// The journal.
+        path: PathBuf,
+        /// Whose it is.
+        owner: String,
+        /// What puts it back there.
+        restore: String,
+    },
+    /// A setting is not there for the moment: a CPU that is offline, a drive in a reset.
+    #[error(
+        "{}: is not there now, and {key} was '{old}'. The journal keeps that; `wakepath restore` again when it is back",
+        path.display()
+    )]
+    Away {
+        /// The setting.
+        key: String,
+        /// Its file.
+        path: PathBuf,
+        /// What it was before.
+        old: String,
+    },
     /// Several settings could not be put back; each was tried.
     #[error("{} settings could not be put back; the journal keeps them. The first: {}", .0.len(), .0[0])]
     NotRestored(Vec<SettingsError>),

@@ -1,20 +1,73 @@
 //! The journal is read and replaced under the lock.
 
-use wakepath_system::Root;
-use wakepath_system::journal::{FILE, Journal};
+use wakepath_system::journal::{FILE, Journal, JournalOwner, legible};
+use wakepath_system::setting::Access;
+use wakepath_system::{Root, SystemError};
 
 use crate::SettingsError;
 use crate::store::Store;
+
+/// So many values of a damaged journal are named.
+const SHOWN: usize = 10;
 
 /// The journal of the machine, or an empty one.
 pub(crate) fn load(store: &Store, root: &Root) -> Result<Journal, SettingsError> {
     let Some(content) = store.read(FILE)? else {
         return Ok(Journal::new(root));
     };
-    Journal::parse(&content).map_err(|why| SettingsError::Journal {
+    let journal = Journal::parse(&content).map_err(|why| SettingsError::Journal {
         path: store.path(FILE),
-        why,
-    })
+        why: format!("{why}. {}", what_to_do(root, &content)),
+    })?;
+    let here = JournalOwner::new(root).map_err(|source| SystemError::Read {
+        path: root.path(""),
+        source,
+    })?;
+    if let Some(owner) = journal.owner.as_ref().filter(|owner| !owner.is_same(&here)) {
+        return Err(SettingsError::ForeignJournal {
+            path: store.path(FILE),
+            owner: owner.to_string(),
+            restore: match owner {
+                JournalOwner::Machine => "wakepath restore".to_owned(),
+                JournalOwner::Directory { path, .. } => {
+                    format!("wakepath restore --root {}", path.display())
+                }
+            },
+        });
+    }
+    Ok(journal)
+}
+
+/// What a person can do about a damaged journal: the values that it still tells, and what makes it void.
+fn what_to_do(root: &Root, content: &[u8]) -> String {
+    let known = legible(content);
+    let lines: Vec<String> = known
+        .iter()
+        .take(SHOWN)
+        .map(|(key, old)| {
+            let path = root.path(&key.path()).display().to_string();
+            match key.setting.mechanism {
+                Access::Text => format!("{key} was '{old}': echo '{old}' > {path}"),
+                Access::Held => format!("{key} was '{old}'; it ended with its process"),
+                Access::NvmeFeature(_) => {
+                    format!(
+                        "{key} of {path} was another; a reset of the drive brings back the kernel's"
+                    )
+                }
+            }
+        })
+        .collect();
+    let values = match (known.len(), known.len().saturating_sub(SHOWN)) {
+        (0, _) => "No value can be read in it".to_owned(),
+        (_, 0) => format!("It still says: {}", lines.join("; ")),
+        (_, more) => format!("It still says: {}; and {more} more", lines.join("; ")),
+    };
+    let void = if root.is_live() {
+        "A restart of the machine resets all of them. Then remove the file"
+    } else {
+        "Put these back by hand, then remove the file"
+    };
+    format!("{values}. {void}")
 }
 
 /// Puts it on disk; an empty one is no file.

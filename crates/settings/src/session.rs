@@ -16,6 +16,9 @@ use crate::store::Store;
 use crate::write::{left_of, verify, write};
 use crate::{Change, SettingsError, SettingsPlan, journal};
 
+/// So many of the values that a reserved setting was given are noted, beside the first.
+const MOST_WRITTEN: usize = 4;
+
 /// The right to change settings of a machine: the lock, and the journal.
 #[derive(Debug)]
 pub struct Session {
@@ -34,6 +37,8 @@ pub struct Restored {
     pub unchanged: usize,
     /// What the user should know.
     pub notes: Vec<String>,
+    /// What a process held, and could not be put back, since it is not there for the moment; the journal keeps it.
+    pub away: Vec<String>,
 }
 
 impl Session {
@@ -46,16 +51,7 @@ impl Session {
         if session.forget_other_boot() {
             journal::save(&session.journal, &session.store)?;
         }
-        while session
-            .journal
-            .layers
-            .last()
-            .is_some_and(|l| l.why == Why::Held)
-        {
-            let restored = session.restore_top()?;
-            session.recovered.written.extend(restored.written);
-            session.recovered.unchanged += restored.unchanged;
-        }
+        session.recover()?;
         Ok(session)
     }
 
@@ -80,6 +76,49 @@ impl Session {
             journal,
             recovered: Restored::default(),
         })
+    }
+
+    /// Puts back what processes held that have died, layer by layer from the top. What is away for the moment waits in the
+    /// journal: a CPU that is offline keeps nobody from changing settings.
+    fn recover(&mut self) -> Result<(), SettingsError> {
+        for index in (0..self.journal.layers.len()).rev() {
+            match self.journal.layers[index].why {
+                Why::Applied => break,
+                Why::Held => {}
+                Why::Reserved => {
+                    let left = self.left_by_the_dead();
+                    let notes = self.leave_foreign(index, &left);
+                    self.recovered.notes.extend(notes);
+                }
+            }
+            let restored = self.restore_layer(index)?;
+            self.recovered.written.extend(restored.written);
+            self.recovered.unchanged += restored.unchanged;
+            self.recovered.notes.extend(restored.notes);
+            self.recovered.away.extend(restored.away);
+        }
+        Ok(())
+    }
+
+    /// How a process that died has left what it had reserved, by the journal.
+    fn left_by_the_dead(&self) -> Vec<Left> {
+        let reserved = self
+            .journal
+            .layers
+            .iter()
+            .filter(|layer| layer.why == Why::Reserved);
+        let entries = reserved.flat_map(|layer| &layer.settings);
+        entries
+            .map(|entry| Left {
+                key: entry.key.clone(),
+                values: [&entry.old]
+                    .into_iter()
+                    .chain(&entry.new)
+                    .chain(&entry.written)
+                    .cloned()
+                    .collect(),
+            })
+            .collect()
     }
 
     /// What was put back because the process that had changed it died.
@@ -128,7 +167,7 @@ impl Session {
     pub fn reserve(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
         let plan = plan.again(&self.system)?;
         self.journal.layers.push(Layer {
-            why: Why::Held,
+            why: Why::Reserved,
             settings: plan
                 .changes
                 .iter()
@@ -171,6 +210,7 @@ impl Session {
         if self.put_back(&undo, &mut restored).is_empty() {
             self.journal = before;
             journal::save(&self.journal, &self.store)?;
+            self.store.was_for_nothing();
         }
         Err(error)
     }
@@ -200,57 +240,94 @@ impl Session {
     /// [`SettingsError::NotRestored`] with every setting that could not be; the journal keeps them.
     pub fn restore(&mut self) -> Result<Restored, SettingsError> {
         let mut restored = std::mem::take(&mut self.recovered);
-        let mut left = self.journal.oldest();
-        let failed = self.put_back(&left, &mut restored);
-        left.retain(|entry| failed.iter().any(|(key, _)| *key == entry.key));
-        self.journal.layers.clear();
-        if !left.is_empty() {
-            self.journal.layers.push(Layer {
-                why: Why::Applied,
-                settings: left,
-            });
+        let left = self.left_by_the_dead();
+        for index in 0..self.journal.layers.len() {
+            let notes = self.leave_foreign(index, &left);
+            restored.notes.extend(notes);
         }
+        let oldest = self.journal.oldest();
+        let failed = self.put_back(&oldest, &mut restored);
+        self.keep_failed(oldest, &failed);
         let saved = journal::save(&self.journal, &self.store);
         not_restored(failed)?;
         saved.map(|()| restored)
     }
 
-    /// Puts the uppermost layer back.
-    fn restore_top(&mut self) -> Result<Restored, SettingsError> {
-        let mut restored = Restored::default();
-        if let Some(layer) = self.journal.layers.last() {
-            not_restored(self.put_back(&layer.settings, &mut restored))?;
-            self.journal.layers.pop();
-            journal::save(&self.journal, &self.store)?;
+    /// Leaves only what could not be put back in the journal. What a process had reserved that died stays so: when it is back,
+    /// it may be somebody else's.
+    fn keep_failed(&mut self, oldest: Vec<Entry>, failed: &[Failed]) {
+        let reserved = |key: &SettingKey| {
+            let mut layers = self.journal.layers.iter();
+            layers.all(|layer| {
+                layer.why == Why::Reserved || layer.settings.iter().all(|entry| entry.key != *key)
+            })
+        };
+        let (mut applied, mut waiting) = (Vec::new(), Vec::new());
+        for entry in oldest {
+            match failed.iter().find(|(key, _)| *key == entry.key) {
+                Some((key, error)) if is_away(error) && reserved(key) => waiting.push(entry),
+                Some(_) => applied.push(entry),
+                None => {}
+            }
         }
+        let layers = [(Why::Applied, applied), (Why::Reserved, waiting)];
+        let layers = layers.map(|(why, settings)| Layer { why, settings });
+        self.journal.layers = layers
+            .into_iter()
+            .filter(|l| !l.settings.is_empty())
+            .collect();
+    }
+
+    /// Puts a layer back. What cannot be put back stays in it; else the layer goes.
+    fn restore_layer(&mut self, index: usize) -> Result<Restored, SettingsError> {
+        let mut restored = Restored::default();
+        let Some(layer) = self.journal.layers.get(index) else {
+            return Ok(restored);
+        };
+        let failed = self.put_back(&layer.settings, &mut restored);
+        let layer = &mut self.journal.layers[index];
+        layer
+            .settings
+            .retain(|entry| failed.iter().any(|(key, _)| *key == entry.key));
+        if layer.settings.is_empty() {
+            self.journal.layers.remove(index);
+        }
+        let saved = journal::save(&self.journal, &self.store);
+        let (away, failed): (Vec<Failed>, Vec<Failed>) =
+            failed.into_iter().partition(|(_, error)| is_away(error));
+        not_restored(failed)?;
+        saved?;
+        restored.away = away.iter().map(|(_, error)| error.to_string()).collect();
         Ok(restored)
     }
 
-    /// Takes what somebody else has changed since we left it out of the uppermost layer, so that it stays as it is; a
+    /// Puts the uppermost layer back.
+    fn restore_top(&mut self) -> Result<Restored, SettingsError> {
+        self.restore_layer(self.journal.layers.len().saturating_sub(1))
+    }
+
+    /// Takes what somebody else has changed since we left it out of a layer that was reserved, so that it stays as it is; a
     /// note for each.
-    fn leave_foreign(&mut self, left: &[Left]) -> Vec<String> {
+    fn leave_foreign(&mut self, layer: usize, left: &[Left]) -> Vec<String> {
+        let applied = self.journal.layers.iter().filter(|l| l.why == Why::Applied);
+        let applied: Vec<SettingKey> = applied
+            .flat_map(|layer| &layer.settings)
+            .map(|entry| entry.key.clone())
+            .collect();
         let system = &self.system;
-        let Some(layer) = self.journal.layers.last_mut() else {
+        let reserved = self.journal.layers.get_mut(layer);
+        let Some(reserved) = reserved.filter(|layer| layer.why == Why::Reserved) else {
             return Vec::new();
         };
         let mut notes = Vec::new();
-        layer.settings.retain(|entry| {
-            // What cannot be read is written anyway.
-            let Ok(Some((_, found))) = foreign(system, entry, left) else {
+        reserved.settings.retain(|entry| {
+            let Some(found) = foreign_value(system, entry, left) else {
                 return true;
             };
-            // Without a new value the kernel has changed it, along with another.
-            if entry.new.is_none() || same(entry.key.setting, &entry.old, &found) {
-                return true;
+            // Otherwise a restore of what was applied writes it all the same.
+            if !applied.contains(&entry.key) {
+                notes.push(foreign_note(entry, &found));
             }
-            let found = match entry.key.setting.mechanism {
-                Access::NvmeFeature(_) => "has another table".to_owned(),
-                Access::Text | Access::Held => format!("is '{found}'"),
-            };
-            notes.push(format!(
-                "{} {found}: somebody else has set it, so it stays",
-                entry.key
-            ));
             false
         });
         if !notes.is_empty() {
@@ -262,11 +339,7 @@ impl Session {
     }
 
     /// Tries each; returns those that could not be put back.
-    fn put_back(
-        &self,
-        entries: &[Entry],
-        restored: &mut Restored,
-    ) -> Vec<(SettingKey, SettingsError)> {
+    fn put_back(&self, entries: &[Entry], restored: &mut Restored) -> Vec<Failed> {
         let live = self.system.root().is_live();
         let mut changes: Vec<Change> = entries
             .iter()
@@ -288,9 +361,12 @@ impl Session {
         for mut change in changes {
             let key = change.key.clone();
             if !self.system.root().exists(&key.path()) && !self.captured_drive(&change) {
-                restored
-                    .notes
-                    .push(format!("{key} is not there any more; nothing to put back"));
+                let away = SettingsError::Away {
+                    key: key.to_string(),
+                    path: self.system.root().path(&key.path()),
+                    old: change.new.unwrap_or_default(),
+                };
+                failed.push((key, away));
                 continue;
             }
             if let (Some(now), Some(noted)) = (identity(&self.system, &key.at), noted(&key))
@@ -324,6 +400,24 @@ impl Session {
             && !self.system.root().is_live()
     }
 
+    /// Notes what a reserved setting is going to have, if the journal does not say so: after a kill, nobody else knows
+    /// what was ours.
+    fn note_written(&mut self, key: &SettingKey, value: &str) -> Result<(), SettingsError> {
+        let Some(entry) = self.journal.held_mut(key) else {
+            return Ok(());
+        };
+        let known = [&entry.old].into_iter().chain(&entry.new);
+        if known.chain(&entry.written).any(|known| known == value) {
+            return Ok(());
+        }
+        // Until the new one is written, the one before is there.
+        if entry.written.len() == MOST_WRITTEN {
+            entry.written.remove(0);
+        }
+        entry.written.push(value.to_owned());
+        journal::save(&self.journal, &self.store)
+    }
+
     /// A journal of an earlier boot: the settings of the kernel are gone with it, and what the present
     /// boot has set is not ours. Only what still has the value that was written is put back.
     /// Returns whether the journal has changed.
@@ -336,10 +430,11 @@ impl Session {
         for layer in &mut self.journal.layers {
             let before = layer.settings.len();
             layer.settings.retain(|entry| {
-                let found = self.system.read(&entry.key);
-                let new = entry.new.as_deref();
-                new.zip(found.ok())
-                    .is_some_and(|(new, found)| same(entry.key.setting, new, &found))
+                let Ok(found) = self.system.read(&entry.key) else {
+                    return false;
+                };
+                let mut written = entry.new.iter().chain(&entry.written);
+                written.any(|written| same(entry.key.setting, written, &found))
             });
             forgotten += before - layer.settings.len();
         }
@@ -351,7 +446,15 @@ impl Session {
     }
 }
 
-fn not_restored(failed: Vec<(SettingKey, SettingsError)>) -> Result<(), SettingsError> {
+/// What could not be put back, and why.
+type Failed = (SettingKey, SettingsError);
+
+/// Whether a setting is only away for the moment.
+const fn is_away(error: &SettingsError) -> bool {
+    matches!(error, SettingsError::Away { .. })
+}
+
+fn not_restored(failed: Vec<Failed>) -> Result<(), SettingsError> {
     if failed.is_empty() {
         return Ok(());
     }
@@ -378,6 +481,7 @@ fn entry(system: &System, change: &Change) -> Entry {
         key: change.key.clone(),
         old: change.old.clone(),
         new: change.new.clone(),
+        written: Vec::new(),
         drive: identity(system, &change.key.at),
     }
 }
@@ -419,7 +523,8 @@ impl Holding {
             left,
         } = self;
         drop(requests);
-        let notes = left.map(|left| session.leave_foreign(&left));
+        let top = session.journal.layers.len().saturating_sub(1);
+        let notes = left.map(|left| session.leave_foreign(top, &left));
         let mut restored = session.restore_top()?;
         restored.notes.extend(notes.unwrap_or_default());
         Ok((session, restored))
@@ -429,9 +534,16 @@ impl Holding {
         let Some(entry) = self.session.journal.held(key) else {
             return Err(SettingsError::NotHeld(key.to_string()));
         };
-        let value = value.unwrap_or(&entry.old);
+        let value = value.unwrap_or(&entry.old).to_owned();
+        self.session.system.check(key, &value)?;
+        if self.left.is_some() {
+            self.session.note_written(key, &value)?;
+        }
+        let value = value.as_str();
+        let Some(entry) = self.session.journal.held(key) else {
+            return Err(SettingsError::NotHeld(key.to_string()));
+        };
         let system = &self.session.system;
-        system.check(key, value)?;
         let mut unnoted = Vec::new();
         let values = match &mut self.left {
             None => &mut unnoted,
@@ -456,7 +568,9 @@ impl Holding {
             Ok(()) => values.retain(|known| known == value),
             // Some drivers round frequencies; of all else it is somebody else's.
             Err(SettingsError::ReadBack { found, .. }) if key.setting.name == "frequency-min" => {
+                let found = found.clone();
                 values.push(found.clone());
+                self.session.note_written(key, &found)?;
             }
             Err(_) => {}
         }
@@ -478,6 +592,25 @@ fn foreign(
         .any(|value| left_of(system, &entry.key, value, &found));
     let expected = values.first().unwrap_or(&entry.old);
     Ok((!ours).then(|| (expected.clone(), found)))
+}
+
+/// What somebody else has set a reserved setting to, if that is to stay.
+fn foreign_value(system: &System, entry: &Entry, left: &[Left]) -> Option<String> {
+    // What cannot be read is written anyway.
+    let (_, found) = foreign(system, entry, left).ok()??;
+    // Without a new value the kernel has changed it, along with another.
+    (entry.new.is_some() && !same(entry.key.setting, &entry.old, &found)).then_some(found)
+}
+
+fn foreign_note(entry: &Entry, found: &str) -> String {
+    let found = match entry.key.setting.mechanism {
+        Access::NvmeFeature(_) => "has another table".to_owned(),
+        Access::Text | Access::Held => format!("is '{found}'"),
+    };
+    format!(
+        "{} {found}: somebody else has set it, so it stays",
+        entry.key
+    )
 }
 
 type Slot = Arc<Mutex<Option<Holding>>>;
@@ -520,6 +653,13 @@ impl Hold {
             Some(holding) => holding.set(key, value),
             None => Err(SettingsError::NotHeld(key.to_string())),
         }
+    }
+
+    /// What a setting that is held was before; `None` if it is not held.
+    pub fn before(&self, key: &SettingKey) -> Option<String> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let holding = slot.as_ref()?;
+        Some(holding.session.journal.held(key)?.old.clone())
     }
 
     /// Notes the old values of further settings, as [`Session::reserve`] does.

@@ -1,15 +1,17 @@
 //! The directory of lock and journal: only its owner may look into it or write there, and no link in it is
 //! followed.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use wakepath_system::journal::{DIRECTORY, LOCK, owner, read};
+use wakepath_system::journal::{DIRECTORY, FILE, LOCK, directory, owner, read};
 use wakepath_system::{Root, SystemError};
 
 use crate::SettingsError;
@@ -20,21 +22,46 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The directory, with the lock held.
 #[derive(Debug)]
 pub(crate) struct Store {
-    directory: File,
+    directory: OwnedFd,
     path: PathBuf,
+    /// What was made below a captured machine, the outermost first: an apply that is refused leaves nothing behind.
+    made: Vec<PathBuf>,
+    /// Whether a journal was kept in it.
+    used: Cell<bool>,
     /// Held as long as it is open.
     _lock: File,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let is_empty = || matches!(read(&self.directory, FILE), Ok(None));
+        if self.made.is_empty() || self.used.get() || !is_empty() {
+            return;
+        }
+        let _ = rustix::fs::unlinkat(&self.directory, LOCK, AtFlags::empty());
+        for folder in self.made.iter().rev() {
+            // One that is not empty stays.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }
 
 impl Store {
     /// Makes the directory if needed, and takes the lock.
     pub(crate) fn open(root: &Root) -> Result<Self, SettingsError> {
         let path = root.path(DIRECTORY);
-        let directory = directory(&path)?;
+        let made = if root.is_live() {
+            Vec::new()
+        } else {
+            missing(root)
+        };
+        let directory = private_directory(root, &path)?;
         let lock = lock(&directory, &path)?;
         Ok(Self {
             directory,
             path,
+            made,
+            used: Cell::new(false),
             _lock: lock,
         })
     }
@@ -55,6 +82,7 @@ impl Store {
     /// Puts a file in place of the one of the same name, so that after a crash at any moment one of the
     /// two is there, whole.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), SettingsError> {
+        self.used.set(true);
         let write = || -> io::Result<()> {
             let new = format!("{name}.new");
             // Left over from a crash.
@@ -68,7 +96,7 @@ impl Store {
             file.write_all(content)?;
             file.sync_all()?;
             rustix::fs::renameat(&self.directory, &new, &self.directory, name)?;
-            self.directory.sync_all()
+            rustix::fs::fsync(&self.directory).map_err(io::Error::from)
         };
         write().map_err(|source| {
             // Half of it is of no use, and takes room that may be what was lacking.
@@ -77,10 +105,17 @@ impl Store {
         })
     }
 
+    /// Says that what was kept here is of no more use.
+    pub(crate) fn was_for_nothing(&self) {
+        self.used.set(false);
+    }
+
     /// Removes a file; it is no error if there is none.
     pub(crate) fn remove(&self, name: &str) -> Result<(), SettingsError> {
         let remove = || match rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => self.directory.sync_all(),
+            Ok(()) | Err(Errno::NOENT) => {
+                rustix::fs::fsync(&self.directory).map_err(io::Error::from)
+            }
             Err(e) => Err(e.into()),
         };
         remove()
@@ -102,25 +137,38 @@ fn owner_only() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
 
+/// The folders of the directory below a captured machine that are not there, the outermost first.
+fn missing(root: &Root) -> Vec<PathBuf> {
+    let above = Path::new(DIRECTORY).ancestors();
+    let mut folders: Vec<PathBuf> = above
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .map(|folder| root.path(&folder.to_string_lossy()))
+        .filter(|folder| folder.symlink_metadata().is_err())
+        .collect();
+    folders.reverse();
+    folders
+}
+
 /// Opens the directory, which has to be a real one that only we may write to.
-fn directory(path: &Path) -> Result<File, SettingsError> {
+fn private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError> {
     let not_safe = |why: String| SettingsError::Unsafe {
         path: path.to_owned(),
         why,
     };
     let cannot = |e: io::Error| not_safe(format!("cannot keep a journal of old values here: {e}"));
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(cannot)?;
-    }
-    match rustix::fs::mkdir(path, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(e) => return Err(cannot(e.into())),
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(|e| match e {
-        Errno::LOOP | Errno::NOTDIR => not_safe("is a link or no directory; remove it".to_owned()),
-        e => cannot(e.into()),
+    let opened = directory(root, true).map_err(|error| {
+        let in_the_way = [Errno::LOOP, Errno::NOTDIR].map(|e| e.raw_os_error());
+        let is_in_the_way = error.kind() == io::ErrorKind::InvalidInput
+            || error
+                .raw_os_error()
+                .is_some_and(|code| in_the_way.contains(&code));
+        if is_in_the_way {
+            not_safe("is a link or no directory, or is below one; remove it".to_owned())
+        } else {
+            cannot(error)
+        }
     })?;
+    let opened = opened.ok_or_else(|| cannot(Errno::NOENT.into()))?;
     let about = rustix::fs::fstat(&opened).map_err(|e| cannot(e.into()))?;
     let me = rustix::process::geteuid().as_raw();
     if about.st_uid != me {
@@ -134,12 +182,13 @@ fn directory(path: &Path) -> Result<File, SettingsError> {
             "others may write there; make it private: chmod 700".to_owned(),
         ));
     }
-    Ok(File::from(opened))
+    Ok(opened)
 }
 
-fn lock(directory: &File, path: &Path) -> Result<File, SettingsError> {
+fn lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
     let file = path.join(LOCK);
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(directory, LOCK, flags, owner_only()).map_err(|e| {
         let why = match e {
             Errno::LOOP => "is a link; remove it".to_owned(),
@@ -197,6 +246,43 @@ mod tests {
         );
         drop(store);
         Store::open(&root).unwrap();
+    }
+
+    #[test]
+    fn what_was_made_for_nothing_goes_again() {
+        let (directory, root) = root();
+        let names = || std::fs::read_dir(directory.path()).unwrap().count();
+        drop(Store::open(&root).unwrap());
+        assert_eq!(names(), 0);
+        std::fs::create_dir_all(root.path("var/log")).unwrap();
+        drop(Store::open(&root).unwrap());
+        assert_eq!(root.names("var"), ["log"]);
+        let store = Store::open(&root).unwrap();
+        store.replace(FILE, b"{}").unwrap();
+        drop(store);
+        assert!(root.exists("var/lib/wakepath/journal.json"));
+        // It was there before.
+        let store = Store::open(&root).unwrap();
+        store.remove(FILE).unwrap();
+        drop(store);
+        assert!(root.exists("var/lib/wakepath/lock"));
+    }
+
+    #[test]
+    fn a_journal_that_is_no_file_is_refused_at_once() {
+        let (_directory, root) = root();
+        let store = Store::open(&root).unwrap();
+        let fifo = root.path("var/lib/wakepath/journal.json");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            owner_only(),
+            0,
+        )
+        .unwrap();
+        let message = store.read(FILE).unwrap_err().to_string();
+        assert!(message.contains("FIFO"), "{message}");
     }
 
     #[test]

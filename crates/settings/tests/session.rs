@@ -608,3 +608,181 @@ fn amd_pstate_keeps_its_mode_and_sets_what_is_below() {
     let error = policy::resolve(&system, &set, &Targets::default()).unwrap_err();
     assert!(error.to_string().contains("amd_pstate=guided"), "{error}");
 }
+
+/// The state after a process that held `wanted` was killed: what was on disk then.
+fn kill_holder(directory: &std::path::Path, hold: wakepath_settings::Hold) {
+    let journal = directory.join("var/lib/wakepath/journal.json");
+    let (written, during) = (fs::read(&journal).unwrap(), content(directory));
+    drop(hold);
+    fs::write(&journal, written).unwrap();
+    for (path, bytes) in during {
+        fs::write(directory.join(path), bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_value_whose_file_is_away_stays_in_the_journal() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session
+        .apply(&plan(&system, &["teo", "frequency[max=2000MHz]"]))
+        .unwrap();
+    drop(session);
+    // A CPU that is offline takes its frequency policy with it.
+    let policy = directory
+        .path()
+        .join("sys/devices/system/cpu/cpufreq/policy1");
+    let aside = directory.path().join("aside");
+    fs::rename(&policy, &aside).unwrap();
+    for _ in 0..2 {
+        let error = Session::for_restore(&system).unwrap().restore();
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("scaling_max_freq: is not there now") && error.contains("again"),
+            "{error}"
+        );
+        assert_eq!(journal::pending(system.root()), Some(true));
+    }
+    let governor = system.read(&"idle-governor".parse().unwrap()).unwrap();
+    assert_eq!(governor, "menu");
+    fs::rename(&aside, &policy).unwrap();
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+    assert_eq!(journal::pending(system.root()), Some(false));
+}
+
+#[test]
+fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
+    for change in &limits.changes {
+        hold.set(&change.key, Some("20")).unwrap();
+    }
+    kill_holder(directory.path(), hold);
+    let power = directory.path().join("sys/devices/system/cpu/cpu1/power");
+    let aside = directory.path().join("aside");
+    fs::rename(&power, &aside).unwrap();
+    let mut session = Session::open(&system).unwrap();
+    assert_eq!(session.recovered().away.len(), 1);
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    drop(session);
+    assert_eq!(journal::held(system.root()).unwrap().len(), 1);
+    fs::rename(&aside, &power).unwrap();
+    let session = Session::open(&system).unwrap();
+    assert_eq!(session.recovered().written.len(), 1);
+    assert!(session.recovered().away.is_empty());
+    drop(session);
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+}
+
+/// The daemon was killed: it had written 20 to the limit of one CPU and never touched that of the other.
+fn killed_daemon() -> (tempfile::TempDir, wakepath_system::System, [SettingKey; 2]) {
+    let (directory, system) = laptop();
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let keys = [0, 1].map(|cpu: usize| limits.changes[cpu].key.clone());
+    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
+    hold.set(&keys[0], Some("20")).unwrap();
+    kill_holder(directory.path(), hold);
+    (directory, system, keys)
+}
+
+#[test]
+fn after_a_kill_what_others_have_set_stays() {
+    for whole in [true, false] {
+        let (directory, system, keys) = killed_daemon();
+        for key in &keys {
+            fs::write(directory.path().join(key.path()), "33\n").unwrap();
+        }
+        let restored = if whole {
+            Session::for_restore(&system).unwrap().restore().unwrap()
+        } else {
+            Session::open(&system).unwrap().recovered().clone()
+        };
+        assert!(restored.written.is_empty(), "{restored:?}");
+        assert_eq!(restored.notes.len(), 2, "{restored:?}");
+        for key in &keys {
+            assert_eq!(system.read(key).unwrap(), "33");
+        }
+        assert_eq!(journal::pending(system.root()), Some(false));
+    }
+}
+
+#[test]
+fn after_a_kill_what_the_daemon_wrote_is_put_back() {
+    let (directory, system, keys) = killed_daemon();
+    let restored = Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_eq!((restored.written.len(), restored.unchanged), (1, 1));
+    assert!(restored.notes.is_empty(), "{restored:?}");
+    assert_eq!(system.read(&keys[0]).unwrap(), "0");
+    // Also what it wrote in place of the first value.
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
+    for value in ["20", "30", "40", "50", "60", "70"] {
+        hold.set(&keys[0], Some(value)).unwrap();
+    }
+    kill_holder(directory.path(), hold);
+    assert_eq!(system.read(&keys[0]).unwrap(), "70");
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_eq!(system.read(&keys[0]).unwrap(), "0");
+}
+
+#[test]
+fn a_journal_of_another_machine_is_refused_and_kept() {
+    let (one, system) = laptop();
+    let (other, elsewhere) = laptop();
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    drop(session);
+    let journal = "var/lib/wakepath/journal.json";
+    let content = fs::read(one.path().join(journal)).unwrap();
+    drop(Session::open(&elsewhere).unwrap());
+    fs::create_dir_all(other.path().join("var/lib/wakepath")).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(other.path().join("var/lib/wakepath"), private).unwrap();
+    let of_machine = String::from_utf8(content.clone()).unwrap();
+    let start = of_machine.find("\"owner\"").unwrap();
+    let end = of_machine.find("\"layers\"").unwrap();
+    let of_machine = format!(
+        "{}\"owner\": \"machine\", {}",
+        &of_machine[..start],
+        &of_machine[end..]
+    );
+    for (content, whose) in [
+        (content, one.path().display().to_string()),
+        (of_machine.into_bytes(), "a running machine".to_owned()),
+    ] {
+        fs::write(other.path().join(journal), &content).unwrap();
+        let error = Session::for_restore(&elsewhere).unwrap_err().to_string();
+        assert!(
+            error.contains(&whose) && error.contains("wakepath restore"),
+            "{error}"
+        );
+        assert_eq!(fs::read(other.path().join(journal)).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_damaged_journal_says_what_it_still_has_and_what_to_do() {
+    let (directory, system) = laptop();
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    drop(session);
+    let journal = directory.path().join("var/lib/wakepath/journal.json");
+    let content = fs::read(&journal).unwrap();
+    fs::write(&journal, &content[..content.len() - 20]).unwrap();
+    let error = Session::for_restore(&system).unwrap_err().to_string();
+    for part in [
+        "journal.json",
+        "idle-governor was 'menu'",
+        "echo 'menu' > ",
+        "cpuidle/current_governor",
+        "remove the file",
+    ] {
+        assert!(error.contains(part), "'{part}' is not in: {error}");
+    }
+    assert!(journal.exists());
+}

@@ -2,12 +2,14 @@
 //! states between two of them (`drivers/cpuidle/sysfs.c`).
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::Serialize;
+use wakepath_hardware::idle::MAX_STATES;
+use wakepath_units::cpus::MAX_CPUS;
 
 /// Files of sysfs have at most a page.
 const MAX_FILE: u64 = 4096;
@@ -151,14 +153,14 @@ impl Dump {
             if kind.is_dir() && depth > 0 {
                 self.folder(&path, depth - 1, left)?;
             } else if kind.is_file() && is_wanted(&path.to_string_lossy()) {
-                self.take(&path.to_string_lossy(), &mut File::open(&path)?)?;
+                self.take(&path.to_string_lossy(), &mut wakepath_files::open(&path)?)?;
             }
         }
         Ok(())
     }
 
     fn file(&mut self, path: &Path) -> io::Result<()> {
-        let (head, input) = peek(BufReader::new(File::open(path)?))?;
+        let (head, input) = peek(BufReader::new(wakepath_files::open(path)?))?;
         if head.starts_with(GZIP_MAGIC) {
             let (head, input) = peek(GzDecoder::new(input)).map_err(damaged)?;
             return self.plain(&head, input);
@@ -232,6 +234,14 @@ impl Dump {
         let Some((cpu, state, file)) = place(path) else {
             return Ok(());
         };
+        if cpu >= MAX_CPUS {
+            let message = format!("{path}: CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs");
+            return Err(io::Error::other(message));
+        }
+        if state as usize >= MAX_STATES {
+            let message = format!("{path}: state {state}, and a CPU has at most {MAX_STATES}");
+            return Err(io::Error::other(message));
+        }
         let counters = self.cpus.entry(cpu).or_default().entry(state).or_default();
         let number = || {
             let wrong = || format!("{path}: `{text}` is no count");

@@ -4,12 +4,16 @@
 //! It has layers. The lowest is what `apply` changed for good; above it lies what a running process, such
 //! as a study, changed for a while. The layer of a process that died is put back by the next one.
 
+use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use wakepath_files::{Links, Tree, open_in, read_up_to};
 
 use crate::{Root, SettingKey};
 
@@ -31,8 +35,67 @@ pub struct Journal {
     schema: u32,
     /// The kernel's id of the boot in which it was written; empty where that is not known.
     pub boot: String,
+    /// Whose settings it has; `None` in one of an earlier wakepath.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<JournalOwner>,
     /// The lowest first.
     pub layers: Vec<Layer>,
+}
+
+/// Whose settings a journal has. With another directory's it would put back what was never there.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum JournalOwner {
+    /// The machine that runs.
+    Machine,
+    /// A captured one.
+    Directory {
+        /// Device and inode of its directory: also after that was renamed.
+        inode: (u64, u64),
+        /// Its path: also after a restart has numbered devices anew.
+        path: PathBuf,
+    },
+}
+
+impl JournalOwner {
+    /// That of a root.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn new(root: &Root) -> io::Result<Self> {
+        if root.is_live() {
+            return Ok(Self::Machine);
+        }
+        let directory = root.path("");
+        Ok(Self::Directory {
+            inode: Tree::open(&directory, Links::InTree)?.identity()?,
+            path: std::fs::canonicalize(directory)?,
+        })
+    }
+
+    /// Whether both are the same machine or directory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Machine, Self::Machine) => true,
+            (
+                Self::Directory { inode, path },
+                Self::Directory {
+                    inode: other_inode,
+                    path: other_path,
+                },
+            ) => inode == other_inode || path == other_path,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for JournalOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine => f.write_str("a running machine"),
+            Self::Directory { path, .. } => write!(f, "the captured machine {}", path.display()),
+        }
+    }
 }
 
 /// Why settings were changed.
@@ -43,6 +106,15 @@ pub enum Why {
     Applied,
     /// They stay as long as the process that holds the lock.
     Held,
+    /// That process changes them again and again. What somebody else sets meanwhile stays.
+    Reserved,
+}
+
+impl Why {
+    /// Whether they go with the process that holds the lock.
+    pub const fn ends(self) -> bool {
+        matches!(self, Self::Held | Self::Reserved)
+    }
 }
 
 /// Settings that were changed for one reason.
@@ -65,6 +137,9 @@ pub struct Entry {
     pub old: String,
     /// What was to be written; `None`: the kernel may have changed it along with another.
     pub new: Option<String>,
+    /// What was written instead of `new` since, the latest last; empty if nothing was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub written: Vec<String>,
     /// Of a drive: model and serial number. Another one can have its name later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
@@ -76,6 +151,7 @@ impl Journal {
         Self {
             schema: SCHEMA,
             boot: boot(root),
+            owner: JournalOwner::new(root).ok(),
             layers: Vec::new(),
         }
     }
@@ -87,13 +163,13 @@ impl Journal {
 
     /// What is noted of a setting in the uppermost layer, if a process holds that.
     pub fn held(&self, key: &SettingKey) -> Option<&Entry> {
-        let top = self.layers.last().filter(|l| l.why == Why::Held)?;
+        let top = self.layers.last().filter(|l| l.why.ends())?;
         top.settings.iter().find(|e| e.key == *key)
     }
 
     /// Adds settings to the uppermost layer, if a process holds that.
     pub fn hold(&mut self, settings: Vec<Entry>) {
-        let top = self.layers.last_mut().filter(|l| l.why == Why::Held);
+        let top = self.layers.last_mut().filter(|l| l.why.ends());
         if let Some(top) = top {
             top.settings.extend(settings);
         }
@@ -101,10 +177,16 @@ impl Journal {
 
     /// Takes a setting out of the uppermost layer, if a process holds that.
     pub fn forget_held(&mut self, key: &SettingKey) {
-        let top = self.layers.last_mut().filter(|l| l.why == Why::Held);
+        let top = self.layers.last_mut().filter(|l| l.why.ends());
         if let Some(top) = top {
             top.settings.retain(|e| e.key != *key);
         }
+    }
+
+    /// What is noted of a setting in the uppermost layer, if a process holds that, to be changed.
+    pub fn held_mut(&mut self, key: &SettingKey) -> Option<&mut Entry> {
+        let top = self.layers.last_mut().filter(|l| l.why.ends())?;
+        top.settings.iter_mut().find(|e| e.key == *key)
     }
 
     /// Parses a journal.
@@ -177,54 +259,133 @@ pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
         return Some(Vec::new());
     }
     let journal = Journal::peek(root)?;
-    let held = journal.layers.into_iter().filter(|l| l.why == Why::Held);
+    let held = journal.layers.into_iter().filter(|l| l.why.ends());
     let entries = held.flat_map(|layer| layer.settings);
     Some(entries.map(|entry| (entry.key, entry.new)).collect())
+}
+
+/// Opens the directory; with `make`, after making it. `None` if it is not there. On a captured machine no link on the way to
+/// it is followed: `var` could lead to that of the running one.
+///
+/// # Errors
+/// The system's; it is a link, or no directory.
+pub fn directory(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let opened = if root.is_live() {
+        let path = root.path(DIRECTORY);
+        if make && let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+            made(mkdirat(CWD, &path, Mode::RWXU))?;
+        }
+        openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)
+    } else {
+        let tree = Tree::open(&root.path(""), Links::Refused)?;
+        if make {
+            make_in(&tree)?;
+        }
+        tree.open_any(Path::new(DIRECTORY), flags)
+    };
+    match opened {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Makes the directory below that of a captured machine, part by part.
+fn make_in(tree: &Tree) -> io::Result<()> {
+    let mut above = PathBuf::new();
+    for part in Path::new(DIRECTORY) {
+        let parent = tree.open_any(&above, OFlags::PATH | OFlags::DIRECTORY)?;
+        above.push(part);
+        let mode = if above == Path::new(DIRECTORY) {
+            Mode::RWXU
+        } else {
+            Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH
+        };
+        made(mkdirat(parent, part, mode))?;
+    }
+    Ok(())
+}
+
+/// That it is there already is as good.
+fn made(result: Result<(), Errno>) -> io::Result<()> {
+    match result {
+        Err(error) if error != Errno::EXIST => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// The content of a file of the directory; `None` if it does not exist.
 ///
 /// # Errors
-/// The system's; a link is one.
-pub fn read(directory: &File, name: &str) -> io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
-        Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Ok(None),
-        Err(e) => return Err(e.into()),
-    };
-    let mut content = Vec::new();
-    file.take(MAX_FILE).read_to_end(&mut content)?;
-    Ok(Some(content))
+/// The system's; a link is one, and so is all else that is no regular file.
+pub fn read(directory: &OwnedFd, name: &str) -> io::Result<Option<Vec<u8>>> {
+    match open_in(directory, name, OFlags::RDONLY) {
+        Ok(file) => read_up_to(file, MAX_FILE).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The content of a file without the lock; `None` if there is none, or it is not for us to read.
 fn peek(root: &Root, name: &str) -> Option<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = rustix::fs::openat(CWD, root.path(DIRECTORY), flags, Mode::empty()).ok()?;
-    read(&File::from(directory), name).ok()?
+    read(&directory(root, false).ok()??, name).ok()?
 }
 
-/// Whether a file is there; `None`: only the owner of the directory may see that.
+/// Whether a file is there; `None`: only the owner of the directory may see that. What is in the way of the directory counts
+/// as one, since whoever wants the file has to say so.
 fn exists(root: &Root, name: &str) -> Option<bool> {
-    match root.path(DIRECTORY).join(name).symlink_metadata() {
+    let seen = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = directory(root, false).and_then(|directory| match directory {
+        None => Err(Errno::NOENT.into()),
+        Some(directory) => Ok(openat(directory, name, seen, Mode::empty())?),
+    });
+    match found {
         Ok(_) => Some(true),
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => None,
-        Err(_) => Some(false),
+        Err(error) => match error.kind() {
+            ErrorKind::PermissionDenied => None,
+            ErrorKind::NotFound => Some(false),
+            _ => Some(true),
+        },
     }
 }
 
 /// The process that has the lock, or 0 if its number is not known; `None` if none has, or only the owner of the directory
 /// may see that.
 pub fn holder(root: &Root) -> Option<u32> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let lock = root.path(DIRECTORY).join(LOCK);
-    let mut file = File::from(rustix::fs::openat(CWD, lock, flags, Mode::empty()).ok()?);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let directory = directory(root, false).ok()??;
+    let mut file = File::from(openat(directory, LOCK, flags, Mode::empty()).ok()?);
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) => Some(owner(&mut file).unwrap_or(0)),
         // Nobody had it, and with the file it is free again.
         _ => None,
     }
+}
+
+/// The settings that a damaged journal still names, each once, with the oldest value.
+pub fn legible(content: &[u8]) -> Vec<(SettingKey, String)> {
+    let text = String::from_utf8_lossy(content);
+    let mut found: Vec<(SettingKey, String)> = Vec::new();
+    for piece in text.split("\"key\"").skip(1) {
+        let old = piece
+            .split_once("\"old\"")
+            .and_then(|(_, old)| first_text(old));
+        let key = first_text(piece).and_then(|key| key.parse::<SettingKey>().ok());
+        if let (Some(key), Some(old)) = (key, old)
+            && !found.iter().any(|(known, _)| *known == key)
+        {
+            found.push((key, old));
+        }
+    }
+    found
+}
+
+/// The text in `: "text"`, with which a piece of JSON begins.
+fn first_text(piece: &str) -> Option<String> {
+    let behind = piece.trim_start().strip_prefix(':')?;
+    let mut texts = serde_json::Deserializer::from_str(behind).into_iter::<String>();
+    texts.next()?.ok()
 }
 
 /// The process that has noted itself in the lock file.
@@ -244,6 +405,7 @@ mod tests {
             key: key.parse().unwrap(),
             old: old.to_owned(),
             new: Some(new.to_owned()),
+            written: Vec::new(),
             drive: None,
         }
     }
@@ -285,10 +447,64 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_a_damaged_journal_still_says_is_read() {
+        let mut journal = Journal::new(&Root::at("/nowhere"));
+        journal.applied().add(entry("idle-governor", "menu", "teo"));
+        journal
+            .applied()
+            .add(entry("cpu-latency:cpu0", "a \"b\"", "20"));
+        journal.applied().add(entry("cpu-latency:cpu1", "0", "20"));
+        let text = serde_json::to_vec_pretty(&journal).unwrap();
+        let cut = text.len() - 90;
+        Journal::parse(&text[..cut]).unwrap_err();
+        let found = legible(&text[..cut]);
+        let found: Vec<(String, &str)> = found
+            .iter()
+            .map(|(key, old)| (key.to_string(), old.as_str()))
+            .collect();
+        assert_eq!(
+            found[..2],
+            [
+                ("idle-governor".to_owned(), "menu"),
+                ("cpu-latency:cpu0".to_owned(), "a \"b\"")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_journal_says_whose_it_is() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let owner = |path: &Path| JournalOwner::new(&Root::at(path)).unwrap();
+        assert!(owner(one.path()).is_same(&owner(one.path())));
+        assert!(!owner(one.path()).is_same(&owner(other.path())));
+        assert!(!owner(one.path()).is_same(&JournalOwner::Machine));
+        // A directory that was renamed is still the same.
+        let before = owner(one.path());
+        let renamed = other.path().join("renamed");
+        std::fs::rename(one.path(), &renamed).unwrap();
+        assert!(before.is_same(&owner(&renamed)));
+    }
+
+    #[test]
+    fn no_link_leads_to_another_journal() {
+        let (tree, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir_all(elsewhere.path().join("lib/wakepath")).unwrap();
+        std::fs::write(elsewhere.path().join("lib/wakepath").join(FILE), "{}").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), tree.path().join("var")).unwrap();
+        let root = Root::at(tree.path());
+        directory(&root, false).unwrap_err();
+        directory(&root, true).unwrap_err();
+        assert!(Journal::peek(&root).is_none());
+        // So that whoever asks says what is in the way.
+        assert_eq!(pending(&root), Some(true));
+    }
+
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Journal::parse(&bytes);
+            let _ = legible(&bytes);
         }
     }
 }

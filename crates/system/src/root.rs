@@ -1,10 +1,13 @@
 //! Where the files of a machine are: below `/`, or below the directory of a captured one.
 
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fd::OwnedFd;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use wakepath_files::{Links, Tree};
 
 use crate::SystemError;
 
@@ -37,41 +40,53 @@ impl Root {
         self.0.join(relative)
     }
 
-    /// Opens a file. Below a captured root no symbolic link is followed: its files may come from someone
-    /// else, and a link in them must not lead out of the directory.
+    /// Opens a file. Those of a captured machine may come from someone else: a link in it is followed as if the
+    /// directory was `/`, so that nothing outside of it is opened, and what is no regular file is refused.
     ///
     /// # Errors
     /// The system's.
     pub fn open(&self, relative: &str, flags: OFlags) -> io::Result<File> {
-        let flags = flags | OFlags::CLOEXEC;
-        let opened = if self.is_live() {
-            openat(CWD, self.path(relative), flags, Mode::empty())?
-        } else {
-            let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let base = openat(CWD, &self.0, directory, Mode::empty())?;
-            let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            openat2(base, relative, flags, Mode::empty(), beneath)?
-        };
-        Ok(opened.into())
+        if self.is_live() {
+            return Ok(self.open_any(relative, flags)?.into());
+        }
+        self.tree()?.open_file(Path::new(relative), flags)
+    }
+
+    /// Opens whatever is at a path: on a captured machine as [`Self::open`], but folders and other things, too.
+    pub(crate) fn open_any(&self, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
+        if self.is_live() {
+            let flags = flags | OFlags::CLOEXEC;
+            return Ok(openat(CWD, self.path(relative), flags, Mode::empty())?);
+        }
+        self.tree()?.open_any(Path::new(relative), flags)
+    }
+
+    /// The directory of a captured machine.
+    fn tree(&self) -> io::Result<Tree> {
+        Tree::open(&self.0, Links::InTree)
     }
 
     /// The bytes of a file.
     pub fn bytes(&self, relative: &str) -> Result<Vec<u8>, SystemError> {
-        self.read(relative).map_err(|source| SystemError::Read {
+        let read = if self.is_live() {
+            wakepath_files::read(&self.path(relative), MAX_FILE)
+        } else {
+            self.tree()
+                .and_then(|tree| tree.read(Path::new(relative), MAX_FILE))
+        };
+        read.map_err(|source| SystemError::Read {
             path: self.path(relative),
             source,
         })
     }
 
-    fn read(&self, relative: &str) -> io::Result<Vec<u8>> {
-        let mut data = Vec::new();
-        self.open(relative, OFlags::RDONLY)?
-            .take(MAX_FILE + 1)
-            .read_to_end(&mut data)?;
-        if data.len() as u64 > MAX_FILE {
-            return Err(io::Error::other(format!("more than {MAX_FILE} bytes")));
-        }
-        Ok(data)
+    /// What kind of thing is at a path, and with which permissions; `None` if nothing is.
+    pub fn kind(&self, relative: &str) -> Option<(FileType, u32)> {
+        let about = fstat(self.open_any(relative, OFlags::PATH).ok()?).ok()?;
+        Some((
+            FileType::from_raw_mode(about.st_mode),
+            about.st_mode & 0o7777,
+        ))
     }
 
     /// The text of a file without the line end.
@@ -92,19 +107,16 @@ impl Root {
 
     /// Whether there is such a file or directory.
     pub fn exists(&self, relative: &str) -> bool {
-        self.open(relative, OFlags::PATH).is_ok()
+        self.open_any(relative, OFlags::PATH).is_ok()
     }
 
     /// The names in a directory, in order; none if it cannot be read.
     pub fn names(&self, relative: &str) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.path(relative)) else {
-            return Vec::new();
-        };
-        let mut names: Vec<String> = entries
-            .filter_map(|e| e.ok()?.file_name().into_string().ok())
-            .collect();
-        names.sort();
-        names
+        let entries = Tree::open(&self.0, Links::InTree)
+            .and_then(|tree| tree.names(Path::new(relative)))
+            .unwrap_or_default();
+        let names = entries.into_iter().map(OsString::into_string);
+        names.filter_map(Result::ok).collect()
     }
 
     /// The numbers of the entries `PREFIXn` of a directory, in order.
@@ -124,7 +136,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_in_a_captured_machine_are_refused() {
+    fn links_in_a_captured_machine_stay_inside() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::create_dir_all(path("sys/devices/cpu0")).unwrap();
+        std::fs::create_dir_all(path("sys/class")).unwrap();
+        std::fs::write(path("sys/devices/cpu0/name"), "C1\n").unwrap();
+        for (target, link) in [
+            ("/sys/devices/cpu0", "absolute"),
+            ("../devices/cpu0", "relative"),
+        ] {
+            std::os::unix::fs::symlink(target, path("sys/class").join(link)).unwrap();
+        }
+        std::os::unix::fs::symlink("/etc", path("sys/class/etc")).unwrap();
+        let root = Root::at(directory.path());
+        for link in ["absolute", "relative"] {
+            assert_eq!(root.text(&format!("sys/class/{link}/name")).unwrap(), "C1");
+            assert_eq!(root.names(&format!("sys/class/{link}")), ["name"]);
+        }
+        assert!(!root.exists("sys/class/etc/passwd"));
+        assert!(root.names("sys/class/etc").is_empty());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let fifo = directory.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let root = Root::at(directory.path());
+        let error = root.text("fifo").unwrap_err().to_string();
+        assert!(error.contains("FIFO"), "{error}");
+        assert!(root.open("fifo", OFlags::WRONLY).is_err());
+    }
+
+    #[test]
+    fn links_out_of_a_captured_machine_are_refused() {
         let outside = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(outside.path(), "mine").unwrap();
         let directory = tempfile::tempdir().unwrap();

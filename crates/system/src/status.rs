@@ -2,11 +2,12 @@
 //!
 //! A [`StatusSample`] has the kernel's counters at a moment; [`Status`] is what happened between two of them.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::CPUS;
 use crate::counters::StateCount;
 use crate::nvme::{self, ApstFeature};
+use crate::setting::resume_limit_us;
 use crate::{SettingKey, System, journal};
 
 /// Sectors of block statistics, whatever the drive's own (`Documentation/block/stat.rst`).
@@ -55,7 +56,9 @@ pub struct Status {
 pub struct CpuStatus {
     /// Its number.
     pub cpu: usize,
-    /// Its latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all.
+    /// Its latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all. Programs get a number of us,
+    /// and null for none.
+    #[serde(serialize_with = "limit_us")]
     pub latency_limit: Option<String>,
     /// Whether the limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs root.
     pub lease: Option<bool>,
@@ -63,6 +66,13 @@ pub struct CpuStatus {
     pub khz: Option<u64>,
     /// The idle states, shallowest first.
     pub states: Vec<StateStatus>,
+}
+
+fn limit_us<S: Serializer>(limit: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    limit
+        .as_deref()
+        .and_then(resume_limit_us)
+        .serialize(serializer)
 }
 
 /// An idle state of a CPU in the span.

@@ -1,6 +1,9 @@
 //! Lists of CPUs as sysfs writes them: `0-3,8`.
 
-/// No kernel has more CPUs.
+/// No kernel has more CPUs: the largest `NR_CPUS` of Linux (`arch/x86/Kconfig`).
+pub const MAX_CPUS: u32 = 8192;
+
+/// No list has more numbers.
 const MOST: usize = 1 << 16;
 
 /// Parses `0-3,8`; ascending, without duplicates. `None` if it is not a list of CPUs; the empty text

@@ -5,6 +5,9 @@ const MEANT: f64 = 0.7;
 /// Nothing longer is a misspelt name, and comparing takes quadratic time.
 const LONGEST: usize = 64;
 
+/// The longest name of a machine or drive, in bytes. What is longer is refused before anything is compared with it.
+pub const LONGEST_NAME: usize = 100;
+
 /// The known name that was probably meant by `wrong`, if one is like it.
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     closest(wrong, known)
@@ -60,7 +63,7 @@ pub fn toml_message(message: &str) -> String {
 }
 
 /// What a TOML parser calls the types of Rust, as people call them.
-const TYPES: [(&str, &str); 15] = [
+const TYPES: [(&str, &str); 21] = [
     ("a borrowed string", "a text"),
     ("a string", "a text"),
     ("string ", "the text "),
@@ -73,7 +76,13 @@ const TYPES: [(&str, &str); 15] = [
     ("floating point ", "the number "),
     ("integer ", "the number "),
     ("f64", "a number"),
+    ("f32", "a number"),
+    ("u8", "a whole number from 0 to 255"),
+    ("u16", "a whole number from 0 to 65535"),
     ("u32", "a whole number of at most 4294967295"),
+    ("i32", "a whole number from -2147483648 to 2147483647"),
+    ("i64", "a whole number"),
+    ("isize", "a whole number"),
     ("u64", "a whole number, not below 0"),
     ("usize", "a whole number, not below 0"),
 ];
@@ -201,6 +210,14 @@ mod tests {
         assert_eq!(
             toml_error("`0s` is not possible", "[psd]\ntimeout = \"0s\"", 16),
             "`timeout`: `0s` is not possible"
+        );
+        assert_eq!(
+            toml_error(
+                "invalid value: integer `70000`, expected u16",
+                "port = 70000",
+                7
+            ),
+            "`port`: the number `70000` instead of a whole number from 0 to 65535"
         );
         for of_key in ["unknown field `b`, expected `a`", "missing field `a`"] {
             assert!(!toml_error(of_key, "b = 1", 0).starts_with("`b`: "));

@@ -13,7 +13,7 @@ use wakepath_hardware::machine::{
 };
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
-use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, cpus};
+use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, cpus, printable};
 
 use super::class::MachineClass;
 use super::running::RunningPolicies;
@@ -39,11 +39,11 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     let (frequency, clock_assumed) = frequencies(system, &mut notes);
     let mut record = RecordedSystem {
         name: name.to_owned(),
-        cpu_model: class.processor.name.clone(),
+        cpu_model: printable::one_line(&class.processor.name).into_owned(),
         family_model: class.processor.family_model(),
         kernel: root
             .optional("proc/sys/kernel/osrelease")
-            .unwrap_or_else(|| "unknown".to_owned()),
+            .map_or_else(|| "unknown".to_owned(), |text| printable::one_line(&text).into_owned()),
         idle: None,
         frequency,
         hwp_dynamic_boost: root
@@ -56,8 +56,8 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     let none = || "none".to_owned();
     let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
     let idle = RecordedIdle {
-        driver: driver.unwrap_or_else(none),
-        governor: system.idle_governor().unwrap_or_else(none),
+        driver: driver.map_or_else(none, |text| printable::one_line(&text).into_owned()),
+        governor: system.idle_governor().map_or_else(none, |text| printable::one_line(&text).into_owned()),
         recorded_cpus: system.cpus().len().max(1),
         states,
     };

@@ -17,10 +17,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use rustix::fs::{FileType, OFlags};
 use serde::Serialize;
+use wakepath_files::{Links, Tree};
 
 use crate::nvme::{self, APST};
 use crate::topology::VIRTUAL_DISK_PREFIXES;
@@ -104,8 +105,8 @@ impl Capture {
 
     fn not_read(&mut self, root: &Root, path: &str, why: &io::Error) {
         // Files that nobody can read are for writing only.
-        let mode = fs::metadata(root.path(path)).map(|m| m.permissions().mode());
-        if mode.is_ok_and(|mode| mode & 0o444 == 0) || why.kind() == io::ErrorKind::NotFound {
+        let mode = root.kind(path).map(|(_, mode)| mode);
+        if mode.is_some_and(|mode| mode & 0o444 == 0) || why.kind() == io::ErrorKind::NotFound {
             return;
         }
         let why = match why.kind() {
@@ -140,7 +141,7 @@ impl Capture {
     fn add_request(&mut self, root: &Root, path: &str) {
         let mut bytes = [0; 4];
         let read = root
-            .open(path, rustix::fs::OFlags::RDONLY)
+            .open(path, OFlags::RDONLY)
             .and_then(|mut file| file.read_exact(&mut bytes));
         match read {
             Ok(()) => {
@@ -181,11 +182,17 @@ impl Capture {
         if NOTES.iter().any(|name| !directory.join(name).is_file()) {
             return Ok(());
         }
-        for path in TOP.map(|name| directory.join(name)) {
-            match fs::remove_dir_all(&path) {
+        let remove = |name: &str| {
+            // Nothing is removed on the other side of a link.
+            let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+            Tree::open(directory, Links::Refused)?.open_any(folder, OFlags::PATH)?;
+            fs::remove_dir_all(directory.join(name))
+        };
+        for name in TOP {
+            match remove(name) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(SystemError::Write {
-                        path,
+                        path: directory.join(name),
                         value: "nothing, by removing it".to_owned(),
                         source: e,
                     });
@@ -202,7 +209,18 @@ impl Capture {
     /// A file cannot be written.
     pub fn write(&self, directory: &Path) -> Result<(), SystemError> {
         for (path, content) in &self.files {
-            write(&directory.join(path), content)?;
+            write(directory, path, content)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what a directory with a capture has besides, [`NOTES`].
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write_notes(directory: &Path, notes: [&str; 2]) -> Result<(), SystemError> {
+        for (name, content) in NOTES.into_iter().zip(notes) {
+            write(directory, name, content.as_bytes())?;
         }
         Ok(())
     }
@@ -220,16 +238,14 @@ impl Capture {
     }
 }
 
-/// Writes a new file and the directories above it.
-pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), SystemError> {
+/// Writes a file below a directory, and the directories above it. No link in the directory is followed.
+fn write(directory: &Path, path: &str, content: &[u8]) -> Result<(), SystemError> {
     let written = || {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(path, content)
+        let tree = Tree::open(directory, Links::Refused)?;
+        tree.write(Path::new(path), content)
     };
     written().map_err(|source| SystemError::Write {
-        path: path.to_owned(),
+        path: directory.join(path),
         value: format!("{} bytes", content.len()),
         source,
     })
@@ -259,7 +275,10 @@ fn matching(root: &Root, pattern: &str) -> Vec<String> {
             })
             .collect();
     }
-    found.retain(|path| fs::metadata(root.path(path)).is_ok_and(|m| m.is_file()));
+    found.retain(|path| {
+        let kind = root.kind(path).map(|(kind, _)| kind);
+        kind == Some(FileType::RegularFile)
+    });
     found
 }
 

@@ -1,13 +1,13 @@
 //! Admin commands to a controller's character device, by ioctl.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 
+use rustix::fs::OFlags;
 use wakepath_hardware::drive::id_ctrl;
 
 use super::NvmeAdmin;
+use crate::Root;
 
 /// `NVME_IOCTL_ADMIN_CMD`, `_IOWR('N', 0x41, struct nvme_admin_cmd)` (`include/uapi/linux/nvme_ioctl.h`).
 const ADMIN_COMMAND: u64 = 0xC048_4E41;
@@ -41,12 +41,15 @@ struct Command {
 const _: () = assert!(size_of::<Command>() == 72);
 
 /// A controller's character device, such as `/dev/nvme0`.
-pub struct NvmeDevice(PathBuf);
+pub struct NvmeDevice {
+    root: Root,
+    path: String,
+}
 
 impl NvmeDevice {
-    /// The controller of this device.
-    pub const fn new(path: PathBuf) -> Self {
-        Self(path)
+    /// The controller of the device at this path below a root.
+    pub const fn new(root: Root, path: String) -> Self {
+        Self { root, path }
     }
 
     /// Sends an admin command by opcode and dwords 10 and 11, and returns dword 0 of its completion.
@@ -63,7 +66,7 @@ impl NvmeDevice {
         (dword10, dword11): (u32, u32),
         data: &mut [u8],
     ) -> io::Result<u32> {
-        let device = File::open(&self.0)?;
+        let device = self.root.open_any(&self.path, OFlags::RDONLY)?;
         let mut command = Command {
             opcode,
             dword10,

@@ -8,8 +8,8 @@ mod files;
 
 use std::fmt;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 
+use rustix::fs::FileType;
 use wakepath_hardware::drive::id_ctrl;
 use wakepath_policies::apst::{ApstTable, TABLE_BYTES};
 
@@ -43,11 +43,11 @@ pub fn admin(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
     }
 }
 
-/// The character device of the drive `name`; `None` on a captured machine, which has its answers as files.
+/// The character device of the drive `name`; `None` on a captured machine that has its answers as files.
 pub fn device(root: &Root, name: &str) -> Option<NvmeDevice> {
-    let path = root.path(&format!("dev/{name}"));
-    let exists = std::fs::symlink_metadata(&path).is_ok_and(|m| m.file_type().is_char_device());
-    (exists || root.is_live()).then(|| NvmeDevice::new(path))
+    let path = format!("dev/{name}");
+    let exists = || matches!(root.kind(&path), Some((FileType::CharacterDevice, _)));
+    (root.is_live() || exists()).then(|| NvmeDevice::new(root.clone(), path))
 }
 
 /// The APST feature as it is set and read: whether it is on, and the table.
