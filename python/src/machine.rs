@@ -275,7 +275,7 @@ impl PolicySet {
     }
 
     fn __getnewargs__(&self) -> (String,) {
-        (self.set.to_string(),)
+        (self.set.as_written(),)
     }
 }
 

@@ -236,8 +236,40 @@ fn a_profile_sets_what_the_machine_has_and_says_what_is_left_out() {
     assert!(notes.contains("has its own version of menu"), "{notes}");
     assert_eq!(dry(&laptop, "menu").1, "[]");
     let (set, notes) = dry(&server, "tuned[balanced]");
-    assert_eq!(set, "epp=balance_performance");
-    assert!(notes.contains("schedutil or ondemand"), "{notes}");
+    assert_eq!(set, "frequency-governor=powersave epp=balance_performance");
+    assert!(!notes.contains("is left out"), "{notes}");
+    let (set, _) = dry(&server, "power-profiles[performance]");
+    assert_eq!(set, "frequency-governor=performance epp=performance");
+}
+
+/// As the kernel answers, before anything is written.
+#[test]
+fn a_preference_under_the_governor_performance_is_refused() {
+    for (machine, instead) in [
+        (copy_of_laptop(), "add intel_pstate-hwp to the set"),
+        (
+            copy_of_server(),
+            "add amd-pstate[governor=powersave] to the set",
+        ),
+    ] {
+        let root = machine.path().to_str().unwrap();
+        let dry =
+            |sets: &[&str]| wakepath(&[&["apply", "--dry-run", "--root", root], sets].concat());
+        let preference = "epp[value=balance_power]";
+        dry(&[preference]).success();
+        fails_with(dry(&["performance", preference]), &["EBUSY", instead]);
+        for cpu in 0..16 {
+            let policy = format!("sys/devices/system/cpu/cpufreq/policy{cpu}/scaling_governor");
+            let governor = machine.path().join(policy);
+            if governor.exists() {
+                fs::write(governor, "performance\n").unwrap();
+            }
+        }
+        fails_with(dry(&[preference]), &["EBUSY", instead]);
+        // The preference that comes with it, and a profile, which chooses the other governor.
+        dry(&["epp[value=performance]"]).success();
+        dry(&["tuned[balanced]"]).success();
+    }
 }
 
 #[test]

@@ -128,10 +128,7 @@ pub fn gain(
     };
     let percent = |log: f64| (log.exp() - 1.0) * 100.0;
     let [change, low, high] = [log_ratio, from, to].map(percent);
-    let sign = match metric.better {
-        Better::Higher => 1.0,
-        Better::Lower => -1.0,
-    };
+    let sign = metric.better.sign();
     Ok(Gain {
         means: [baseline, series].map(|values| metric.mean.of(values)),
         percent: sign * change,

@@ -38,7 +38,7 @@ mod warnings;
 pub use correction::benjamini_hochberg;
 pub use differences::differences;
 pub use gain::{Gain, GainError, RESAMPLES, gain, interval_of_mean, standard_deviation};
-pub use shortfalls::{missed_rate, shortfalls};
+pub use shortfalls::{missed_rate, shortfalls, steady_change, still_drifts};
 pub use verdict::{Doubt, MAX_RUNS, Verdict, range};
 pub use wakepath_results::{Better, Condition, Design, Goal, METRICS, Mean, Metric};
 pub use warnings::{SeriesWarning, warnings};

@@ -4,10 +4,17 @@ use std::collections::BTreeMap;
 
 use wakepath_results::{Mean, MetricRow, RequestedRate};
 
+use crate::interval_of_mean;
 use crate::results::Source;
 
 /// Percent of a rate that count as reached: fio's own jobs end a little early or late.
 const REACHED: f64 = 98.0;
+
+/// Changes within a run of up to so many percent matter to nobody.
+const SETTLED: f64 = 2.0;
+
+/// The level of the interval by which a run still drifts. Many cells are looked at.
+const DRIFT_LEVEL: f64 = 0.99;
 
 /// Most policies that a sentence names.
 const NAMED: usize = 3;
@@ -22,6 +29,7 @@ pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
             rows.collect::<Vec<&MetricRow>>()
         };
         let (reached, cut) = (of("rate_reached"), of("cut_after_s"));
+        let drift = of("drift_percent");
         for (machine, workload) in source.document.loads() {
             let on = match source.document.machines.len() {
                 1 => String::new(),
@@ -46,6 +54,15 @@ pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
                 })
                 .collect();
             sentences.extend(missed_rate(&who, &workload.rates, &shares));
+            let mut changes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+            for row in drift.iter().filter(|row| is_mine(row)) {
+                changes.entry(&row.policy).or_default().push(row.value);
+            }
+            let drifting = changes.iter().filter_map(|(policy, changes)| {
+                Some(((*policy).to_owned(), steady_change(changes)?))
+            });
+            let drifting: Vec<(String, f64)> = drifting.collect();
+            sentences.extend(still_drifts(&who, &drifting, "`warm_up_s` of the study"));
             if let Some(row) = cut.iter().find(|row| is_mine(row)) {
                 sentences.push(format!(
                     "{who} was cut after {} s with more to do: `runtime` in the job or `seconds` of the workload sets \
@@ -56,6 +73,38 @@ pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
         }
     }
     sentences
+}
+
+/// The mean of changes within runs, in percent, if it is not 0 by chance and matters. `None` for fewer than 4 runs.
+pub fn steady_change(percent: &[f64]) -> Option<f64> {
+    // An interval of amounts ends at 0.
+    let lowest = percent.iter().copied().fold(f64::INFINITY, f64::min);
+    let shift = lowest.min(0.0) - 1.0;
+    let shifted: Vec<f64> = percent.iter().map(|p| p - shift).collect();
+    let [low, high] = interval_of_mean(Mean::Arithmetic, &shifted, DRIFT_LEVEL)?;
+    let mean = Mean::Arithmetic.of(percent);
+    let apart = low + shift > 0.0 || high + shift < 0.0;
+    (apart && mean.abs() > SETTLED).then_some(mean)
+}
+
+/// What to say if runs of `who` had not settled, by the change of mean latency within them under each policy of which that can be
+/// said. `option` is what makes the warm-up longer.
+pub fn still_drifts(who: &str, drifting: &[(String, f64)], option: &str) -> Option<String> {
+    let farthest = drifting
+        .iter()
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+    let (policy, percent) = farthest;
+    let than = if *percent < 0.0 { "shorter" } else { "longer" };
+    let others = match drifting.len() - 1 {
+        0 => String::new(),
+        1 => " and one other policy".to_owned(),
+        others => format!(" and {others} other policies"),
+    };
+    Some(format!(
+        "{who} still drifts: mean latency of the second half is {:.0} % {than} than of the first under {policy}{others}; \
+         {option} makes the warm-up longer",
+        percent.abs()
+    ))
 }
 
 /// What to say if `who` asks for these rates, and reaches so many percent of one of them under each policy.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::Gain;
+use crate::{Better, Gain};
 
 /// Most runs that are worth asking for.
 pub const MAX_RUNS: usize = 10_000;
@@ -26,6 +26,20 @@ pub enum Verdict {
     },
     /// Worse by so many percent, and by more than the margin as far as the mean says.
     Worse {
+        /// At least.
+        from: f64,
+        /// At most.
+        to: f64,
+    },
+    /// More by so many percent, of what is neither better nor worse.
+    More {
+        /// At least.
+        from: f64,
+        /// At most.
+        to: f64,
+    },
+    /// Less by so many percent, of what is neither better nor worse.
+    Less {
         /// At least.
         from: f64,
         /// At most.
@@ -102,6 +116,16 @@ impl Verdict {
         }
     }
 
+    /// The verdict on a metric of which more is better, less is, or neither.
+    #[must_use]
+    pub fn judged_by(self, better: Better) -> Self {
+        match (better, self) {
+            (Better::Neither, Self::Better { from, to }) => Self::More { from, to },
+            (Better::Neither, Self::Worse { from, to }) => Self::Less { from, to },
+            (_, verdict) => verdict,
+        }
+    }
+
     /// Whether it names a winner.
     pub fn is_finding(&self) -> bool {
         matches!(self, Self::Better { .. } | Self::Worse { .. })
@@ -146,6 +170,8 @@ impl fmt::Display for Verdict {
         match self {
             Self::Better { from, to } => write!(f, "better by {} %", range([*from, *to])),
             Self::Worse { from, to } => write!(f, "worse by {} %", range([*from, *to])),
+            Self::More { from, to } => write!(f, "more by {} %", range([*from, *to])),
+            Self::Less { from, to } => write!(f, "less by {} %", range([*from, *to])),
             Self::NoDifference { within } if *within == 0.0 => f.write_str("no difference"),
             Self::NoDifference { within } => {
                 // Rounded up: it is a bound.
@@ -213,6 +239,19 @@ mod tests {
             ),
         ] {
             assert_eq!(of(interval, p).to_string(), sentence);
+        }
+    }
+
+    #[test]
+    fn what_is_neither_better_nor_worse_is_more_or_less() {
+        for (interval, sentence) in [
+            ([3.0, 5.0], "more by 3.0 to 5.0 %"),
+            ([-5.0, -3.0], "less by 3.0 to 5.0 %"),
+            ([0.0, 0.0], "no difference"),
+        ] {
+            let verdict = of(interval, 0.001).judged_by(Better::Neither);
+            assert_eq!(verdict.to_string(), sentence);
+            assert!(!verdict.is_finding());
         }
     }
 

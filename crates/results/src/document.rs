@@ -164,6 +164,9 @@ pub struct WorkloadInfo {
     /// The rates that its jobs ask for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RequestedRate>,
+    /// Seconds at the beginning of each run that nothing counts; absent: none, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up_s: Option<f64>,
     /// The machines on which it runs; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,

@@ -223,6 +223,8 @@ fn filled(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, Strin
             entries: state.usage,
             too_deep: state.above,
             too_shallow: state.below,
+            above: Some(state.above),
+            below: Some(state.below),
             added_latency_ns: None,
             wasted_energy_uj: None,
         })

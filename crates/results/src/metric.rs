@@ -14,6 +14,26 @@ pub enum Better {
     Higher,
     /// Times, power and energy.
     Lower,
+    /// Counts of what happened, which nobody wants more or less of for their own sake.
+    Neither,
+}
+
+impl Better {
+    /// 1 where more is better, or nothing is, and -1 where less is: what turns a change into a gain.
+    pub const fn sign(self) -> f64 {
+        match self {
+            Self::Higher | Self::Neither => 1.0,
+            Self::Lower => -1.0,
+        }
+    }
+
+    /// The mean that sums up several runs.
+    pub const fn mean(self) -> Mean {
+        match self {
+            Self::Higher => Mean::Harmonic,
+            Self::Lower | Self::Neither => Mean::Arithmetic,
+        }
+    }
 }
 
 /// A number that a run gives.
@@ -65,10 +85,7 @@ const fn metric(
         meaning: Cow::Borrowed(meaning),
         unit: Cow::Borrowed(unit),
         better,
-        mean: match better {
-            Better::Higher => Mean::Harmonic,
-            Better::Lower => Mean::Arithmetic,
-        },
+        mean: better.mean(),
         headline: false,
     }
 }
@@ -96,6 +113,16 @@ const fn rate(
     meaning: &'static str,
 ) -> Metric {
     metric(name, title, unit, Better::Higher, meaning)
+}
+
+/// Neither is better: a count of events.
+const fn count(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+) -> Metric {
+    metric(name, title, unit, Better::Neither, meaning)
 }
 
 /// Every metric that wakepath measures itself. A study may add its own, which `result.json` then describes.
@@ -132,8 +159,18 @@ pub const METRICS: &[Metric] = &[
     amount("cpus_mw", "CPU power", "mW", "mean power of the CPUs alone"),
     metric("mean_mhz", "mean frequency", "MHz", Better::Higher,
         "mean frequency at which tasks ran, weighted by the time that they ran"),
-    amount("tickless_per_s", "tickless idle periods", "1/s",
+    count("tickless_per_s", "tickless idle periods", "1/s",
         "idle periods per second that CPUs began with their tick stopped, all CPUs together"),
+    count("ticks_per_s", "ticks on idle CPUs", "1/s", "ticks per second that interrupted or ended an idle period, all CPUs together"),
+    count("wake_ups_per_s", "wake-ups", "1/s", "ends of idle periods per second, all CPUs together"),
+    count("usage_per_s", "idle state usage", "1/s",
+        "idle states entered per second, as sysfs counts them (`usage`), all states and CPUs together"),
+    count("above_per_s", "above", "1/s",
+        "stays in an idle state per second that the kernel counts as too deep (`above` in sysfs): shorter than the target residency, by its own measure"),
+    count("below_per_s", "below", "1/s",
+        "stays in an idle state per second that the kernel counts as too shallow (`below` in sysfs), by its own measure"),
+    count("drift_percent", "drift", "%",
+        "mean latency of the second half of the measured time against that of the first: far from 0, the run had not settled"),
     metric("set_mhz", "frequency set", "MHz", Better::Higher,
         "mean frequency that clocks are set to, over all time, also while their CPUs sleep"),
     amount("frequency_changes_per_s", "frequency changes", "1/s", "changes of frequency per second, all clocks together"),
@@ -173,11 +210,7 @@ mod tests {
     #[test]
     fn rates_have_harmonic_means_and_times_arithmetic_ones() {
         for metric in METRICS {
-            let wanted = match metric.better {
-                Better::Higher => Mean::Harmonic,
-                Better::Lower => Mean::Arithmetic,
-            };
-            assert_eq!(metric.mean, wanted, "{}", metric.name);
+            assert_eq!(metric.mean, metric.better.mean(), "{}", metric.name);
         }
     }
 

@@ -125,6 +125,13 @@ pub struct IdleRow {
     pub too_deep: u64,
     /// Idle periods that were long enough for a deeper enabled state, judged in the same way.
     pub too_shallow: u64,
+    /// Stays that the kernel counts as too deep (`above` in sysfs), by its own measure of their length; none in results that are
+    /// older than the column.
+    #[serde(default)]
+    pub above: Option<u64>,
+    /// Stays that the kernel counts as too shallow (`below` in sysfs).
+    #[serde(default)]
+    pub below: Option<u64>,
     /// What too deep idle periods took longer to wake up than from the state that would have fitted, in ns; none if that
     /// is not known, as in a measurement.
     pub added_latency_ns: Option<u64>,
@@ -268,6 +275,10 @@ pub struct Idle {
     pub too_deep: u64,
     pub too_shallow: u64,
     #[serde(default)]
+    pub above: Option<u64>,
+    #[serde(default)]
+    pub below: Option<u64>,
+    #[serde(default)]
     pub added_latency_ns: Option<u64>,
     #[serde(default)]
     pub wasted_energy_uj: Option<f64>,
@@ -361,6 +372,8 @@ impl RunRecord {
             entries: idle.entries,
             too_deep: idle.too_deep,
             too_shallow: idle.too_shallow,
+            above: idle.above,
+            below: idle.below,
             added_latency_ns: idle.added_latency_ns,
             wasted_energy_uj: idle.wasted_energy_uj,
         })

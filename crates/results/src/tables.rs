@@ -216,11 +216,15 @@ impl RowCheck {
 
 fn known(batch: &RecordBatch, columns: &[FieldRef]) -> Result<RecordBatch, TableError> {
     let schema = batch.schema();
-    let index = |column: &FieldRef| {
-        let found = schema.index_of(column.name());
-        found.map_err(|_| TableError::NoColumn(column.name().clone()))
-    };
-    let known: Vec<usize> = columns.iter().map(index).collect::<Result<_, _>>()?;
+    let mut known = Vec::with_capacity(columns.len());
+    for column in columns {
+        match schema.index_of(column.name()) {
+            Ok(index) => known.push(index),
+            // Tables that are older than the column do not know the number.
+            Err(_) if column.is_nullable() => {}
+            Err(_) => return Err(TableError::NoColumn(column.name().clone())),
+        }
+    }
     Ok(batch.project(&known)?)
 }
 
@@ -279,6 +283,26 @@ mod tests {
         write(&old, [Full { number: 0.0 }]);
         let known = Holes { number: Some(0.0) };
         assert_eq!(read_checked::<Holes>(old, |_| Ok(())).unwrap(), [known]);
+    }
+
+    #[test]
+    fn old_tables_without_a_column_that_may_be_unknown_are_read() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Newer {
+            number: f64,
+            #[serde(default)]
+            later: Option<u64>,
+        }
+        let old = tempfile::tempfile().unwrap();
+        write(&old, [Full { number: 0.5 }]);
+        let number = 0.5;
+        assert_eq!(
+            read::<Newer>(old).unwrap(),
+            [Newer {
+                number,
+                later: None
+            }]
+        );
     }
 
     #[test]

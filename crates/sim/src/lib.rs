@@ -22,6 +22,7 @@ mod state;
 
 pub use error::{SimError, Stuck};
 pub use observe::attribution::Attribution;
+pub use observe::batches::Drift;
 pub use observe::observer;
 #[doc(hidden)]
 pub use queue::pattern;

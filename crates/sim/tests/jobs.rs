@@ -488,14 +488,50 @@ fn a_ramp_comes_before_the_runtime_and_does_not_count() {
     let ramped = run_jobs("[a]\nramp_time=2s\n");
     assert_eq!(ramped.requests, plain.requests);
     assert!(
-        (ramped.seconds - plain.seconds - 2.0).abs() < 0.01,
+        (ramped.seconds - plain.seconds).abs() < 0.01,
         "{}",
         ramped.seconds
     );
+    assert!((ramped.warm_up_seconds - 2.0).abs() < 1e-6);
+    // Times of a CPU add up to the time that counts, and what it did in the ramp is left out.
+    for (cpu, plain) in ramped.cpus.iter().zip(&plain.cpus) {
+        let idle: f64 = cpu.idle_seconds.iter().sum();
+        assert!(
+            (idle + cpu.busy_seconds - ramped.seconds).abs() < 1e-3,
+            "{cpu:?}"
+        );
+        let powered = cpu.powered_seconds + cpu.asleep_seconds;
+        assert!((powered - ramped.seconds).abs() < 1e-6, "{cpu:?}");
+        assert!(
+            (cpu.busy_seconds - plain.busy_seconds).abs() < 0.05,
+            "{cpu:?}"
+        );
+    }
+    let energy = |run: &wakepath_sim::Run| run.energy.as_ref().map(|e| (e.mean_mw, e.per_io_uj));
+    if let (Some((ramped, _)), Some((plain, _))) = (energy(&ramped), energy(&plain)) {
+        assert!((ramped / plain - 1.0).abs() < 0.1, "{ramped} {plain}");
+    }
     assert!((ramped.iops - plain.iops).abs() < 2.0, "{}", ramped.iops);
     // As fio 3.33: what is transferred in the ramp is part of `size`. 32 of 64 blocks are left.
     let sized = run_jobs("[a]\ntime_based=0\nruntime=0\nsize=256k\nrate_iops=16\nramp_time=2s\n");
     assert!((31..=33).contains(&sized.requests), "{}", sized.requests);
+}
+
+/// A Poisson process asks for the arrivals that it has drawn, which are more or fewer than its rate makes on average.
+#[test]
+fn a_poisson_rate_is_reached_when_all_that_came_was_done() {
+    for seed in 1..=20 {
+        let text = "[a]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nrate_iops=1\n\
+                    rate_process=poisson\ntime_based\nruntime=100\n";
+        let job: wakepath_workloads::Workload =
+            wakepath_workloads::fio::parse(text, "x").unwrap().into();
+        let machine = wakepath_hardware::Machine::find("rk3399").unwrap();
+        let run = wakepath_sim::simulate(&machine, &job, &"menu".parse().unwrap(), seed).unwrap();
+        assert!(run.rates[0].share() > 0.98, "{seed}: {:?}", run.rates);
+    }
+    // One that cannot keep up still misses it.
+    let late = run_jobs("[a]\nrate_process=poisson\nrate_iops=1000000\n");
+    assert!(late.rates[0].share() < 0.9, "{:?}", late.rates);
 }
 
 #[test]

@@ -213,6 +213,36 @@ fn the_kernel_of_every_machine_is_simulated() {
     }
 }
 
+/// As the kernel answers (`EBUSY`).
+#[test]
+fn a_preference_under_the_governor_performance_is_refused() {
+    for (machine, policies, instead) in [
+        (
+            "turin0",
+            "epp[value=balance_power]",
+            "add amd-pstate[governor=powersave]",
+        ),
+        (
+            "turin0",
+            "amd-pstate[governor=performance] + epp[value=128]",
+            "amd-pstate",
+        ),
+        ("gnr3", "epp[value=power]", "add intel_pstate-hwp"),
+        (
+            "spr1",
+            "performance + epp[value=power]",
+            "add intel_pstate-hwp",
+        ),
+    ] {
+        let machine = Machine::find(machine).unwrap();
+        let error = in_force(&machine, &set(policies)).unwrap_err().to_string();
+        assert!(
+            error.contains("EBUSY") && error.contains(instead),
+            "{error}"
+        );
+    }
+}
+
 /// The same run as under the policies that the profile stands for.
 #[test]
 fn a_profile_is_what_it_stands_for_on_the_machine() {
@@ -241,6 +271,45 @@ fn a_profile_is_what_it_stands_for_on_the_machine() {
             "tuned[powersave] + intel_pstate-hwp",
             "intel_pstate-hwp[epp=power]",
         ),
+    ] {
+        assert_eq!(all(machine, profile), all(machine, same), "{profile}");
+    }
+    // What a profile does not set stays as the machine has it: HWP dynamic boost is on here.
+    let sapphire = Machine::find("spr1").unwrap();
+    let turin = Machine::find("turin0").unwrap();
+    // Its kernel runs the governor performance of intel_pstate.
+    let granite = Machine::find("gnr3").unwrap();
+    for (machine, profile, same) in [
+        (
+            &sapphire,
+            "tuned[balanced]",
+            "epp[value=balance_performance]",
+        ),
+        (&sapphire, "power-profiles[power-saver]", "epp[value=power]"),
+        (
+            &turin,
+            "tuned[balanced]",
+            "amd-pstate[mode=active,governor=powersave,epp=balance_performance]",
+        ),
+        (
+            &turin,
+            "tuned[balanced-battery]",
+            "amd-pstate[epp=balance_power]",
+        ),
+        (
+            &turin,
+            "power-profiles[power-saver]",
+            "amd-pstate[epp=power]",
+        ),
+        (&turin, "tuned[throughput-performance]", "unchanged"),
+        (&turin, "power-profiles[performance]", "unchanged"),
+        (&turin, "epp[value=performance]", "unchanged"),
+        (
+            &granite,
+            "tuned[balanced]",
+            "intel_pstate-hwp[epp=balance_performance]",
+        ),
+        (&granite, "tuned[throughput-performance]", "unchanged"),
     ] {
         assert_eq!(all(machine, profile), all(machine, same), "{profile}");
     }

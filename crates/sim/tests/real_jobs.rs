@@ -41,7 +41,9 @@ fn real_jobs_that_are_modelled_run() {
         for job in &mut file.jobs {
             job.at_most = Some(Nanoseconds::from_millis(50));
             // Otherwise they would be most of what is simulated.
-            job.ramp_time = job.ramp_time.min(Nanoseconds::from_millis(10));
+            job.ramp_time = job
+                .ramp_time
+                .map(|ramp| ramp.min(Nanoseconds::from_millis(10)));
             job.startdelay = Default::default();
         }
         match simulate(&machine, &file.into(), &policies, 1) {

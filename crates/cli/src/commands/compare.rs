@@ -376,9 +376,14 @@ fn title(comparison: &Comparison, metric: &Metric) -> String {
     let better = match metric.better {
         Better::Higher => "more is better",
         Better::Lower => "less is better",
+        Better::Neither => "neither is better",
+    };
+    let change = match metric.better {
+        Better::Neither => "change in % (plus is more",
+        _ => "gain in % (plus is better",
     };
     format!(
-        "{}: {mean} with standard deviation, and gain in % (plus is better, * significant); {better}",
+        "{}: {mean} with standard deviation, and {change}, * significant); {better}",
         unit(comparison, metric).title(&metric.title)
     )
 }

@@ -1,23 +1,24 @@
 //! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under the given policy sets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use wakepath_compare::figure::Unit;
-use wakepath_compare::missed_rate;
+use wakepath_compare::{missed_rate, steady_change, still_drifts};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_sim::{
-    DriveRun, LONGEST_UNTIMED, PolicyComparison, PolicyResult, RateRun, Run, in_force,
+    CpuTime, Drift, DriveRun, LONGEST_UNTIMED, PolicyComparison, PolicyResult, RateRun, Run,
+    in_force,
 };
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::{Plan, requested_rates};
 use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::Sim;
-use wakepath_units::{KernelVersion, Nanoseconds, median};
+use wakepath_units::{KernelVersion, Nanoseconds, median, quantity};
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::{MAX_THREADS, RtAppVersion};
 
@@ -68,6 +69,10 @@ pub(crate) struct Args {
     /// for its own task's [default: as the file says, or 2025].
     #[arg(long, value_name = "VERSION")]
     rt_app: Option<RtAppVersion>,
+    /// Time at the start of time-based fio jobs that does not count, such as 500ms; 0 counts from the first request. A job that
+    /// has a ramp_time keeps it [default: four times what is measured, 2 s at most].
+    #[arg(long, value_name = "TIME", value_parser = warm_up)]
+    warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
     /// what changed [default: the machine's, or 6.12].
     #[arg(long, value_name = "VERSION")]
@@ -113,9 +118,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         }
         Workload::RtApp(file) => file.at_most = args.seconds,
     }
-    if let Some(copies) = args.copies {
-        workload = copied(workload, copies).context("--copies")?;
-    }
+    let workload = match workload {
+        Workload::Fio(file) => file.with_warm_up(args.warm_up).into(),
+        other => other,
+    };
+    let workload = match args.copies {
+        Some(copies) => copied(workload, copies).context("--copies")?,
+        None => workload,
+    };
     let plan = Plan::on_the_spot(
         &args.job.display().to_string(),
         machine.clone(),
@@ -140,6 +150,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             format!("{}:{warning}", args.job.display()),
         );
     }
+    tell_warm_up(&workload, args.format);
+    tell_drifts(&args.job, &comparison);
     tell_cut_jobs(&workload, &comparison);
     threads::tell(&args.job, &workload, &comparison);
     tell_page_cache(&machine, &comparison);
@@ -187,6 +199,54 @@ fn seconds(text: &str) -> Result<Nanoseconds, String> {
             Ok(Nanoseconds((seconds * 1e9).round() as u64))
         }
         _ => Err("expected seconds, from 0.000001 up to a year".to_owned()),
+    }
+}
+
+/// Says what was left out at the beginning, beside a table.
+fn tell_warm_up(workload: &Workload, format: Format) {
+    let Workload::Fio(file) = workload else {
+        return;
+    };
+    if let (Some(time), Format::Table) = (file.warm_up(), format) {
+        note!(
+            "the first {} s are a warm-up and do not count (--warm-up)",
+            time.as_secs_f64()
+        );
+    }
+}
+
+/// Says under which policies latency had not settled.
+fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
+    let drifts = comparison.results.iter().filter_map(|result| {
+        let drifts: Vec<f64> = result
+            .runs
+            .iter()
+            .filter_map(|run| Some(run.drift?.percent))
+            .collect();
+        let percent = match &result.runs[..] {
+            [_, _, _, _, ..] => steady_change(&drifts)?,
+            // Too few runs for an interval between them: each has one of its own.
+            runs => {
+                let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);
+                let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
+                median(sure?)?
+            }
+        };
+        Some((result.policy.to_string(), percent))
+    });
+    let drifts: Vec<(String, f64)> = drifts.collect();
+    if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
+        let job = job.display().to_string();
+        messages::add(Kind::Warning, Some(&job), warning.to_string());
+    }
+}
+
+/// A time, or 0.
+fn warm_up(text: &str) -> Result<Nanoseconds, String> {
+    match text {
+        "0" => Ok(Nanoseconds::ZERO),
+        text => quantity::time(text)
+            .ok_or_else(|| "expected a time, such as 500ms or 2s, or 0".to_owned()),
     }
 }
 
@@ -299,6 +359,12 @@ fn row<const N: usize>(of: &PolicyResult, columns: [String; N]) -> Vec<String> {
     row
 }
 
+/// A count of all CPUs, per second.
+fn per_second(run: &Run, count: fn(&CpuTime) -> u64) -> String {
+    let all: u64 = run.cpus.iter().map(count).sum();
+    (all as f64 / run.seconds).to_string()
+}
+
 fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let mut header = header(&[
         "seed",
@@ -311,6 +377,10 @@ fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<
         "mean_mw",
         "too_deep",
         "too_shallow",
+        "above",
+        "below",
+        "ticks_per_s",
+        "wake_ups_per_s",
     ]);
     let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
     if runs.any(|run| run.drive.is_some()) {
@@ -333,6 +403,10 @@ fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<
                         .map_or_else(String::new, |e| e.mean_mw.to_string()),
                     run.too_deep.to_string(),
                     run.too_shallow.to_string(),
+                    run.above.to_string(),
+                    run.below.to_string(),
+                    per_second(run, |cpu| cpu.idle_ticks),
+                    per_second(run, |cpu| cpu.wake_ups),
                 ],
             );
             if let Some(drive) = &run.drive {
@@ -433,7 +507,15 @@ fn write_states(
     )?;
     output::table(
         out,
-        header(&["state", "time %", "entries", "too deep", "too shallow"]),
+        header(&[
+            "state",
+            "time %",
+            "usage",
+            "above",
+            "below",
+            "too deep",
+            "too shallow",
+        ]),
         comparison.results.iter().flat_map(state_rows),
     )?;
     power::write(out, comparison)
@@ -532,6 +614,8 @@ fn state_rows(result: &PolicyResult) -> Vec<Vec<String>> {
                     s.name.clone(),
                     percent(s.seconds),
                     s.entries.to_string(),
+                    s.above.to_string(),
+                    s.below.to_string(),
                     s.too_deep.to_string(),
                     s.too_shallow.to_string(),
                 ],
@@ -541,7 +625,15 @@ fn state_rows(result: &PolicyResult) -> Vec<Vec<String>> {
     let none = String::new;
     rows.push(row(
         result,
-        ["(busy)".into(), percent(busy), none(), none(), none()],
+        [
+            "(busy)".into(),
+            percent(busy),
+            none(),
+            none(),
+            none(),
+            none(),
+            none(),
+        ],
     ));
     rows
 }

@@ -15,7 +15,7 @@ use wakepath_policies::idle::program::ProgramForm;
 use wakepath_policies::mechanism::Place;
 use wakepath_results::{Goal, Mode, Question, ResultReader, RunOrigin, Shard};
 use wakepath_study::builtin;
-use wakepath_study::plan::{Plan, PlannedPolicy, Task};
+use wakepath_study::plan::{Plan, Task};
 use wakepath_study::run::{self, Order, RunControl};
 use wakepath_units::Nanoseconds;
 
@@ -319,7 +319,7 @@ fn check(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
                 seconds: w.duration().map(Nanoseconds::as_secs_f64),
             })
             .collect(),
-        policies: plan.policies.iter().map(PlannedPolicy::described).collect(),
+        policies: plan.described_policies(),
         questions: plan.questions.clone(),
         seconds,
         jobs,

@@ -404,8 +404,8 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
             metric: metric.name.to_string(),
             comparisons: judge(
                 rows.iter_mut().filter(|r| r.metric == metric.name),
-                level,
-                margin,
+                metric.better,
+                (level, margin),
             ),
         })
         .collect();
@@ -685,7 +685,11 @@ fn mean(metric: &Metric, values: &[f64]) -> f64 {
 }
 
 /// Corrects the p-values of the comparisons of one question and says what can be said; returns their number.
-fn judge<'a>(rows: impl Iterator<Item = &'a mut Row>, level: f64, margin: f64) -> usize {
+fn judge<'a>(
+    rows: impl Iterator<Item = &'a mut Row>,
+    better: crate::Better,
+    (level, margin): (f64, f64),
+) -> usize {
     let mut compared: Vec<(&mut Row, Gain)> = rows
         .filter_map(|row| row.gain.map(|gain| (row, gain)))
         .collect();
@@ -694,6 +698,7 @@ fn judge<'a>(rows: impl Iterator<Item = &'a mut Row>, level: f64, margin: f64) -
         let verdict = Verdict::of(gain, p, level, margin);
         row.corrected_p = Some(p);
         row.significant = verdict.is_finding();
+        let verdict = verdict.judged_by(better);
         row.sentence = verdict.to_string();
         row.verdict = Some(verdict);
     }
@@ -716,15 +721,11 @@ fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summa
                 continue;
             }
             let change = (Mean::Geometric.of(&ratios) - 1.0) * 100.0;
-            let sign = match metric.better {
-                crate::Better::Higher => 1.0,
-                crate::Better::Lower => -1.0,
-            };
             all.push(Summary {
                 metric: metric.name.to_string(),
                 policy: policy.clone(),
                 workloads: ratios.len(),
-                percent: sign * change,
+                percent: metric.better.sign() * change,
             });
         }
     }

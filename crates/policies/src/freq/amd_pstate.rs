@@ -71,6 +71,11 @@ pub struct AmdPstateSettings {
 }
 
 impl AmdPstateSettings {
+    /// Whether the processor chooses from the nominal frequency up, with a preference that nobody can change.
+    pub fn is_active_performance(&self) -> bool {
+        (self.mode, self.governor) == (AmdMode::Active, AmdGovernor::Performance)
+    }
+
     /// Whether the driver is the older one, that of Linux 6.12.
     fn is_older(&self) -> bool {
         self.kernel.release() < (6, 15, 0)

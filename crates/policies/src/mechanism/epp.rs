@@ -52,6 +52,14 @@ impl fmt::Display for Epp {
     }
 }
 
+/// Why a preference is refused while the governor `performance` is in force, and what to do, where `instead` is the policy that
+/// scales with the load.
+pub fn busy_under_performance(instead: &str) -> String {
+    format!(
+        "under the governor performance the kernel refuses every preference but performance (EBUSY); add {instead} to the set"
+    )
+}
+
 const fn named(index: usize) -> (&'static str, Epp) {
     let (name, number) = NAMED[index];
     (name, Epp::Named(name, number))

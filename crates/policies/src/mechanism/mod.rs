@@ -38,7 +38,7 @@ mod wakeup_latency;
 
 pub use cpu_latency::{CpuLatency, LatencyLimit, LatencyScope, StateName};
 pub use drive_latency::DriveLatency;
-pub use epp::Epp;
+pub use epp::{Epp, busy_under_performance};
 pub use frequency::FrequencyLimits;
 pub use idle_states::{IdleStatesLimit, NoSuchState, StateLimit, state_index};
 pub use kernel_config::KernelConfig;

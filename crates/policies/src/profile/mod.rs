@@ -142,10 +142,15 @@ pub fn parse(text: &str) -> Option<Result<&'static Profile, SpecError>> {
 
 impl PolicySet {
     /// The set without its profile, on a machine that says of each policy whether it has it, given what the set says so far.
+    /// A mechanism of the profile that is in `own`, the policies of the machine, keeps the keys that the profile does not set.
     ///
     /// # Errors
     /// Two policies contradict each other, which none of [`PROFILES`] does.
-    pub fn expand(&self, has: impl Fn(&PolicySpec, &Self) -> bool) -> Result<Expanded, SpecError> {
+    pub fn expand(
+        &self,
+        own: &Self,
+        has: impl Fn(&PolicySpec, &Self) -> bool,
+    ) -> Result<Expanded, SpecError> {
         let Some(profile) = self.profile() else {
             return Ok(Expanded {
                 set: self.clone(),
@@ -168,7 +173,25 @@ impl PolicySet {
                 ));
             }
         }
-        Ok(Expanded { set, notes })
+        Ok(Expanded {
+            set: set.keeping_keys_of(own, self)?,
+            notes,
+        })
+    }
+
+    /// This set, in which each policy that is not in `said` has the keys that the policy of its kind in `own` has.
+    fn keeping_keys_of(&self, own: &Self, said: &Self) -> Result<Self, SpecError> {
+        let mut kept = self.clone();
+        for policy in self.policies() {
+            let Some(own) = own.get(policy.kind()).filter(|_| !said.says(policy)) else {
+                continue;
+            };
+            let overlaps = policy.mechanism().overlaps.iter();
+            let elsewhere = overlaps.filter(|(_, kind)| self.get(*kind).is_some());
+            let elsewhere: Vec<&str> = elsewhere.map(|(key, _)| *key).collect();
+            kept = kept.with(policy.filled_from(own, &elsewhere))?;
+        }
+        Ok(kept)
     }
 }
 

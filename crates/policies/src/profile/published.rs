@@ -2,7 +2,7 @@
 //!
 //! `TuneD`: `profiles/NAME/tuned.conf`. Its `governor=schedutil|ondemand|powersave` is the first of these that the machine offers.
 //! The drivers `intel_pstate` and `amd-pstate-epp` call the algorithm `powersave` that scales with the load; here its names
-//! are `intel_pstate-hwp` and `intel_pstate`. `force_latency=cstate.id_no_zero:1|3` is the exit latency of state 1, or 3 us where there is no such
+//! are `intel_pstate-hwp`, `intel_pstate` and `amd-pstate[governor=powersave]`. `force_latency=cstate.id_no_zero:1|3` is the exit latency of state 1, or 3 us where there is no such
 //! state or its exit latency is 0.
 //!
 //! power-profiles-daemon: `src/ppd-driver-intel-pstate.c` and `src/ppd-driver-amd-pstate.c`.
@@ -30,12 +30,23 @@ const ON_DEMAND: &[&str] = &[
     "ondemand",
     "intel_pstate-hwp",
     "intel_pstate",
+    "amd-pstate[governor=powersave]",
     "powersave",
 ];
 /// `schedutil|conservative|powersave`; there is no policy of `conservative`.
-const SAVING: &[&str] = &["schedutil", "intel_pstate-hwp", "intel_pstate", "powersave"];
+const SAVING: &[&str] = &[
+    "schedutil",
+    "intel_pstate-hwp",
+    "intel_pstate",
+    "amd-pstate[governor=powersave]",
+    "powersave",
+];
+/// `performance`, which AMD's driver has as a setting of its own.
+const PERFORMANCE: &[&str] = &["amd-pstate[governor=performance]", "performance"];
 /// The governor that power-profiles-daemon sets where it sets an EPP.
-const SCALING: &[&str] = &["intel_pstate-hwp"];
+const SCALING: &[&str] = &["intel_pstate-hwp", "amd-pstate[governor=powersave]"];
+/// The same in its profile `performance`.
+const SCALING_FAST: &[&str] = &["intel_pstate-hwp", "amd-pstate[governor=performance]"];
 
 const fn tuned(text: &'static str, summary: &'static str, source: &'static str) -> Profile {
     Profile {
@@ -118,7 +129,7 @@ pub static PROFILES: &[Profile] = &[
         )
     },
     Profile {
-        policies: &[&["performance"], STATE_1],
+        policies: &[PERFORMANCE, STATE_1],
         others: &[
             "energy_perf_bias=performance",
             "min_perf_pct=100",
@@ -135,7 +146,7 @@ pub static PROFILES: &[Profile] = &[
         )
     },
     Profile {
-        policies: &[&["performance"], STATE_1],
+        policies: &[PERFORMANCE, STATE_1],
         others: &[
             "what tuned[latency-performance] sets more",
             "[vm] transparent_hugepages=never",
@@ -156,7 +167,7 @@ pub static PROFILES: &[Profile] = &[
         )
     },
     Profile {
-        policies: &[&["performance"], EPP_PERFORMANCE],
+        policies: &[PERFORMANCE, EPP_PERFORMANCE],
         others: &[
             "energy_perf_bias=performance",
             "min_perf_pct=100",
@@ -177,11 +188,11 @@ pub static PROFILES: &[Profile] = &[
     power_profile(
         "power-profiles[performance]",
         "high performance",
-        &[SCALING, EPP_PERFORMANCE],
+        &[SCALING_FAST, EPP_PERFORMANCE],
         &[
             "energy_perf_bias=0",
             "platform_profile=performance",
-            "on amd-pstate-epp: governor performance, boost=1, lowest frequency to the lowest non-linear one",
+            "on amd-pstate-epp: boost=1, lowest frequency to the lowest non-linear one",
         ],
     ),
     power_profile(

@@ -11,7 +11,11 @@ fn error(text: &str) -> String {
 
 /// A machine with everything.
 fn all(text: &str) -> String {
-    set(text).expand(|_, _| true).unwrap().set.to_string()
+    set(text)
+        .expand(&PolicySet::default(), |_, _| true)
+        .unwrap()
+        .set
+        .to_string()
 }
 
 #[test]
@@ -33,8 +37,10 @@ fn every_choice_of_every_profile_is_a_policy_that_a_machine_can_have() {
 
 #[test]
 fn a_profile_becomes_its_policies() {
+    let not_amd = |policy: &PolicySpec, _: &PolicySet| policy.mechanism().name != "amd-pstate";
+    let expanded = set("tuned[latency-performance]").expand(&PolicySet::default(), not_amd);
     assert_eq!(
-        all("tuned[latency-performance]"),
+        expanded.unwrap().set.to_string(),
         "performance + cpu-latency[limit=3us,state=1]"
     );
     assert_eq!(
@@ -52,7 +58,7 @@ fn a_profile_becomes_its_policies() {
 fn what_a_set_says_itself_holds_before_its_profile() {
     assert_eq!(
         all("tuned[latency-performance] + cpu-latency[limit=50us]"),
-        "cpu-latency[limit=50us] + performance"
+        "cpu-latency[limit=50us] + amd-pstate@6.12[governor=performance]"
     );
     // The same setting as a key of another mechanism.
     assert_eq!(
@@ -64,7 +70,9 @@ fn what_a_set_says_itself_holds_before_its_profile() {
 #[test]
 fn a_machine_gets_the_first_that_it_has_and_is_told_what_it_lacks() {
     let has = |policy: &PolicySpec, _: &PolicySet| policy.mechanism().name == "powersave";
-    let expanded = set("tuned[powersave]").expand(has).unwrap();
+    let expanded = set("tuned[powersave]")
+        .expand(&PolicySet::default(), has)
+        .unwrap();
     assert_eq!(expanded.set.to_string(), "powersave");
     let [others, missing] = &expanded.notes[..] else {
         panic!("{:?}", expanded.notes);
@@ -78,8 +86,67 @@ fn a_machine_gets_the_first_that_it_has_and_is_told_what_it_lacks() {
     let has = |policy: &PolicySpec, so_far: &PolicySet| {
         policy.kind() == Kind::Frequency || so_far.frequency().is_some()
     };
-    let expanded = set("power-profiles[balanced]").expand(has).unwrap();
+    let expanded = set("power-profiles[balanced]")
+        .expand(&PolicySet::default(), has)
+        .unwrap();
     assert_eq!(expanded.set.policies().len(), 2);
+}
+
+/// What a profile does not set stays as the machine has it, and what it sets does not.
+#[test]
+fn a_machine_keeps_the_keys_that_a_profile_does_not_set() {
+    let on = |profile: &str, own: &str| {
+        let own = set(own);
+        let mechanism = own
+            .frequency()
+            .map(|_| own.get(Kind::Frequency).unwrap().mechanism());
+        let has = |policy: &PolicySpec, _: &PolicySet| {
+            policy.kind() != Kind::Frequency || Some(policy.mechanism()) == mechanism
+        };
+        set(profile).expand(&own, has).unwrap().set.to_string()
+    };
+    let hwp = "menu + intel_pstate-hwp[hwp_dynamic_boost=on,epp=32]";
+    for (profile, own, becomes) in [
+        (
+            "tuned[balanced]",
+            hwp,
+            "intel_pstate-hwp[hwp_dynamic_boost=on] + epp[value=balance_performance]",
+        ),
+        (
+            "power-profiles[performance]",
+            hwp,
+            "intel_pstate-hwp[hwp_dynamic_boost=on] + epp[value=performance]",
+        ),
+        // What the set says itself is not touched.
+        (
+            "tuned[balanced] + hwp-boost[value=off]",
+            hwp,
+            "hwp-boost[value=off] + intel_pstate-hwp + epp[value=balance_performance]",
+        ),
+        (
+            "tuned[balanced] + intel_pstate-hwp",
+            hwp,
+            "intel_pstate-hwp + epp[value=balance_performance]",
+        ),
+        (
+            "tuned[powersave]",
+            "amd-pstate@7.3[governor=performance,boost=off]",
+            "amd-pstate@7.3[governor=powersave,boost=off] + epp[value=power]",
+        ),
+        // The governor performance has no preference of its own.
+        (
+            "tuned[latency-performance]",
+            "amd-pstate[epp=power,boost=off]",
+            "amd-pstate@6.12[governor=performance,boost=off] + cpu-latency[limit=3us,state=1]",
+        ),
+        (
+            "tuned[balanced]",
+            "schedutil[iowait_boost=off]",
+            "schedutil[iowait_boost=off] + epp[value=balance_performance]",
+        ),
+    ] {
+        assert_eq!(on(profile, own), becomes, "{profile} on {own}");
+    }
 }
 
 #[test]

@@ -197,6 +197,31 @@ impl PolicySpec {
             .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
     }
 
+    /// This policy as a machine has it that runs `own`: the same mechanism with its version and its keys, where this one
+    /// says nothing. Keys in `left_out`, and those that contradict this policy, stay away.
+    pub(crate) fn filled_from(&self, own: &Self, left_out: &[&str]) -> Self {
+        if own.mechanism != self.mechanism {
+            return self.clone();
+        }
+        let version = if self.bare { own.version } else { self.version };
+        let keys = self.keys.clone();
+        let versioned = Self::new(self.mechanism, version, keys, self.program());
+        let mut filled = versioned.map_or_else(
+            |_| self.clone(),
+            |versioned| Self {
+                bare: self.bare && own.bare,
+                ..versioned
+            },
+        );
+        for (key, value) in own.given() {
+            let is_given = self.given().any(|(given, _)| given == key);
+            if !is_given && !left_out.contains(&key) {
+                filled = filled.with(key, value).unwrap_or(filled);
+            }
+        }
+        filled
+    }
+
     fn new(
         mechanism: &'static Mechanism,
         version: Option<KernelVersion>,
@@ -216,6 +241,17 @@ impl PolicySpec {
             keys,
             policy,
         })
+    }
+}
+
+impl PolicySpec {
+    /// Its text as a person gave it: a name that was given bare has no version here, because machines differ in what it means.
+    pub fn as_written(&self) -> String {
+        let mut written = self.clone();
+        if self.bare {
+            written.version = None;
+        }
+        written.to_string()
     }
 }
 

@@ -180,6 +180,18 @@ impl PolicySet {
         self
     }
 
+    /// Its text as a person gave it: names that were given bare have no version here.
+    pub fn as_written(&self) -> String {
+        let profile = self.profile.map(ToString::to_string);
+        let policies = self.policies.iter().map(PolicySpec::as_written);
+        let parts: Vec<String> = profile.into_iter().chain(policies).collect();
+        if parts.is_empty() {
+            UNCHANGED.to_owned()
+        } else {
+            parts.join(" + ")
+        }
+    }
+
     /// This set with its governor of one's own, if it has one, made anew.
     ///
     /// # Errors

@@ -73,10 +73,10 @@ pub(crate) fn blocks(view: &View) -> Vec<Block> {
                 Some(Line {
                     title: about.title.clone(),
                     unit: about.unit.clone(),
-                    direction: if about.higher_is_better {
-                        "more is better"
-                    } else {
-                        "less is better"
+                    direction: match about.higher_is_better {
+                        Some(true) => "more is better",
+                        Some(false) => "less is better",
+                        None => "neither is better",
                     },
                     cells: (0..view.policies.len()).map(cell).collect(),
                 })

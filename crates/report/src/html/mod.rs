@@ -97,7 +97,11 @@ fn page(view: &View) -> Result<String, RenderError> {
         settings => setting_names(view),
         metrics => view.metrics.iter().map(|m| context! {
             name => m.name, title => m.title, unit => m.unit, meaning => m.meaning,
-            better => if m.higher_is_better { "more" } else { "less" },
+            better => match m.higher_is_better {
+                Some(true) => "more",
+                Some(false) => "less",
+                None => "neither",
+            },
         }).collect::<Vec<_>>(),
         blocks => comparison::blocks(view),
         sentences => comparison::sentences(view),

@@ -119,8 +119,8 @@ pub struct PageMetric {
     pub unit: String,
     /// What it is.
     pub meaning: String,
-    /// Whether more of it is better.
-    pub higher_is_better: bool,
+    /// Whether more of it is better, or less; `None`: neither.
+    pub higher_is_better: Option<bool>,
 }
 
 /// A comparison with the baseline.

@@ -42,7 +42,7 @@ pub(crate) fn view(
         title: title.into(),
         unit: unit.into(),
         meaning: format!("what {title} means"),
-        higher_is_better: higher,
+        higher_is_better: Some(higher),
     };
     let metrics = vec![
         metric("iops", "IOPS", "1/s", true),

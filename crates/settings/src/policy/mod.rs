@@ -7,9 +7,9 @@ mod profile;
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::freq::FreqPolicy;
-use wakepath_policies::freq::amd_pstate::AmdPstateSettings;
+use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::mechanism::{FrequencyLimits, Policy};
+use wakepath_policies::mechanism::{Epp, FrequencyLimits, Policy, busy_under_performance};
 use wakepath_policies::spec::PolicySpec;
 
 use wakepath_system::capture::is_virtual;
@@ -22,6 +22,9 @@ use crate::{SettingsError, WantedSetting};
 
 /// The mode of amd-pstate.
 const AMD_PSTATE_STATUS: &str = "sys/devices/system/cpu/amd_pstate/status";
+
+/// The driver amd-pstate in active mode.
+const ACTIVE_AMD_DRIVER: &str = "amd-pstate-epp";
 
 /// Which CPUs and drives a policy is for.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +57,7 @@ pub fn resolve(
         let mut target = Target {
             system,
             selection,
+            set: &expanded.set,
             spec,
             wanted: &mut wanted,
         };
@@ -112,6 +116,8 @@ fn cpufreq_file(system: &System, name: &str) -> Option<String> {
 pub(crate) struct Target<'a> {
     pub(crate) system: &'a System,
     pub(crate) selection: &'a Targets,
+    /// The whole set.
+    set: &'a PolicySet,
     spec: &'a PolicySpec,
     wanted: &'a mut WantedSetting,
 }
@@ -218,7 +224,7 @@ impl Target<'_> {
             Policy::CpuLatency(latency) => self.cpu_latency(latency),
             Policy::Frequency(_) => self.frequency(),
             Policy::FrequencyLimits(limits) => self.frequency_limits(*limits),
-            Policy::Epp(epp) => self.want_everywhere("epp", &epp.to_string()),
+            Policy::Epp(epp) => self.preference(&epp.to_string()),
             Policy::HwpBoost(on) => self.boost(*on),
             Policy::C1Demotion(on) => {
                 self.want_everywhere("c1-demotion", if *on { "1" } else { "0" })
@@ -304,7 +310,7 @@ impl Target<'_> {
         let name = spec.mechanism().name;
         let driver = cpufreq_file(self.system, "scaling_driver");
         // These drivers choose frequencies themselves, and give the two names another meaning.
-        let active = matches!(driver.as_deref(), Some("intel_pstate" | "amd-pstate-epp"));
+        let active = matches!(driver.as_deref(), Some("intel_pstate" | ACTIVE_AMD_DRIVER));
         match name {
             "intel_pstate" | "intel_pstate-hwp" => {
                 if driver.as_deref() != Some("intel_pstate") {
@@ -316,7 +322,7 @@ impl Target<'_> {
                 self.want_everywhere("frequency-governor", "powersave")?;
                 for (key, value) in spec.given() {
                     match (key, value) {
-                        ("epp", value) => self.want_everywhere("epp", value)?,
+                        ("epp", value) => self.preference(value)?,
                         ("hwp_dynamic_boost", value) => self.boost(value == "on")?,
                         (key, _) => return Err(self.error(format!("no running kernel lets `{key}` be set"))),
                     }
@@ -338,9 +344,52 @@ impl Target<'_> {
         }
     }
 
+    /// Wants an energy-performance preference, where the governor that will be in force lets the kernel take it.
+    fn preference(&mut self, value: &str) -> Result<(), SettingsError> {
+        let comes_with_performance = Epp::parse(value).and_then(Epp::number) == Some(0);
+        let instead = match self.driver().as_deref() {
+            Some("intel_pstate") => "intel_pstate-hwp",
+            Some(ACTIVE_AMD_DRIVER) => "amd-pstate[governor=powersave]",
+            _ => return self.want_everywhere("epp", value),
+        };
+        if !comes_with_performance && self.has_governor_performance()? {
+            return Err(self.error(busy_under_performance(instead)));
+        }
+        self.want_everywhere("epp", value)
+    }
+
+    /// Whether a CPU whose preference is to be set will be under the governor `performance`.
+    fn has_governor_performance(&self) -> Result<bool, SettingsError> {
+        Ok(match self.set.frequency() {
+            Some(FreqPolicy::Performance) => true,
+            Some(FreqPolicy::AmdPstate(of)) => of.is_active_performance(),
+            Some(_) => false,
+            None => {
+                let runs = |at: &At| {
+                    let governor =
+                        SettingKey::new(setting::known("frequency-governor"), at.clone());
+                    let path = governor.map(|key| key.path()).unwrap_or_default();
+                    self.system.root().optional(&path).as_deref() == Some("performance")
+                };
+                self.places("epp", |_| true)?.iter().any(runs)
+            }
+        })
+    }
+
+    /// The driver of the first frequency policy.
+    fn driver(&self) -> Option<String> {
+        cpufreq_file(self.system, "scaling_driver")
+    }
+
     /// The driver's mode stays: changing it makes all frequency policies anew, with other values in everything they have.
     fn amd_pstate(&mut self, of: AmdPstateSettings) -> Result<(), SettingsError> {
         let mode = self.system.root().optional(AMD_PSTATE_STATUS);
+        // The driver has a name of its own in this mode, whatever else is captured.
+        let by_driver = || {
+            let driver = self.driver().filter(|driver| driver == ACTIVE_AMD_DRIVER);
+            driver.map(|_| AmdMode::Active.name().to_owned())
+        };
+        let mode = mode.or_else(by_driver);
         if mode.as_deref() != Some(of.mode.name()) {
             let has = match mode.as_deref() {
                 None => format!("this machine does not run amd-pstate (no /{AMD_PSTATE_STATUS})"),
@@ -355,7 +404,7 @@ impl Target<'_> {
         self.want_everywhere("frequency-governor", of.governor.name())?;
         for (key, value) in self.spec.given() {
             match key {
-                "epp" => self.want_everywhere("epp", value)?,
+                "epp" => self.preference(value)?,
                 "boost" => {
                     self.want_everywhere("frequency-boost", if value == "on" { "1" } else { "0" })?;
                 }

@@ -155,6 +155,7 @@ impl<O: Observer> Engine<'_, O> {
         if !c.tick_stopped && c.next_tick <= now {
             c.next_tick += self.setup.tick_period;
             c.got_tick |= c.in_idle_loop;
+            c.idle_ticks += u64::from(c.in_idle_loop);
             c.interrupts.push_back(Interrupt::Tick);
         } else if c.next_tick <= now {
             // It was the last CPU that went to sleep, and had to see to the timers of all.

@@ -195,8 +195,8 @@ impl Cpu<'_> {
         let entered = &table.states[self.state];
         let stats = &mut self.stats[self.state];
         stats.time += residency - std::mem::take(&mut self.busy_in_period);
-        stats.too_deep += u64::from(residency < entered.fit.shortest);
-        stats.too_shallow += u64::from(residency > entered.fit.longest);
+        stats.above += u64::from(residency < entered.fit.shortest);
+        stats.below += u64::from(residency > entered.fit.longest);
         // The same question of the time that the CPU was truly idle, which the kernel cannot know.
         let woken = if entered.polling {
             now

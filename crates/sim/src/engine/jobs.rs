@@ -19,6 +19,8 @@ pub(super) struct Jobs {
     left: Vec<Option<u32>>,
     /// From when on the first request counts.
     pub(super) counts_from: Option<u64>,
+    /// When the last of those that have started ends at the latest.
+    pub(super) end: u64,
 }
 
 impl Jobs {
@@ -28,6 +30,7 @@ impl Jobs {
             ending: false,
             left: vec![None; setup.jobs.len()],
             counts_from: None,
+            end: 0,
         }
     }
 }
@@ -71,6 +74,7 @@ impl<O: Observer> Engine<'_, O> {
                 new.counts_from = new.started + job.ramp;
                 let counts = self.jobs.counts_from.get_or_insert(new.counts_from);
                 *counts = new.counts_from.min(*counts);
+                self.jobs.end = new.ends.max(self.jobs.end);
                 let (task, started) = (self.tasks.len(), new.started);
                 self.tasks.push(new);
                 self.jobs_running += 1;

@@ -20,6 +20,7 @@ mod smt;
 mod tasks;
 mod threads;
 mod turns;
+mod warm_up;
 mod watchdog;
 
 use wakepath_units::Nanoseconds;
@@ -29,8 +30,9 @@ use self::frequency::ClockSlots;
 use self::jobs::Jobs;
 use self::page_cache::WriteBack;
 use self::power_limit::Packages;
-use crate::basics::{CpuId, RequestId, TaskId};
+use crate::basics::{CpuId, NEVER, RequestId, TaskId};
 use crate::error::{LATEST, SimError, Stuck};
+use crate::observe::batches::Batches;
 use crate::observe::observer::Observer;
 use crate::observe::recorder::Recorder;
 use crate::queue::EventQueue;
@@ -48,6 +50,7 @@ use crate::state::threads::{Halt, TaskStats, Threads};
 use crate::state::turns::Turns;
 use wakepath_hardware::c1_demotion::Demotion;
 
+use self::warm_up::{WarmUp, end_of_warm_up};
 use self::watchdog::Watchdog;
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
@@ -144,6 +147,9 @@ pub(crate) struct Engine<'a, O> {
     rcu: Option<GracePeriods>,
     /// If somebody writes into the page cache.
     cache: Option<Box<WriteBack>>,
+    /// What had been counted by the end of the warm-up, once that is over.
+    warm_up: Option<Box<WarmUp>>,
+    drives_before: Vec<Option<DriveTotals>>,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
@@ -209,6 +215,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             rcu: (setup.rcu.is_some())
                 .then(|| GracePeriods::new(cpus.len() + usize::from(setup.emulator.is_some()))),
             cache: None,
+            warm_up: None,
+            drives_before: Vec::new(),
             packages: Packages::of(setup),
             cpus,
             setup,
@@ -249,6 +257,11 @@ impl<'a, O: Observer> Engine<'a, O> {
         let last = end.min(LATEST);
         let devices = self.player_slot() + usize::from(self.turns.is_some());
         let mut events = 0;
+        let mut warm_up_ends = end_of_warm_up(self.setup, &self.jobs);
+        if self.setup.jobs.iter().all(|job| job.group == 0) {
+            let begin = self.jobs.counts_from.unwrap_or(0);
+            self.recorder.batches = Batches::between(begin, self.jobs.end);
+        }
         let mut watchdog = Watchdog::default();
         // Every CPU has asked by now.
         self.check_governors()?;
@@ -270,6 +283,11 @@ impl<'a, O: Observer> Engine<'a, O> {
                 }
                 self.now = end;
                 break;
+            }
+            if time >= warm_up_ends {
+                self.now = warm_up_ends;
+                warm_up_ends = NEVER;
+                self.end_warm_up();
             }
             self.now = time;
             events += 1;
@@ -367,6 +385,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let never_ran = 0..programs.tasks.len();
         let never_ran = never_ran.map(|program| self.why_never_ran(program));
         let never_ran = never_ran.collect();
+        let begin = self.leave_out_warm_up();
         Finished {
             never_ran,
             time_capped: programs.cut
@@ -374,8 +393,9 @@ impl<'a, O: Observer> Engine<'a, O> {
                 && programs.end.is_some_and(|end| self.now >= end),
             halt: self.threads.halt,
             events,
-            end: self.now,
-            counts_from: self.jobs.counts_from.unwrap_or(0),
+            time: self.now - begin,
+            begin,
+            counted_time: (self.now).saturating_sub(self.jobs.counts_from.unwrap_or(0)),
             power: self.power,
             power_limited: self.packages.longest_limited(),
             cpus: self.cpus,
@@ -391,8 +411,16 @@ impl<'a, O: Observer> Engine<'a, O> {
             rates: self.rates,
             page_cache: self.cache.map(|cache| cache.into_totals()),
             drives: {
-                let totals = self.drives.into_iter().map(|d| d.finish(self.now));
-                totals.collect::<Option<Vec<_>>>()
+                let mut totals = self
+                    .drives
+                    .into_iter()
+                    .map(|d| d.finish(self.now))
+                    .collect::<Option<Vec<_>>>();
+                let before = self.drives_before.iter().flatten();
+                for (totals, before) in totals.iter_mut().flatten().zip(before) {
+                    totals.leave_out(before);
+                }
+                totals
             },
         }
     }
@@ -411,9 +439,12 @@ pub(crate) struct RateSums {
 pub(crate) struct Finished<'a> {
     /// Events handled.
     pub(crate) events: u64,
-    pub(crate) end: u64,
-    /// From when requests count.
-    pub(crate) counts_from: u64,
+    /// When the warm-up was over, which nothing here counts.
+    pub(crate) begin: u64,
+    /// How long it ran after that.
+    pub(crate) time: u64,
+    /// For how long requests have counted.
+    pub(crate) counted_time: u64,
     pub(crate) power: PowerTracker,
     /// For how long a power limit held clocks down, in ns, if there is one.
     pub(crate) power_limited: Option<u64>,

@@ -45,6 +45,18 @@ impl Packages {
         }
     }
 
+    /// For how long the clock of each cluster was held down, in ns.
+    pub(super) fn limited(&self) -> Vec<u64> {
+        self.clusters.iter().map(|cluster| cluster.time).collect()
+    }
+
+    /// Takes these times off.
+    pub(super) fn leave_out(&mut self, before: &[u64]) {
+        for (cluster, before) in self.clusters.iter_mut().zip(before) {
+            cluster.time -= before;
+        }
+    }
+
     /// For how long the clock of the cluster that was held down most was, in ns; `None` if there is no limit.
     pub(super) fn longest_limited(&self) -> Option<u64> {
         self.clusters.iter().map(|cluster| cluster.time).max()

@@ -428,11 +428,16 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         let time = self.now.saturating_sub(t.started);
-        for (sums, (period, issued)) in self.rates[t.job]
-            .iter_mut()
-            .zip(periods.into_iter().zip(t.issued))
-        {
-            sums.asked += period.asked_in(time);
+        let is_poisson = self.setup.jobs[t.job].poisson.is_some();
+        for (direction, sums) in self.rates[t.job].iter_mut().enumerate() {
+            let (period, issued) = (periods[direction], t.issued[direction]);
+            // A Poisson process asks for the arrivals that were drawn, however many its rate makes on average. Behind its time,
+            // it has not drawn all of them.
+            sums.asked += if is_poisson {
+                issued as f64 + period.asked_in(time.saturating_sub(t.due[direction]))
+            } else {
+                period.asked_in(time)
+            };
             sums.issued += issued;
         }
     }
@@ -602,6 +607,7 @@ fn record(request: &Request, counts_from: u64, now: u64, recorder: &mut Recorder
     let latency = now - request.begun;
     debug_assert_eq!(request.parts.total(), latency);
     if now >= counts_from {
+        recorder.batches.add(now, latency);
         recorder.request(latency, &request.parts, request.direction, request.bytes);
     } else {
         recorder.ramped += 1;

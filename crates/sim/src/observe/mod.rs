@@ -1,5 +1,6 @@
 //! What is seen of a run: its requests' latencies and their parts, and every step for who asks for it.
 
 pub(crate) mod attribution;
+pub(crate) mod batches;
 pub mod observer;
 pub(crate) mod recorder;

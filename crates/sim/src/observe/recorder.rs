@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 use crate::observe::attribution::{Collector, bucket_of, lowest_of};
 
 use crate::basics::Direction;
+use crate::observe::batches::Batches;
 use crate::state::parts::Parts;
 
 /// Significant figures that the latency histogram keeps.
@@ -31,6 +32,8 @@ pub(crate) struct Recorder {
     /// Requests in each of the histogram's buckets, as far as there are any.
     latencies: Vec<u64>,
     pub(crate) parts: Collector,
+    /// Latency through the run.
+    pub(crate) batches: Batches,
 }
 
 impl Recorder {

@@ -35,6 +35,10 @@ pub struct StateDetails {
     pub time: u64,
     /// Times entered.
     pub entries: u64,
+    /// Stays that the kernel counts as too deep (`above` in sysfs).
+    pub above: u64,
+    /// Stays that the kernel counts as too shallow (`below` in sysfs).
+    pub below: u64,
 }
 
 /// Finished idle periods in a state, of those for which a certain one would have fitted: the deepest enabled state whose
@@ -78,6 +82,8 @@ impl ClusterDetails {
             for cpu in cpus {
                 sum.time += cpu.stats[state].time;
                 sum.entries += cpu.stats[state].entries;
+                sum.above += cpu.stats[state].above;
+                sum.below += cpu.stats[state].below;
             }
         }
         for (entered, fitting) in (0..states).flat_map(|e| (0..states).map(move |f| (e, f))) {

@@ -12,12 +12,14 @@ use wakepath_workloads::Workload;
 
 use crate::engine::Finished;
 use crate::observe::attribution::Attribution;
+use crate::observe::batches::Drift;
 use crate::observe::recorder::Recorder;
 use crate::result::details::Details;
 use crate::result::energy::Energy;
 use crate::result::rates::RateRun;
 use crate::result::threads::ThreadsRun;
 use crate::state::clocks::{Domain, HwpBoostRun};
+use crate::state::cpu::Cpu;
 use crate::state::drive::DriveTotals;
 use crate::state::page_cache::{PAGE, Totals};
 use crate::state::program::Programs;
@@ -41,8 +43,14 @@ pub struct Run {
     pub read_bytes: u64,
     /// Bytes that they wrote.
     pub written_bytes: u64,
-    /// Simulated time in seconds.
+    /// Simulated time in seconds, without the warm-up.
     pub seconds: f64,
+    /// Time before that which no figure counts, in seconds: until the first request counted, where jobs have a `ramp_time`.
+    /// Rates that were asked for and the page cache are those of the whole run.
+    pub warm_up_seconds: f64,
+    /// How mean latency changed within the run, where its requests are enough to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
     /// Share of the completion interrupts, 0 to 1, on the CPU that had submitted the request.
     pub same_cpu_share: f64,
     /// Latency from the start of the system call to its return.
@@ -56,11 +64,15 @@ pub struct Run {
     pub mean_mhz: f64,
     /// Idle states over all CPUs, shallowest first.
     pub idle_states: Vec<StateTime>,
-    /// Idle periods that ended before their target residency although a shallower state was enabled (the
-    /// kernel's `above`).
+    /// Idle periods that were too short for their state although a shallower one was enabled, by the time from entry to the event
+    /// that ended them.
     pub too_deep: u64,
-    /// Idle periods that a deeper enabled state would have fitted (the kernel's `below`).
+    /// Idle periods that a deeper enabled state would have fitted, likewise.
     pub too_shallow: u64,
+    /// Idle periods that the kernel counts as too deep (`above` in sysfs), by its own measure of their length.
+    pub above: u64,
+    /// Idle periods that the kernel counts as too shallow (`below` in sysfs).
+    pub below: u64,
     /// Each CPU.
     pub cpus: Vec<CpuTime>,
     /// Each clock, through the clusters in order.
@@ -215,10 +227,14 @@ pub struct StateTime {
     pub seconds: f64,
     /// Times entered.
     pub entries: u64,
-    /// Left before the target residency.
+    /// Too short for it, by the true idle time.
     pub too_deep: u64,
-    /// Stayed as long as a deeper state wanted.
+    /// Long enough for a deeper state, by the true idle time.
     pub too_shallow: u64,
+    /// The kernel's `above`.
+    pub above: u64,
+    /// The kernel's `below`.
+    pub below: u64,
 }
 
 /// What one CPU did.
@@ -236,6 +252,10 @@ pub struct CpuTime {
     pub tick_stops: u64,
     /// Idle periods that began without a tick: it was stopped then, or had been before (`idle_sleeps` of `/proc/timer_list`).
     pub tickless: u64,
+    /// Ticks that came while it was idle.
+    pub idle_ticks: u64,
+    /// Idle periods that have begun: times that it will have woken up.
+    pub wake_ups: u64,
     /// Decisions of the governor.
     pub selections: u64,
     /// Seconds in each idle state.
@@ -304,7 +324,9 @@ impl ClockTime {
                 0.0
             },
             changes: domain.changes,
-            set_mhz: domain.khz_time_until(finished.end) as f64 / finished.end.max(1) as f64 / 1e3,
+            set_mhz: domain.khz_time_until(finished.begin + finished.time) as f64
+                / finished.time.max(1) as f64
+                / 1e3,
             residency,
             hwp_boost: domain.hwp_boosts(),
         }
@@ -320,8 +342,8 @@ impl Run {
         programs: &Programs,
         finished: &Finished,
     ) -> Self {
-        let seconds = finished.end as f64 / 1e9;
-        let counted_seconds = finished.end.saturating_sub(finished.counts_from) as f64 / 1e9;
+        let seconds = finished.time as f64 / 1e9;
+        let counted_seconds = finished.counted_time as f64 / 1e9;
         let recorder = &finished.recorder;
         let requests = recorder.reads + recorder.writes;
         let idle_states: Vec<StateTime> = states
@@ -331,12 +353,22 @@ impl Run {
                 let sum = |of: fn(&crate::state::cpu::StateStats) -> u64| {
                     finished.cpus.iter().map(|c| of(&c.stats[i])).sum::<u64>()
                 };
+                let fits = |is_wrong: &dyn Fn(usize) -> bool| {
+                    let of_cpu = |cpu: &Cpu| {
+                        let row = cpu.fits.iter().skip(i * states.len()).take(states.len());
+                        let wrong = row.enumerate().filter(|(fitting, _)| is_wrong(*fitting));
+                        wrong.map(|(_, fit)| fit.periods).sum::<u64>()
+                    };
+                    finished.cpus.iter().map(of_cpu).sum::<u64>()
+                };
                 StateTime {
                     name: state.name.clone(),
                     seconds: sum(|s| s.time) as f64 / 1e9,
                     entries: sum(|s| s.entries),
-                    too_deep: sum(|s| s.too_deep),
-                    too_shallow: sum(|s| s.too_shallow),
+                    too_deep: fits(&|fitting| fitting < i),
+                    too_shallow: fits(&|fitting| fitting > i),
+                    above: sum(|s| s.above),
+                    below: sum(|s| s.below),
                 }
             })
             .collect();
@@ -351,6 +383,8 @@ impl Run {
                 asleep_seconds: c.stats.iter().map(|s| s.asleep).sum::<u64>() as f64 / 1e9,
                 tick_stops: c.tick_stops,
                 tickless: c.tickless,
+                idle_ticks: c.idle_ticks,
+                wake_ups: c.stats.iter().map(|s| s.entries).sum(),
                 selections: c.selections,
                 demotions: finished.demotions.get(cpu).map_or(0, |d| d.demotions),
                 undemotions: finished.demotions.get(cpu).map_or(0, |d| d.undemotions),
@@ -374,6 +408,8 @@ impl Run {
             read_bytes: recorder.read_bytes,
             written_bytes: recorder.written_bytes,
             seconds,
+            warm_up_seconds: finished.begin as f64 / 1e9,
+            drift: recorder.batches.drift(),
             same_cpu_share: recorder.same_cpu as f64 / recorder.completions.max(1) as f64,
             latency_us: Latency::new(recorder),
             energy: Energy::new(
@@ -394,6 +430,8 @@ impl Run {
             mean_mhz: khz_time as f64 / busy.max(1) as f64 / 1e3,
             too_deep: idle_states.iter().map(|s| s.too_deep).sum(),
             too_shallow: idle_states.iter().map(|s| s.too_shallow).sum(),
+            above: idle_states.iter().map(|s| s.above).sum(),
+            below: idle_states.iter().map(|s| s.below).sum(),
             idle_states,
             cpus,
             clocks: finished
@@ -406,7 +444,7 @@ impl Run {
             drive: finished
                 .drives
                 .as_ref()
-                .map(|d| DriveRun::new(&DriveTotals::sum(d), finished.end)),
+                .map(|d| DriveRun::new(&DriveTotals::sum(d), finished.time)),
             page_cache: finished.page_cache.as_ref().map(PageCacheRun::new),
             details: Details::new(machine, finished),
         }

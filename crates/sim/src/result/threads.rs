@@ -88,7 +88,7 @@ pub struct WakeAttribution {
 
 impl ThreadsRun {
     pub(crate) fn new(programs: &Programs, finished: &Finished) -> Self {
-        let seconds = finished.end.saturating_sub(programs.warm_up) as f64 / 1e9;
+        let seconds = finished.time.saturating_sub(programs.warm_up) as f64 / 1e9;
         let tasks: Vec<TaskRun> = programs
             .tasks
             .iter()

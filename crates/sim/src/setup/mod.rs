@@ -1055,7 +1055,7 @@ fn periods(job: &FioJob) -> Option<[Period; 2]> {
 fn check_times(job: &FioJob) -> Result<(), String> {
     for (time, what) in [
         (job.runtime, "runtime"),
-        (Some(job.ramp_time), "ramp_time"),
+        (job.ramp_time, "ramp_time"),
         (Some(job.startdelay.1), "startdelay"),
     ] {
         if time.is_some_and(|t| t.0 > MAX_TIME) {
@@ -1162,6 +1162,7 @@ fn job(
         return Err(unsupported("a size of less than a block"));
     }
     check_times(job).map_err(|what| unsupported(&what))?;
+    let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
     let periods = periods(job);
@@ -1184,9 +1185,9 @@ fn job(
         iowait: job.waits_as_iowait(io_uring_iowait),
         buffered: !job.is_direct(),
         cache,
-        end: Some(job.ramp_time.0 + end),
+        end: Some(ramp.0 + end),
         cut: limits.time.is_none_or(|t| t.0 > end),
-        ramp: job.ramp_time.0,
+        ramp: ramp.0,
         delay: [job.startdelay.0.0, job.startdelay.1.0],
         exit: job.exitall.then_some(job.exit_what),
         wait_for: None,

@@ -15,6 +15,7 @@ use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::mechanism::amd_pstate::epp_number;
 use wakepath_policies::mechanism::{
     CpuLatency, DriveLatency, Epp, IdleStatesLimit, Kind, LatencyScope, Place, Policy,
+    busy_under_performance,
 };
 use wakepath_policies::poll::PollPolicy;
 use wakepath_policies::profile::Expanded;
@@ -55,13 +56,35 @@ pub(crate) struct Policies {
 /// # Errors
 /// The kernel of a recorded system ran what there is no policy of.
 pub fn in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
-    let all = expanded(machine, set)?
-        .set
-        .or(&of_kernel(machine)?)
-        .sorted();
+    let own = of_kernel(machine)?;
+    let all = expanded(machine, set)?.set.or(&own).sorted();
+    refuse_preference_under_performance(&all, &driver(machine, &own))?;
     Ok(match machine.kernel {
         Some(kernel) => all.on_kernel(kernel),
         None => all,
+    })
+}
+
+/// As the kernel, whose drivers answer `EBUSY` (`intel_pstate_set_energy_pref_index()`, `drivers/cpufreq/intel_pstate.c`, and
+/// `store_energy_performance_preference()`, `drivers/cpufreq/amd-pstate.c`, Linux 6.12).
+fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Result<(), SimError> {
+    let Some(spec) = set.get(Kind::Epp) else {
+        return Ok(());
+    };
+    if set.epp().and_then(Epp::number) == Some(0) {
+        return Ok(());
+    }
+    let instead = match (set.frequency(), driver) {
+        (Some(FreqPolicy::AmdPstate(of)), _) if of.is_active_performance() => {
+            "amd-pstate[governor=powersave]"
+        }
+        (Some(FreqPolicy::Performance), Driver::Amd) => "amd-pstate[governor=powersave]",
+        (Some(FreqPolicy::Performance), Driver::Hwp) => "intel_pstate-hwp",
+        _ => return Ok(()),
+    };
+    Err(SimError::OnMachine {
+        policy: spec.to_string(),
+        why: busy_under_performance(instead),
     })
 }
 
@@ -85,24 +108,30 @@ fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
 /// As [`in_force`].
 pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError> {
     let kernel = of_kernel(machine)?;
-    let driver = |frequency: Option<FreqPolicy>| match frequency {
-        Some(FreqPolicy::IntelPstateHwp { .. }) => Driver::Hwp,
-        Some(FreqPolicy::IntelPstate { .. }) => Driver::IntelPstate,
-        Some(FreqPolicy::AmdPstate(of)) if of.mode == AmdMode::Active => Driver::Amd,
-        _ => Driver::Other,
-    };
-    let of_kernel = driver(kernel.frequency());
+    let own = driver(machine, &kernel);
     let has = |policy: &PolicySpec, so_far: &PolicySet| match policy.policy() {
-        // A driver that chooses frequencies itself has these two governors.
         Policy::Frequency(FreqPolicy::Performance) => true,
-        Policy::Frequency(frequency) => driver(Some(*frequency)) == of_kernel,
-        Policy::Epp(_) => matches!(
-            driver(so_far.or(&kernel).frequency()),
-            Driver::Hwp | Driver::Amd
-        ),
+        Policy::Frequency(frequency) => Driver::behind(*frequency) == own,
+        Policy::Epp(_) => match so_far.or(&kernel).frequency() {
+            // The preference that comes with this governor is the only one that the kernel lets it have.
+            Some(FreqPolicy::Performance) => matches!(own, Driver::Hwp | Driver::Amd),
+            Some(frequency) => matches!(Driver::behind(frequency), Driver::Hwp | Driver::Amd),
+            None => false,
+        },
         _ => policy.mechanism().on.contains(&Place::Sim),
     };
-    Ok(set.expand(has)?)
+    Ok(set.expand(&kernel, has)?)
+}
+
+/// The cpufreq driver of a machine whose kernel runs `own`.
+fn driver(machine: &Machine, own: &PolicySet) -> Driver {
+    let takes_hints = machine.cluster.iter().all(|c| c.hwp_ramp_ms.is_given());
+    match own.frequency() {
+        // The governor `performance` goes with every driver; only that of HWP gives a machine these figures.
+        Some(FreqPolicy::Performance) if takes_hints => Driver::Hwp,
+        Some(frequency) => Driver::behind(frequency),
+        None => Driver::Other,
+    }
 }
 
 /// What a reader of results should know of a set on a machine: what of its profile is left out, and what of its policies is
@@ -167,6 +196,18 @@ enum Driver {
     Amd,
     /// A governor of cpufreq.
     Other,
+}
+
+impl Driver {
+    /// The driver that a frequency policy belongs to.
+    fn behind(frequency: FreqPolicy) -> Self {
+        match frequency {
+            FreqPolicy::IntelPstateHwp { .. } => Self::Hwp,
+            FreqPolicy::IntelPstate { .. } => Self::IntelPstate,
+            FreqPolicy::AmdPstate(of) if of.mode == AmdMode::Active => Self::Amd,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The machine with the idle states that a set leaves on, under the latency requests of the set and with its kernel configuration.
@@ -376,6 +417,16 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
         };
         settings.epp = named.ok_or_else(no_firmware_epp)?;
         return Ok(FreqPolicy::AmdPstate(settings));
+    }
+    // The governor `performance` has this preference anyway.
+    let says_the_same = matches!(set.epp().map(Epp::number), Some(Some(0)))
+        && match policy {
+            FreqPolicy::Performance => true,
+            FreqPolicy::AmdPstate(of) => of.is_active_performance(),
+            _ => false,
+        };
+    if says_the_same && set.hwp_boost().is_none() {
+        return Ok(policy);
     }
     let FreqPolicy::IntelPstateHwp { dynamic_boost, epp } = policy else {
         return match set.get(Kind::Epp).or_else(|| set.get(Kind::HwpBoost)) {

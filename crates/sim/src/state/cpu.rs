@@ -50,10 +50,10 @@ pub(crate) struct StateStats {
     /// The part of it in which its whole cluster was down, in a state of the cluster.
     pub(crate) down: u64,
     pub(crate) entries: u64,
-    /// Left before its target residency, although a shallower state was enabled.
-    pub(crate) too_deep: u64,
-    /// Stayed as long as a deeper enabled state wanted.
-    pub(crate) too_shallow: u64,
+    /// Left before its target residency, although a shallower state was enabled, as the kernel measures it.
+    pub(crate) above: u64,
+    /// Stayed as long as a deeper enabled state wanted, likewise.
+    pub(crate) below: u64,
 }
 
 /// The idle periods in one idle state for which another one, or itself, would have fitted.
@@ -64,6 +64,21 @@ pub(crate) struct Fit {
     pub(crate) idle: u64,
     /// From that event until the CPU was ready to work, in ns.
     pub(crate) wake: u64,
+}
+
+/// What has been counted of a CPU by some time.
+#[derive(Clone, Debug)]
+pub(crate) struct CpuTotals {
+    stats: Vec<StateStats>,
+    fits: Vec<Fit>,
+    busy: u64,
+    selections: u64,
+    tick_stops: u64,
+    tickless: u64,
+    idle_ticks: u64,
+    powered: Vec<u64>,
+    polled: Vec<u64>,
+    left: Vec<u64>,
 }
 
 /// How long a CPU has been running, and at which speed.
@@ -165,6 +180,8 @@ pub(crate) struct Cpu<'a> {
     pub(crate) tick_stops: u64,
     /// Idle periods that began without a tick.
     pub(crate) tickless: u64,
+    /// Ticks in the idle loop.
+    pub(crate) idle_ticks: u64,
     pub(crate) stats: Vec<StateStats>,
     /// Since when it has been powered, if it is: busy, waking up or polling.
     powered_since: Option<u64>,
@@ -252,6 +269,7 @@ impl<'a> Cpu<'a> {
             selections: 0,
             tick_stops: 0,
             tickless: 0,
+            idle_ticks: 0,
             stats: vec![StateStats::default(); states],
             powered_since: Some(0),
             asleep_since: 0,
@@ -432,6 +450,84 @@ impl<'a> Cpu<'a> {
         match self.mode {
             Mode::Task | Mode::Interrupt => self.busy + (now - self.phase_start),
             Mode::Idle | Mode::Waking => self.busy,
+        }
+    }
+
+    /// What has been counted by now, at operating point `opp`, while its cluster has been down for `cluster_down` in all.
+    pub(crate) fn totals_until(&self, now: u64, opp: usize, cluster_down: u64) -> CpuTotals {
+        let mut totals = CpuTotals {
+            stats: self.stats.clone(),
+            fits: self.fits.clone(),
+            busy: self.busy_until(now),
+            selections: self.selections,
+            tick_stops: self.tick_stops,
+            tickless: self.tickless,
+            idle_ticks: self.idle_ticks,
+            powered: self.powered.clone(),
+            polled: self.polled.clone(),
+            left: self.left.clone(),
+        };
+        let points = self.powered.len();
+        if let Some(since) = self.powered_since {
+            totals.powered[opp] += now - since;
+        } else {
+            let undemoted = self.undemoted_at.clamp(self.asleep_since, now);
+            let later = if self.undemoted_at < now {
+                self.state
+            } else {
+                self.asleep_in
+            };
+            totals.stats[self.asleep_in].asleep += undemoted - self.asleep_since;
+            totals.stats[later].asleep += now - undemoted;
+            if !self.demoted && self.idle.states[self.state].whole_cluster {
+                totals.stats[self.state].down += cluster_down - self.down_before;
+            }
+        }
+        if let Some(since) = self.waking_since {
+            totals.left[self.leaving * points + opp] += now - since;
+        }
+        let polls = self.polling_until.is_some();
+        let in_phase = now - self.phase_start;
+        if self.mode == Mode::Idle && polls {
+            totals.polled[self.state * points + opp] += in_phase;
+        }
+        if matches!(self.mode, Mode::Idle | Mode::Waking) || polls {
+            let busy = self.busy_in_period + if self.is_busy() { in_phase } else { 0 };
+            totals.stats[self.state].time += now - self.idle_since - busy;
+        }
+        totals
+    }
+
+    /// Takes off what had been counted by an earlier time, now that the run is over.
+    pub(crate) fn leave_out(&mut self, before: &CpuTotals) {
+        for (stats, before) in self.stats.iter_mut().zip(&before.stats) {
+            stats.time -= before.time;
+            stats.asleep -= before.asleep;
+            stats.entering -= before.entering;
+            stats.down -= before.down;
+            stats.entries -= before.entries;
+            stats.above -= before.above;
+            stats.below -= before.below;
+        }
+        for (fit, before) in self.fits.iter_mut().zip(&before.fits) {
+            fit.periods -= before.periods;
+            fit.idle -= before.idle;
+            fit.wake -= before.wake;
+        }
+        self.busy -= before.busy;
+        self.selections -= before.selections;
+        self.tick_stops -= before.tick_stops;
+        self.tickless -= before.tickless;
+        self.idle_ticks -= before.idle_ticks;
+        let times = [
+            (&mut self.powered, &before.powered),
+            (&mut self.polled, &before.polled),
+            (&mut self.left, &before.left),
+        ];
+        for (times, before) in times {
+            for (time, before) in times.iter_mut().zip(before) {
+                *time -= before;
+            }
         }
     }
 

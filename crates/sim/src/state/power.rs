@@ -4,7 +4,7 @@ use wakepath_hardware::machine::{MachineIdleState, PackageSleep, Scope, Uncore};
 use wakepath_units::Nanoseconds;
 
 use crate::state::clocks::cluster::ClusterSetup;
-use crate::state::uncore::UncoreClock;
+use crate::state::uncore::{UncoreClock, UncoreTotals};
 
 /// How long clusters and the package were down, and the clock of what is between them.
 #[derive(Debug)]
@@ -17,6 +17,14 @@ pub(crate) struct PowerTracker {
     package_up_at: u64,
     pub(crate) uncore: UncoreClock,
     deepest: usize,
+}
+
+/// What a [`PowerTracker`] has counted.
+#[derive(Debug)]
+pub(crate) struct PowerTotals {
+    clusters: Vec<u64>,
+    package: u64,
+    uncore: UncoreTotals,
 }
 
 /// Something that is down while all of its CPUs are.
@@ -134,6 +142,24 @@ impl PowerTracker {
     /// How long a cluster has been down, up to when it last came up.
     pub(crate) fn down_time(&self, cluster: usize) -> u64 {
         self.clusters[cluster].time
+    }
+
+    /// What it has counted by now, up to when the uncore is settled.
+    pub(crate) fn totals_until(&self, now: u64) -> PowerTotals {
+        PowerTotals {
+            clusters: self.clusters.iter().map(|c| c.time_until(now)).collect(),
+            package: self.package.time_until(now),
+            uncore: self.uncore.totals(),
+        }
+    }
+
+    /// Takes off what had been counted before, once nothing goes on.
+    pub(crate) fn leave_out(&mut self, before: &PowerTotals) {
+        for (cluster, before) in self.clusters.iter_mut().zip(&before.clusters) {
+            cluster.time -= before;
+        }
+        self.package.time -= before.package;
+        self.uncore.leave_out(&before.uncore);
     }
 
     pub(crate) fn finish(&mut self, now: u64) {

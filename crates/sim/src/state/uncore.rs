@@ -22,8 +22,14 @@ pub(crate) struct UncoreClock {
     clock: Kilohertz,
     /// From when on it is off; never while the package is not on its way down.
     off_at: u64,
-    /// Up to when the following are known.
+    /// Up to when the totals are known.
     since: u64,
+    totals: UncoreTotals,
+}
+
+/// What has been counted of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct UncoreTotals {
     time_on: u64,
     khz_time: u128,
     /// Of one cluster, in femtojoules.
@@ -45,9 +51,7 @@ impl UncoreClock {
             uncore,
             off_at: NEVER,
             since: 0,
-            time_on: 0,
-            khz_time: 0,
-            energy: 0,
+            totals: UncoreTotals::default(),
         }
     }
 
@@ -110,20 +114,32 @@ impl UncoreClock {
         let since = std::mem::replace(&mut self.since, until);
         let time = until.min(self.off_at).saturating_sub(since);
         if let Some(uncore) = &self.uncore {
-            self.time_on += time;
-            self.khz_time += u128::from(self.clock.0) * u128::from(time);
-            self.energy += uncore.power(self.clock).femtojoules_over(Nanoseconds(time));
+            self.totals.time_on += time;
+            self.totals.khz_time += u128::from(self.clock.0) * u128::from(time);
+            self.totals.energy += uncore.power(self.clock).femtojoules_over(Nanoseconds(time));
         }
+    }
+
+    /// What has been counted up to when it was settled.
+    pub(crate) fn totals(&self) -> UncoreTotals {
+        self.totals
+    }
+
+    /// Takes off what had been counted before.
+    pub(crate) fn leave_out(&mut self, before: &UncoreTotals) {
+        self.totals.time_on -= before.time_on;
+        self.totals.khz_time -= before.khz_time;
+        self.totals.energy -= before.energy;
     }
 
     /// What one cluster's uncore has drawn, in femtojoules; `None` if the machine has none.
     pub(crate) fn energy(&self) -> Option<u128> {
-        self.uncore.as_ref().map(|_| self.energy)
+        self.uncore.as_ref().map(|_| self.totals.energy)
     }
 
     /// The mean clock in MHz while it was on; 0 if it never was.
     pub(crate) fn mean_mhz(&self) -> f64 {
-        self.khz_time as f64 / self.time_on.max(1) as f64 / 1e3
+        self.totals.khz_time as f64 / self.totals.time_on.max(1) as f64 / 1e3
     }
 }
 
@@ -171,7 +187,7 @@ mod tests {
             }
             tell(&mut u, 1000 * MS, 2_000_000);
             u.settle(1000 * MS);
-            (u.energy, u.khz_time, u.time_on)
+            (u.totals.energy, u.totals.khz_time, u.totals.time_on)
         };
         let many: Vec<u64> = (1..999).map(|ms| ms * MS + 7).collect();
         assert_eq!(run(&[]), run(&many));
@@ -187,6 +203,6 @@ mod tests {
         u.goes_off(9 * MS);
         u.goes_on(8 * MS + 1);
         u.settle(9 * MS);
-        assert_eq!(u.time_on, 6 * MS);
+        assert_eq!(u.totals.time_on, 6 * MS);
     }
 }

@@ -65,6 +65,8 @@ pub struct StudyFile {
     /// Seconds to wait after every change of settings, before a measurement.
     #[serde(default = "settle")]
     pub settle_s: Spanned<f64>,
+    /// Seconds at the start of time-based fio jobs that do not count; absent: by how long they run.
+    pub warm_up_s: Option<Spanned<f64>>,
     /// What is run.
     #[serde(default)]
     pub workload: Vec<WorkloadEntry>,
@@ -109,7 +111,7 @@ pub struct WorkloadEntry {
     pub copies: Option<Spanned<u32>>,
     /// Threads of the rt-app file's first task, instead of what it says.
     pub instances: Option<Spanned<u32>>,
-    /// From when on operations of the rt-app file's threads are counted.
+    /// From when on operations of the rt-app file's threads, or requests of time-based fio jobs, are counted.
     pub warm_up_s: Option<Spanned<f64>>,
     /// A command and its arguments.
     pub command: Option<Spanned<Vec<String>>>,
@@ -252,6 +254,7 @@ impl StudyFile {
             level: level(),
             margin_percent: margin(),
             settle_s: settle(),
+            warm_up_s: None,
             workload: Vec::new(),
             policy: Vec::new(),
             also: Vec::new(),
@@ -295,6 +298,9 @@ impl StudyFile {
         within(&self.level, "level", 0.5, 0.999)?;
         within(&self.margin_percent, "margin_percent", 0.0, 1000.0)?;
         within(&self.settle_s, "settle_s", 0.0, 3600.0)?;
+        if let Some(warm_up) = &self.warm_up_s {
+            within(warm_up, "warm_up_s", 0.0, 1e6)?;
+        }
         if !(1..=MAX_REPEATS).contains(self.repeats.get_ref()) {
             let message = format!("`repeats` may be 1 to {MAX_REPEATS}");
             return Err(source.error(&self.repeats, message));
@@ -368,8 +374,8 @@ impl WorkloadEntry {
             return Err(source.error(version, "`rt_app_version` is for rt-app files"));
         }
         if let Some(warm_up) = &self.warm_up_s {
-            if self.rt_app.is_none() {
-                let message = "`warm_up_s` is for rt-app files; a fio job has ramp_time";
+            if self.rt_app.is_none() && !of_fio {
+                let message = "`warm_up_s` is for fio jobs and rt-app files";
                 return Err(source.error(warm_up, message));
             }
             if !(0.0..=1e6).contains(warm_up.get_ref()) {

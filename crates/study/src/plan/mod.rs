@@ -23,7 +23,9 @@ use wakepath_replay::MAX_BLOCKS;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::document::{SCHEMA, VERSION};
 use wakepath_results::question::is_among;
-use wakepath_results::{Design, Document, METRICS, Metric, Question, RunKey, RunOrigin, StudyInfo};
+use wakepath_results::{
+    Design, Document, METRICS, Metric, PolicyInfo, Question, RunKey, RunOrigin, StudyInfo,
+};
 use wakepath_sim::{in_force, machine_under};
 use wakepath_workloads::Workload;
 
@@ -214,7 +216,8 @@ impl Plan {
     ) -> Self {
         let unchanged = policies.is_empty().then(PolicySet::default);
         let policies = policies.into_iter().chain(unchanged);
-        let policies = policies.map(PlannedPolicy::of_set);
+        let policies = policies.map(|set| PlannedPolicy::on_machine(set, &machine));
+        let policies: Vec<PlannedPolicy> = policies.collect();
         let mut plan = Self {
             origin: name.to_owned(),
             text: String::new(),
@@ -226,7 +229,7 @@ impl Plan {
                 file: MACHINE.to_owned(),
             }],
             workloads: vec![PlannedWorkload::of(name, workload)],
-            policies: policies.collect(),
+            policies,
             baseline: 0,
             questions: Vec::new(),
             metrics: METRICS.to_vec(),
@@ -441,14 +444,20 @@ impl Plan {
         (1..self.machines.len()).any(|index| (0..index).any(|before| name(before) == name(index)))
     }
 
+    /// The policies for the results, with the versions that run.
+    pub fn described_policies(&self) -> Vec<PolicyInfo> {
+        let policies = self.policies.iter();
+        policies
+            .map(|policy| policy.described(&self.machines, self.target))
+            .collect()
+    }
+
     /// What a reader of the study should know of it: policies that are the same by several names.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (index, policy) in self.policies.iter().enumerate() {
             let mut before = self.policies[..index].iter();
-            if let Some(first) =
-                before.find(|p| p.set == policy.set && p.settings == policy.settings)
-            {
+            if let Some(first) = before.find(|earlier| earlier.is_same_on(&self.machines, policy)) {
                 notes.push(format!(
                     "policies `{}` and `{}` have the same settings",
                     first.name, policy.name
@@ -529,7 +538,7 @@ impl Plan {
                 .iter()
                 .map(PlannedWorkload::described)
                 .collect(),
-            policies: self.policies.iter().map(PlannedPolicy::described).collect(),
+            policies: self.described_policies(),
             sha256: BTreeMap::new(),
             baseline: self.policies[self.baseline].name.clone(),
             repeats: self.repeats(),

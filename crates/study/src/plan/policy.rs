@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use wakepath_governors as governors;
+use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_results::RunOrigin;
 
+use super::PlannedMachine;
 use crate::file::{NamedSet, StudyError, StudyText};
 use crate::run::replay::cannot_replay;
 
@@ -66,24 +68,61 @@ impl PlannedPolicy {
         })
     }
 
-    /// A set that is its own name.
-    pub(super) fn of_set(set: PolicySet) -> Self {
+    /// A set whose name is what it is on a machine.
+    pub(super) fn on_machine(set: PolicySet, machine: &Machine) -> Self {
         Self {
-            name: set.to_string(),
+            name: set_on(&set, machine).to_string(),
             set,
             settings: BTreeMap::new(),
         }
     }
 
-    /// Everything that it sets, for the results.
-    pub fn described(&self) -> wakepath_results::PolicyInfo {
+    /// Everything that it sets, for the results. A bare name has the version that runs on these machines; none, where
+    /// machines differ in it or it is not known before the run.
+    pub(super) fn described(
+        &self,
+        machines: &[PlannedMachine],
+        target: RunOrigin,
+    ) -> wakepath_results::PolicyInfo {
         let mut settings = self.settings.clone();
         if !self.set.is_empty() {
-            settings.insert("policy".to_owned(), self.set.to_string());
+            let mut on_each = self.on_each(machines);
+            let policy = match (target, on_each.next()) {
+                (RunOrigin::Live, _) => self.set.as_written(),
+                (_, Some(first)) if on_each.all(|other| other == first) => first.to_string(),
+                (_, Some(_)) => self.set.as_written(),
+                (_, None) => self.set.to_string(),
+            };
+            settings.insert("policy".to_owned(), policy);
         }
         wakepath_results::PolicyInfo {
             name: self.name.clone(),
             settings,
         }
+    }
+
+    /// Whether both change the same on all of these machines.
+    pub(super) fn is_same_on(&self, machines: &[PlannedMachine], other: &Self) -> bool {
+        let modelled = machines.iter().any(|machine| machine.model.is_some());
+        let same_sets = if modelled {
+            self.on_each(machines).eq(other.on_each(machines))
+        } else {
+            self.set == other.set
+        };
+        same_sets && self.settings == other.settings
+    }
+
+    /// Its set on each machine that is modelled.
+    fn on_each(&self, machines: &[PlannedMachine]) -> impl Iterator<Item = PolicySet> {
+        let models = machines.iter().filter_map(|machine| machine.model.as_ref());
+        models.map(|model| set_on(&self.set, model))
+    }
+}
+
+/// A set whose bare names have the version of a machine's kernel.
+fn set_on(set: &PolicySet, machine: &Machine) -> PolicySet {
+    match machine.kernel {
+        Some(kernel) => set.clone().on_kernel(kernel),
+        None => set.clone(),
     }
 }

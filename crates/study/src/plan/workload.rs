@@ -7,8 +7,9 @@ use std::path::Path;
 use regex::Regex;
 use toml::Spanned;
 use wakepath_results::directory::WORKLOADS;
-use wakepath_results::{Better, Mean, Metric, RequestedRate, RunOrigin};
+use wakepath_results::{Metric, RequestedRate, RunOrigin};
 use wakepath_units::Nanoseconds;
+use wakepath_workloads::fio::warm_up::text_with_warm_up;
 use wakepath_workloads::{Workload, fio, rtapp};
 
 use super::{PlannedRecording, copy_name, grid, in_folder};
@@ -80,6 +81,14 @@ pub enum Extract {
     Json(String),
 }
 
+/// What a study says of a fio job beside its file.
+#[derive(Clone, Copy)]
+struct JobOptions<'a> {
+    given: &'a toml::Table,
+    /// `None`: that by default.
+    warm_up: Option<Nanoseconds>,
+}
+
 /// The workloads of a study: one for each of the file, or for each combination of its options' values.
 pub(super) fn all(
     file: &StudyFile,
@@ -89,8 +98,14 @@ pub(super) fn all(
 ) -> Result<Vec<PlannedWorkload>, StudyError> {
     let mut all: Vec<PlannedWorkload> = Vec::new();
     for (number, entry) in file.workload.iter().enumerate() {
+        let warm_up = entry.warm_up_s.as_ref().or(file.warm_up_s.as_ref());
+        let warm_up = warm_up.map(|seconds| Nanoseconds((seconds.get_ref() * 1e9).round() as u64));
         for (name, options) in grid::variants(entry, source)? {
-            let mut planned = PlannedWorkload::new(entry, &name, &options, source, folder, target)?;
+            let options = JobOptions {
+                given: &options,
+                warm_up,
+            };
+            let mut planned = PlannedWorkload::new(entry, &name, options, source, folder, target)?;
             planned.entry = number;
             if all.iter().any(|w| w.name == planned.name) {
                 let message = format!("a second workload is called `{}`", planned.name);
@@ -142,7 +157,7 @@ impl PlannedWorkload {
     fn new(
         entry: &WorkloadEntry,
         name: &str,
-        options: &toml::Table,
+        options: JobOptions<'_>,
         source: StudyText<'_>,
         folder: &Path,
         target: RunOrigin,
@@ -212,6 +227,7 @@ impl PlannedWorkload {
             kind: kind.to_owned(),
             source: source.unwrap_or_default(),
             rates: self.workload().map(requested_rates).unwrap_or_default(),
+            warm_up_s: self.warm_up().map(Nanoseconds::as_secs_f64),
             machines: self.machines.clone(),
             policies: self.policies.clone(),
         }
@@ -256,13 +272,22 @@ impl PlannedWorkload {
         }
     }
 
-    /// How long it says it runs: the longest job, or the file's duration.
+    /// What a run of it leaves out at its beginning, if it leaves out anything.
+    pub fn warm_up(&self) -> Option<Nanoseconds> {
+        match self.workload()? {
+            Workload::Fio(file) => file.warm_up(),
+            Workload::RtApp(file) => Some(file.warm_up).filter(|time| time.0 > 0),
+        }
+    }
+
+    /// How long it says it runs: the longest job with its warm-up, or the file's duration.
     pub fn duration(&self) -> Option<Nanoseconds> {
         match self.workload()? {
             Workload::Fio(file) => {
                 let mut groups = vec![];
                 for job in &file.jobs {
-                    let time = job.runtime?;
+                    let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
+                    let time = Nanoseconds(job.runtime?.0.saturating_add(ramp.0));
                     match groups.last_mut() {
                         Some(last) if !job.stonewall => *last = time.max(*last),
                         _ => groups.push(time),
@@ -353,13 +378,13 @@ fn fio(
     at: &Spanned<String>,
     text: &str,
     origin: &str,
-    given: &toml::Table,
+    job_options: JobOptions<'_>,
     source: StudyText<'_>,
     target: RunOrigin,
 ) -> Result<Task, StudyError> {
     let error = |e: &dyn std::fmt::Display| source.error(at, e.to_string());
     let mut options: Vec<(String, String)> = Vec::new();
-    for (key, value) in given {
+    for (key, value) in job_options.given {
         let Some(value) = grid::option_value(value) else {
             let message = format!(
                 "fio_options: `{key}` is a text, a number, true or false, or a list of these"
@@ -381,10 +406,13 @@ fn fio(
     }
     let changed = with_options(text, &options);
     let named = format!("{origin} with the options of {}", entry.name.get_ref());
-    let workload = fio::parse(&changed, &named).map_err(|e| {
+    let read = fio::parse(&changed, &named).map_err(|e| {
         // What is wrong without the options, too, has a line of the file.
         error(fio::parse(text, origin).as_ref().err().unwrap_or(&e))
     })?;
+    let with_warm_up = read.clone().with_warm_up(job_options.warm_up);
+    let changed = text_with_warm_up(&changed, &with_warm_up, &read);
+    let workload = fio::parse(&changed, &named).map_err(|e| error(&e))?;
     // Real fio does more than the simulator.
     if target == RunOrigin::Sim {
         workload.check_modelled().map_err(|e| error(&e))?;
@@ -522,10 +550,7 @@ fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyE
         meaning: text(&entry.meaning, |m| &m.meaning, "what the command prints"),
         unit: text(&entry.unit, |m| &m.unit, ""),
         better,
-        mean: match better {
-            Better::Higher => Mean::Harmonic,
-            Better::Lower => Mean::Arithmetic,
-        },
+        mean: better.mean(),
         headline: true,
     };
     Ok(Reading { metric, from })

@@ -5,7 +5,7 @@ use wakepath_hardware::machine::{Cluster, MachineIdleState};
 use wakepath_results::rows::BUSY;
 use wakepath_results::{AttributionAt, Idle, RunRecord};
 use wakepath_sim::details::{ClusterDetails, FitDetails};
-use wakepath_sim::{LONGEST_UNTIMED, RateRun};
+use wakepath_sim::{CpuTime, LONGEST_UNTIMED, RateRun, StateTime};
 
 /// Puts what the simulator says into `run`.
 pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Run) {
@@ -30,6 +30,8 @@ pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Ru
             entries: 0,
             too_deep: 0,
             too_shallow: 0,
+            above: Some(0),
+            below: Some(0),
             added_latency_ns: Some(0),
             wasted_energy_uj: has_power.then_some(0.0),
         });
@@ -90,11 +92,22 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     }
     all.push(("mean_mhz", run.mean_mhz));
     if run.seconds > 0.0 {
+        let sum = |count: fn(&CpuTime) -> u64| {
+            run.cpus.iter().map(count).sum::<u64>() as f64 / run.seconds
+        };
+        let of_states = |count: fn(&StateTime) -> u64| {
+            run.idle_states.iter().map(count).sum::<u64>() as f64 / run.seconds
+        };
         let tickless: u64 = run.cpus.iter().map(|cpu| cpu.tickless).sum();
         let changes: u64 = run.clocks.iter().map(|clock| clock.changes).sum();
         let set: f64 = run.clocks.iter().map(|clock| clock.set_mhz).sum();
         all.extend([
             ("tickless_per_s", tickless as f64 / run.seconds),
+            ("ticks_per_s", sum(|cpu| cpu.idle_ticks)),
+            ("wake_ups_per_s", sum(|cpu| cpu.wake_ups)),
+            ("usage_per_s", of_states(|state| state.entries)),
+            ("above_per_s", of_states(|state| state.above)),
+            ("below_per_s", of_states(|state| state.below)),
             ("set_mhz", set / run.clocks.len().max(1) as f64),
             ("frequency_changes_per_s", changes as f64 / run.seconds),
         ]);
@@ -107,6 +120,7 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     if !boosts.is_empty() {
         all.push(("boosts", boosts.iter().sum::<u64>() as f64));
     }
+    all.extend(run.drift.map(|drift| ("drift_percent", drift.percent)));
     if let Some(energy) = &run.energy {
         let cpus_mj: f64 = energy.cpus_mj.iter().sum();
         all.extend([
@@ -158,6 +172,8 @@ fn idle(
             entries: sums.entries,
             too_deep: 0,
             too_shallow: 0,
+            above: Some(sums.above),
+            below: Some(sums.below),
             added_latency_ns: None,
             wasted_energy_uj: None,
         };

@@ -37,6 +37,7 @@ mod sections;
 mod values;
 mod verify;
 mod walk;
+pub mod warm_up;
 
 #[cfg(test)]
 mod tests;
@@ -184,8 +185,8 @@ pub struct FioJob {
     pub group_reporting: bool,
     /// Wait for all jobs above to end before starting. Default false.
     pub stonewall: bool,
-    /// Time from the start of each process during which nothing counts; `runtime` begins after it. Default 0.
-    pub ramp_time: Nanoseconds,
+    /// Time from the start of each process during which nothing counts; `runtime` begins after it. Default: none.
+    pub ramp_time: Option<Nanoseconds>,
     /// Each process starts after a random time between these two. Default 0.
     pub startdelay: (Nanoseconds, Nanoseconds),
     /// The first process of the job that ends ends others, too: those of [`FioJob::exit_what`]. Default false.
@@ -255,7 +256,7 @@ impl Default for FioJob {
             places: Places::default(),
             group_reporting: false,
             stonewall: false,
-            ramp_time: Nanoseconds::ZERO,
+            ramp_time: None,
             startdelay: (Nanoseconds::ZERO, Nanoseconds::ZERO),
             exitall: false,
             exit_what: ExitWhat::default(),

@@ -579,7 +579,7 @@ mod properties {
                 norandommap: flags[1],
                 group_reporting: flags[2],
                 stonewall: flags[3],
-                ramp_time: Nanoseconds::from_micros(ramp_us),
+                ramp_time: Some(Nanoseconds::from_micros(ramp_us)),
                 startdelay: (
                     Nanoseconds::from_micros(delay_us),
                     Nanoseconds::from_micros(delay_us + delay_range_us),
@@ -681,7 +681,7 @@ fn jobs_say_when_they_begin_and_where_they_run() {
     let [a, b] = &parse(text, "t.fio").unwrap().jobs[..] else {
         panic!()
     };
-    assert_eq!(a.ramp_time, Nanoseconds::from_secs(5));
+    assert_eq!(a.ramp_time, Some(Nanoseconds::from_secs(5)));
     let (from, to) = (Nanoseconds::from_secs(1), Nanoseconds::from_millis(2500));
     assert_eq!(a.startdelay, (from, to));
     assert_eq!(a.cpus_allowed, Some(vec![0, 1, 2, 5, 8]));

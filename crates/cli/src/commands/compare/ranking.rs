@@ -244,11 +244,19 @@ pub(super) fn all(
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     for metric in &comparison.metrics {
+        if metric.better == Better::Neither {
+            let title = &metric.title;
+            writeln!(
+                out,
+                "{title}: neither more nor less is better, so there is no ranking"
+            )?;
+            continue;
+        }
         let ranked = scopes(comparison, |among| {
             let objective = Objective {
                 metric: metric.name.to_string(),
                 goal: match metric.better {
-                    Better::Lower => Goal::Minimise,
+                    Better::Lower | Better::Neither => Goal::Minimise,
                     Better::Higher => Goal::Maximise,
                 },
                 keep: Vec::new(),

@@ -107,7 +107,11 @@ impl Shown {
         let (named, notes) = match machine {
             Some(machine) => {
                 let expanded = expanded(machine, set)?;
-                (expanded.set, expanded.notes)
+                let set = match machine.kernel {
+                    Some(kernel) => expanded.set.on_kernel(kernel),
+                    None => expanded.set,
+                };
+                (set, expanded.notes)
             }
             None => (set.without_profile(), Vec::new()),
         };

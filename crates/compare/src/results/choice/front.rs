@@ -60,17 +60,13 @@ pub fn front(
 /// finite number is never on the front and beats nothing.
 pub fn front_of(points: &[impl AsRef<[f64]>], better: &[Better]) -> Vec<bool> {
     let points: Vec<&[f64]> = points.iter().map(AsRef::as_ref).collect();
-    let sign = |better: &Better| match better {
-        Better::Lower => 1.0,
-        Better::Higher => -1.0,
-    };
     let known = |point: &[f64]| point.iter().all(|v| v.is_finite());
     let beats = |a: &[f64], b: &[f64]| {
         let pairs = || {
             a.iter()
                 .zip(b)
                 .zip(better)
-                .map(|((a, b), better)| (sign(better) * a, sign(better) * b))
+                .map(|((a, b), better)| (-better.sign() * a, -better.sign() * b))
         };
         pairs().all(|(a, b)| a <= b) && pairs().any(|(a, b)| a < b)
     };

@@ -195,7 +195,11 @@ fn described(metric: &Metric, unit: &Unit) -> view::PageMetric {
         title: metric.title.to_string(),
         unit: unit.name.clone(),
         meaning: metric.meaning.to_string(),
-        higher_is_better: metric.better == Better::Higher,
+        higher_is_better: match metric.better {
+            Better::Higher => Some(true),
+            Better::Lower => Some(false),
+            Better::Neither => None,
+        },
     }
 }
 
@@ -218,7 +222,8 @@ fn shown(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit
             Some(Verdict::Better { .. }) => Tone::Better,
             Some(Verdict::Worse { .. }) => Tone::Worse,
             Some(Verdict::NoDifference { .. }) => Tone::Same,
-            Some(Verdict::CannotTell { .. }) | None => Tone::Open,
+            Some(Verdict::More { .. } | Verdict::Less { .. } | Verdict::CannotTell { .. })
+            | None => Tone::Open,
         },
         gain: row.gain.map(|gain| view::PageGain {
             percent: gain.percent,

@@ -55,10 +55,7 @@ pub(super) fn metrics() -> Vec<Metric> {
         meaning: meaning.into(),
         unit: unit.into(),
         better,
-        mean: match better {
-            Better::Higher => Mean::Harmonic,
-            Better::Lower => Mean::Arithmetic,
-        },
+        mean: better.mean(),
         headline,
     };
     let time = |name, title, unit, meaning, headline| {

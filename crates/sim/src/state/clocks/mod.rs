@@ -76,6 +76,8 @@ pub(crate) struct Domain {
     /// How long tasks ran at the operating point in force, and at each one before that, in ns.
     task_time: u64,
     task_times: Vec<u64>,
+    /// What the HWP boost had done before anything counted.
+    boosts_before: Option<HwpBoostRun>,
 }
 
 /// An operating point.
@@ -127,6 +129,7 @@ impl Domain {
             now: points[start.min(limit)],
             task_time: 0,
             task_times: vec![0; points.len()],
+            boosts_before: None,
             full_speed: points[highest].speed,
             points,
             wanted: start,
@@ -270,9 +273,27 @@ impl Domain {
         self.khz_time + u128::from(since) * u128::from(self.khz_now())
     }
 
+    /// Takes off what had been counted in the state `before`, of an earlier time, now that the run is over.
+    pub(crate) fn leave_out(&mut self, before: &Self, earlier: u64, now: u64) {
+        self.khz_time = self.khz_time_until(now) - before.khz_time_until(earlier);
+        self.changed_at = now;
+        self.changes -= before.changes;
+        self.task_times[self.current] += std::mem::take(&mut self.task_time);
+        for (time, before) in self.task_times.iter_mut().zip(&before.task_times) {
+            *time -= before;
+        }
+        self.task_times[before.current] -= before.task_time;
+        self.boosts_before = before.decider.hwp_boosts();
+    }
+
     /// What the HWP boost did, if it is on.
     pub(crate) fn hwp_boosts(&self) -> Option<HwpBoostRun> {
-        self.decider.hwp_boosts()
+        let boosts = self.decider.hwp_boosts()?;
+        let before = self.boosts_before.unwrap_or_default();
+        Some(HwpBoostRun {
+            calls: boosts.calls - before.calls,
+            raises: boosts.raises - before.raises,
+        })
     }
 
     /// Takes note of `time` ns of a task at the frequency in force.

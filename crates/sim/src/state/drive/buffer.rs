@@ -23,7 +23,7 @@ pub(crate) struct FlashSetup {
 }
 
 /// The content is kept as the time that the media need for it, so nothing has to happen meanwhile.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     setup: BufferSetup,
     /// Since when there has been something in it, and until when.

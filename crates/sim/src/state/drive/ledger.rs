@@ -45,6 +45,25 @@ pub(crate) struct DriveTotals {
 }
 
 impl DriveTotals {
+    /// Takes off what had been counted before.
+    pub(crate) fn leave_out(&mut self, before: &Self) {
+        let each = [
+            (&mut self.states, &before.states),
+            (&mut self.entries, &before.entries),
+        ];
+        for (all, before) in each {
+            for (one, before) in all.iter_mut().zip(before) {
+                *one -= before;
+            }
+        }
+        self.active -= before.active;
+        self.transition -= before.transition;
+        self.background -= before.background;
+        self.energy -= before.energy;
+        self.wake_ups -= before.wake_ups;
+        self.waited -= before.waited;
+    }
+
     /// The sums over several drives of one kind.
     pub(crate) fn sum(drives: &[Self]) -> Self {
         let add = |to: &mut Vec<u64>, from: &[u64]| {
@@ -67,7 +86,7 @@ impl DriveTotals {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     upto: u64,
     planned: Vec<Planned>,

@@ -64,7 +64,7 @@ pub(crate) struct Accepted {
     pub(crate) done: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Drive {
     /// When the unit that took the last request is free.
     last_unit: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Drive {
 }
 
 /// What a drive with power states keeps track of.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Sleep {
     setup: PowerSetup,
     /// When the drive is awake, if a request woke it, and out of which power state.

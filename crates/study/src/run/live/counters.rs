@@ -98,6 +98,8 @@ impl Counters {
                     entries: now.usage.saturating_sub(old.usage),
                     too_deep: now.above.saturating_sub(old.above),
                     too_shallow: now.below.saturating_sub(old.below),
+                    above: Some(now.above.saturating_sub(old.above)),
+                    below: Some(now.below.saturating_sub(old.below)),
                     added_latency_ns: None,
                     wasted_energy_uj: None,
                 });
@@ -110,9 +112,23 @@ impl Counters {
                     entries: 0,
                     too_deep: 0,
                     too_shallow: 0,
+                    above: Some(0),
+                    below: Some(0),
                     added_latency_ns: None,
                     wasted_energy_uj: None,
                 });
+            }
+        }
+        let seconds = took.as_secs_f64();
+        if !run.idle.is_empty() && seconds > 0.0 {
+            let each: [(&str, fn(&Idle) -> u64); 3] = [
+                ("usage_per_s", |idle| idle.entries),
+                ("above_per_s", |idle| idle.above.unwrap_or(0)),
+                ("below_per_s", |idle| idle.below.unwrap_or(0)),
+            ];
+            for (name, count) in each {
+                let all: u64 = run.idle.iter().map(count).sum();
+                run.metrics.push((name.to_owned(), all as f64 / seconds));
             }
         }
         for ((kind, khz), time) in &self.frequency {

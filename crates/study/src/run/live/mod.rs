@@ -238,10 +238,17 @@ fn measure(
     run.started_unix_s = started.ok();
     // A name may lead to something else by now.
     may_run(workload)?;
-    let before = Counters::read(system);
-    let mut meter = Meter::new(system);
+    let warm_up = workload.warm_up().map(|time| Duration::from_nanos(time.0));
+    let mut warms_up = warm_up.is_some();
+    let mut since = Since::now(system);
     // What is looked at while the workload runs.
-    let mut look = || meter.look();
+    let mut look = || {
+        if warms_up && warm_up.is_some_and(|time| since.at.elapsed() >= time) {
+            since = Since::now(system);
+            warms_up = false;
+        }
+        since.meter.look();
+    };
     let took = match &workload.task {
         Task::Fio { text, workload } => {
             program::fio(text, &requested_rates(workload), run, cancelled, &mut look)?
@@ -252,12 +259,33 @@ fn measure(
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
         Task::Recording(_) => return Err("recordings are replayed only".to_owned()),
     };
-    meter.finish(took, run);
-    Counters::read(system).since(&before, took, run);
+    let counted = match warm_up {
+        Some(_) if !warms_up => since.at.elapsed(),
+        _ => took,
+    };
+    since.meter.finish(counted, run);
+    Counters::read(system).since(&since.counters, counted, run);
     if run.duration_ns == 0 {
         run.duration_ns = took.as_nanos() as u64;
     }
     Ok(())
+}
+
+/// What the machine had counted when a run began to count, which is after its warm-up.
+struct Since<'a> {
+    at: Instant,
+    counters: Counters,
+    meter: Meter<'a>,
+}
+
+impl<'a> Since<'a> {
+    fn now(system: &'a System) -> Self {
+        Self {
+            counters: Counters::read(system),
+            meter: Meter::new(system),
+            at: Instant::now(),
+        }
+    }
 }
 
 #[cfg(test)]

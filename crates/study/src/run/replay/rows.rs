@@ -44,6 +44,8 @@ pub(super) fn fill(run: &mut RunRecord, replayed: &Replayed, policy: usize, bloc
             entries: package.count,
             too_deep: 0,
             too_shallow: 0,
+            above: None,
+            below: None,
             added_latency_ns: Some(package.added_latency_ns),
             wasted_energy_uj: Some(package.wasted_j * 1e6),
         });
@@ -60,6 +62,8 @@ fn idle(kind: &str, state: &StateReport) -> Idle {
         entries: state.count,
         too_deep: state.too_deep,
         too_shallow: state.too_shallow,
+        above: Some(state.too_deep),
+        below: Some(state.too_shallow),
         added_latency_ns: Some(state.added_latency_ns),
         wasted_energy_uj: state.wasted_j.map(|joules| joules * 1e6),
     }
@@ -73,6 +77,8 @@ fn busy(kind: &str, time_ns: u64, has_power: bool) -> Idle {
         entries: 0,
         too_deep: 0,
         too_shallow: 0,
+        above: Some(0),
+        below: Some(0),
         added_latency_ns: Some(0),
         wasted_energy_uj: has_power.then_some(0.0),
     }
@@ -109,6 +115,9 @@ fn metrics(
         ),
         ("too_deep_per_s", share(sums.too_deep as f64, seconds)),
         ("too_shallow_per_s", share(sums.too_shallow as f64, seconds)),
+        // Replay counts as the kernel does.
+        ("above_per_s", share(sums.too_deep as f64, seconds)),
+        ("below_per_s", share(sums.too_shallow as f64, seconds)),
         ("as_recorded", as_recorded.map(|share| share * 100.0)),
         ("leased", leased.map(|share| share * 100.0)),
     ];

@@ -8,10 +8,10 @@ use super::{Row, flag};
 
 pub(super) const ROWS: &[Row] = &[
     Row::sets(&["ramp_time"], |job, value| {
-        job.ramp_time = value.time(1_000_000)?;
+        job.ramp_time = Some(value.time(1_000_000)?);
         Ok(())
     })
-    .printed(|job| Some(microseconds(job.ramp_time))),
+    .printed(|job| job.ramp_time.map(microseconds)),
     Row::sets(&["startdelay"], |job, value| {
         let (from, to) = value.text.split_once('-').unwrap_or((value.text, ""));
         let from = super::time(from, 1_000_000)?;

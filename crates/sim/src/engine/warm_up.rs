@@ -1,0 +1,96 @@
+//! What happens in the warm-up of a run (fio's `ramp_time`), which results leave out.
+//!
+//! Nothing in the machine notices the end of the warm-up: what has been counted by then is noted, and taken off at the end.
+
+use super::Engine;
+use super::jobs::Jobs;
+use crate::basics::NEVER;
+use crate::observe::observer::Observer;
+use crate::setup::Setup;
+use crate::state::clocks::Domain;
+use crate::state::cpu::{CpuTotals, Mode};
+use crate::state::drive::DriveTotals;
+use crate::state::power::PowerTotals;
+
+/// What had been counted by the end of the warm-up.
+#[derive(Debug)]
+pub(super) struct WarmUp {
+    ended: u64,
+    cpus: Vec<CpuTotals>,
+    domains: Vec<Domain>,
+    power: PowerTotals,
+    limited: Vec<u64>,
+    /// Demotions and undemotions of each CPU.
+    demotions: Vec<[u64; 2]>,
+    drives: Vec<Option<DriveTotals>>,
+    completions: u64,
+    same_cpu: u64,
+    ramped: u64,
+}
+
+/// When the warm-up ends: when the first request counts. Never, if no job has one.
+pub(super) fn end_of_warm_up(setup: &Setup, jobs: &Jobs) -> u64 {
+    let has_warm_up = setup.jobs.iter().any(|job| job.ramp > 0);
+    let ends = jobs.counts_from.filter(|from| has_warm_up && *from > 0);
+    ends.unwrap_or(NEVER)
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// Takes note of what has been counted by now, the end of the warm-up.
+    #[cold]
+    pub(super) fn end_warm_up(&mut self) {
+        self.end_uncore_slots();
+        self.power.uncore.settle(self.now);
+        let now = self.now;
+        let cpus = self.cpus.iter().map(|cpu| {
+            let down = self.power.clusters[cpu.cluster].time_until(now);
+            cpu.totals_until(now, self.domains[cpu.domain].current(), down)
+        });
+        let domains = self.domains.iter().map(|domain| {
+            let mut domain = domain.clone();
+            let running = self.cpus[domain.cpus.clone()].iter();
+            for cpu in running.filter(|cpu| cpu.mode == Mode::Task) {
+                domain.charge_task(now - cpu.phase_start);
+            }
+            domain
+        });
+        let drives = self.drives.iter().map(|drive| drive.clone().finish(now));
+        let demotions = self.demotions.iter();
+        self.warm_up = Some(Box::new(WarmUp {
+            ended: now,
+            cpus: cpus.collect(),
+            domains: domains.collect(),
+            power: self.power.totals_until(now),
+            limited: self.packages.limited(),
+            demotions: demotions.map(|d| [d.demotions, d.undemotions]).collect(),
+            drives: drives.collect(),
+            completions: self.recorder.completions,
+            same_cpu: self.recorder.same_cpu,
+            ramped: self.recorder.ramped,
+        }));
+    }
+
+    /// Takes off what was counted in the warm-up, at the end of the run. Returns when that ended.
+    pub(super) fn leave_out_warm_up(&mut self) -> u64 {
+        let Some(warm_up) = self.warm_up.take() else {
+            return 0;
+        };
+        for (cpu, before) in self.cpus.iter_mut().zip(&warm_up.cpus) {
+            cpu.leave_out(before);
+        }
+        for (domain, before) in self.domains.iter_mut().zip(&warm_up.domains) {
+            domain.leave_out(before, warm_up.ended, self.now);
+        }
+        self.power.leave_out(&warm_up.power);
+        self.packages.leave_out(&warm_up.limited);
+        for (of, [demotions, undemotions]) in self.demotions.iter_mut().zip(&warm_up.demotions) {
+            of.demotions -= demotions;
+            of.undemotions -= undemotions;
+        }
+        self.recorder.completions -= warm_up.completions;
+        self.recorder.same_cpu -= warm_up.same_cpu;
+        self.recorder.ramped -= warm_up.ramped;
+        self.drives_before = warm_up.drives;
+        warm_up.ended
+    }
+}

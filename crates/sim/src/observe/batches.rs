@@ -1,0 +1,143 @@
+//! Mean latency through a run, by which one sees whether it had settled.
+
+use serde::Serialize;
+
+use crate::basics::NEVER;
+
+/// Batches of equal time, half of them in each half of a run.
+const BATCHES: usize = 16;
+
+/// Of Student's distribution with `BATCHES - 2` degrees of freedom, for 99 %.
+const QUANTILE: f64 = 2.977;
+
+/// How mean latency changed within a run: its second half against the first, in percent of the first.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Drift {
+    /// The change.
+    pub percent: f64,
+    /// Half the width of its interval at 99 %, from the spread from one sixteenth of the run to the next.
+    pub interval_percent: f64,
+}
+
+impl Drift {
+    /// Whether it is more than chance, and than anyone cares about.
+    pub fn is_sure(&self) -> bool {
+        self.percent.abs() > self.interval_percent.max(2.0)
+    }
+}
+
+/// Requests and the sum of their latencies, by time.
+#[derive(Debug)]
+pub(crate) struct Batches {
+    length: u64,
+    /// When the present batch ends; never, if nobody asks.
+    ends: u64,
+    batches: Vec<(u64, u128)>,
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self {
+            length: 0,
+            ends: NEVER,
+            batches: Vec::new(),
+        }
+    }
+}
+
+impl Batches {
+    /// Divides the time between these two, in ns.
+    pub(crate) fn between(begin: u64, end: u64) -> Self {
+        let length = end.saturating_sub(begin) / BATCHES as u64;
+        if length == 0 {
+            return Self::default();
+        }
+        Self {
+            length,
+            ends: begin.saturating_add(length),
+            batches: vec![(0, 0)],
+        }
+    }
+
+    /// A request with this latency in ns has ended.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, now: u64, latency: u64) {
+        if now >= self.ends {
+            self.go_on(now);
+        }
+        if let Some((requests, sum)) = self.batches.last_mut() {
+            *requests += 1;
+            *sum += u128::from(latency);
+        }
+    }
+
+    #[cold]
+    fn go_on(&mut self, now: u64) {
+        while now >= self.ends && self.batches.len() < BATCHES {
+            self.batches.push((0, 0));
+            self.ends = self.ends.saturating_add(self.length);
+        }
+        if self.batches.len() == BATCHES {
+            self.ends = NEVER;
+        }
+    }
+
+    /// `None` where a batch has no request.
+    pub(crate) fn drift(&self) -> Option<Drift> {
+        let means = self.batches.iter().map(|(requests, sum)| {
+            let requests = (*requests > 0).then_some(*requests as f64)?;
+            Some(*sum as f64 / requests)
+        });
+        let means: Vec<f64> = means.collect::<Option<_>>()?;
+        let (first, second) = means.split_at_checked(BATCHES / 2)?;
+        if second.len() != first.len() {
+            return None;
+        }
+        let each = first.len() as f64;
+        let mean = |half: &[f64]| half.iter().sum::<f64>() / each;
+        let (before, after) = (mean(first), mean(second));
+        // The spread from one batch to the next: a trend, which is what is looked for, does not widen it.
+        let steps = means.windows(2).map(|pair| (pair[1] - pair[0]).powi(2));
+        let of_a_batch = steps.sum::<f64>() / (2.0 * (means.len() - 1) as f64);
+        let variance = 2.0 * of_a_batch / each;
+        (before > 0.0).then(|| Drift {
+            percent: 100.0 * (after - before) / before,
+            interval_percent: 100.0 * QUANTILE * variance.sqrt() / before,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drift(latency: impl Fn(u64) -> u64) -> Option<Drift> {
+        let mut batches = Batches::between(1_000, 161_000);
+        for now in (1_000..161_000).step_by(100) {
+            batches.add(now, latency(now));
+        }
+        batches.drift()
+    }
+
+    #[test]
+    fn the_second_half_is_set_against_the_first() {
+        let noise = |now: u64| (now / 100 * 7919) % 100;
+        let steady = drift(|now| 1_000 + noise(now)).unwrap();
+        assert!(
+            steady.percent.abs() <= steady.interval_percent,
+            "{steady:?}"
+        );
+        let settles = drift(|now| 1_000 + noise(now) + 161_000 / now.isqrt()).unwrap();
+        assert!(settles.percent < -settles.interval_percent, "{settles:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_too_few_requests_or_no_time() {
+        assert_eq!(Batches::default().drift(), None);
+        let mut few = Batches::between(0, 160);
+        few.add(3, 1);
+        few.add(159, 1);
+        assert_eq!(few.drift(), None);
+        assert_eq!(Batches::between(5, 10).drift(), None);
+    }
+}

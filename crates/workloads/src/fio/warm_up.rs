@@ -1,0 +1,130 @@
+//! The warm-up of time-based jobs: what is left out before it counts, where a job has no `ramp_time`.
+//!
+//! Governors learn. A run that counts from its first request is about their start, and every repeat has the same one, so that
+//! no interval between repeats shows it.
+
+use std::fmt::Write as _;
+
+use wakepath_units::Nanoseconds;
+
+use super::{FioJob, FioJobFile};
+
+/// The longest warm-up by default. `docs/model.md` has how long governors take to settle.
+pub const LONGEST_WARM_UP: Nanoseconds = Nanoseconds::from_secs(2);
+
+/// The warm-up by default, as a multiple of the time that counts: simulating it costs as much as what counts, and short runs are
+/// asked for by people who do not want to wait.
+const MOST_OF_MEASURED: u64 = 4;
+
+impl FioJob {
+    /// Whether its time alone ends it.
+    pub fn ends_by_time(&self) -> bool {
+        self.time_based && self.runtime.is_some()
+    }
+
+    /// The warm-up that the job has by default; `None` if it ends by what it does, or has a `ramp_time`.
+    fn default_warm_up(&self) -> Option<Nanoseconds> {
+        let runtime = self.runtime.filter(|_| self.may_warm_up())?;
+        let counted = self.at_most.map_or(runtime, |most| most.min(runtime));
+        let most = counted.0.saturating_mul(MOST_OF_MEASURED);
+        Some(Nanoseconds(most.min(LONGEST_WARM_UP.0)))
+    }
+
+    fn may_warm_up(&self) -> bool {
+        self.ends_by_time() && self.ramp_time.is_none()
+    }
+}
+
+impl FioJobFile {
+    /// The file with a warm-up, this one or that by default, as `ramp_time` of each job that its time alone ends. A job that has
+    /// a `ramp_time` keeps it.
+    #[must_use]
+    pub fn with_warm_up(mut self, warm_up: Option<Nanoseconds>) -> Self {
+        for job in &mut self.jobs {
+            if job.may_warm_up() {
+                job.ramp_time = warm_up.or_else(|| job.default_warm_up());
+            }
+        }
+        self
+    }
+
+    /// From when on the file's jobs count, if it is not from their start: what a run leaves out at its beginning.
+    pub fn warm_up(&self) -> Option<Nanoseconds> {
+        let first_group = self.jobs.iter().enumerate();
+        let first_group = first_group.take_while(|(index, job)| *index == 0 || !job.stonewall);
+        let counts_from = first_group.map(|(_, job)| {
+            let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
+            Nanoseconds(ramp.0.saturating_add(job.startdelay.0.0))
+        });
+        let ramps = self.jobs.iter().filter_map(|job| job.ramp_time);
+        let has_ramp = ramps.into_iter().any(|ramp| ramp.0 > 0);
+        counts_from.min().filter(|from| has_ramp && from.0 > 0)
+    }
+}
+
+/// The text of a job file in which the jobs have the `ramp_time` that they have in `file`, which is the same file read and then
+/// given a warm-up.
+pub fn text_with_warm_up(text: &str, file: &FioJobFile, read: &FioJobFile) -> String {
+    let mut changed = String::with_capacity(text.len() + 64);
+    let given = file.jobs.iter().zip(&read.jobs);
+    let mut added: Vec<(usize, Nanoseconds)> = given
+        .filter(|(_, before)| before.ramp_time.is_none())
+        .filter_map(|(job, before)| Some((before.line, job.ramp_time?)))
+        .filter(|(_, time)| time.0 > 0)
+        .collect();
+    added.sort_unstable();
+    added.dedup();
+    let mut added = added.into_iter().peekable();
+    for (index, line) in text.lines().enumerate() {
+        changed.push_str(line);
+        changed.push('\n');
+        while let Some((_, time)) = added.next_if(|(at, _)| *at == index + 1) {
+            let _ = writeln!(changed, "ramp_time={}us", time.as_micros());
+        }
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+
+    const TEXT: &str = "[global]\nrw=randread\ndirect=1\nsize=1g\n[timed]\ntime_based\nruntime=100ms\n\
+                        [by size]\nruntime=9\n[own]\ntime_based\nruntime=9\nramp_time=3\n\
+                        [none] ; of its own\ntime_based\nruntime=9\nramp_time=0\n[long]\ntime_based\nruntime=9\n";
+
+    fn ramps(file: &FioJobFile) -> Vec<Option<u64>> {
+        let ramps = file.jobs.iter().map(|job| job.ramp_time);
+        ramps.map(|ramp| ramp.map(Nanoseconds::as_micros)).collect()
+    }
+
+    #[test]
+    fn jobs_that_their_time_ends_get_a_warm_up_unless_they_have_one() {
+        let read = parse(TEXT, "x").unwrap();
+        let most = LONGEST_WARM_UP.as_micros();
+        let with_default = read.clone().with_warm_up(None);
+        let wanted = [Some(400_000), None, Some(3_000_000), Some(0), Some(most)];
+        assert_eq!(ramps(&with_default), wanted);
+        // As fio itself reads the text that it is given.
+        let text = text_with_warm_up(TEXT, &with_default, &read);
+        assert_eq!(ramps(&parse(&text, "x").unwrap()), wanted, "{text}");
+        assert_eq!(
+            parse(&text, "x").unwrap().to_string(),
+            with_default.to_string()
+        );
+        let second = Nanoseconds::from_secs(1);
+        let with_own = read.clone().with_warm_up(Some(second));
+        assert_eq!(ramps(&with_own)[0], Some(1_000_000));
+        let without = read.with_warm_up(Some(Nanoseconds::ZERO));
+        assert_eq!(ramps(&without)[4], Some(0));
+    }
+
+    #[test]
+    fn a_short_run_has_a_short_warm_up() {
+        let mut file = parse("[a]\nrw=randread\ntime_based\nruntime=30\n", "x").unwrap();
+        file.jobs[0].at_most = Some(Nanoseconds::from_millis(10));
+        let file = file.with_warm_up(None);
+        assert_eq!(file.warm_up(), Some(Nanoseconds::from_millis(40)));
+    }
+}
