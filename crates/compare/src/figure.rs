@@ -10,7 +10,18 @@ pub struct Unit {
     pub name: String,
     /// What a value in the metric's own unit is multiplied by.
     pub factor: f64,
+    /// Most significant digits after the point; those before it are never cut.
+    most: i32,
 }
+
+/// Most digits of a figure whose model is known, and of a power or an energy that is modelled with assumed figures: as
+/// watts, and otherwise.
+const MOST: i32 = 5;
+const MOST_ASSUMED: i32 = 3;
+const MOST_ASSUMED_WATTS: i32 = 2;
+
+/// Beyond so many percent a gain or a bound of one only says that nothing is known.
+const FAR: f64 = 10_000.0;
 
 impl Unit {
     /// The unit for values in `own` of which the largest has this size: watts from 10 W on, otherwise their own.
@@ -23,7 +34,19 @@ impl Unit {
         Self {
             name: name.to_owned(),
             factor,
+            most: MOST,
         }
+    }
+
+    /// The same for figures of a model whose power figures are assumed: fewer digits if it is a power or an energy.
+    #[must_use]
+    pub fn assumed(self) -> Self {
+        let most = match self.name.as_str() {
+            "W" => MOST_ASSUMED_WATTS,
+            "mW" | "uJ" | "mJ" | "J" => MOST_ASSUMED,
+            _ => self.most,
+        };
+        Self { most, ..self }
     }
 
     /// The unit for all of these values.
@@ -43,14 +66,20 @@ impl Unit {
 
     /// A value in the metric's own unit with the digits that its doubt, also in that unit, deserves; without the unit.
     pub fn figure(&self, value: f64, doubt: Option<f64>) -> String {
+        let scaled = value * self.factor;
+        fixed(scaled, self.decimals(value, doubt))
+    }
+
+    /// How many digits [`Self::figure`] has after the point.
+    pub fn decimals(&self, value: f64, doubt: Option<f64>) -> usize {
         let doubt = doubt.map(|d| d * self.factor);
-        digits(value * self.factor, doubt)
+        decimals_of(value * self.factor, doubt, self.most)
     }
 
     /// Both ends of an interval as [`Self::figure`] has the value in it.
     pub fn interval(&self, value: f64, [low, high]: [f64; 2]) -> String {
-        let decimals = decimals(value * self.factor, Some((high - low) / 2.0 * self.factor));
-        let [low, high] = [low, high].map(|v| format!("{:.decimals$}", v * self.factor));
+        let decimals = self.decimals(value, Some((high - low) / 2.0));
+        let [low, high] = [low, high].map(|v| fixed(v * self.factor, decimals));
         format!("{low} to {high}")
     }
 }
@@ -62,11 +91,46 @@ pub fn doubt(interval: Option<[f64; 2]>, deviation: Option<f64>) -> Option<f64> 
 }
 
 /// Percentages with their signs: down to the second digit of half the width of their interval, at most two digits
-/// after the point. Without an interval it is one.
+/// after the point. Without an interval it is one. What is far off says no more than that.
 pub fn percents<const N: usize>(values: [f64; N], interval: Option<[f64; 2]>) -> [String; N] {
     let decimals =
         doubt(interval, None).map_or(1, |half| (1 - exponent(half)).clamp(0, 2)) as usize;
-    values.map(|value| format!("{value:+.decimals$}"))
+    values.map(|value| percent(value, decimals))
+}
+
+/// A percentage with its sign and so many digits after the point; beyond 10,000 it is only said to be there.
+pub fn percent(value: f64, decimals: usize) -> String {
+    match value {
+        v if v >= FAR => format!(">+{FAR:.0}"),
+        v if v <= -FAR => format!("<-{FAR:.0}"),
+        v => signed(v, decimals),
+    }
+}
+
+/// An unsigned percentage, which is far off from 10,000 on.
+pub(crate) fn percent_size(value: f64, decimals: usize) -> String {
+    if value >= FAR {
+        format!("more than {FAR:.0}")
+    } else {
+        fixed(value, decimals)
+    }
+}
+
+/// A number with so many digits after the point, and no sign of what is rounded to 0.
+pub fn fixed(value: f64, decimals: usize) -> String {
+    without_sign_of_zero(format!("{value:.decimals$}"))
+}
+
+/// The same with a plus sign.
+pub fn signed(value: f64, decimals: usize) -> String {
+    without_sign_of_zero(format!("{value:+.decimals$}"))
+}
+
+fn without_sign_of_zero(text: String) -> String {
+    match text.strip_prefix(['-', '+']) {
+        Some(size) if size.bytes().all(|b| b == b'0' || b == b'.') => size.to_owned(),
+        _ => text,
+    }
 }
 
 /// The power of ten of a value's first digit.
@@ -78,19 +142,26 @@ fn exponent(value: f64) -> i32 {
     }
 }
 
-/// A value with as many digits as its doubt deserves: down to the second digit of the doubt, but at least three digits and
-/// at most six. Without a doubt it has four. Digits before the point are never cut.
+/// A value with as many digits as its doubt deserves: down to the first digit of the doubt, to the second if the first is 1
+/// or 2, but at least three digits and at most five. Without a doubt it has four. Digits before the point are never cut.
 pub fn digits(value: f64, doubt: Option<f64>) -> String {
-    let decimals = decimals(value, doubt);
-    format!("{value:.decimals$}")
+    fixed(value, decimals(value, doubt))
 }
 
 /// How many digits [`digits`] has after the point.
 pub fn decimals(value: f64, doubt: Option<f64>) -> usize {
+    decimals_of(value, doubt, MOST)
+}
+
+fn decimals_of(value: f64, doubt: Option<f64>, most: i32) -> usize {
     let before = exponent(value) + 1;
     let decimals = match doubt.filter(|d| *d > 0.0 && d.is_finite()) {
-        Some(doubt) => (1 - exponent(doubt)).clamp(3 - before, 6 - before),
-        None => 4 - before,
+        Some(doubt) => {
+            let exponent = exponent(doubt);
+            let second = i32::from(doubt / 10_f64.powi(exponent) < 3.0);
+            (second - exponent).clamp(most.min(3) - before, most - before)
+        }
+        None => most.min(4) - before,
     };
     decimals.clamp(0, 9) as usize
 }
@@ -103,11 +174,15 @@ mod tests {
     fn a_number_has_the_digits_that_its_doubt_deserves() {
         for (value, doubt, text) in [
             (188.345, Some(1.2), "188.3"),
-            (188.345, Some(0.0012), "188.345"),
+            (188.345, Some(0.0012), "188.34"),
+            (188.345, Some(0.09), "188.34"),
+            (188.345, Some(8.0), "188"),
+            (-0.000_1, Some(0.2), "0.00"),
             (101.3, Some(60.0), "101"),
             (100.0, None, "100.0"),
             (1_234_567.0, Some(3.0), "1234567"),
             (0.0, None, "0.000"),
+            (-0.0, Some(0.1), "0.00"),
             (f64::NAN, Some(1.0), "NaN"),
             (2584.13, Some(f64::INFINITY), "2584"),
         ] {
@@ -128,6 +203,20 @@ mod tests {
             watts.interval(188_345.0, [187_000.0, 189_700.0]),
             "187.0 to 189.7"
         );
+        // Of assumed figures there are no tenths of hundreds of watts.
+        let assumed = watts.assumed();
+        assert_eq!(assumed.figure(477_283.0, Some(91.0)), "477");
+        assert_eq!(
+            assumed.interval(477_283.0, [477_192.0, 477_374.0]),
+            "477 to 477"
+        );
+        assert_eq!(assumed.figure(12_345.0, Some(0.1)), "12");
+        assert_eq!(of(&[997.5]).assumed().figure(997.48, Some(0.1)), "997");
+        assert_eq!(of(&[9.974]).assumed().figure(9.9748, Some(0.001)), "9.97");
+        assert_eq!(
+            Unit::of("us", 1.0).assumed().figure(99.4321, Some(0.01)),
+            "99.432"
+        );
         assert_eq!(Unit::of("us", 1e9).name, "us");
         assert_eq!(Unit::of("", 1.0).title("IOPS"), "IOPS");
     }
@@ -139,9 +228,16 @@ mod tests {
             (3.123, Some([2.0, 4.3]), "+3.1"),
             (-25.4, Some([-60.0, 10.0]), "-25"),
             (3.123, None, "+3.1"),
+            (-0.04, None, "0.0"),
+            (69_989.0, Some([238.0, 69_989.0]), ">+10000"),
+            (-69_989.0, None, "<-10000"),
         ] {
             assert_eq!(percents([value], interval), [text]);
         }
+        assert_eq!(
+            percents([-0.001, -0.002], Some([-0.1, 0.1])),
+            ["0.00", "0.00"]
+        );
     }
 
     #[test]

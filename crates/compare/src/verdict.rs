@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
+use crate::figure::percent_size;
 use crate::{Better, Gain};
 
 /// Most runs that are worth asking for.
@@ -146,7 +147,7 @@ pub fn range([from, to]: [f64; 2]) -> String {
     } else {
         1
     };
-    let [from, to] = [from, to].map(|v| format!("{v:.decimals$}"));
+    let [from, to] = [from, to].map(|v| percent_size(v, decimals));
     if from == to {
         from
     } else {
@@ -213,6 +214,11 @@ mod tests {
             ([-5.0, -3.0], 0.001, "worse by 3.0 to 5.0 %"),
             ([30.04, 60.31], 0.001, "better by 30 to 60 %"),
             ([5.0, 5.0], 0.001, "better by 5.0 %"),
+            (
+                [-69_989.0, -238.0],
+                0.001,
+                "worse by 238 to more than 10000 %",
+            ),
             // Part of it is below the margin, and the mean is not.
             ([1.3, 3.1], 0.001, "better by 1.3 to 3.1 %"),
             ([-0.5, 1.2], 0.6, "no difference larger than 1.2 %"),

@@ -5,7 +5,7 @@ mod ranking;
 
 use std::path::PathBuf;
 
-use wakepath_compare::figure::{Unit, doubt, percents};
+use wakepath_compare::figure::{Unit, doubt, fixed, percent, percents, signed};
 use wakepath_compare::results::{
     Answer, CompareOptions, Compared, Comparison, Load, Objective, Points, Row, Source, answers,
     beside_replay, choose, compare, front, scopes,
@@ -17,9 +17,6 @@ use wakepath_units::printable;
 
 use crate::bars::Canvas;
 use crate::output::{self, PageFormat, Screen};
-
-/// From this gain on, in per cent, a bound of an interval only tells that nothing is known.
-const FAR: f64 = 10_000.0;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -384,14 +381,8 @@ fn title(comparison: &Comparison, metric: &Metric) -> String {
     };
     format!(
         "{}: {mean} with standard deviation, and {change}, * significant); {better}",
-        unit(comparison, metric).title(&metric.title)
+        comparison.unit(metric).title(&metric.title)
     )
-}
-
-/// The unit of a metric's figures in a comparison.
-fn unit(comparison: &Comparison, metric: &Metric) -> Unit {
-    let of = comparison.rows.iter().filter(|r| r.metric == metric.name);
-    Unit::of_all(&metric.unit, of.map(|r| r.mean))
 }
 
 /// A row's mean with the digits that it deserves.
@@ -406,7 +397,7 @@ fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
         return mean;
     };
     let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
-    format!("{mean} ± {:.decimals$}", deviation * unit.factor)
+    format!("{mean} ± {}", fixed(deviation * unit.factor, decimals))
 }
 
 /// The columns that say where a figure is from.
@@ -426,7 +417,7 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
     let header = load_header(comparison).into_iter().map(str::to_owned);
     let mut table = vec![header.collect::<Vec<String>>()];
     table[0].extend(comparison.policies.iter().cloned());
-    let unit = unit(comparison, metric);
+    let unit = comparison.unit(metric);
     let of_metric: Vec<&Row> = comparison
         .rows
         .iter()
@@ -462,7 +453,7 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
         line.resize(load_header(comparison).len(), String::new());
         line.extend(comparison.policies.iter().map(|policy| {
             let found = summaries.iter().find(|s| s.policy == *policy);
-            found.map_or_else(String::new, |s| format!("({:+.1} %)", s.percent))
+            found.map_or_else(String::new, |s| format!("({} %)", percent(s.percent, 1)))
         }));
         table.push(line);
     }
@@ -494,8 +485,7 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
             row.sentence.clone(),
             of(&|g| percents([g.percent], Some(g.interval)).concat()),
             of(&|g| {
-                let texts = percents(g.interval, Some(g.interval));
-                let [low, high] = [0, 1].map(|end| bound(g.interval[end], &texts[end]));
+                let [low, high] = percents(g.interval, Some(g.interval));
                 format!("{low} to {high}")
             }),
             row.corrected_p
@@ -511,19 +501,9 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
 /// An effect size; beyond 100 standard deviations it only says that the runs hardly vary.
 fn effect(value: f64) -> String {
     if value.abs() <= 100.0 {
-        format!("{value:+.1}")
+        signed(value, 1)
     } else {
         format!("{}100", if value < 0.0 { "<-" } else { ">+" })
-    }
-}
-
-/// A bound of an interval; one that is far off says no more than that.
-fn bound(percent: f64, text: &str) -> String {
-    if percent.abs() < FAR {
-        text.to_owned()
-    } else {
-        let sign = if percent < 0.0 { '<' } else { '>' };
-        format!("{sign}{:+.0}", FAR.copysign(percent))
     }
 }
 

@@ -433,7 +433,7 @@ fn write_tables(
         None => String::new(),
     };
     writeln!(out, "{}{drive}: median of {runs} run(s)\n", machine.title)?;
-    let power = figures::power(comparison);
+    let power = figures::power(machine, comparison);
     output::table(
         out,
         header(&[
@@ -462,14 +462,14 @@ fn write_tables(
                     median(r.p999_us, |run| run.latency_us.p999),
                     median(r.mean_mhz, |run| run.mean_mhz),
                     figures::mean_power(r, &power),
-                    figures::energy(r),
+                    figures::energy(machine, r),
                     format!("{:.0}", r.too_deep),
                     format!("{:.0}", r.too_shallow),
                 ],
             )
         }),
     )?;
-    write_drive(out, comparison)?;
+    write_drive(out, machine, comparison)?;
     writeln!(
         out,
         "\nWhere a request's time goes: us of the mean and of the 99th percentile, first run\n"
@@ -518,12 +518,16 @@ fn write_states(
         ]),
         comparison.results.iter().flat_map(state_rows),
     )?;
-    power::write(out, comparison)
+    power::write(out, machine, comparison)
 }
 
 /// What the drive drew, and its share of time per power state in the first run; nothing if no drive
 /// was named.
-fn write_drive(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
+fn write_drive(
+    out: &mut Screen,
+    machine: &Machine,
+    comparison: &PolicyComparison,
+) -> anyhow::Result<()> {
     let drives: Vec<(&PolicyResult, &DriveRun)> = comparison
         .results
         .iter()
@@ -539,7 +543,7 @@ fn write_drive(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Resul
     let average =
         |result: &PolicyResult, drive: &DriveRun| result.drive_mw.unwrap_or(drive.average_mw);
     let powers = drives.iter().map(|(result, drive)| average(result, drive));
-    let power = Unit::of_all("mW", powers);
+    let power = figures::digits_of(machine, Unit::of_all("mW", powers));
     output::table(
         out,
         header(&[

@@ -60,12 +60,11 @@ pub(crate) fn hanging(text: &str, columns: usize, indent: usize) -> Vec<String> 
     std::iter::once(first).chain(more).collect()
 }
 
-/// The widest part of a text that need not be broken, names in brackets being parts.
+/// The widest part of a text that need not be broken; a name in front of a bracket is such a part.
 pub(crate) fn widest_piece(text: &str) -> usize {
-    let widths = pieces(text)
-        .into_iter()
-        .map(|piece| width(piece.trim_end()));
-    widths.max().unwrap_or(0)
+    let parts = pieces(text).into_iter();
+    let parts = parts.flat_map(|piece| piece.split_inclusive('['));
+    parts.map(|part| width(part.trim_end())).max().unwrap_or(0)
 }
 
 /// A text in parts between which a line may end.

@@ -75,7 +75,10 @@ pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> 
         let signs = |c: char| c.is_ascii_digit() || "+-".contains(c);
         Column {
             header: header.clone(),
-            numeric: cells.iter().all(|cell| cell.starts_with(signs)),
+            numeric: cells
+                .iter()
+                .all(|cell| cell.is_empty() || cell.starts_with(signs))
+                && cells.iter().any(|cell| !cell.is_empty()),
             cells,
         }
     });

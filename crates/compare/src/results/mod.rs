@@ -10,7 +10,7 @@ use std::fmt;
 use rayon::prelude::*;
 use serde::Serialize;
 use wakepath_results::question::is_among;
-use wakepath_results::{Document, MetricRow, ResultReader, ResultsError};
+use wakepath_results::{Document, MetricRow, ResultReader, ResultsError, RunOrigin};
 
 pub use choice::{
     Among, Answer, Candidate, Choice, Holds, MetricFigure, Objective, Point, answer, answers,
@@ -20,6 +20,7 @@ pub use idle_rates::beside_replay;
 pub use scope::{InFiles, MachineScope, Points, scopes};
 
 use crate::differences::machine_kinds;
+use crate::figure::Unit;
 use crate::gain::interval_of_mean;
 use crate::{
     Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, shortfalls,
@@ -205,6 +206,26 @@ pub struct Comparison {
     pub summaries: Vec<Summary>,
     /// What a reader should know of all of it.
     pub notes: Vec<String>,
+    /// Whether power and energy are modelled with figures that are assumed, so that they deserve few digits.
+    #[serde(skip)]
+    pub assumes_power: bool,
+}
+
+impl Comparison {
+    /// The unit of a metric's figures for people.
+    pub fn unit(&self, metric: &Metric) -> Unit {
+        let rows = self.rows.iter().filter(|r| r.metric == metric.name);
+        self.digits_of(Unit::of_all(&metric.unit, rows.map(|r| r.mean)))
+    }
+
+    /// A unit with the digits that figures of this comparison deserve.
+    pub fn digits_of(&self, unit: Unit) -> Unit {
+        if self.assumes_power {
+            unit.assumed()
+        } else {
+            unit
+        }
+    }
 }
 
 /// A comparison in files: the questions of the studies with a goal, then everything.
@@ -444,7 +465,18 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
         summaries,
         rows,
         notes: notes(sources),
+        assumes_power: sources.iter().any(assumes_power),
     })
+}
+
+/// Whether a source's power is that of a model with assumed figures, which its machine's file marks.
+fn assumes_power(source: &Source) -> bool {
+    let modelled = matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Replay);
+    modelled
+        && source.document.machines.iter().any(|machine| {
+            let file = source.files.get(&machine.source);
+            file.is_none_or(|text| text.contains("assumed"))
+        })
 }
 
 /// The baseline of each policy by index; that of a baseline is itself. `policies` are those of all sources, by their names

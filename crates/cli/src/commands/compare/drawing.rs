@@ -4,7 +4,7 @@ use wakepath_compare::results::{Comparison, Row};
 use wakepath_compare::{Metric, Verdict};
 use wakepath_units::printable;
 
-use super::{mean, unit};
+use super::mean;
 use crate::bars::{Canvas, Hue, on_linear_scale};
 use crate::output::Screen;
 
@@ -23,7 +23,7 @@ pub(super) fn write(
     comparison: &Comparison,
     metric: &Metric,
 ) -> anyhow::Result<()> {
-    let unit = unit(comparison, metric);
+    let unit = comparison.unit(metric);
     let rows = || comparison.rows.iter().filter(|r| r.metric == metric.name);
     let width = |text: &dyn Fn(&Row) -> String| {
         let widths = rows().map(|row| text(row).chars().count());

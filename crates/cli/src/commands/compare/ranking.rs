@@ -102,7 +102,7 @@ fn choice(out: &mut Screen, choice: &Choice, top: u32, style: &dyn Style) -> any
         style.sentence(out, sentence)?;
     }
     writeln!(out)?;
-    let unit = unit(choice);
+    let unit = choice.unit();
     let title = unit.title(&choice.metric.title);
     let header = [
         "rank",
@@ -121,12 +121,6 @@ fn choice(out: &mut Screen, choice: &Choice, top: u32, style: &dyn Style) -> any
         });
     table(out, style, header, rows)?;
     left_out(out, all, top)
-}
-
-/// The unit of what a choice is by.
-fn unit(choice: &Choice) -> Unit {
-    let values = choice.candidates.iter().map(|c| c.value);
-    Unit::of_all(&choice.metric.unit, values)
 }
 
 fn left_out(out: &mut Screen, all: usize, top: u32) -> anyhow::Result<()> {
@@ -213,7 +207,8 @@ fn front(
     let (titles, units): (Vec<String>, Vec<Unit>) = known
         .enumerate()
         .map(|(i, metric)| {
-            let unit = Unit::of_all(&metric.unit, points.iter().map(|p| p.values[i]));
+            let values = points.iter().map(|p| p.values[i]);
+            let unit = comparison.digits_of(Unit::of_all(&metric.unit, values));
             (unit.title(&metric.title), unit)
         })
         .unzip();
@@ -294,7 +289,7 @@ fn by_metric(
     (top, style): (u32, &dyn Style),
 ) -> anyhow::Result<()> {
     let ranked = &scope.said;
-    let unit = unit(ranked);
+    let unit = ranked.unit();
     let title = unit.title(&metric.title);
     let own = |policy: &str| ranked.candidates.iter().position(|c| c.policy == policy);
     let place = own(&comparison.baseline).map_or_else(String::new, |place| {

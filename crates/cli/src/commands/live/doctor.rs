@@ -112,8 +112,13 @@ fn print(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
             out.prose(&format!("          ({computed})"), 11)?;
         }
         if let Some(fix) = &finding.fix {
-            // In one line, to be copied.
-            writeln!(out, "   fix    {fix}")?;
+            let line = format!("   fix    {fix}");
+            // A command is copied, so it stays in one line.
+            if fix.starts_with("wakepath ") {
+                writeln!(out, "{line}")?;
+            } else {
+                out.prose(&line, 10)?;
+            }
         }
     }
     if !report.notes.is_empty() {

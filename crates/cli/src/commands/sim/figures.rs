@@ -2,12 +2,26 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::standard_deviation;
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Origin;
 use wakepath_sim::{PolicyComparison, PolicyResult, Run};
 
 /// The unit of the mean power of all policy sets.
-pub(super) fn power(comparison: &PolicyComparison) -> Unit {
+pub(super) fn power(machine: &Machine, comparison: &PolicyComparison) -> Unit {
     let all = comparison.results.iter().filter_map(|r| r.mean_mw);
-    Unit::of_all("mW", all)
+    digits_of(machine, Unit::of_all("mW", all))
+}
+
+/// A unit of power or energy with the digits that the machine's figures deserve.
+pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
+    let is_power = |key: &str| key.contains("power") || key.ends_with("_mw");
+    let figures = machine.figures().into_iter();
+    let mut power = figures.filter(|(key, _)| is_power(key));
+    if power.any(|(_, figure)| matches!(figure.origin, Origin::Assumed(_))) {
+        unit.assumed()
+    } else {
+        unit
+    }
 }
 
 /// A policy set's mean power.
@@ -18,8 +32,9 @@ pub(super) fn mean_power(result: &PolicyResult, unit: &Unit) -> String {
 }
 
 /// Energy per I/O or operation in uJ.
-pub(super) fn energy(result: &PolicyResult) -> String {
-    median(result, result.per_io_uj, |run| {
+pub(super) fn energy(machine: &Machine, result: &PolicyResult) -> String {
+    let unit = digits_of(machine, Unit::of("uJ", 0.0));
+    median_in(&unit, result, result.per_io_uj, |run| {
         run.energy.as_ref()?.per_io_uj
     })
 }

@@ -1,14 +1,19 @@
 //! Power by component, of the first run.
 
-use wakepath_compare::figure::{self, Unit};
+use wakepath_compare::figure::{Unit, fixed};
+use wakepath_hardware::Machine;
 use wakepath_sim::{Energy, PolicyComparison, PolicyResult};
 
-use super::{header, row};
+use super::{figures, header, row};
 use crate::output::{self, Screen};
 
 /// What each kind of component drew; nothing if the machine's description has no power figures. All have as many digits
 /// after the point as the largest deserves.
-pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
+pub(super) fn write(
+    out: &mut Screen,
+    machine: &Machine,
+    comparison: &PolicyComparison,
+) -> anyhow::Result<()> {
     let drew = |result: &PolicyResult| {
         let run = result.runs.first()?;
         Some(components(run.energy.as_ref()?, run.seconds))
@@ -20,13 +25,12 @@ pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::
         return Ok(());
     }
     let powers = || all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
-    let unit = Unit::of_all("mW", powers());
-    let largest = powers().fold(0.0, f64::max) * unit.factor;
-    let decimals = figure::decimals(largest, None).min(1);
+    let unit = figures::digits_of(machine, Unit::of_all("mW", powers()));
+    let decimals = unit.decimals(powers().fold(0.0, f64::max), None).min(1);
     let rows = all.iter().map(|(result, of)| {
         let [cpus, clusters, uncore, package, drives, rest] = of
             .milliwatts
-            .map(|mw| mw.map_or_else(String::new, |mw| format!("{:.decimals$}", mw * unit.factor)));
+            .map(|mw| mw.map_or_else(String::new, |mw| fixed(mw * unit.factor, decimals)));
         let clock = of
             .uncore_mhz
             .map_or_else(String::new, |mhz| format!("{mhz:.0}"));

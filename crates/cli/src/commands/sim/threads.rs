@@ -127,7 +127,7 @@ pub(super) fn write_tables(
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     writeln!(out, "{}: median of {runs} run(s)\n", machine.title)?;
-    let power = figures::power(comparison);
+    let power = figures::power(machine, comparison);
     output::table(
         out,
         header(&[
@@ -147,7 +147,7 @@ pub(super) fn write_tables(
                     }),
                     figures::median(r, Some(r.mean_mhz), |run| Some(run.mean_mhz)),
                     figures::mean_power(r, &power),
-                    figures::energy(r),
+                    figures::energy(machine, r),
                     format!("{:.0}", r.too_deep),
                     format!("{:.0}", r.too_shallow),
                 ],

@@ -137,6 +137,9 @@ pub struct Choice {
     /// Every metric that is named above.
     #[serde(skip)]
     metrics: Vec<Metric>,
+    /// Whether power is modelled with assumed figures.
+    #[serde(skip)]
+    assumes_power: bool,
 }
 
 /// Chooses among the policies of a comparison. A policy has to have all these metrics on every workload.
@@ -195,6 +198,7 @@ pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, 
         candidates,
         sentences: Vec::new(),
         metrics,
+        assumes_power: comparison.assumes_power,
     };
     choice.say();
     Ok(choice)

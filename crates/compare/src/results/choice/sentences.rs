@@ -4,7 +4,7 @@ use wakepath_results::Goal;
 
 use super::{Candidate, Choice, Holds, MetricFigure};
 use crate::Metric;
-use crate::figure::{Unit, doubt};
+use crate::figure::{Unit, doubt, percent as percent_text};
 
 /// Of more workloads than this only the mean and both ends are said.
 const MAX_WORKLOADS: usize = 4;
@@ -60,7 +60,24 @@ impl Choice {
 
     fn shown(&self, figure: &MetricFigure) -> String {
         let about = self.about(&figure.metric);
-        about.map_or_else(String::new, |metric| shown(metric, figure))
+        about.map_or_else(String::new, |metric| {
+            let unit = self.digits_of(Unit::of(&metric.unit, figure.mean));
+            shown(&unit, figure)
+        })
+    }
+
+    /// The unit of what is minimised or maximised, for all candidates.
+    pub fn unit(&self) -> Unit {
+        let values = self.candidates.iter().map(|c| c.value);
+        self.digits_of(Unit::of_all(&self.metric.unit, values))
+    }
+
+    fn digits_of(&self, unit: Unit) -> Unit {
+        if self.assumes_power {
+            unit.assumed()
+        } else {
+            unit
+        }
     }
 
     /// What is minimised or maximised, on each workload or over all of them.
@@ -77,7 +94,7 @@ impl Choice {
             of.figures.iter().max_by(by_mean),
         ];
         let [low, high] = ends.map(|end| end.map_or_else(String::new, on));
-        let unit = Unit::of(&self.metric.unit, of.value);
+        let unit = self.digits_of(Unit::of(&self.metric.unit, of.value));
         format!(
             "{what} {}{} (geometric mean over {} workloads), from {low} to {high}",
             unit.figure(of.value, of.doubt),
@@ -118,7 +135,7 @@ impl Choice {
     /// How much more or less of what is wanted another policy has.
     fn change(&self, first: &Candidate, other: &Candidate) -> String {
         let percent = (other.value / first.value - 1.0) * 100.0;
-        format!("{} {percent:+.1} %", self.metric.title)
+        format!("{} {} %", self.metric.title, percent_text(percent, 1))
     }
 
     fn next(&self, first: &Candidate, next: &Candidate) -> String {
@@ -197,8 +214,7 @@ fn with_space(unit: &str) -> String {
 }
 
 /// A figure with its interval and unit.
-fn shown(metric: &Metric, figure: &MetricFigure) -> String {
-    let unit = Unit::of(&metric.unit, figure.mean);
+fn shown(unit: &Unit, figure: &MetricFigure) -> String {
     let mean = unit.figure(figure.mean, doubt(figure.interval, None));
     let interval = match (figure.interval, figure.runs) {
         (Some(ends), _) => unit.interval(figure.mean, ends),

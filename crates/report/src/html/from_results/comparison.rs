@@ -87,11 +87,8 @@ pub(super) fn add(
     if let Some(policy) = compared.policies.get(&comparison.baseline) {
         view.policies[*policy].baseline = true;
     }
-    let of = |metric: &Metric| {
-        let rows = comparison.rows.iter().filter(|r| r.metric == metric.name);
-        Unit::of_all(&metric.unit, rows.map(|r| r.mean))
-    };
-    compared.units = comparison.metrics.iter().map(of).collect();
+    let units = comparison.metrics.iter().map(|m| comparison.unit(m));
+    compared.units = units.collect();
     let metrics = comparison.metrics.iter().zip(&compared.units);
     view.metrics = metrics.map(|(m, unit)| described(m, unit)).collect();
     for ((_, name, _), values) in &mut compared.series {
