@@ -61,12 +61,33 @@ impl TypedValueParser for WholeSet {
         argument: Option<&Arg>,
         value: &OsStr,
     ) -> Result<PolicySet, clap::Error> {
-        wakepath_daemon::policy_set::parse.parse_ref(command, argument, value)
+        parse.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(completions(self.0)))
     }
+}
+
+/// A set of a command line. Several between commas are a mistake that has its own answer.
+fn parse(text: &str) -> Result<PolicySet, String> {
+    let one = wakepath_daemon::policy_set::parse(text);
+    let several = || {
+        let mut parts = text.split(',').map(str::trim);
+        text.contains(',')
+            && parts.all(|part| part.parse::<PolicySet>().is_ok_and(|set| !set.is_empty()))
+    };
+    if one.is_err() && several() {
+        let each = text
+            .split(',')
+            .map(|part| format!("--policy '{}'", part.trim()));
+        let each: Vec<String> = each.collect();
+        return Err(format!(
+            "each set has an option of its own: {}",
+            each.join(" ")
+        ));
+    }
+    one
 }
 
 fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use wakepath_units::{Nanoseconds, quantity};
+use wakepath_units::Nanoseconds;
+use wakepath_units::quantity::{self, TIMES};
 
 /// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. A program that is told to ignore a
 /// closed terminal, as nohup does, goes on ignoring it. A shell lets background programs of a script ignore Ctrl-C
@@ -75,11 +76,42 @@ pub(crate) fn end_after(cleaning_up: impl FnOnce() + Send + 'static) -> anyhow::
     Ok(())
 }
 
-/// Parses `500ms`, `30s`, `10m`, `2h`.
+/// Parses `500ms`, `30s`, `10m`, `2h`; a plain number counts seconds.
 pub(crate) fn duration(text: &str) -> anyhow::Result<Duration> {
-    match quantity::time(text).map(Nanoseconds::as_duration) {
+    match quantity::time_or(text, "s").map(Nanoseconds::as_duration) {
         Some(time) if time >= Duration::from_millis(1) => Ok(time),
-        _ => bail!("expected a time above 0, such as 500ms, 30s, 10m or 2h"),
+        _ => bail!("expected a time above 0, such as {TIMES}; a plain number counts seconds"),
+    }
+}
+
+/// Parses simulated time, which may be short; a plain number counts seconds.
+pub(crate) fn simulated(text: &str) -> anyhow::Result<Nanoseconds> {
+    match quantity::time_or(text, "s") {
+        Some(time) if (1_000..=YEAR_NS).contains(&time.0) => Ok(time),
+        _ => bail!(
+            "expected a time from 1us to a year, such as {TIMES}; a plain number counts seconds"
+        ),
+    }
+}
+
+const YEAR_NS: u64 = 365 * 86_400 * 1_000_000_000;
+
+/// Parses a time in whole microseconds; a plain number counts them.
+pub(crate) fn microseconds(text: &str) -> anyhow::Result<u64> {
+    whole(text, ("us", "microseconds"), 1_000)
+}
+
+/// Parses a time in whole milliseconds; a plain number counts them.
+pub(crate) fn milliseconds(text: &str) -> anyhow::Result<u64> {
+    whole(text, ("ms", "milliseconds"), 1_000_000)
+}
+
+fn whole(text: &str, (unit, name): (&str, &str), scale: u64) -> anyhow::Result<u64> {
+    match quantity::time_or(text, unit) {
+        Some(Nanoseconds(ns)) if ns % scale == 0 => Ok(ns / scale),
+        _ => {
+            bail!("expected a time in whole {name}, such as {TIMES}; a plain number counts {name}")
+        }
     }
 }
 

@@ -133,7 +133,8 @@ impl ProgressLog {
     const LOOK: Duration = Duration::from_secs(1);
 
     fn start(done: Arc<AtomicUsize>, total: usize, what: &str) -> Option<Self> {
-        if io::stderr().is_terminal() {
+        // A single part that is not done says nothing.
+        if total < 2 || io::stderr().is_terminal() {
             return None;
         }
         let (end, ended) = mpsc::channel::<()>();

@@ -247,3 +247,48 @@ fn a_hybrid_system_says_what_it_is_simulated_as_and_where_its_power_is_from() {
         .stdout(predicate::str::contains("PL1 28 W over 28000 ms, PL2 64 W"))
         .stdout(predicate::str::contains("EPP 102 moves the lower end"));
 }
+
+#[test]
+fn a_captured_directory_is_its_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("captured").display().to_string();
+    let root = common::repository().join("docs/examples/captured-laptop");
+    let root = root.to_str().unwrap();
+    wakepath(&["machine", "capture", "--root", root, "-o", &directory]).success();
+    let by_directory = wakepath(&["machine", "show", &directory]).success();
+    let by_file = wakepath(&["machine", "show", &format!("{directory}/machine.toml")]).success();
+    assert_eq!(
+        by_directory.get_output().stdout,
+        by_file.get_output().stdout
+    );
+    common::fails_with(
+        wakepath(&["machine", "show", "Xeon 8460H"]),
+        &["did you mean 'spr1'"],
+    );
+}
+
+#[test]
+fn tables_fit_in_a_pipe() {
+    for arguments in [
+        &["policy", "list"][..],
+        &["policy", "kernels"],
+        &["drive", "list"],
+        &["machine", "list"],
+        &["machine", "show", "spr1", "--model"],
+        &["study", "list"],
+        &["study", "check", "idle-governor"],
+    ] {
+        let run = |columns: Option<&str>| {
+            let mut command = assert_cmd::Command::cargo_bin("wakepath").unwrap();
+            command.args(arguments).env_remove("COLUMNS");
+            if let Some(columns) = columns {
+                command.env("COLUMNS", columns);
+            }
+            let output = command.assert().success();
+            let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+            text.lines().map(|line| line.chars().count()).max().unwrap()
+        };
+        assert!(run(None) <= 100, "{arguments:?}");
+        assert!(run(Some("140")) <= 140, "{arguments:?}");
+    }
+}

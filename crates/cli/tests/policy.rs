@@ -29,6 +29,8 @@ impl Files {
 fn policy(verb: &str) -> Command {
     let mut command = Command::cargo_bin("wakepath").unwrap();
     command.args(["policy", verb]);
+    // Room for whole sentences in a line.
+    command.env("COLUMNS", "1000");
     command
 }
 

@@ -166,7 +166,12 @@ fn amount(rate: &RequestedRate, per_second: f64) -> String {
     if rate.unit == "bytes" {
         format!("{:.1} MB", per_second / 1e6)
     } else {
-        format!("{per_second:.0} {}", rate.unit)
+        let count = format!("{per_second:.0}");
+        let unit = match count.as_str() {
+            "1" => rate.unit.strip_suffix('s').unwrap_or(&rate.unit),
+            _ => &rate.unit,
+        };
+        format!("{count} {unit}")
     }
 }
 
@@ -198,6 +203,11 @@ mod tests {
             said(&one, &[("a", 44.4), ("b", 99.0), ("c", 40.0)]),
             "workload `w` does not reach the 200000 I/Os per second that it asks for: 80000 I/Os under c, 88800 I/Os \
              under a"
+        );
+        let slow = [rate("r", 1.0, "I/Os")];
+        assert_eq!(
+            said(&slow, &[("a", 60.0)]),
+            "workload `w` does not reach the 1 I/O per second that it asks for: 1 I/O under a"
         );
         let bytes = [rate("r", 1e8, "bytes")];
         assert_eq!(

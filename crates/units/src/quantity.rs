@@ -30,6 +30,14 @@ pub fn time(text: &str) -> Option<Nanoseconds> {
     scaled(text, TIME).map(Nanoseconds)
 }
 
+/// The same, or a plain number, which counts this unit of time: `time_or("8", "s")` are 8 seconds.
+pub fn time_or(text: &str, unit: &str) -> Option<Nanoseconds> {
+    time(text).or_else(|| time(&format!("{text}{unit}")))
+}
+
+/// How times are written, for messages.
+pub const TIMES: &str = "20us, 500ms, 30s, 2m or 1h";
+
 /// A frequency in `kHz`, `MHz` or `GHz`. `None` if it is not one, is no whole number of kHz, or does
 /// not fit.
 pub fn frequency(text: &str) -> Option<Kilohertz> {
@@ -72,6 +80,11 @@ mod tests {
         assert_eq!(time("500us"), Some(Nanoseconds(500_000)));
         assert_eq!(time("1.5ms"), Some(Nanoseconds(1_500_000)));
         assert_eq!(time("2h"), Some(Nanoseconds(7_200_000_000_000)));
+        assert_eq!(time_or("2h", "s"), time("2h"));
+        assert_eq!(time_or("0.5", "s"), Some(Nanoseconds(500_000_000)));
+        assert_eq!(time_or("0.5s", "us"), Some(Nanoseconds(500_000_000)));
+        assert_eq!(time_or("x", "s"), None);
+        assert_eq!(time_or("", "s"), None);
         assert_eq!(time("0.000000001s"), Some(Nanoseconds(1)));
         assert_eq!(frequency("1.2GHz"), Some(Kilohertz(1_200_000)));
         assert_eq!(frequency("800MHz"), Some(Kilohertz(800_000)));

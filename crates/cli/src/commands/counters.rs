@@ -58,13 +58,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match counted.seconds {
         Some(seconds) => writeln!(
             out,
-            "{} CPUs over {seconds:.1} s; time is a share of theirs, {shares}\n",
-            counted.cpus
+            "{} over {seconds:.1} s; time is a share of theirs, {shares}\n",
+            cpus(counted.cpus)
         )?,
         None => writeln!(
             out,
-            "{} CPUs over an unknown time (--seconds says how long); time is a share of the idle time, {shares}\n",
-            counted.cpus
+            "{} over an unknown time (--seconds says how long); time is a share of the idle time, {shares}\n",
+            cpus(counted.cpus)
         )?,
     }
     output::table(out, HEADER, rows)
@@ -126,6 +126,13 @@ fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
     let each = counted.by_cpu.iter();
     each.flat_map(|(cpu, states)| of(&cpu.to_string(), 1, states))
         .collect()
+}
+
+fn cpus(count: usize) -> String {
+    match count {
+        1 => "1 CPU".to_owned(),
+        _ => format!("{count} CPUs"),
+    }
 }
 
 fn percent(part: f64, whole: f64) -> String {

@@ -2,8 +2,9 @@
 //! writes what the user asked for to `out` or returns one error chain.
 
 use clap::Subcommand;
-use wakepath_units::TickRate;
+use wakepath_units::{KernelVersion, TickRate};
 
+use crate::messages;
 use crate::output::Screen;
 
 mod apst;
@@ -115,6 +116,25 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     }
     let _ = error;
     1
+}
+
+/// A kernel on the command line: a version, or what `uname -r` prints.
+fn parse_kernel(text: &str) -> anyhow::Result<KernelVersion> {
+    let version = text.parse::<KernelVersion>();
+    let of_distribution = text.contains(|c: char| !c.is_ascii_digit() && c != '.');
+    if version.is_ok() || !of_distribution {
+        return Ok(version?);
+    }
+    if let Ok(known) = KernelVersion::of_release(text) {
+        return Ok(known);
+    }
+    let nearest = KernelVersion::nearest(text).ok_or_else(|| {
+        anyhow::anyhow!("not a kernel version; write one such as 6.12, 6.12.48 or 7.3")
+    })?;
+    messages::note!(
+        "the policies of Linux {text} are not known; those of {nearest}, the nearest that are, stand in for them"
+    );
+    Ok(nearest)
 }
 
 /// A tick rate on the command line.

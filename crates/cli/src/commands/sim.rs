@@ -31,6 +31,7 @@ use super::timeline::TimelineArgs;
 use crate::messages::{self, Kind, note, warning};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, Programs, WholeSet};
+use crate::until;
 use crate::waiting::{self, Jobs};
 
 #[derive(clap::Args)]
@@ -61,9 +62,9 @@ pub(crate) struct Args {
     /// own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     copies: Option<u32>,
-    /// Longest time that each fio job, or an rt-app file, is simulated for, in seconds; without it, what gives no time of its
-    /// own ends after 60 s, and an rt-app file after 600 s.
-    #[arg(long, value_name = "N", value_parser = seconds)]
+    /// Longest time that each fio job, or an rt-app file, is simulated for, such as 500ms or 30s; a plain number counts seconds.
+    /// Without it, what gives no time of its own ends after 60 s, and an rt-app file after 600 s.
+    #[arg(long, value_name = "TIME", value_parser = until::simulated)]
     seconds: Option<Nanoseconds>,
     /// The rt-app that a file was written for: 1.0, where `suspend` waits for the name that it gives, or 2025, where it waits
     /// for its own task's [default: as the file says, or 2025].
@@ -75,7 +76,7 @@ pub(crate) struct Args {
     warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
     /// what changed [default: the machine's, or 6.12].
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = super::parse_kernel)]
     kernel: Option<KernelVersion>,
     /// Runs per policy set, each with a seed of its own.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -188,17 +189,6 @@ fn plain(error: anyhow::Error) -> anyhow::Error {
         Ok(StudyError::Simulation { source, .. }) => (*source).into(),
         Ok(other) => other.into(),
         Err(other) => other,
-    }
-}
-
-/// Seconds of simulated time.
-fn seconds(text: &str) -> Result<Nanoseconds, String> {
-    let most = 365.0 * 86_400.0;
-    match text.parse::<f64>() {
-        Ok(seconds) if (1e-6..=most).contains(&seconds) => {
-            Ok(Nanoseconds((seconds * 1e9).round() as u64))
-        }
-        _ => Err("expected seconds, from 0.000001 up to a year".to_owned()),
     }
 }
 

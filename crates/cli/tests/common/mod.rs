@@ -25,11 +25,12 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs `wakepath` with these arguments.
+/// Runs `wakepath` with these arguments, and with room for whole sentences in a line.
 pub(crate) fn wakepath(arguments: &[&str]) -> Assert {
     Command::cargo_bin("wakepath")
         .unwrap()
         .args(arguments)
+        .env("COLUMNS", "1000")
         .assert()
 }
 

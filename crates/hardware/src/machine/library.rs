@@ -107,7 +107,7 @@ pub enum MachineError {
 
 impl Machine {
     /// A built-in machine or a recorded system by its name, or a file if the name ends in `.toml` or
-    /// holds a slash.
+    /// holds a slash. A directory that a capture made is its `machine.toml`.
     pub fn find(name: &str) -> Result<Self, MachineError> {
         if name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Self::load(Path::new(name));
@@ -126,9 +126,14 @@ impl Machine {
                 name: name.to_owned(),
             });
         }
+        if captured(Path::new(name)).is_file() {
+            return Self::load(Path::new(name));
+        }
         let known = builtin_names().collect::<Vec<_>>().join(", ");
         let recorded = crate::recorded::systems().iter().map(|s| s.name.as_str());
-        let nearest = closest(name, builtin_names().chain(recorded)).map_or("", |(_, near)| near);
+        let by_name =
+            || closest(name, builtin_names().chain(recorded)).map_or("", |(_, near)| near);
+        let nearest = by_title(name).unwrap_or_else(by_name);
         Err(MachineError::Unknown {
             name: name.to_owned(),
             nearest: nearest.to_owned(),
@@ -136,10 +141,16 @@ impl Machine {
         })
     }
 
-    /// Reads a machine file.
+    /// Reads a machine file, or that of a directory that a capture made.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
-        let text = read(path)?;
-        Self::parse(&text, &path.display().to_string())
+        let in_directory = captured(path);
+        let file = if in_directory.is_file() {
+            &in_directory
+        } else {
+            path
+        };
+        let text = read(file)?;
+        Self::parse(&text, &file.display().to_string())
     }
 
     /// Parses and checks a machine description; `origin` names it in errors.
@@ -152,6 +163,28 @@ impl Machine {
         })?;
         Ok(machine)
     }
+}
+
+/// The machine file of a directory that a capture made.
+fn captured(directory: &Path) -> PathBuf {
+    directory.join("machine.toml")
+}
+
+/// The first system whose processor has every word of a name that is none, such as `Xeon 8460H`.
+fn by_title(name: &str) -> Option<&'static str> {
+    let words: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
+    let has_digit = |word: &String| word.bytes().any(|b| b.is_ascii_digit());
+    // `Xeon` alone means none of them.
+    if !words.iter().any(has_digit) {
+        return None;
+    }
+    let has_all = |title: &str| {
+        let title = title.to_lowercase();
+        words.iter().all(|word| title.contains(word.as_str()))
+    };
+    let recorded = crate::recorded::systems().iter();
+    let mut recorded = recorded.filter(|system| has_all(&system.cpu_model));
+    recorded.next().map(|system| system.name.as_str())
 }
 
 /// Reads a description file.
@@ -195,6 +228,12 @@ mod tests {
         for name in builtin_names() {
             assert_eq!(Machine::find(name).unwrap().name, name);
         }
+    }
+
+    #[test]
+    fn a_processor_s_name_leads_to_its_machine() {
+        let error = Machine::find("Xeon 8460H").unwrap_err().to_string();
+        assert!(error.contains("spr1"), "{error}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::commands::drive;
 use crate::input;
 use crate::messages::note;
 use crate::output::{self, Screen};
+use crate::until;
 
 /// More than any dump has, with all the bits of `nvme id-ctrl -H -v` spelled out.
 const MAX_DUMP: u64 = 1 << 20;
@@ -41,13 +42,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "MS", value_parser = timeout)]
     secondary_timeout_ms: Option<u64>,
     /// Highest total latency of a primary state [default: 15000]; 0 means the legacy rule.
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = until::microseconds)]
     primary_tolerance_us: Option<u64>,
     /// Highest total latency of a secondary state [default: 100000].
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = until::microseconds)]
     secondary_tolerance_us: Option<u64>,
     /// Highest exit latency of any state [default: 100000]; 0 switches APST off.
-    #[arg(long, value_name = "US")]
+    #[arg(long, value_name = "US", value_parser = until::microseconds)]
     max_latency_us: Option<u64>,
     /// Plan as for a drive with the no-deepest-state quirk.
     #[arg(long)]
@@ -89,16 +90,13 @@ enum Format {
 }
 
 /// The kernel takes longer times and spoils the entry with them; nobody wants that.
-fn timeout(text: &str) -> Result<u64, String> {
-    match text.parse() {
-        Ok(ms) if ms <= MAX_TIMEOUT_MS => Ok(ms),
-        Ok(_) => Err(format!(
-            "an entry has 24 bits for it: at most {MAX_TIMEOUT_MS} ms"
-        )),
-        Err(_) => Err(format!(
-            "expected whole milliseconds, 0 to {MAX_TIMEOUT_MS}"
-        )),
-    }
+fn timeout(text: &str) -> anyhow::Result<u64> {
+    let ms = until::milliseconds(text)?;
+    anyhow::ensure!(
+        ms <= MAX_TIMEOUT_MS,
+        "an entry has 24 bits for it: at most {MAX_TIMEOUT_MS} ms"
+    );
+    Ok(ms)
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {

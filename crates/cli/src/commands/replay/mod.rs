@@ -60,7 +60,7 @@ pub(crate) struct Args {
     policy: Vec<PolicySet>,
     /// Kernels, separated by commas: each governor as each of them has it, in one table. `wakepath policy kernels` has what
     /// they changed.
-    #[arg(long, value_name = "6.1,6.12.48,...", value_delimiter = ',')]
+    #[arg(long, value_name = "6.1,6.12.48,...", value_parser = super::parse_kernel, value_delimiter = ',')]
     kernel: Vec<KernelVersion>,
     /// Ticks per second (CONFIG_HZ), instead of what the recording or the machine says [default: 250 if neither does].
     #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
