@@ -656,6 +656,8 @@ fn a_configuration_that_cannot_be_started_leaves_the_old_one_in_force() {
             "policy = ['psd[ceiling=C9]']\n[boost]\nmode = 'off'\n",
             "C9",
         ),
+        // Half of it would be possible.
+        ("policy = ['psd[ceiling=C9]']\n[boost]\nmode = 'on'\n", "C9"),
         ("policy = []\n[boost]\nmode = 'off'\n", "asks for nothing"),
         (
             &format!("[metrics]\nport = {port}\n"),

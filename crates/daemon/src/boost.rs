@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
+use wakepath_settings::Hold;
 use wakepath_system::{At, SettingKey, System, setting};
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -85,14 +86,15 @@ pub struct Minimum {
 pub struct Boost(Vec<PolicyBoost>);
 
 impl Boost {
-    /// The boost of a machine's policies, with the minima that are in force now.
+    /// The boost of a machine's policies, with the minima that are in force now; with `held`, those that will be in force
+    /// when it has been released.
     ///
     /// # Errors
     /// None of them has limits to raise.
-    pub fn new(system: &System, tick: TickRate) -> Result<Self, String> {
+    pub fn new(system: &System, tick: TickRate, held: Option<&Hold>) -> Result<Self, String> {
         let policies = system.cpufreq_policies().into_iter();
         let all: Vec<_> = policies
-            .filter_map(|policy| PolicyBoost::new(system, policy, tick))
+            .filter_map(|policy| PolicyBoost::new(system, policy, tick, held))
             .collect();
         if all.is_empty() {
             return Err("no frequency policy has a minimum below its maximum".to_owned());
@@ -126,10 +128,11 @@ impl Boost {
 }
 
 impl PolicyBoost {
-    fn new(system: &System, policy: usize, tick: TickRate) -> Option<Self> {
+    fn new(system: &System, policy: usize, tick: TickRate, held: Option<&Hold>) -> Option<Self> {
         let key = SettingKey::new(setting::find("frequency-min")?, At::CpufreqPolicy(policy))?;
         let cpus = system.policy_cpus(policy);
-        let base: u64 = system.read(&key).ok()?.parse().ok()?;
+        let before = held.and_then(|hold| hold.before(&key));
+        let base: u64 = before.or_else(|| system.read(&key).ok())?.parse().ok()?;
         let file = |name: &str| system.root().number(&format!("{POLICY}{policy}/{name}"));
         let max = file("scaling_max_freq")?;
         // In MHz, as the firmware tells.

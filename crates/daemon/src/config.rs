@@ -3,8 +3,6 @@
 //! Every key has a default, so that an empty file is a valid one. What is not in these structures cannot be expressed:
 //! there is no way to thermal or critical limits.
 
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +20,7 @@ pub const PATH: &str = "/etc/wakepath/daemon.toml";
 /// The one that is shipped: every key with its default, and a comment.
 pub const EXAMPLE: &str = include_str!("../data/daemon.toml");
 /// No configuration is longer.
-const MAX_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_BYTES: u64 = 1 << 20;
 /// A lease that lasts longer may as well stay.
 const LONGEST_LEASE_MS: u32 = 10_000;
 
@@ -194,7 +192,7 @@ impl Config {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(cannot)?;
+        let file = wakepath_files::open(path).map_err(cannot)?;
         let about = file.metadata().map_err(cannot)?;
         let unsafe_file = |why| ConfigError::Unsafe {
             path: path.to_owned(),
@@ -206,13 +204,8 @@ impl Config {
         if ![0, rustix::process::geteuid().as_raw()].contains(&about.uid()) {
             return Err(unsafe_file("it belongs to another user"));
         }
-        let mut text = String::new();
-        let mut limited = file.take(MAX_BYTES + 1);
-        limited.read_to_string(&mut text).map_err(cannot)?;
-        if text.len() as u64 > MAX_BYTES {
-            let most = format!("more than {MAX_BYTES} bytes");
-            return Err(cannot(std::io::Error::other(most)));
-        }
+        let bytes = wakepath_files::read_up_to(file, MAX_BYTES).map_err(cannot)?;
+        let text = String::from_utf8(bytes).map_err(|e| cannot(std::io::Error::other(e)))?;
         Self::parse(&path.display().to_string(), &text)
     }
 

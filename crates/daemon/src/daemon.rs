@@ -54,6 +54,9 @@ pub enum DaemonError {
         /// It may be there another time.
         passes: bool,
     },
+    /// A configuration that is new, and of which a part cannot be done here.
+    #[error("this machine cannot have all of it: {0}")]
+    Partly(String),
     /// The metrics' port.
     #[error("metrics: port {port} of 127.0.0.1")]
     Port {
@@ -107,7 +110,10 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
     for note in &recovered.notes {
         log::info(note);
     }
-    let mut daemon = Daemon::start(system, session, &config)?;
+    for away in &recovered.away {
+        log::warning(away);
+    }
+    let mut daemon = Daemon::start(system, session, &config, None)?;
     tell(&[NotifyState::Ready, NotifyState::Status(&daemon.status())]);
     loop {
         match daemon.serve(&signals)? {
@@ -115,23 +121,28 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
             Ended::Reload => {
                 tell(&[NotifyState::Status("Reloading")]);
                 let refused = match load(path) {
-                    Ok(new) => {
-                        let Some(session) = daemon.stop()? else {
-                            return Ok(());
-                        };
-                        match Daemon::start(system, session, &new) {
-                            Ok(started) => {
-                                daemon = started;
-                                config = new;
-                                None
-                            }
-                            Err(error) => {
-                                let session = Session::open(system)?;
-                                daemon = Daemon::start(system, session, &config)?;
-                                Some(chain(&error))
+                    // Before anything stops: leases go on if it is refused.
+                    Ok(new) => match daemon.can_become(&new) {
+                        Ok(()) => {
+                            let had = daemon.missing.clone();
+                            let Some(session) = daemon.stop()? else {
+                                return Ok(());
+                            };
+                            match Daemon::start(system, session, &new, Some(&had)) {
+                                Ok(started) => {
+                                    daemon = started;
+                                    config = new;
+                                    None
+                                }
+                                Err(error) => {
+                                    let session = Session::open(system)?;
+                                    daemon = Daemon::start(system, session, &config, None)?;
+                                    Some(chain(&error))
+                                }
                             }
                         }
-                    }
+                        Err(error) => Some(chain(&error)),
+                    },
                     Err(error) => Some(chain(&error)),
                 };
                 match refused {
@@ -222,6 +233,8 @@ struct Daemon {
     server: Option<Server>,
     measure: Measure,
     metrics: Metrics,
+    /// What the configuration asks for and is not in force.
+    missing: Missing,
 }
 
 /// Drives with profiles, and when to look at them.
@@ -242,9 +255,11 @@ struct Measure {
 }
 
 /// What the configuration asks for and cannot be had.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Missing {
     why: Vec<String>,
+    /// What of that was asked for only where it helps.
+    optional: Vec<String>,
     /// The policies concerned: `psd`, `boost`, `drives`.
     policies: BTreeSet<&'static str>,
 }
@@ -253,6 +268,16 @@ impl Missing {
     fn add(&mut self, policy: &'static str, why: String) {
         self.policies.insert(policy);
         self.why.push(why);
+    }
+
+    /// Refuses a configuration that is to take the place of another, if it misses more than that one: `had`.
+    fn check(&self, had: &Self) -> Result<(), DaemonError> {
+        let new = |why: &&String| !had.why.contains(why) && !self.optional.contains(why);
+        let why: Vec<&str> = self.why.iter().filter(new).map(String::as_str).collect();
+        if why.is_empty() {
+            return Ok(());
+        }
+        Err(DaemonError::Partly(why.join("; ")))
     }
 
     /// What a configuration asks for, and whether all of it is there.
@@ -270,21 +295,34 @@ impl Missing {
     }
 }
 
-impl Daemon {
-    fn start(system: &System, session: Session, config: &Config) -> Result<Self, DaemonError> {
+/// What a configuration asks for, as it is on a machine. Nothing of it is in force.
+struct Found {
+    at_once: Vec<(SettingKey, String)>,
+    limits: Option<LeaseLimits>,
+    raising: Option<Boost>,
+    drives: Drives,
+    missing: Missing,
+    /// Whether what is missing may be there another time.
+    passes: bool,
+    kernel_module: bool,
+}
+
+impl Found {
+    /// `held`: what a daemon sets now that would be stopped before.
+    fn new(system: &System, config: &Config, held: Option<&Hold>) -> Self {
         let mut missing = Missing::default();
-        let mut metrics = Metrics::default();
         let mut at_once: Vec<(SettingKey, String)> = Vec::new();
 
+        let mut kernel_module = false;
         let mut limits = None;
         if let Some(psd) = config.policy.leases() {
             let module = config.kernel_module.then(|| module_settings(system, psd));
             match module.unwrap_or(Ok(None)) {
                 Ok(Some(settings)) => {
-                    metrics.kernel_module = true;
+                    kernel_module = true;
                     at_once.extend(settings);
                 }
-                Ok(None) => match LeaseLimits::new(system, &psd.ceiling) {
+                Ok(None) => match LeaseLimits::new(system, &psd.ceiling, held) {
                     Ok(found) => limits = Some(found),
                     Err(why) => missing.add("psd", format!("psd: {why}")),
                 },
@@ -298,17 +336,26 @@ impl Daemon {
                 BoostOwner::Kernel(setting) => {
                     Ok((Some((setting.parse::<SettingKey>()?, "1".to_owned())), None))
                 }
-                BoostOwner::Daemon => Ok((None, Some(Boost::new(system, hz.unwrap_or_default())?))),
+                BoostOwner::Daemon => Ok((
+                    None,
+                    Some(Boost::new(system, hz.unwrap_or_default(), held)?),
+                )),
             });
             match found {
                 Ok((kernel, own)) => {
                     at_once.extend(kernel);
                     raising = own;
                 }
-                Err(why) => missing.add("boost", format!("boost: {why}")),
+                Err(why) => {
+                    let why = format!("boost: {why}");
+                    if config.boost.mode == crate::config::BoostMode::Auto {
+                        missing.optional.push(why.clone());
+                    }
+                    missing.add("boost", why);
+                }
             }
         }
-        let (mut drives, unfit) = Drives::new(system, config);
+        let (drives, unfit) = Drives::new(system, config);
         if drives.profiles.is_empty() && unfit.is_empty() && !config.drive.is_empty() {
             let names = system.drives();
             let why = match names.len() {
@@ -333,6 +380,66 @@ impl Daemon {
                 missing.add("drives", why);
             }
         }
+        Self {
+            at_once,
+            limits,
+            raising,
+            drives,
+            missing,
+            passes,
+            kernel_module,
+        }
+    }
+
+    /// Whether there is nothing to do.
+    fn is_nothing(&self) -> bool {
+        self.at_once.is_empty()
+            && self.limits.is_none()
+            && self.raising.is_none()
+            && self.drives.profiles.is_empty()
+    }
+}
+
+impl Daemon {
+    /// Whether a configuration can take the place of the one that runs: all that it asks for is to be had here, but what
+    /// was missing before, too.
+    ///
+    /// # Errors
+    /// What of it cannot be had.
+    fn can_become(&self, config: &Config) -> Result<(), DaemonError> {
+        let found = Found::new(&self.system, config, Some(&self.hold));
+        found.missing.check(&self.missing)?;
+        if found.is_nothing() {
+            return Err(DaemonError::nothing(&found.missing.why, found.passes));
+        }
+        let port = config.metrics.port;
+        if port != 0 && self.server.as_ref().and_then(Server::port) != Some(port) {
+            listen(port)?;
+        }
+        Ok(())
+    }
+
+    /// Starts what the configuration asks for. `had`: what is missing of a configuration in whose place it comes; then it is
+    /// refused if it misses more.
+    fn start(
+        system: &System,
+        session: Session,
+        config: &Config,
+        had: Option<&Missing>,
+    ) -> Result<Self, DaemonError> {
+        let Found {
+            at_once,
+            mut limits,
+            mut raising,
+            mut drives,
+            mut missing,
+            passes,
+            kernel_module,
+        } = Found::new(system, config, None);
+        let mut metrics = Metrics {
+            kernel_module,
+            ..Metrics::default()
+        };
         // The programs first: without them there are no leases to keep old values for.
         let profiles = drives.profiles.iter();
         let mut observed: Vec<Vec<u32>> = profiles.map(|p| p.observed().collect()).collect();
@@ -366,6 +473,9 @@ impl Daemon {
         };
         if nothing(&drives) {
             return Err(DaemonError::nothing(&missing.why, passes));
+        }
+        if let Some(had) = had {
+            missing.check(had)?;
         }
         for why in &missing.why {
             log::warning(&format!("off: {why}"));
@@ -402,15 +512,16 @@ impl Daemon {
         for why in &refused {
             log::warning(&format!("off: {why}"));
         }
-        if !refused.is_empty() {
-            missing.policies.insert("drives");
+        for why in refused {
+            missing.add("drives", why);
+        }
+        if let Some(had) = had {
+            missing.check(had)?;
         }
         metrics.policies = missing.policies_of(config);
         let server = match config.metrics.port {
             0 => None,
-            port => {
-                Some(Server::listen(port).map_err(|source| DaemonError::Port { port, source })?)
-            }
+            port => Some(listen(port)?),
         };
         let minima = raising.iter().flat_map(Boost::settings);
         let daemon = Self {
@@ -425,6 +536,7 @@ impl Daemon {
             drives,
             server,
             metrics,
+            missing,
         };
         log::info(&daemon.status());
         Ok(daemon)
@@ -695,13 +807,17 @@ impl Daemon {
         }
         let released = self.hold.release()?;
         if let Some((_, restored)) = &released {
-            for note in &restored.notes {
+            for note in restored.notes.iter().chain(&restored.away) {
                 log::warning(note);
             }
         }
         log::info(&text);
         Ok(released.map(|(session, _)| session))
     }
+}
+
+fn listen(port: u16) -> Result<Server, DaemonError> {
+    Server::listen(port).map_err(|source| DaemonError::Port { port, source })
 }
 
 impl Drives {

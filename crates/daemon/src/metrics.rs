@@ -1,23 +1,23 @@
 //! Metrics in Prometheus' text format, on a port of this machine only.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use wakepath_ebpf::Overhead;
 
 use crate::watch::Cost;
 
 /// No request is longer.
-const MAX_REQUEST: u64 = 8192;
-/// How long a client may take.
+const MAX_REQUEST: usize = 8192;
+/// How long a client may take in all, from its connection to the last byte of its answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Clients at a time.
-const MAX_CLIENTS: usize = 4;
+/// Clients at a time. One more ends the oldest: a client that asks at once is answered in less than a millisecond.
+const MAX_CLIENTS: usize = 8;
 
 /// What is counted.
 #[derive(Clone, Debug, Default)]
@@ -189,8 +189,11 @@ fn nanoseconds(overhead: Overhead) -> u64 {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    clients: Arc<AtomicUsize>,
+    clients: Clients,
 }
+
+/// Clients that are being answered, the oldest first.
+type Clients = Arc<Mutex<VecDeque<Arc<TcpStream>>>>;
 
 impl Server {
     /// Listens on a port of 127.0.0.1.
@@ -206,6 +209,11 @@ impl Server {
         })
     }
 
+    /// The port that it listens on.
+    pub fn port(&self) -> Option<u16> {
+        Some(self.listener.local_addr().ok()?.port())
+    }
+
     /// Becomes readable when a client asks.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
@@ -216,40 +224,63 @@ impl Server {
         let Ok((client, _)) = self.listener.accept() else {
             return;
         };
-        if self.clients.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
-            self.clients.fetch_sub(1, Ordering::Relaxed);
-            return;
+        let client = Arc::new(client);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if clients.len() == MAX_CLIENTS
+            && let Some(oldest) = clients.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
         }
+        clients.push_back(Arc::clone(&client));
+        drop(clients);
         let (text, clients) = (metrics().render(), Arc::clone(&self.clients));
         std::thread::spawn(move || {
             // A client that has gone needs no answer.
-            let _ = serve(client, &text);
-            clients.fetch_sub(1, Ordering::Relaxed);
+            let _ = serve(&client, &text, Instant::now() + PATIENCE);
+            let mut clients = clients.lock().unwrap_or_else(PoisonError::into_inner);
+            clients.retain(|other| !Arc::ptr_eq(other, &client));
         });
     }
 }
 
-fn serve(mut client: TcpStream, text: &str) -> io::Result<()> {
+/// Answers a client that may take until `deadline`.
+fn serve(mut client: &TcpStream, text: &str, deadline: Instant) -> io::Result<()> {
+    let left = || {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // A time-out of 0 would be none.
+        (!left.is_zero()).then_some(left).ok_or(ErrorKind::TimedOut)
+    };
     client.set_nonblocking(false)?;
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
     let mut request = Vec::new();
-    let mut reader = (&client).take(MAX_REQUEST);
     let mut piece = [0; 1024];
-    while !request.windows(4).any(|w| w == b"\r\n\r\n") {
-        match reader.read(&mut piece)? {
+    while request.len() < MAX_REQUEST && !request.windows(4).any(|w| w == b"\r\n\r\n") {
+        client.set_read_timeout(Some(left()?))?;
+        match client.read(&mut piece)? {
             0 => break,
             read => request.extend_from_slice(&piece[..read]),
         }
     }
-    client.write_all(&response(&request, text))
+    let answer = response(&request, text);
+    let mut unsent = &answer[..];
+    while !unsent.is_empty() {
+        client.set_write_timeout(Some(left()?))?;
+        match client.write(unsent)? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            sent => unsent = &unsent[sent..],
+        }
+    }
+    Ok(())
 }
 
 fn response(request: &[u8], text: &str) -> Vec<u8> {
-    let line = request.split(|b| *b == b'\r').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
+    let request = String::from_utf8_lossy(request);
+    let line = request.split('\r').next().unwrap_or_default();
     let mut words = line.split(' ');
     let (status, body) = match (words.next(), words.next()) {
+        _ if !hosts(&request).all(is_this_machine) => (
+            "421 Misdirected Request",
+            "metrics are for clients of this machine: http://127.0.0.1 or http://localhost\n",
+        ),
         (Some("GET" | "HEAD"), Some("/metrics" | "/")) => ("200 OK", text),
         (Some("GET" | "HEAD"), _) => ("404 Not Found", "only /metrics is here\n"),
         _ => ("405 Method Not Allowed", "metrics can only be read\n"),
@@ -261,6 +292,30 @@ fn response(request: &[u8], text: &str) -> Vec<u8> {
     );
     let body = if line.starts_with("HEAD ") { "" } else { body };
     (head + body).into_bytes()
+}
+
+/// The names by which a request calls this server.
+fn hosts(request: &str) -> impl Iterator<Item = &str> {
+    let headers = request.lines().skip(1).take_while(|line| !line.is_empty());
+    headers.filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.trim()
+            .eq_ignore_ascii_case("host")
+            .then_some(value.trim())
+    })
+}
+
+/// Whether a `Host` is this machine. A page of another name that a browser was led to resolve to 127.0.0.1 must not read
+/// the metrics.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(name, _)| name),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.trim_end_matches('.').eq_ignore_ascii_case("localhost")
+        || name
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -283,6 +338,78 @@ mod tests {
             let line = format!("{method} /metrics HTTP/1.1\r\n\r\n");
             assert_eq!(status(&line), "HTTP/1.1 405 Method Not Allowed");
         }
+    }
+
+    #[test]
+    fn only_this_machine_is_answered() {
+        let status = |host: &str| {
+            let request = format!("GET /metrics HTTP/1.1\r\nAccept: */*\r\n{host}\r\n\r\n");
+            let answer = String::from_utf8(response(request.as_bytes(), "x 1\n")).unwrap();
+            answer.split(' ').nth(1).unwrap().to_owned()
+        };
+        for host in [
+            "Host: localhost",
+            "host: LOCALHOST:9100",
+            "Host: 127.0.0.1:9100",
+            "Host: [::1]:9100",
+            "Host:localhost.",
+            "X: y",
+        ] {
+            assert_eq!(status(host), "200", "{host}");
+        }
+        for host in [
+            "Host: evil.example",
+            "Host: localhost.evil.example",
+            "Host: 127.0.0.1.evil.example:9100",
+            "Host: 192.0.2.2",
+            "Host: ",
+            "Host: localhost\r\nHost: evil.example",
+            "Host: [2001:db8::1]",
+        ] {
+            assert_eq!(status(host), "421", "{host}");
+        }
+    }
+
+    /// What a client gets that asks at once, while others ask in drips.
+    #[test]
+    fn slow_clients_blind_nobody() {
+        let server = Server::listen(0).unwrap();
+        let address = server.listener.local_addr().unwrap();
+        let slow: Vec<TcpStream> = (0..3 * MAX_CLIENTS)
+            .map(|_| {
+                let client = TcpStream::connect(address).unwrap();
+                (&client).write_all(b"GET").unwrap();
+                server.answer(Metrics::default);
+                client
+            })
+            .collect();
+        let mut client = TcpStream::connect(address).unwrap();
+        server.answer(Metrics::default);
+        client
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+        drop(slow);
+    }
+
+    #[test]
+    fn a_client_has_a_deadline_in_all() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let dripping = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (client, _) = listener.accept().unwrap();
+        let drips = std::thread::spawn(move || {
+            let drip = || (&dripping).write_all(b"G").is_ok();
+            while drip() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let began = Instant::now();
+        serve(&client, "x 1\n", began + Duration::from_millis(300)).unwrap_err();
+        assert!(began.elapsed() < Duration::from_secs(10));
+        drop(client);
+        drips.join().unwrap();
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Policy sets as people give them to a simulation: a part of one may be the daemon's configuration.
 
-use std::fs;
+use std::path::Path;
 
 use wakepath_policies::PolicySet;
 
-use crate::config::Config;
+use crate::config::{Config, MAX_BYTES};
 
 /// What begins the name of a configuration.
 const FILE: &str = "file:";
@@ -27,7 +27,8 @@ pub fn parse(text: &str) -> Result<PolicySet, String> {
     }
     for file in files {
         let path = file.trim_start_matches(FILE);
-        let text = fs::read_to_string(path).map_err(|e| format!("`{file}`: {path}: {e}"))?;
+        let text = wakepath_files::read_text(Path::new(path), MAX_BYTES);
+        let text = text.map_err(|e| format!("`{file}`: {path}: {e}"))?;
         let config = Config::parse(path, &text).map_err(said)?;
         sets.push(config.policy.set().clone());
     }
@@ -40,6 +41,8 @@ fn said(error: impl std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

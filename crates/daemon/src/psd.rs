@@ -45,12 +45,17 @@ impl Limit {
         system: &System,
         cpu: usize,
         ceiling: &LeaseCeiling,
+        held: Option<&Hold>,
     ) -> Result<Result<Self, Without>, String> {
         let Some(us) = ceiling_us(system, cpu, ceiling)? else {
             return Ok(Err(Without::States));
         };
         let key = setting::find("cpu-latency").and_then(|of| SettingKey::new(of, At::Cpu(cpu)));
-        let old = key.and_then(|key| system.read(&key).ok().map(|old| (key, old)));
+        let old = key.and_then(|key| {
+            let before = held.and_then(|hold| hold.before(&key));
+            let old = before.or_else(|| system.read(&key).ok())?;
+            Some((key, old))
+        });
         let Some((key, old)) = old else {
             return Ok(Err(Without::File));
         };
@@ -69,18 +74,22 @@ impl Limit {
 }
 
 impl LeaseLimits {
-    /// The limits that leases set on this machine.
+    /// The limits that leases set on this machine. With `held`, those that they would set when it has been released.
     ///
     /// # Errors
     /// What is missing.
-    pub fn new(system: &System, ceiling: &LeaseCeiling) -> Result<Self, String> {
+    pub fn new(
+        system: &System,
+        ceiling: &LeaseCeiling,
+        held: Option<&Hold>,
+    ) -> Result<Self, String> {
         let mut limits = Self {
             ceiling: ceiling.clone(),
             cpus: BTreeMap::new(),
         };
         let (mut states_seen, mut files_seen) = (false, false);
         for cpu in system.cpus() {
-            let limit = Limit::of(system, cpu, ceiling)?;
+            let limit = Limit::of(system, cpu, ceiling, held)?;
             states_seen |= !matches!(limit, Err(Without::States));
             files_seen |= matches!(limit, Ok(_) | Err(Without::Need));
             limits.cpus.insert(cpu, limit.ok());
@@ -143,7 +152,7 @@ impl LeaseLimits {
         if self.cpus.contains_key(&cpu) {
             return Ok(None);
         }
-        let why = match Limit::of(system, cpu, &self.ceiling) {
+        let why = match Limit::of(system, cpu, &self.ceiling, None) {
             Ok(Ok(limit)) => {
                 let wanted = WantedSetting {
                     values: vec![limit.setting()],

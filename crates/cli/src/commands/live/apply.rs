@@ -113,11 +113,12 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // A request that the kernel dropped by itself is not written.
     let is_request = |change: &&Change| change.key.setting.mechanism == Access::Held;
     let requests = plan.changes.iter().filter(is_request).count();
-    let written = hold.release()?.map_or(0, |(_, restored)| {
-        restored.written.iter().filter(|c| !is_request(c)).count()
-    });
+    let restored = hold.release()?.map(|(_, restored)| restored);
+    let restored = restored.unwrap_or_default();
+    let written = restored.written.iter().filter(|c| !is_request(c)).count();
     let count = written + requests;
     tell!("put {count} setting(s) back");
+    super::restore::check_away(&restored)?;
     if let Some(signal) = signal {
         waiting::cancel(signal);
     }

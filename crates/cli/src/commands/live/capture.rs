@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use wakepath_system::System;
 use wakepath_system::capture::class::MachineClass;
-use wakepath_system::capture::{Capture, Missing, NOTES, machine};
+use wakepath_system::capture::{Capture, Missing, machine};
 
 use super::RootArgs;
 use crate::messages::note;
@@ -102,9 +102,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     for note in &notes {
         let _ = writeln!(about, "note: {note}");
     }
-    for (name, content) in NOTES.into_iter().zip([&text, &about]) {
-        fs::write(directory.join(name), content).with_context(whose)?;
-    }
+    Capture::write_notes(directory, [&text, &about])?;
     let report = Report {
         directory: whose(),
         files: capture.files.len(),

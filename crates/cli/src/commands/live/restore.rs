@@ -1,5 +1,6 @@
 //! `wakepath restore`: puts every setting back to what it was before the first `apply`.
 
+use anyhow::ensure;
 use serde::Serialize;
 use wakepath_settings::{Restored, Session};
 use wakepath_system::journal;
@@ -39,6 +40,9 @@ const HEADER: [&str; 4] = ["setting", "of", "found", "restored"];
 struct Report {
     restored: Vec<Row>,
     unchanged: usize,
+    /// What is not there for the moment and stays in the journal.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    away: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -55,6 +59,22 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         note!("{note}");
     }
     let rows: Vec<Row> = restored.written.iter().map(row).collect();
+    print(args.format, restored.clone(), rows, out)?;
+    check_away(&restored)
+}
+
+/// Fails if a setting was not there to be put back.
+pub(super) fn check_away(restored: &Restored) -> anyhow::Result<()> {
+    ensure!(restored.away.is_empty(), "{}", restored.away.join("; "));
+    Ok(())
+}
+
+fn print(
+    format: Format,
+    restored: Restored,
+    rows: Vec<Row>,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let cells = |row: &Row| {
         [
             row.setting.to_owned(),
@@ -63,12 +83,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             short(&row.restored),
         ]
     };
-    match args.format {
+    match format {
         Format::Json => output::json(
             out,
             &Report {
                 restored: rows,
                 unchanged: restored.unchanged,
+                away: restored.away,
                 notes: restored.notes,
             },
         ),
@@ -98,7 +119,7 @@ pub(super) fn tell(recovered: &Restored) {
             recovered.written.len()
         );
     }
-    for note in &recovered.notes {
+    for note in recovered.notes.iter().chain(&recovered.away) {
         tell!("note: {note}");
     }
 }

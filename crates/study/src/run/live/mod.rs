@@ -96,7 +96,13 @@ impl Held {
     fn release(&mut self) -> Result<(), StudyError> {
         if let Some((_, Some(hold))) = self.policy.take() {
             let released = hold.release().map_err(|e| settings::error(&e))?;
-            self.session = released.map(|(session, _)| session);
+            if let Some((session, restored)) = released {
+                self.session = Some(session);
+                // The next runs would be measured with it.
+                if !restored.away.is_empty() {
+                    return Err(StudyError::Settings(restored.away.join("; ")));
+                }
+            }
         }
         Ok(())
     }
