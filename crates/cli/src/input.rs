@@ -1,32 +1,31 @@
 //! Reading the files that a command names.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::path::Path;
 
 use anyhow::Context;
 
 /// Reads all of `path`; `-` is standard input. More than `limit` bytes are an error, so that a
 /// wrong path such as a device cannot fill the memory.
 pub(crate) fn read(path: &str, limit: u64) -> anyhow::Result<Vec<u8>> {
-    let mut data = Vec::new();
-    let source: Box<dyn Read> = if path == "-" {
-        Box::new(io::stdin().lock())
+    let read = if is_stdin(Path::new(path)) {
+        wakepath_files::read_up_to(io::stdin().lock(), limit)
     } else {
-        Box::new(File::open(path).with_context(|| name(path).to_owned())?)
+        wakepath_files::read(Path::new(path), limit)
     };
-    source
-        .take(limit + 1)
-        .read_to_end(&mut data)
-        .with_context(|| name(path).to_owned())?;
-    anyhow::ensure!(
-        data.len() as u64 <= limit,
-        "{}: more than {limit} bytes, which no such file has",
-        name(path)
-    );
-    Ok(data)
+    read.with_context(|| name(path).to_owned())
+}
+
+/// Whether a path means standard input, which may be a pipe.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    ["-", "/dev/stdin"].map(Path::new).contains(&path)
 }
 
 /// The file's name in a message.
 pub(crate) fn name(path: &str) -> &str {
-    if path == "-" { "standard input" } else { path }
+    if is_stdin(Path::new(path)) {
+        "standard input"
+    } else {
+        path
+    }
 }

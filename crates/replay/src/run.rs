@@ -11,6 +11,7 @@ use wakepath_trace::recording::{
     Before, Event, EventKind, FlagCounts, IdlePeriod, Known as Recorded, Metadata,
     PackedIdlePeriod, Reader, RecordingError, TimerKind, Visitor,
 };
+use wakepath_units::cpus::MAX_CPUS;
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::agreement::{Agreement, Shadow};
@@ -66,8 +67,6 @@ pub enum ReplayError {
     NoSuchCpu(u32),
 }
 
-/// No kernel has more CPUs (`NR_CPUS`).
-const MAX_CPUS: u32 = 8192;
 /// A CPU's idle span that ended so long before what is read now will not change any more, in ns.
 const SETTLED_AFTER: u64 = 1_000_000_000;
 

@@ -1,6 +1,6 @@
 //! Reading a workload file into memory, with a bound on its length.
 
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Why a file is no text that could be parsed.
@@ -22,16 +22,12 @@ impl Unreadable {
 
 /// The text of the file at `path`, which may have `limit` bytes.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
-    let file = std::fs::File::open(path)
+    let file = wakepath_files::open(path)
         .map_err(|e| Unreadable::whole_file(format!("cannot open: {e}")))?;
-    let mut bytes = Vec::new();
-    // One byte more than allowed tells a file that is too large without reading all of it.
-    file.take(limit as u64 + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Unreadable::whole_file(format!("cannot read: {e}")))?;
-    if bytes.len() > limit {
-        return Err(Unreadable::whole_file(too_large(limit)));
-    }
+    let bytes = wakepath_files::read_up_to(file, limit as u64).map_err(|e| match e.kind() {
+        ErrorKind::FileTooLarge => Unreadable::whole_file(too_large(limit)),
+        _ => Unreadable::whole_file(format!("cannot read: {e}")),
+    })?;
     String::from_utf8(bytes).map_err(|e| {
         let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         Unreadable {

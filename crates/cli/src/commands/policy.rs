@@ -3,7 +3,6 @@
 //! The output of each verb but `list`, `show` and `kernels` is bare numbers, one line per decision, for scripts.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -354,8 +353,8 @@ fn states(path: &Path) -> anyhow::Result<IdleStates> {
 /// Opens a file, or standard input for `-` and for no path at all. Also returns the name to report.
 fn open(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
     match path {
-        Some(path) if path != Path::new("-") => {
-            let file = File::open(path).with_context(|| path.display().to_string())?;
+        Some(path) if !crate::input::is_stdin(path) => {
+            let file = wakepath_files::open(path).with_context(|| path.display().to_string())?;
             Ok((Box::new(file), path.display().to_string()))
         }
         _ => Ok((Box::new(io::stdin().lock()), "<stdin>".to_owned())),

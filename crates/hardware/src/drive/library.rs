@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use wakepath_units::Microwatts;
+use wakepath_units::spelling::LONGEST_NAME;
 
 use super::{Drive, MAX_POWER_STATES, PowerState, watts};
 
@@ -73,6 +74,11 @@ pub enum LookupError {
     /// Nothing was asked for.
     #[error("an empty drive name; `wakepath drive list` prints them all")]
     Empty,
+    /// Longer than any name.
+    #[error(
+        "a drive name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath drive list` prints them all"
+    )]
+    TooLong(usize),
     /// No model has this in its name.
     #[error("no drive has \"{name}\" in its model name{}", did_you_mean(.nearest))]
     Unknown {
@@ -183,6 +189,9 @@ impl DriveLibrary {
     /// # Errors
     /// [`LookupError`] with the drives that may be meant.
     pub fn find(&self, name: &str) -> Result<&CatalogEntry, LookupError> {
+        if name.len() > LONGEST_NAME {
+            return Err(LookupError::TooLong(name.len()));
+        }
         let folded = fold(name);
         if folded.is_empty() {
             return Err(LookupError::Empty);

@@ -1,10 +1,9 @@
 //! Finding and reading machine descriptions.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use wakepath_units::spelling::{closest, toml_error};
+use wakepath_units::spelling::{LONGEST_NAME, closest, toml_error};
 
 use super::Machine;
 use crate::drive::library::LookupError;
@@ -53,6 +52,11 @@ pub enum MachineError {
         /// All names.
         known: String,
     },
+    /// Longer than any name.
+    #[error(
+        "a machine name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath machine list` prints them all"
+    )]
+    TooLong(usize),
     /// A recorded system of which too little was recorded.
     #[error(
         "{name} is a recorded system whose {missing} were not recorded; it cannot be simulated"
@@ -111,6 +115,9 @@ impl Machine {
     pub fn find(name: &str) -> Result<Self, MachineError> {
         if name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Self::load(Path::new(name));
+        }
+        if name.len() > LONGEST_NAME {
+            return Err(MachineError::TooLong(name.len()));
         }
         if let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) {
             return Self::parse(text, name);
@@ -193,17 +200,7 @@ pub(super) fn read(path: &Path) -> Result<String, MachineError> {
         path: path.to_owned(),
         source,
     };
-    let mut text = String::new();
-    // One byte more than allowed: devices do not say how much they have.
-    let size = File::open(path)
-        .and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text))
-        .map_err(read_error)?;
-    if size as u64 > MAX_FILE {
-        return Err(read_error(io::Error::other(format!(
-            "a description file has at most {MAX_FILE} bytes"
-        ))));
-    }
-    Ok(text)
+    wakepath_files::read_text(path, MAX_FILE).map_err(read_error)
 }
 
 /// What the TOML parser found, with the line.

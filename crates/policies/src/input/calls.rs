@@ -5,7 +5,7 @@ use std::io::Read;
 
 use crate::idle::{IdleOutcome, IdleQuery};
 
-use super::rows::{ReadError, Row, Rows};
+use super::rows::{LONGEST_LOG, ReadError, Row, Rows};
 
 const FIELDS: &[&str] = &[
     "sleep_length_ns",
@@ -66,7 +66,7 @@ impl<R: Read> CallReader<R> {
     /// Reads `input`, called `file` in errors.
     pub fn new(input: R, file: &str) -> Self {
         Self {
-            rows: Rows::new(input, file, FIELDS),
+            rows: Rows::new(input, file, FIELDS, LONGEST_LOG),
             clock: 0,
             failed: false,
         }

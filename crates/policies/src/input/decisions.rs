@@ -4,14 +4,14 @@ use std::io::Read;
 
 use crate::idle::IdleDecision;
 
-use super::rows::{ReadError, Rows};
+use super::rows::{LONGEST_LOG, ReadError, Rows};
 
 /// Reads lines of `index,stop_tick` from `input`, called `file` in errors.
 ///
 /// # Errors
 /// A line is none, or there is none at all.
 pub fn read_decisions(input: impl Read, file: &str) -> Result<Vec<IdleDecision>, ReadError> {
-    let mut rows = Rows::new(input, file, &["index", "stop_tick"]);
+    let mut rows = Rows::new(input, file, &["index", "stop_tick"], LONGEST_LOG);
     let mut decisions = Vec::new();
     while let Some(row) = rows.next()? {
         decisions.push(IdleDecision {
@@ -25,6 +25,38 @@ pub fn read_decisions(input: impl Read, file: &str) -> Result<Vec<IdleDecision>,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What never ends, in a line or in many.
+    #[test]
+    fn an_input_without_an_end_is_refused() {
+        for (piece, says) in [
+            ("0", "a line of more than"),
+            ("0,1\n", "more than 1048576 bytes"),
+        ] {
+            struct Endless(&'static [u8]);
+            impl Read for Endless {
+                fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                    let whole = buffer.len() / self.0.len() * self.0.len();
+                    for chunk in buffer[..whole].chunks_mut(self.0.len()) {
+                        chunk.copy_from_slice(self.0);
+                    }
+                    Ok(whole)
+                }
+            }
+            let input = std::io::BufReader::with_capacity(1 << 16, Endless(piece.as_bytes()));
+            let rows = Rows::new(input, "a.csv", &["index", "stop_tick"], 1 << 20);
+            let error = last_error(rows);
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    fn last_error<R: Read>(mut rows: Rows<R>) -> String {
+        loop {
+            if let Err(error) = rows.next() {
+                return error.to_string();
+            }
+        }
+    }
 
     #[test]
     fn a_line_is_an_answer() {

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use wakepath_units::{Capacity, Nanoseconds};
 
-use super::rows::{ReadError, Rows};
+use super::rows::{LONGEST_LOG, ReadError, Rows};
 
 /// The scheduler reports the utilisation of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,12 @@ pub struct LeaseEvent {
 
 /// Reads lines of `time_ns,iowait,max_capacity` from `input`, called `file` in errors.
 pub fn read_util_updates(input: impl Read, file: &str) -> Result<Vec<UtilUpdate>, ReadError> {
-    let mut rows = Rows::new(input, file, &["time_ns", "iowait", "max_capacity"]);
+    let mut rows = Rows::new(
+        input,
+        file,
+        &["time_ns", "iowait", "max_capacity"],
+        LONGEST_LOG,
+    );
     let mut clock = 0;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
@@ -74,7 +79,7 @@ fn read_flags(
     file: &str,
     fields: &'static [&'static str],
 ) -> Result<Vec<(Nanoseconds, bool)>, ReadError> {
-    let mut rows = Rows::new(input, file, fields);
+    let mut rows = Rows::new(input, file, fields, LONGEST_LOG);
     let mut clock = 0;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {

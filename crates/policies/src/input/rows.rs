@@ -1,7 +1,7 @@
 //! CSV rows of numbers and flags, with errors that say where they are.
 
 use std::fmt;
-use std::io::{Chain, Read};
+use std::io::{self, Chain, Read};
 
 use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord, Terminator, Trim};
 
@@ -31,10 +31,48 @@ impl fmt::Display for ReadError {
     }
 }
 
+/// Longest log, in bytes: hours of one CPU.
+pub(crate) const LONGEST_LOG: u64 = 256 << 20;
+/// Longest line, in bytes; real ones have a hundred.
+const LONGEST_LINE: usize = 1 << 16;
+
+/// An input that ends with an error where it becomes too long, also within a line: what is read is kept in memory.
+#[derive(Debug)]
+struct Bounded<R> {
+    input: R,
+    limit: u64,
+    read: u64,
+    /// Bytes of the line that is being read.
+    line: usize,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.read += count as u64;
+        if self.read > self.limit {
+            let message = format!("more than {} bytes, which no such file has", self.limit);
+            return Err(io::Error::other(message));
+        }
+        for part in buffer[..count].split_inclusive(|byte| *byte == b'\n') {
+            self.line += part.len();
+            if self.line > LONGEST_LINE {
+                let message =
+                    format!("a line of more than {LONGEST_LINE} bytes, which no such file has");
+                return Err(io::Error::other(message));
+            }
+            if part.ends_with(b"\n") {
+                self.line = 0;
+            }
+        }
+        Ok(count)
+    }
+}
+
 /// The rows of one input.
 #[derive(Debug)]
 pub(crate) struct Rows<R> {
-    reader: Reader<Chain<R, &'static [u8]>>,
+    reader: Reader<Chain<Bounded<R>, &'static [u8]>>,
     record: StringRecord,
     file: String,
     fields: &'static [&'static str],
@@ -42,8 +80,14 @@ pub(crate) struct Rows<R> {
 }
 
 impl<R: Read> Rows<R> {
-    /// Reads rows that have exactly these fields.
-    pub(crate) fn new(input: R, file: &str, fields: &'static [&'static str]) -> Self {
+    /// Reads rows that have exactly these fields, of at most `limit` bytes in all.
+    pub(crate) fn new(input: R, file: &str, fields: &'static [&'static str], limit: u64) -> Self {
+        let input = Bounded {
+            input,
+            limit,
+            read: 0,
+            line: 0,
+        };
         Self {
             reader: ReaderBuilder::new()
                 .has_headers(false)

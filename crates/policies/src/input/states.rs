@@ -8,6 +8,9 @@ use wakepath_units::Nanoseconds;
 
 use super::rows::{ReadError, Rows};
 
+/// Longest table, in bytes.
+const LONGEST_TABLE: u64 = 1 << 20;
+
 const FIELDS: &[&str] = &[
     "name",
     "exit_latency_ns",
@@ -22,7 +25,7 @@ const FIELDS: &[&str] = &[
 /// cluster state can be left sooner than a core state that pays off earlier. Qualcomm SDM630 in Linux 6.12 declares
 /// 2336 us for a core state and 668 us for the next, a cluster state.
 pub fn read_states(input: impl Read, file: &str) -> Result<IdleStates, ReadError> {
-    let mut rows = Rows::new(input, file, FIELDS);
+    let mut rows = Rows::new(input, file, FIELDS, LONGEST_TABLE);
     let mut states: Vec<IdleState> = Vec::new();
     while let Some(row) = rows.next()? {
         if states.len() == MAX_STATES {

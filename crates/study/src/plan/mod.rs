@@ -11,8 +11,7 @@ mod workload;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -141,9 +140,9 @@ impl Plan {
                 allow_programs,
             );
         }
-        let file = File::open(path).map_err(|e| match path.extension() {
+        let file = wakepath_files::open(path).map_err(|e| match path.extension() {
             // Most likely the name of a built-in study.
-            None => read(std::io::Error::new(
+            None if e.kind() == ErrorKind::NotFound => read(std::io::Error::new(
                 e.kind(),
                 unknown(
                     "built-in study or file",
@@ -151,21 +150,18 @@ impl Plan {
                     &builtin::study_names().collect::<Vec<_>>(),
                 ),
             )),
-            Some(_) if e.kind() == std::io::ErrorKind::NotFound => {
+            Some(_) if e.kind() == ErrorKind::NotFound => {
                 let message = format!(
                     "no such file; `wakepath study new {}` writes an example to start from",
                     path.display()
                 );
                 read(std::io::Error::new(e.kind(), message))
             }
-            Some(_) => read(e),
+            _ => read(e),
         })?;
-        let mut text = String::new();
-        let size = file.take(MAX_BYTES + 1).read_to_string(&mut text);
-        if size.map_err(read)? as u64 > MAX_BYTES {
-            let message = format!("larger than {MAX_BYTES} bytes, which no study is");
-            return Err(read(std::io::Error::other(message)));
-        }
+        let bytes = wakepath_files::read_up_to(file, MAX_BYTES).map_err(read)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|e| read(std::io::Error::new(ErrorKind::InvalidData, e)))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let origin = path.display().to_string();
         Self::of_text(&text, &origin, folder, target, more, allow_programs)

@@ -1,6 +1,6 @@
 //! A recording as a workload.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ impl PlannedRecording {
         let states = match &entry.states {
             Some(name) => {
                 let path = path(name.get_ref())?;
-                let file = File::open(&path).map_err(read_error(&path))?;
+                let file = wakepath_files::open(&path).map_err(read_error(&path))?;
                 let list = read_states(BufReader::new(file), &path.display().to_string());
                 let list = list.map_err(|e| source.error(name, e.to_string()))?;
                 Some((path, list))
@@ -132,7 +132,7 @@ impl PlannedRecording {
 /// # Errors
 /// It cannot be read.
 pub(crate) fn sha256_of(path: &Path) -> Result<String, StudyError> {
-    let mut file = File::open(path).map_err(read_error(path))?;
+    let mut file = wakepath_files::open(path).map_err(read_error(path))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; READ_BYTES];
     loop {

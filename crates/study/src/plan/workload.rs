@@ -339,11 +339,7 @@ fn text_of(
             path: path.clone(),
             source,
         };
-        if path.metadata().map_err(read)?.len() > limit {
-            let message = format!("{}: larger than {limit} bytes", path.display());
-            return Err(source.error(name, message));
-        }
-        let text = std::fs::read_to_string(&path).map_err(read)?;
+        let text = wakepath_files::read_text(&path, limit).map_err(read)?;
         return Ok((text.into(), path.display().to_string()));
     }
     if let Some(text) = builtin {

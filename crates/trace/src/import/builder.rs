@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
-use super::Problem;
 use super::decode::{Function, TraceEvent};
 use super::tick::Tick;
 use super::timers::Timers;
+use super::{Problem, check_cpu};
 use crate::recording::{
     Block, Event, EventKind, IdleInputs, IdlePairs, Known, Metadata, TimerKind, Writer,
 };
@@ -311,6 +311,7 @@ impl<'a> Builder<'a> {
 
     fn push(&mut self, time: u64, cpu: u32, kind: EventKind) -> Result<(), Problem> {
         let time = Nanoseconds(time);
+        check_cpu(cpu)?;
         Ok(self.writer.push(&Event { time, cpu, kind })?)
     }
 
@@ -399,7 +400,10 @@ impl<'a> Builder<'a> {
         self.highest_cpu = self.highest_cpu.max(Some(cpu));
         if state == IDLE_EXIT {
             return match self.pairs.exit(cpu, Nanoseconds(time)) {
-                Some(event) => Ok(self.writer.push(&event)?),
+                Some(event) => {
+                    check_cpu(event.cpu)?;
+                    Ok(self.writer.push(&event)?)
+                }
                 None => Ok(()),
             };
         }

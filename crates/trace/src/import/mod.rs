@@ -19,9 +19,10 @@ pub use builder::{ImportOptions, Imported};
 pub use source::ReadAt;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use wakepath_units::cpus::MAX_CPUS;
 
 use crate::recording::{Metadata, Reader, RecordingError, Writer};
 use builder::Builder;
@@ -102,6 +103,17 @@ const COMPRESSED: [(&[u8], &str); 4] = [
     (b"BZh", "bzip2 -d"),
 ];
 
+/// Refuses what no recording may have, since nothing reads that back.
+fn check_cpu(cpu: u32) -> Result<(), Problem> {
+    if cpu < MAX_CPUS {
+        return Ok(());
+    }
+    Err(format!(
+        "an event on CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs; the trace is damaged"
+    )
+    .into())
+}
+
 /// Reads the trace `path` and adds its events to `writer`. `progress` is told now and then how many
 /// events there were so far.
 ///
@@ -114,7 +126,7 @@ pub fn import_file(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
     let trace = |problem: String| Problem::Trace(problem).of(path);
-    let mut file = File::open(path).map_err(|error| trace(error.to_string()))?;
+    let mut file = wakepath_files::open(path).map_err(|error| trace(error.to_string()))?;
     let mut start = Vec::new();
     (&mut file)
         .take(8)
@@ -175,11 +187,14 @@ fn copy(
         .metadata_mut()
         .append(Metadata::clone(reader.metadata()));
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut highest = 0;
     while let Some(batch) = reader.next_batch()? {
         batch.for_each(|event| {
+            highest = highest.max(event.cpu);
             *counts.entry(event.kind.name()).or_default() += 1;
             writer.push(&event)
         })?;
+        check_cpu(highest).map_err(|problem| problem.of(path))?;
         progress(writer.events());
     }
     Ok(Imported {

@@ -1,6 +1,6 @@
 //! Reading a recording, a batch of rows at a time.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ use super::pages::pages;
 use super::rows::{Columns, LONG, PackedIdlePeriod, SHORT};
 use super::{Event, METADATA_KEY, Metadata, RecordingError, SCHEMA, tail_path};
 
+/// Longest table of contents that a writer leaves beside a recording, in bytes.
+const MAX_TAIL: u64 = 256 << 20;
 /// Rows in a batch: what fits the processor's caches.
 const BATCH: usize = 4096;
 
@@ -143,8 +145,8 @@ impl Reader {
     /// # Errors
     /// It cannot be read, is no Parquet file, is damaged, or is not a recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
-        let input = File::open(path).map_err(RecordingError::io(path))?;
-        let tail = match fs::read(tail_path(path)) {
+        let input = wakepath_files::open(path).map_err(RecordingError::io(path))?;
+        let tail = match wakepath_files::read(&tail_path(path), MAX_TAIL) {
             Ok(bytes) => Some(Bytes::from(bytes)),
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => None,
             Err(cause) => return Err(RecordingError::io(&tail_path(path))(cause)),

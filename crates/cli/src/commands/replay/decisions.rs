@@ -1,6 +1,5 @@
 //! `wakepath replay --decisions`: a log of answers beside those of governors, on one CPU.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -57,7 +56,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let cpu = args.cpu.unwrap_or(0);
     let name = file.display().to_string();
-    let input = File::open(file).with_context(|| name.clone())?;
+    let input = wakepath_files::open(file).with_context(|| name.clone())?;
     let answers = read_decisions(BufReader::new(input), &name)?;
     let mut log = Vec::new();
     let replayed = recording.run(1, Some((cpu, &mut log)), &mut |_| true)?;

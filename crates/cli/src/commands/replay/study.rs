@@ -1,6 +1,6 @@
 //! The study that a replay is.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::BufReader;
 use std::path::Path;
 
@@ -55,7 +55,7 @@ pub(super) fn text(args: &Args, metadata: &Metadata) -> anyhow::Result<String> {
     }
     if let Some(path) = &args.states {
         let name = path.display().to_string();
-        let file = File::open(path).with_context(|| name.clone())?;
+        let file = wakepath_files::open(path).with_context(|| name.clone())?;
         read_states(BufReader::new(file), &name)?;
     }
     if let Some(ran) = &args.ran {

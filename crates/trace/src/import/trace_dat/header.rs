@@ -1,5 +1,7 @@
 //! Everything in a `trace.dat` but the events.
 
+use wakepath_units::cpus::MAX_CPUS;
+
 use super::MAGIC;
 use super::cursor::Cursor;
 use crate::import::ReadAt;
@@ -47,8 +49,6 @@ const OPTION_EVENTS: u16 = 18;
 const OPTION_SYMBOLS: u16 = 19;
 const OPTION_BUFFER_TEXT: u16 = 22;
 
-/// No kernel has more CPUs (`NR_CPUS`).
-const MAX_CPUS: u32 = 8192;
 /// Options sections that follow each other; a file that has more goes round in circles.
 const MAX_SECTIONS: usize = 1000;
 
