@@ -1,6 +1,7 @@
 //! `wakepath compare`: which policy is better, by how much, and how sure that is.
 
 mod drawing;
+mod prediction;
 mod ranking;
 
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use wakepath_compare::results::{
     Answer, CompareOptions, Compared, Comparison, Load, Objective, Points, Row, Source, answers,
     beside_replay, choose, compare, front, scopes,
 };
-use wakepath_compare::{Better, Condition, Goal, Mean, Metric};
+use wakepath_compare::{Better, Condition, Goal, Mean, Metric, Verdict};
 use wakepath_report::html::{from_results, view};
 use wakepath_results::{Question, ResultReader, import};
 use wakepath_units::printable;
@@ -167,6 +168,12 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         PageFormat::Csv => csv(out, &comparison),
         PageFormat::Table | PageFormat::Markdown => {
             let style = style(args.format);
+            if let Some(pair) = prediction::pair(&sources).filter(|_| args.metric.is_empty()) {
+                let unasked = args.baseline.is_none();
+                if unasked && prediction::write(out, &comparison, &sources, pair, style)? {
+                    return notes(out, &comparison, style);
+                }
+            }
             answered(out, &answers, style)?;
             if comparison.policies.len() > ranking::RANKED_ABOVE {
                 ranking::all(out, &comparison, args.top, style)?;
@@ -261,7 +268,16 @@ fn print(
 ) -> anyhow::Result<()> {
     tables(out, comparison, style, canvas)?;
     style.heading(out, &procedure(comparison))?;
-    style.table(out, sentences(comparison))?;
+    let (rows, reasons) = sentences(comparison);
+    if rows.len() > 1 {
+        style.table(out, rows)?;
+        if !reasons.is_empty() {
+            writeln!(out)?;
+        }
+    }
+    for reason in reasons {
+        style.sentence(out, &reason)?;
+    }
     let warnings: Vec<Vec<String>> = comparison
         .rows
         .iter()
@@ -296,7 +312,50 @@ fn tables(
         }
         writeln!(out)?;
     }
+    let equal = equals(comparison);
+    for sentence in &equal {
+        style.sentence(out, sentence)?;
+    }
+    if !equal.is_empty() {
+        writeln!(out)?;
+    }
     Ok(())
+}
+
+/// Most policies that a sentence names.
+const NAMED: usize = 4;
+
+/// Which policies gave the same numbers in every run, and are shown once.
+fn equals(comparison: &Comparison) -> Vec<String> {
+    let groups = comparison.equal_policies().into_iter();
+    let sentence = |group: Vec<&str>| {
+        let (first, others) = group.split_first()?;
+        let others = match others {
+            few if few.len() <= NAMED => few.join(", "),
+            many => format!(
+                "{} and {} more",
+                many[..NAMED].join(", "),
+                many.len() - NAMED
+            ),
+        };
+        Some(format!("Equal to {first} in every run: {others}."))
+    };
+    groups.filter_map(sentence).collect()
+}
+
+/// The policies that equal an earlier one in every run.
+fn repeated(comparison: &Comparison) -> Vec<&str> {
+    let groups = comparison.equal_policies().into_iter();
+    groups.flat_map(|group| group.into_iter().skip(1)).collect()
+}
+
+/// The policies of which no earlier one equals them.
+fn shown(comparison: &Comparison) -> Vec<&String> {
+    let repeated = repeated(comparison);
+    let policies = comparison.policies.iter();
+    policies
+        .filter(|policy| !repeated.contains(&policy.as_str()))
+        .collect()
 }
 
 /// What a reader should know of all of it, below tables and rankings.
@@ -416,7 +475,8 @@ fn load_cells(comparison: &Comparison, load: &Load) -> Vec<String> {
 fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
     let header = load_header(comparison).into_iter().map(str::to_owned);
     let mut table = vec![header.collect::<Vec<String>>()];
-    table[0].extend(comparison.policies.iter().cloned());
+    let policies = shown(comparison);
+    table[0].extend(policies.iter().map(|policy| (*policy).clone()));
     let unit = comparison.unit(metric);
     let of_metric: Vec<&Row> = comparison
         .rows
@@ -428,8 +488,8 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
         if rows.is_empty() {
             continue;
         }
-        let cell = |policy: &String| {
-            let row = rows.iter().find(|r| r.policy == *policy);
+        let cell = |policy: &&String| {
+            let row = rows.iter().find(|r| r.policy == **policy);
             row.map_or_else(String::new, |row| {
                 let star = if row.significant { "*" } else { "" };
                 let gain = row.gain.map_or_else(String::new, |g| {
@@ -440,7 +500,7 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
             })
         };
         let mut line = load_cells(comparison, load);
-        line.extend(comparison.policies.iter().map(cell));
+        line.extend(policies.iter().map(cell));
         table.push(line);
     }
     let summaries: Vec<_> = comparison
@@ -451,8 +511,8 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
     if !summaries.is_empty() {
         let mut line = vec!["Gmean".to_owned()];
         line.resize(load_header(comparison).len(), String::new());
-        line.extend(comparison.policies.iter().map(|policy| {
-            let found = summaries.iter().find(|s| s.policy == *policy);
+        line.extend(policies.iter().map(|policy| {
+            let found = summaries.iter().find(|s| s.policy == **policy);
             found.map_or_else(String::new, |s| format!("({} %)", percent(s.percent, 1)))
         }));
         table.push(line);
@@ -460,8 +520,8 @@ fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
     table
 }
 
-/// A line per comparison.
-fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
+/// A line per comparison, those that differ first. What cannot be compared is not in the table: its reasons are said once.
+fn sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<String>) {
     let mut header = vec!["metric"];
     header.extend(load_header(comparison));
     header.extend([
@@ -473,29 +533,68 @@ fn sentences(comparison: &Comparison) -> Vec<Vec<String>> {
         "effect",
         "runs",
     ]);
+    let repeated = repeated(comparison);
+    let compared = comparison.rows.iter();
+    let compared =
+        compared.filter(|r| r.baseline.is_some() && !repeated.contains(&r.policy.as_str()));
+    let (mut rows, without): (Vec<&Row>, Vec<&Row>) = compared.partition(|row| row.gain.is_some());
+    rows.sort_by_key(|row| match row.verdict {
+        Some(Verdict::Better { .. } | Verdict::Worse { .. }) => 0,
+        Some(Verdict::CannotTell { .. }) => 1,
+        _ => 2,
+    });
     let mut table = vec![header.into_iter().map(str::to_owned).collect()];
-    for row in comparison.rows.iter().filter(|r| r.baseline.is_some()) {
-        let of = |text: &dyn Fn(&wakepath_compare::Gain) -> String| {
-            row.gain.as_ref().map_or_else(String::new, text)
-        };
-        let mut line = vec![row.metric.clone()];
-        line.extend(load_cells(comparison, &row.load));
-        line.extend([
-            row.policy.clone(),
-            row.sentence.clone(),
-            of(&|g| percents([g.percent], Some(g.interval)).concat()),
-            of(&|g| {
-                let [low, high] = percents(g.interval, Some(g.interval));
-                format!("{low} to {high}")
-            }),
-            row.corrected_p
-                .map_or_else(String::new, |p| format!("{p:.4}")),
-            of(&|g| g.effect.map_or_else(String::new, effect)),
-            row.runs.to_string(),
-        ]);
-        table.push(line);
+    table.extend(rows.into_iter().map(|row| sentence(comparison, row)));
+    (table, reasons(&without))
+}
+
+/// A comparison in cells.
+fn sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
+    let of = |text: &dyn Fn(&wakepath_compare::Gain) -> String| {
+        row.gain.as_ref().map_or_else(String::new, text)
+    };
+    let mut line = vec![row.metric.clone()];
+    line.extend(load_cells(comparison, &row.load));
+    line.extend([
+        row.policy.clone(),
+        row.sentence.clone(),
+        of(&|g| percents([g.percent], Some(g.interval)).concat()),
+        of(&|g| {
+            let [low, high] = percents(g.interval, Some(g.interval));
+            format!("{low} to {high}")
+        }),
+        row.corrected_p
+            .map_or_else(String::new, |p| format!("{p:.4}")),
+        of(&|g| g.effect.map_or_else(String::new, effect)),
+        row.runs.to_string(),
+    ]);
+    line
+}
+
+/// Why rows cannot be compared, each reason once.
+fn reasons(rows: &[&Row]) -> Vec<String> {
+    let mut reasons: Vec<(&str, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        match reasons.iter_mut().find(|(why, _)| *why == row.sentence) {
+            Some((_, of)) => of.push(row),
+            None => reasons.push((&row.sentence, vec![row])),
+        }
     }
-    table
+    let say = |(why, of): (&str, Vec<&Row>)| {
+        let advice = if why.contains("no interval") {
+            "; give `repeats` of 4 or more"
+        } else {
+            ""
+        };
+        match of[..] {
+            [row] => format!(
+                "{why} ({}, {}, {}){advice}.",
+                row.metric, row.load, row.policy
+            ),
+            _ => format!("{why} ({} comparisons){advice}.", of.len()),
+        }
+    };
+    reasons.into_iter().map(say).collect()
 }
 
 /// An effect size; beyond 100 standard deviations it only says that the runs hardly vary.

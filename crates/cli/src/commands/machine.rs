@@ -242,7 +242,7 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
         ShowFormat::Csv => output::csv(out, FIGURE_HEADER, rows),
         ShowFormat::States => write_states(&machine.declared_idle_states()?, out),
         ShowFormat::Table => {
-            writeln!(out, "{}", machine.title)?;
+            out.prose(&machine.title, 2)?;
             for c in &machine.cluster {
                 let mhz: Vec<String> = c.opps.iter().map(|o| (o.khz / 1000).to_string()).collect();
                 let cores = format!(

@@ -378,11 +378,12 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
         ([only], _) => format!("simulated on {}", only.title),
         (_, _) => format!("simulated on {}", names.join(", ")),
     };
-    writeln!(
-        out,
-        "{}: {} runs, {} of each workload under each policy, {on}\n",
+    let runs = format!(
+        "{}: {} runs, {} of each workload under each policy, {on}",
         checked.study, checked.runs, checked.repeats
-    )?;
+    );
+    out.prose(&runs, 2)?;
+    writeln!(out)?;
     let otherwise = match checked.on {
         RunOrigin::Replay => "as recorded",
         _ => "until it ends",

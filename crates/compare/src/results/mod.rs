@@ -218,6 +218,29 @@ impl Comparison {
         self.digits_of(Unit::of_all(&metric.unit, rows.map(|r| r.mean)))
     }
 
+    /// Policies whose runs gave the same numbers in every metric of every workload, each group as the policies are ordered.
+    /// Those that equal no other are in none.
+    pub fn equal_policies(&self) -> Vec<Vec<&str>> {
+        let mut groups: Vec<(Vec<Fingerprint<'_>>, Vec<&str>)> = Vec::new();
+        let mut by_policy: BTreeMap<&str, Vec<Fingerprint<'_>>> = BTreeMap::new();
+        for row in &self.rows {
+            let values = row.values.iter().map(|value| value.to_bits()).collect();
+            let rows = by_policy.entry(&row.policy).or_default();
+            rows.push((&row.metric, &row.load, values));
+        }
+        for policy in &self.policies {
+            let Some(rows) = by_policy.remove(policy.as_str()) else {
+                continue;
+            };
+            match groups.iter_mut().find(|(same, _)| *same == rows) {
+                Some((_, group)) => group.push(policy),
+                None => groups.push((rows, vec![policy])),
+            }
+        }
+        let groups = groups.into_iter().map(|(_, group)| group);
+        groups.filter(|group| group.len() > 1).collect()
+    }
+
     /// A unit with the digits that figures of this comparison deserve.
     pub fn digits_of(&self, unit: Unit) -> Unit {
         if self.assumes_power {
@@ -246,6 +269,9 @@ pub struct Family {
     /// How many comparisons there are.
     pub comparisons: usize,
 }
+
+/// The numbers of a policy in a metric of a workload, to the bit.
+type Fingerprint<'a> = (&'a str, &'a Load, Vec<u64>);
 
 /// How p-values are corrected.
 pub const CORRECTION: &str = "Benjamini-Hochberg";

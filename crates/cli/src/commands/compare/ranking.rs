@@ -12,6 +12,29 @@ use crate::output::{self, PageFormat, Screen};
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
 pub(super) const RANKED_ABOVE: usize = 20;
 
+/// Policies that are one line, because every run gave the same numbers.
+struct Equal<'a>(Vec<Vec<&'a str>>);
+
+impl<'a> Equal<'a> {
+    fn new(comparison: &'a Comparison) -> Self {
+        Self(comparison.equal_policies())
+    }
+
+    /// Whether an earlier policy stands for it.
+    fn is_repeated(&self, policy: &str) -> bool {
+        self.0.iter().any(|group| group[1..].contains(&policy))
+    }
+
+    /// Its name, and for how many others it stands.
+    fn name(&self, policy: &str) -> String {
+        let group = self.0.iter().find(|group| group[0] == policy);
+        group.map_or_else(
+            || policy.to_owned(),
+            |group| format!("{policy} (and {} equal)", group.len() - 1),
+        )
+    }
+}
+
 /// A heading, if there are several machines.
 fn heading<T>(
     scope: &MachineScope<T>,
@@ -67,7 +90,7 @@ pub(super) fn choices(
                     writeln!(out)?;
                 }
                 heading(scope, out, comparison, super::style(format))?;
-                choice(out, &scope.said, top, super::style(format))?;
+                choice(out, comparison, &scope.said, top, super::style(format))?;
             }
             Ok(())
         }
@@ -97,7 +120,13 @@ fn ranks(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
     })
 }
 
-fn choice(out: &mut Screen, choice: &Choice, top: u32, style: &dyn Style) -> anyhow::Result<()> {
+fn choice(
+    out: &mut Screen,
+    comparison: &Comparison,
+    choice: &Choice,
+    top: u32,
+    style: &dyn Style,
+) -> anyhow::Result<()> {
     for sentence in &choice.sentences {
         style.sentence(out, sentence)?;
     }
@@ -112,10 +141,13 @@ fn choice(out: &mut Screen, choice: &Choice, top: u32, style: &dyn Style) -> any
         "beyond the limit, %",
     ];
     let all = choice.candidates.len();
+    let equal = Equal::new(comparison);
     let rows = ranks(choice)
-        .take(top as usize)
         .zip(&choice.candidates)
+        .filter(|(_, c)| !equal.is_repeated(&c.policy))
+        .take(top as usize)
         .map(|(mut row, c)| {
+            row[1] = equal.name(&c.policy);
             row[2] = unit.figure(c.value, c.doubt);
             row.to_vec()
         });
@@ -216,8 +248,10 @@ fn front(
     let mut on: Vec<_> = points.iter().filter(|p| p.on_front).collect();
     on.sort_by(|a, b| a.values[0].total_cmp(&b.values[0]));
     let (few, all) = (on.len(), points.len());
+    let equal = Equal::new(comparison);
+    on.retain(|point| !equal.is_repeated(&point.policy));
     let rows = on.into_iter().map(|point| {
-        let mut row = vec![point.policy.clone()];
+        let mut row = vec![equal.name(&point.policy)];
         let values = point.values.iter().zip(&point.doubts).zip(&units);
         row.extend(values.map(|((value, doubt), unit)| unit.figure(*value, *doubt)));
         row
@@ -306,11 +340,13 @@ fn by_metric(
             .count()
     );
     style.heading(out, &heading)?;
+    let equal = Equal::new(comparison);
     let rows = ranked
         .candidates
         .iter()
-        .take(top as usize)
         .enumerate()
+        .filter(|(_, c)| !equal.is_repeated(&c.policy))
+        .take(top as usize)
         .map(|(rank, c)| {
             let of = || {
                 comparison.rows.iter().filter(|r| {
@@ -321,7 +357,7 @@ fn by_metric(
             let worse = of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent < 0.0));
             [
                 (rank + 1).to_string(),
-                c.policy.clone(),
+                equal.name(&c.policy),
                 unit.figure(c.value, c.doubt),
                 better.count().to_string(),
                 worse.count().to_string(),

@@ -157,14 +157,7 @@ impl Backend for Replay<'_> {
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
         let mut notes: Vec<String> = NOTES.map(str::to_owned).to_vec();
-        for workload in &self.plan.workloads {
-            let recording = recording_of(workload)?;
-            let warnings = recording.metadata.warnings.iter();
-            notes.extend(
-                warnings
-                    .map(|w| format!("{}: {} ({}x): {}", workload.name, w.name, w.count, w.text)),
-            );
-        }
+        notes.extend(self.warnings()?);
         notes.extend(self.other_machines());
         let all = 0..self.plan.machines.len();
         let all: Vec<(MachineInfo, String)> = all
@@ -204,6 +197,45 @@ impl Backend for Replay<'_> {
         let replayed = self.replayed(cell, cancelled)?;
         rows::fill(run, &replayed, cell.policy, cell.repeat as usize);
         Ok(())
+    }
+}
+
+impl Replay<'_> {
+    /// What recordings were warned of, each thing once with the workloads that it is about.
+    fn warnings(&self) -> Result<Vec<String>, StudyError> {
+        // By what a warning says: how often in all, and in which workloads.
+        let mut all: Vec<(&str, &str, u64, Vec<&str>)> = Vec::new();
+        for workload in &self.plan.workloads {
+            for warning in &recording_of(workload)?.metadata.warnings {
+                let (name, text) = (warning.name.as_str(), warning.text.as_str());
+                match all.iter_mut().find(|w| (w.0, w.1) == (name, text)) {
+                    Some((.., count, workloads)) => {
+                        *count += warning.count;
+                        workloads.push(&workload.name);
+                    }
+                    None => all.push((name, text, warning.count, vec![&workload.name])),
+                }
+            }
+        }
+        let say = |(name, text, count, workloads): (&str, &str, u64, Vec<&str>)| {
+            format!("{}: {name} ({count}x): {text}", first_of(&workloads))
+        };
+        Ok(all.into_iter().map(say).collect())
+    }
+}
+
+/// Most names that a note begins with.
+const NAMED: usize = 3;
+
+/// Names, or the first of them and how many more there are.
+fn first_of(names: &[&str]) -> String {
+    match names {
+        few if few.len() <= NAMED => few.join(", "),
+        many => format!(
+            "{} and {} more",
+            many[..NAMED].join(", "),
+            many.len() - NAMED
+        ),
     }
 }
 

@@ -1,0 +1,132 @@
+//! A simulation beside the measurement of the same study: what was predicted, what it was, and how far off that is.
+
+use wakepath_compare::Metric;
+use wakepath_compare::figure::percent;
+use wakepath_compare::results::{Comparison, Load, Row, Source, policy_name};
+use wakepath_results::RunOrigin;
+use wakepath_units::median;
+
+use super::{Style, load_cells, load_header, mean};
+use crate::output::Screen;
+
+/// The simulation and the measurement, if these two are compared and nothing else is.
+pub(super) fn pair(sources: &[Source]) -> Option<[&Source; 2]> {
+    let [a, b] = sources else { return None };
+    let measured = |source: &Source| source.document.backend == RunOrigin::Live;
+    let simulated = |source: &Source| source.document.backend == RunOrigin::Sim;
+    if a.document.study.name != b.document.study.name {
+        return None;
+    }
+    match (simulated(a) && measured(b), measured(a) && simulated(b)) {
+        (true, _) => Some([a, b]),
+        (_, true) => Some([b, a]),
+        _ => None,
+    }
+}
+
+/// A metric of a workload under a policy, in both.
+struct Cell<'a> {
+    load: &'a Load,
+    policy: &'a str,
+    predicted: &'a Row,
+    measured: &'a Row,
+}
+
+impl Cell<'_> {
+    /// By how many percent the prediction is above the measurement.
+    fn error(&self) -> Option<f64> {
+        let error = (self.predicted.mean / self.measured.mean - 1.0) * 100.0;
+        error.is_finite().then_some(error)
+    }
+}
+
+/// Writes a table of all cells, and how far off each metric is. Returns whether there is a cell that both have.
+pub(super) fn write(
+    out: &mut Screen,
+    comparison: &Comparison,
+    sources: &[Source],
+    [simulated, measured]: [&Source; 2],
+    style: &dyn Style,
+) -> anyhow::Result<bool> {
+    let mut rows = Vec::new();
+    let mut errors = Vec::new();
+    for metric in &comparison.metrics {
+        let cells = cells(comparison, sources, [simulated, measured], metric);
+        let unit = comparison.unit(metric);
+        let mut of_metric = Vec::new();
+        for cell in &cells {
+            let error = cell.error();
+            of_metric.extend(error.map(f64::abs));
+            let mut row = vec![unit.title(&metric.title)];
+            row.extend(load_cells(comparison, cell.load));
+            row.extend([
+                cell.policy.to_owned(),
+                mean(cell.predicted, &unit),
+                mean(cell.measured, &unit),
+                error.map_or_else(String::new, |error| percent(error, 1)),
+            ]);
+            rows.push(row);
+        }
+        if let Some(middle) = median(of_metric.iter().copied()) {
+            let worst = of_metric.iter().copied().fold(0.0, f64::max);
+            errors.push(format!(
+                "{} {middle:.0} % (at most {worst:.0} %)",
+                metric.title
+            ));
+        }
+    }
+    if rows.is_empty() {
+        return Ok(false);
+    }
+    let heading = format!(
+        "Prediction ({}) beside measurement ({})",
+        simulated.name, measured.name
+    );
+    style.heading(out, &heading)?;
+    let mut header = vec!["metric"];
+    header.extend(load_header(comparison));
+    header.extend(["policy", "predicted", "measured", "error %"]);
+    let header = header.into_iter().map(str::to_owned).collect();
+    style.table(out, [vec![header], rows].concat())?;
+    writeln!(out)?;
+    let sentence = format!("The median prediction is off by: {}.", errors.join(", "));
+    style.sentence(out, &sentence)?;
+    let sentence = format!(
+        "What each of both says of the policies: wakepath compare {0}, wakepath compare {1}, or wakepath compare {0} {1} --metric \
+         all.",
+        simulated.name, measured.name
+    );
+    style.sentence(out, &sentence)?;
+    Ok(true)
+}
+
+fn cells<'a>(
+    comparison: &'a Comparison,
+    sources: &[Source],
+    [simulated, measured]: [&'a Source; 2],
+    metric: &Metric,
+) -> Vec<Cell<'a>> {
+    let row = |source: &Source, load: &Load, policy: &str| {
+        let name = policy_name(sources, source, policy);
+        let mut rows = comparison.rows.iter();
+        rows.find(|row| row.metric == metric.name && row.load == *load && row.policy == name)
+    };
+    let mut cells = Vec::new();
+    for load in &comparison.loads {
+        for policy in &simulated.document.policies {
+            let both = (
+                row(simulated, load, &policy.name),
+                row(measured, load, &policy.name),
+            );
+            if let (Some(predicted), Some(measured)) = both {
+                cells.push(Cell {
+                    load,
+                    policy: &policy.name,
+                    predicted,
+                    measured,
+                });
+            }
+        }
+    }
+    cells
+}
