@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VERSION")]
     rt_app: Option<RtAppVersion>,
     /// Time at the start of time-based fio jobs that does not count, such as 500ms; 0 counts from the first request. A job that
-    /// has a ramp_time keeps it [default: four times what is measured, 2 s at most].
+    /// has a ramp_time keeps it [default: ten times what is measured, 2 s at most].
     #[arg(long, value_name = "TIME", value_parser = warm_up)]
     warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has

@@ -14,7 +14,7 @@ pub const LONGEST_WARM_UP: Nanoseconds = Nanoseconds::from_secs(2);
 
 /// The warm-up by default, as a multiple of the time that counts: simulating it costs as much as what counts, and short runs are
 /// asked for by people who do not want to wait.
-const MOST_OF_MEASURED: u64 = 4;
+const MOST_OF_MEASURED: u64 = 10;
 
 impl FioJob {
     /// Whether its time alone ends it.
@@ -104,7 +104,7 @@ mod tests {
         let read = parse(TEXT, "x").unwrap();
         let most = LONGEST_WARM_UP.as_micros();
         let with_default = read.clone().with_warm_up(None);
-        let wanted = [Some(400_000), None, Some(3_000_000), Some(0), Some(most)];
+        let wanted = [Some(1_000_000), None, Some(3_000_000), Some(0), Some(most)];
         assert_eq!(ramps(&with_default), wanted);
         // As fio itself reads the text that it is given.
         let text = text_with_warm_up(TEXT, &with_default, &read);
@@ -125,6 +125,6 @@ mod tests {
         let mut file = parse("[a]\nrw=randread\ntime_based\nruntime=30\n", "x").unwrap();
         file.jobs[0].at_most = Some(Nanoseconds::from_millis(10));
         let file = file.with_warm_up(None);
-        assert_eq!(file.warm_up(), Some(Nanoseconds::from_millis(40)));
+        assert_eq!(file.warm_up(), Some(Nanoseconds::from_millis(100)));
     }
 }
