@@ -177,6 +177,8 @@ pub const METRICS: &[Metric] = &[
     amount("boosts", "boosts", "", "how often HWP dynamic boost raised the minimum of a CPU"),
     headline(amount("package_mw", "package power", "mW",
         "mean power of the processor packages over the run as RAPL counted it")),
+    amount("platform_mw", "platform power", "mW",
+        "mean power of the whole platform over the run as RAPL counted it (`psys`), where the firmware measures it: packages and what is around them"),
     headline(amount("added_us_per_io", "added latency per I/O", "us",
         "what wake-ups for an I/O completion took longer than the oracle's, over all completions of a recording")),
     headline(amount("added_us_per_wake", "added latency per wake-up", "us",

@@ -6,7 +6,7 @@ use wakepath_units::{KernelVersion, Kilohertz};
 use super::figure::{Figure, Origin};
 use super::{
     Cluster, CoreKind, EFFICIENCY_CAPACITY, Machine, MachineError, MachineIdleState, Opp,
-    PowerLimit, Scope, TurboLimit, Uncore,
+    PowerLimit, PowerScope, Scope, TurboLimit, Uncore,
 };
 use crate::idle::IdleState;
 use crate::nearest::Lender;
@@ -188,6 +188,7 @@ impl Machine {
         if let (Some(uncore), Some(processor)) = (&mut machine.uncore, &system.processor) {
             limit_uncore(uncore, processor);
         }
+        measured_package(&mut machine, system);
         let processor = system.processor.as_ref().filter(|_| kind != Kind::Amd);
         machine.power_limit = processor.and_then(|p| power_limit(p, kind));
         if let Some(kinds) = core_kinds(system) {
@@ -255,6 +256,42 @@ fn package_of_sockets(machine: &mut Machine, sockets: usize) {
             let why = format!("of {sockets} sockets; {why}");
             *figure = Figure::assumed(figure.value * sockets as f64, why);
         }
+    }
+}
+
+/// Power of a socket of Sapphire Rapids, by its energy counters: 2 x Xeon Platinum 8480+, all cores in C6 or in C1E at 0.8 and
+/// 1.4 GHz (github.com/marenz2569/2025-sapphire-rapids-ee at 8f28a6e, read from vector figures).
+const SAPPHIRE_RAPIDS_PACKAGE_MW: [(f64, &str); 2] = [
+    (
+        68_900.0,
+        "of each socket, 68.9 to 70.5 W by RAPL with all cores of 2 x Xeon Platinum 8480+ in C6 \
+         (marenz2569/2025-sapphire-rapids-ee), less what its CPUs draw in it",
+    ),
+    (
+        39_500.0,
+        "of each socket, 38.0 to 39.5 W by RAPL more with all cores of 2 x Xeon Platinum 8480+ in C1E than in C6 \
+         (marenz2569/2025-sapphire-rapids-ee): what a first core in C1E costs at most; less the mesh at its lowest clock",
+    ),
+];
+
+/// Package power of a processor whose family was measured: its figures have no fans, memory and losses in them.
+fn measured_package(machine: &mut Machine, system: &RecordedSystem) {
+    if !SAPPHIRE_RAPIDS.contains(&&*system.family_model) {
+        return;
+    }
+    let sockets = machine.cluster.len() as f64;
+    let cpus = machine.cpus() as f64;
+    let resting = machine.idle_state.last().map_or(0.0, |s| s.power_mw.value) * cpus;
+    let lowest = machine
+        .uncore
+        .as_ref()
+        .map_or(0, |u| u.power(u.clock(Kilohertz(0))).0);
+    let mesh = lowest as f64 / 1e3 * sockets;
+    let [(idle, idle_why), (step, step_why)] = SAPPHIRE_RAPIDS_PACKAGE_MW;
+    if let Some(package) = &mut machine.package {
+        package.scope = PowerScope::Package;
+        package.idle_mw = Figure::assumed((idle * sockets - resting).max(0.0), idle_why);
+        package.active_mw = Figure::assumed((step * sockets - mesh).max(0.0), step_why);
     }
 }
 
@@ -829,14 +866,27 @@ mod tests {
             assert_eq!((last.active_cores, last.khz), (40, 3_100_000));
         }
         let package = |name: &str| Machine::find(name).unwrap().package.unwrap();
-        let two = package("skylake-2s-server").idle_mw.value;
-        let (spr1, spr2) = (package("spr1"), package("spr-nomwait"));
-        assert!((spr1.idle_mw.value - two * 2.0).abs() < 1e-6);
-        assert!((spr2.idle_mw.value - two / 2.0).abs() < 1e-6);
-        let Origin::Assumed(why) = &spr1.idle_mw.origin else {
-            panic!("{:?}", spr1.idle_mw)
-        };
-        assert!(why.contains("4 socket(s)") && why.contains("skylake-2s-server"));
+        let two = package("skylake-2s-server");
+        let ice = package("icx2s0");
+        assert!((ice.idle_mw.value - two.idle_mw.value).abs() < 1e-6);
+        assert_eq!((ice.scope, two.scope), (PowerScope::Wall, PowerScope::Wall));
+        // Figures of its own family, by the packages' counters, with what CPUs in C6 and the mesh draw taken off.
+        for (name, sockets) in [("spr1", 4.0), ("spr-nomwait", 1.0), ("emr0", 2.0)] {
+            let machine = Machine::find(name).unwrap();
+            let package = machine.package.as_ref().unwrap();
+            assert_eq!(package.scope, PowerScope::Package);
+            let resting = machine.idle_state.last().unwrap().power_mw.value * machine.cpus() as f64;
+            let socket = (package.idle_mw.value + resting) / sockets;
+            assert!((socket - 68_900.0).abs() < 1.0, "{name}: {socket}");
+            let uncore = machine.uncore.as_ref().unwrap();
+            let mesh = uncore.power(uncore.clock(Kilohertz(0))).0 as f64 / 1e3;
+            let step = package.active_mw.value / sockets + mesh;
+            assert!((step - 39_500.0).abs() < 1.0, "{name}: {step}");
+            let Origin::Assumed(why) = &package.idle_mw.origin else {
+                panic!("{:?}", package.idle_mw)
+            };
+            assert!(why.contains("68.9 to 70.5 W by RAPL"), "{why}");
+        }
         let uncore = four.uncore.unwrap();
         assert!((uncore.min_mhz.value - 800.0).abs() < 1e-9);
     }

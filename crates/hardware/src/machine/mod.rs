@@ -34,7 +34,7 @@ pub use kinds::{CoreKind, EFFICIENCY_CAPACITY};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
 pub use page_cache::PageCache;
-pub use power::{EXIT_NOT_KNOWN, Package, PackageSleep, Uncore};
+pub use power::{EXIT_NOT_KNOWN, Package, PackageSleep, PowerScope, Uncore};
 pub use power_limit::PowerLimit;
 pub use rcu::Rcu;
 

@@ -15,10 +15,37 @@ use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use super::{Cluster, Figure, Machine, MachineIdleState, Opp};
 
-/// Power that belongs to no CPU or cluster: memory, interconnect, fans, the rest of the board.
+/// What a figure of power counts. Figures of two scopes are neither added nor compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PowerScope {
+    /// The processor packages, as their energy counters (RAPL) have it.
+    #[default]
+    Package,
+    /// The board with memory and devices, behind the power supply.
+    Board,
+    /// The whole system at the wall, with fans and the losses of its power supply.
+    Wall,
+}
+
+impl PowerScope {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Package => "processor packages",
+            Self::Board => "board",
+            Self::Wall => "whole system at the wall",
+        }
+    }
+}
+
+/// Power that belongs to no CPU or cluster: memory, interconnect, fans, the rest of the board, as far as its scope goes.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
+    /// What the figures count. Not given: the processor packages.
+    #[serde(default)]
+    pub scope: PowerScope,
     /// Drawn always; all of it while every CPU is in its deepest state.
     #[serde(default)]
     pub idle_mw: Figure,

@@ -16,6 +16,7 @@ const EVERY: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Meter<'a> {
     system: &'a System,
+    counted: Counted,
     every: Duration,
     read_at: Instant,
     /// Energy in uJ, and where it starts again if that is known, by package.
@@ -26,9 +27,19 @@ pub(super) struct Meter<'a> {
 
 impl<'a> Meter<'a> {
     pub(super) fn new(system: &'a System) -> Self {
-        let last = packages(system.root());
+        Self::counting(system, Counted::Packages)
+    }
+
+    /// A meter of the platform, which is another figure than that of its packages.
+    pub(super) fn of_platform(system: &'a System) -> Self {
+        Self::counting(system, Counted::Platform)
+    }
+
+    fn counting(system: &'a System, counted: Counted) -> Self {
+        let last = zones(system.root(), counted);
         Self {
             system,
+            counted,
             every: EVERY,
             read_at: Instant::now(),
             spent: (!last.is_empty()).then_some(0),
@@ -55,12 +66,13 @@ impl<'a> Meter<'a> {
             && !took.is_zero()
         {
             let milliwatts = spent as f64 / took.as_secs_f64() / 1e3;
-            run.metrics.push(("package_mw".to_owned(), milliwatts));
+            run.metrics
+                .push((self.counted.metric().to_owned(), milliwatts));
         }
     }
 
     fn read(&mut self) {
-        let now = packages(self.system.root());
+        let now = zones(self.system.root(), self.counted);
         let all_there = now.keys().eq(self.last.keys());
         let more = now.iter().map(|(name, (now, range))| {
             let (old, _) = self.last.get(name)?;
@@ -81,14 +93,39 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// The energy counters of the packages.
-fn packages(root: &Root) -> BTreeMap<String, (u64, Option<u64>)> {
+/// What is counted. One contains the other, so they are never added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    /// The processor packages.
+    Packages,
+    /// The whole platform (`psys`), where the firmware measures it.
+    Platform,
+}
+
+impl Counted {
+    const fn metric(self) -> &'static str {
+        match self {
+            Self::Packages => "package_mw",
+            Self::Platform => "platform_mw",
+        }
+    }
+
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Packages => "package",
+            Self::Platform => "psys",
+        }
+    }
+}
+
+/// The energy counters.
+fn zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> {
     let zones = root.names(POWERCAP).into_iter();
     let zone = |name: String| {
         let file = |what: &str| format!("{POWERCAP}/{name}/{what}");
         // The whole platform (`psys`) includes the packages, and a package its cores.
         let label = root.optional(&file("name"))?;
-        if !label.starts_with("package") {
+        if !label.starts_with(counted.label()) {
             return None;
         }
         let energy = root.number(&file("energy_uj"))?;

@@ -254,6 +254,7 @@ fn measure(
             warms_up = false;
         }
         since.meter.look();
+        since.platform.look();
     };
     let took = match &workload.task {
         Task::Fio { text, workload } => {
@@ -270,6 +271,7 @@ fn measure(
         _ => took,
     };
     since.meter.finish(counted, run);
+    since.platform.finish(counted, run);
     Counters::read(system).since(&since.counters, counted, run);
     if run.duration_ns == 0 {
         run.duration_ns = took.as_nanos() as u64;
@@ -282,6 +284,7 @@ struct Since<'a> {
     at: Instant,
     counters: Counters,
     meter: Meter<'a>,
+    platform: Meter<'a>,
 }
 
 impl<'a> Since<'a> {
@@ -289,6 +292,7 @@ impl<'a> Since<'a> {
         Self {
             counters: Counters::read(system),
             meter: Meter::new(system),
+            platform: Meter::of_platform(system),
             at: Instant::now(),
         }
     }
