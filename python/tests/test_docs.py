@@ -46,7 +46,7 @@ def run(python: Start, script: str) -> str:
 
 
 def test_the_blocks_of_the_manual_are_one_script(python: Start, tmp_path: Path) -> None:
-    for needed in ("polars", "duckdb", "pyarrow"):
+    for needed in ("polars", "duckdb", "pyarrow", "matplotlib", "optuna"):
         pytest.importorskip(needed)
     pandas = pytest.importorskip("pandas")
     script = "\n".join(blocks("docs/python.md"))
@@ -56,6 +56,8 @@ def test_the_blocks_of_the_manual_are_one_script(python: Start, tmp_path: Path) 
     assert out.startswith("teo\n")
     assert "menuu" in out
     assert (tmp_path / "governors.html").stat().st_size > 100_000
+    for picture in ("pareto.png", "bars.png", "latency.png"):
+        assert (tmp_path / picture).stat().st_size > 5000
 
 
 @pytest.mark.parametrize("block", blocks("docs/cluster.md") + blocks("README.md"))

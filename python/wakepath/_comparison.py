@@ -113,7 +113,7 @@ class Comparison(dict[str, Any]):
         else:
             figures = ((row["policy"], row) for row in self.rows if row["metric"] == metric["name"])
         for policy, figure in figures:
-            means.setdefault(policy, {})[_load(figure)] = figure["mean"]
+            means.setdefault(policy, {})[load_of(figure)] = figure["mean"]
         return means
 
     def _better(self, policies: Iterable[str], key: Callable[[str], float]) -> str:
@@ -245,7 +245,7 @@ def _flat(row: Row, units: dict[str, str]) -> Row:
     }
 
 
-def _load(figure: Row) -> str:
+def load_of(figure: Row) -> str:
     """Name a workload on its machine as the sentences do."""
     machine = figure.get("machine")
     return f"{figure['workload']} ({machine})" if machine else str(figure["workload"])

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _arguments as check
-from . import _engine
+from . import _engine, _plot
 from ._arguments import ArgumentError, Names, Policy, StrPath
-from ._comparison import Comparison
+from ._comparison import Comparison, load_of
 from ._engine import Error
 from ._table import Table, html_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes  # type: ignore[import-not-found, unused-ignore]
+
     from ._study import Study
 
 TABLES = ("metrics", "latency", "attribution", "idle", "frequency", "timeline")
@@ -138,6 +140,75 @@ class Results:
             level=level,
         )
 
+    def plot_pareto(
+        self,
+        x: str = "p99_us",
+        y: str = "mean_mw",
+        *,
+        machine: Names = (),
+        workload: Names = (),
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """Draw the policies by two metrics, and a line through those that no other one beats in both.
+
+        Of several workloads it is the geometric mean. Needs matplotlib: `pip install 'wakepath[plot]'`.
+        """
+        compared = self.compare(pareto=[check.text("x", x), check.text("y", y)], machine=machine, workload=workload)
+        found = compared["scopes"][-1] if "scopes" in compared else compared
+        about = {metric["name"]: metric for metric in self.document["metrics"]}
+        return _plot.front(found["points"], [about[name] for name in found["metrics"]], ax, self.name)
+
+    def plot_bars(
+        self,
+        metric: str = "p99_us",
+        *,
+        machine: Names = (),
+        workload: Names = (),
+        level: float | None = None,
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """Draw a metric's mean of each policy on each workload, with its interval.
+
+        Needs matplotlib: `pip install 'wakepath[plot]'`.
+        """
+        compared = self.compare(metric=[check.text("metric", metric)], machine=machine, workload=workload, level=level)
+        rows = [{**row, "load": load_of(row)} for row in compared.rows]
+        percent = f"{100 * compared['level']:g}"
+        return _plot.bars(rows, compared["metrics"][0], ax, f"{self.name}: means with intervals of {percent} %")
+
+    def plot_latency(
+        self,
+        *,
+        machine: str | None = None,
+        workload: str | None = None,
+        policy: "Policy | Iterable[Policy]" = (),
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """Draw which share of requests took longer than a time, of each policy.
+
+        Args:
+            machine: of which machine; the first if not given.
+            workload: on which workload; the first if not given.
+            policy: only these policies.
+            ax: the axes to draw on; new ones if not given.
+
+        Raises:
+            Error: no such machine, workload or policy; matplotlib is not installed: `pip install 'wakepath[plot]'`.
+        """
+        document = self.document
+        machines = [one["name"] for one in document["machines"]]
+        on = _one_of("machine", machine, machines) if machines else None
+        load = _one_of("workload", workload, [one["name"] for one in document["workloads"]])
+        names = [one["name"] for one in document["policies"]]
+        wanted = [_one_of("policy", one, names) for one in check.policies(policy)] or names
+        counts: dict[str, dict[int, int]] = {name: {} for name in wanted}
+        for part in self._results.table("latency").parts():
+            columns = (part[name] for name in ("machine", "workload", "policy", "high_ns", "count"))
+            for its_machine, its_load, its_policy, bound, count in zip(*columns, strict=True):
+                if its_load == load and on in (None, its_machine) and its_policy in counts:
+                    counts[its_policy][bound] = counts[its_policy].get(bound, 0) + count
+        return _plot.latency({name: found for name, found in counts.items() if found}, ax, f"{self.name}: {load}")
+
     def write(self, into: StrPath, *, force: bool = False) -> "Results":
         """Write them to a directory, with the same bytes as if they had been written at once.
 
@@ -219,6 +290,15 @@ def _copy(results: Path, into: Path) -> None:
         shutil.copyfile(document, into / "result.json")
     except (OSError, shutil.Error) as error:
         raise Error(f"{into}: {error}") from error
+
+
+def _one_of(what: str, name: str | None, known: list[str]) -> str:
+    """Take one of the names that there are; the first if none is given."""
+    if name is None:
+        return known[0]
+    if check.text(what, name) not in known:
+        raise Error(f"no {what} is called `{name}`; there are {', '.join(known)}")
+    return name
 
 
 def _count(document: dict[str, Any], what: str) -> str:
