@@ -1,6 +1,7 @@
 //! Reading a result directory.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::RecordBatchReader;
 use serde::Deserialize;
@@ -33,10 +34,10 @@ pub struct ResultReader {
 }
 
 /// Where the runs are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Runs {
     /// In a result directory.
-    Stored(ResultFolder),
+    Stored(Arc<ResultFolder>),
     /// In no directory.
     Imported(Vec<RunRecord>),
 }
@@ -87,7 +88,7 @@ impl ResultReader {
         Ok(Self {
             dir,
             document,
-            runs: Runs::Stored(folder),
+            runs: Runs::Stored(Arc::new(folder)),
         })
     }
 
@@ -107,7 +108,7 @@ impl ResultReader {
 
     /// Whether the runs are in no directory, but in memory.
     pub fn is_in_memory(&self) -> bool {
-        self.imported.is_some()
+        matches!(self.runs, Runs::Imported(_))
     }
 
     /// `result.json`.

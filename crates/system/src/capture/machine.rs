@@ -41,9 +41,10 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         name: name.to_owned(),
         cpu_model: printable::one_line(&class.processor.name).into_owned(),
         family_model: class.processor.family_model(),
-        kernel: root
-            .optional("proc/sys/kernel/osrelease")
-            .map_or_else(|| "unknown".to_owned(), |text| printable::one_line(&text).into_owned()),
+        kernel: root.optional("proc/sys/kernel/osrelease").map_or_else(
+            || "unknown".to_owned(),
+            |text| printable::one_line(&text).into_owned(),
+        ),
         idle: None,
         frequency,
         hwp_dynamic_boost: root
@@ -57,7 +58,9 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
     let idle = RecordedIdle {
         driver: driver.map_or_else(none, |text| printable::one_line(&text).into_owned()),
-        governor: system.idle_governor().map_or_else(none, |text| printable::one_line(&text).into_owned()),
+        governor: system
+            .idle_governor()
+            .map_or_else(none, |text| printable::one_line(&text).into_owned()),
         recorded_cpus: system.cpus().len().max(1),
         states,
     };

@@ -3,7 +3,7 @@
 //! Names of logs and columns are those of MMTests' scripts that run a benchmark (`shellpack_src/src/BENCHMARK`) and of its
 //! modules that read the output (`bin/lib/MMTests/Extract*.pm`, `parse-results`), and of the benchmarks' own documentation.
 
-use crate::{Better, Mean, Metric};
+use crate::{Better, Metric};
 
 use super::super::{not_finite, terse};
 
