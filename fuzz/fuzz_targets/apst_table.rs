@@ -1,8 +1,9 @@
-//! APST tables: 256 bytes are decoded whatever they hold, and come back unchanged.
+//! APST tables: 256 bytes are decoded whatever they hold, and come back unchanged; text is a table or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_policies::apst::ApstTable;
+use wakepath_policies::apst::printed::PrintedTable;
 
 fuzz_target!(|data: &[u8]| {
     match ApstTable::from_bytes(data) {
@@ -13,5 +14,8 @@ fuzz_target!(|data: &[u8]| {
             let _ = table.problems(None);
         }
         Err(_) => assert_ne!(data.len(), 256),
+    }
+    if let Ok(printed) = PrintedTable::parse(data) {
+        assert!(printed.missing < 32);
     }
 });

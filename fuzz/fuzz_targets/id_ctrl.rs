@@ -1,4 +1,4 @@
-//! Identify Controller dumps, binary, JSON and text: whatever is accepted can be planned for.
+//! Identify Controller dumps and smartctl's, in every form: whatever is accepted can be planned for.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,7 +6,8 @@ use wakepath_hardware::drive::id_ctrl;
 use wakepath_policies::apst::{ApstSettings, plan};
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(drive) = id_ctrl::parse("fuzz", data) {
+    if let Ok(found) = id_ctrl::parse("fuzz", data) {
+        let drive = found.drive;
         assert!((1..=32).contains(&drive.states.len()));
         let _ = plan(drive.npss, true, &drive.states, &ApstSettings::default());
     }

@@ -272,7 +272,7 @@ fn quirks_are_named_not_applied() {
     let likely = contains("likely has").and(contains("--no-deepest"));
     plan("SOLIDIGM SSDPFKKW020X7", &[]).stderr(likely);
     plan("SOLIDIGM SSDPFKKW020X7", &["--no-deepest"]).stderr(contains("QUIRK").not());
-    plan("SDBPNPZ-256G-1006", &[]).stderr(is_empty());
+    plan("WDC PC SN530 SDBPNPZ-256G-1006", &[]).stderr(is_empty());
 }
 
 #[test]

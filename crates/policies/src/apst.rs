@@ -3,12 +3,14 @@
 //! The kernel programs a table of 32 entries, one per power state: the state to go to and the idle
 //! time before it. [`plan`] computes this table as `nvme_configure_apst()` does
 //! (`drivers/nvme/host/core.c`, the same in 6.1.192 and 6.12.117) and tells for every state why it
-//! is used or not. [`ApstTable`] encodes, decodes and checks the 256 bytes of the feature.
+//! is used or not. [`ApstTable`] encodes, decodes and checks the 256 bytes of the feature;
+//! [`printed`] reads them from what tools print.
 //!
 //! Times keep the units of the kernel's module parameters and of the drive's descriptors: timeouts
 //! in milliseconds, latencies in microseconds.
 
 pub mod gaps;
+pub mod printed;
 
 use std::fmt;
 

@@ -1,6 +1,7 @@
 //! What every layer shares: typed units and [`quantity`], which reads them; [`cpus`], which reads lists of CPUs;
-//! [`kernel`] versions; [`median()`]. [`spelling`] finds what a misspelt name probably meant, and [`causes`] prints
-//! an error with its causes. [`printable`] shows text of strangers so that no terminal obeys it.
+//! [`kernel`] versions; [`median()`]. [`spelling`] finds what a misspelt name probably meant, [`pasted`] takes off what
+//! mails put around a text, and [`causes`] prints an error with its causes. [`printable`] shows text of strangers so that
+//! no terminal obeys it.
 //!
 //! Inside an algorithm a time is an integer number of nanoseconds. At a public boundary it has a
 //! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.
@@ -9,6 +10,7 @@ pub mod causes;
 pub mod cpus;
 pub mod kernel;
 mod median;
+pub mod pasted;
 pub mod printable;
 pub mod quantity;
 pub mod spelling;

@@ -1,11 +1,15 @@
 //! `wakepath drive`: the library of NVMe drives.
 
+use std::path::Path;
+
 use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, QuirkPlace, Quirks};
-use wakepath_hardware::drive::{CatalogEntry, DriveLibrary, DriveTable, PowerState};
+use wakepath_hardware::drive::{CatalogEntry, DriveLibrary, DriveTable, PowerState, id_ctrl};
 use wakepath_hardware::machine;
 use wakepath_units::Microwatts;
 
+use crate::input;
+use crate::messages::note;
 use crate::output::{self, Format, Screen};
 
 #[derive(clap::Args)]
@@ -38,9 +42,11 @@ struct ListArgs {
 #[command(after_help = "\
 Examples:
   wakepath drive show 'Intel 760p 256GB'
-  wakepath drive show 'Samsung SSD 990 PRO 1TB' --format json")]
+  wakepath drive show 'Samsung SSD 990 PRO 1TB' --format json
+  wakepath drive show id-ctrl.txt")]
 struct ShowArgs {
-    /// The drive, by any part of its name that no other drive has.
+    /// The drive, by its name or words of it that no other drive has; or a file with what `nvme id-ctrl` or smartctl
+    /// printed.
     name: String,
     /// Only the tables of this firmware revision.
     #[arg(long, value_name = "FW")]
@@ -166,12 +172,44 @@ fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// A drive of the library by its name, or by a short one as `sim --drive` takes it.
 pub(super) fn find(name: &str) -> anyhow::Result<&'static CatalogEntry> {
-    let name = machine::DriveModel::library_name(name).unwrap_or(name);
-    Ok(DriveLibrary::builtin().find(name)?)
+    let library_name = machine::DriveModel::library_name(name).unwrap_or(name);
+    match DriveLibrary::builtin().find(library_name) {
+        Ok(found) => Ok(found),
+        Err(error) => Err(match machine::DriveModel::missing_file(name) {
+            Some(missing) => missing.into(),
+            None => error.into(),
+        }),
+    }
 }
 
+/// Which drive a part of a name was taken for, if it was no whole one.
+pub(super) fn note_on(model: &CatalogEntry, name: &str) -> Option<String> {
+    match machine::DriveModel::library_name(name) {
+        Some(_) => None,
+        None => model.note_on(name),
+    }
+}
+
+/// Whether a drive is named by a file with what a tool printed of it.
+pub(super) fn is_dump(name: &str) -> bool {
+    machine::DriveModel::library_name(name).is_none() && Path::new(name).is_file()
+}
+
+/// More than any dump has, with all the bits of `nvme id-ctrl -H -v` spelled out.
+pub(super) const MAX_DUMP: u64 = 1 << 20;
+
 fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let model = find(&args.name)?;
+    let of_file;
+    let model = if is_dump(&args.name) {
+        of_file = printed(&args.name)?;
+        &of_file
+    } else {
+        let model = find(&args.name)?;
+        if let Some(note) = note_on(model, &args.name) {
+            note!("{note}");
+        }
+        model
+    };
     let tables: Vec<&DriveTable> = match &args.firmware {
         Some(firmware) => model.tables_of_firmware(firmware)?,
         None => model.tables.iter().collect(),
@@ -181,6 +219,28 @@ fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
         Format::Csv => print_csv(out, model, &tables),
         Format::Table => print_tables(out, model, &tables),
     }
+}
+
+/// A drive that a tool printed into a file, as if the library had it.
+fn printed(path: &str) -> anyhow::Result<CatalogEntry> {
+    let found = id_ctrl::parse(path, &input::read(path, MAX_DUMP)?)?;
+    if let Some(assumed) = found.assumptions() {
+        eprintln!("wakepath: note: {path}: {assumed}");
+    }
+    Ok(CatalogEntry {
+        name: found.drive.model.clone(),
+        label: None,
+        tables: vec![DriveTable {
+            firmwares: vec![found.drive.firmware.clone()],
+            drive: found.drive,
+            samples: 0,
+            samples_of_model: 0,
+            nvme_version: None,
+            warning_temperatures_c: Vec::new(),
+            critical_temperatures_c: Vec::new(),
+            apsta_source: None,
+        }],
+    })
 }
 
 #[derive(Serialize)]
@@ -350,13 +410,16 @@ fn print_tables(
 
 fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
     let drive = &table.drive;
-    writeln!(
-        out,
-        "firmware  {} ({} of {} drives seen)",
-        table.firmwares.join(", "),
-        table.samples,
-        table.samples_of_model
-    )?;
+    let firmwares = table.firmwares.join(", ");
+    // A dump is of one drive that nobody counted.
+    match table.samples_of_model {
+        0 => writeln!(out, "firmware  {firmwares}")?,
+        all => writeln!(
+            out,
+            "firmware  {firmwares} ({} of {all} drives seen)",
+            table.samples
+        )?,
+    }
     writeln!(out, "vendor    {}", hex_id(drive.vendor_id))?;
     let evidence = table
         .apsta_source

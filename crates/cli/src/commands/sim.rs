@@ -54,8 +54,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
     policy: Vec<PolicySet>,
     /// The machine's drive instead of its own: sn530, 760p, pm991, bc511, kbg40zns, any drive of
-    /// `wakepath drive list`, or a drive model file (*.toml). On a captured machine also another of its own, such as nvme1. A drive
-    /// with power states sleeps by the kernel's default unless the set has an apst.
+    /// `wakepath drive list`, a drive model file (*.toml), or a file with what `nvme id-ctrl` or smartctl printed. On a
+    /// captured machine also another of its own, such as nvme1. A drive with power states sleeps by the kernel's default
+    /// unless the set has an apst.
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
     /// How often to run an rt-app workload side by side, each copy with threads and resources of its
@@ -158,6 +159,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     tell_page_cache(&machine, &comparison);
     tell_power_limits(&comparison);
     let drive = &machine.drive;
+    if let Some(note) = &drive.note {
+        eprintln!("wakepath: note: {note}");
+    }
     let declared = drive.power.as_ref().map(|power| &power.declared);
     for contradiction in declared.iter().flat_map(|d| d.contradictions()) {
         warning!(

@@ -97,6 +97,19 @@ pub enum LookupError {
         /// How many more there are.
         more: usize,
     },
+    /// No model is called that, but it is a part of the names of some.
+    #[error(
+        "no drive is called \"{name}\"; names with it: {}. They may be other products; give a whole name",
+        listed(.candidates, *.more)
+    )]
+    Contained {
+        /// What was asked for.
+        name: String,
+        /// The first of the names.
+        candidates: Vec<String>,
+        /// How many more there are.
+        more: usize,
+    },
     /// The model is known, but not with this firmware.
     #[error("no table of {model} with firmware \"{firmware}\"; known: {}", listed(.known, *.more))]
     UnknownFirmware {
@@ -181,10 +194,10 @@ impl DriveLibrary {
             .collect()
     }
 
-    /// The one model that `name` means: that of exactly this name, else the only one that has it as a part of its
-    /// name, else the only one of exactly this label. Several models are ambiguous even if their tables are alike: a
-    /// name must not change its meaning when the library grows. A part of a label is not enough, because not every
-    /// model has one.
+    /// The one model that `name` means: that of exactly this name or label, else the only one that has all of its words
+    /// in a row, unless it goes on with a word that may make it another product. Several models are ambiguous even if their
+    /// tables are alike: a name must not change its meaning when the library grows. A part of a label is not enough,
+    /// because not every model has one. [`CatalogEntry::note_on`] says which one was taken.
     ///
     /// # Errors
     /// [`LookupError`] with the drives that may be meant.
@@ -199,33 +212,44 @@ impl DriveLibrary {
         if let Some(model) = self.models.iter().find(|m| m.name == name.trim()) {
             return Ok(model);
         }
-        let only = |wanted: &dyn Fn(&CatalogEntry) -> bool| {
-            let mut hits = self.models.iter().filter(|m| wanted(m));
-            hits.next().filter(|_| hits.next().is_none())
+        let matching = |wanted: &dyn Fn(&CatalogEntry) -> bool| -> Vec<&CatalogEntry> {
+            self.models.iter().filter(|m| wanted(m)).collect()
         };
-        let label_is = |m: &CatalogEntry| m.label.as_ref().is_some_and(|l| fold(l) == folded);
-        if let Some(model) = only(&|m| fold(&m.name) == folded)
-            .or_else(|| only(&|m| fold(&m.name).contains(&folded)))
-            .or_else(|| only(&label_is))
-        {
-            return Ok(model);
+        let same_name = matching(&|m| fold(&m.name) == folded);
+        let same_label = matching(&|m| m.label.as_ref().is_some_and(|l| fold(l) == folded));
+        let in_words = matching(&|m| has_words(&fold(&m.name), &folded));
+        for found in [&same_name, &same_label] {
+            if let [only] = found[..] {
+                return Ok(only);
+            }
         }
-        let hits: Vec<_> = self
-            .models
-            .iter()
-            .filter(|m| fold(&m.name).contains(&folded))
-            .map(|m| m.name.clone())
-            .collect();
-        if hits.is_empty() {
-            return Err(LookupError::Unknown {
-                name: name.to_owned(),
-                nearest: self.nearest(&folded),
+        if let [only] = in_words[..]
+            && !has_further_word(&fold(&only.name), &folded)
+        {
+            return Ok(only);
+        }
+        let listed = |found: Vec<&CatalogEntry>| {
+            let names = found.iter().map(|m| m.name.clone()).take(LISTED).collect();
+            (names, found.len().saturating_sub(LISTED))
+        };
+        let name = name.to_owned();
+        if in_words.len() > 1 {
+            let (candidates, more) = listed(in_words);
+            return Err(LookupError::Ambiguous {
+                name,
+                candidates,
+                more,
             });
         }
-        let more = hits.len().saturating_sub(LISTED);
-        Err(LookupError::Ambiguous {
-            name: name.to_owned(),
-            candidates: hits.into_iter().take(LISTED).collect(),
+        let contained = matching(&|m| fold(&m.name).contains(&folded));
+        if contained.is_empty() {
+            let nearest = self.nearest(&folded);
+            return Err(LookupError::Unknown { name, nearest });
+        }
+        let (candidates, more) = listed(contained);
+        Err(LookupError::Contained {
+            name,
+            candidates,
             more,
         })
     }
@@ -261,6 +285,14 @@ impl DriveLibrary {
 }
 
 impl CatalogEntry {
+    /// Says that this model was taken for `name`, if that is only a part of what it is called.
+    pub fn note_on(&self, name: &str) -> Option<String> {
+        let asked = fold(name);
+        let mut called = std::iter::once(&self.name).chain(&self.label);
+        let same = called.any(|own| fold(own) == asked);
+        (!same).then(|| format!("the drive \"{}\" is taken to be {}", name.trim(), self.name))
+    }
+
     /// The table seen most often.
     pub fn usual_table(&self) -> &DriveTable {
         &self.tables[0]
@@ -300,6 +332,35 @@ impl CatalogEntry {
 fn fold(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").to_lowercase()
+}
+
+/// What comes after the words asked for where a name has them in a row; `None`: it has not.
+fn words_after<'a>(name: &'a str, asked: &str) -> Option<Vec<&'a str>> {
+    let (name, asked) = (words(name), words(asked));
+    let from = name
+        .windows(asked.len().max(1))
+        .position(|run| run == asked)?;
+    name.get(from + asked.len()..).map(<[&str]>::to_vec)
+}
+
+fn words(text: &str) -> Vec<&str> {
+    let parts = text.split(|c: char| !c.is_alphanumeric() && c != '.');
+    parts.filter(|word| !word.is_empty()).collect()
+}
+
+/// Whether the words asked for follow each other in a name.
+fn has_words(name: &str, asked: &str) -> bool {
+    words_after(name, asked).is_some()
+}
+
+/// Whether a name goes on with a word that may make it another product: `990 evo` is not `990 evo plus 4tb`. A
+/// capacity does not, nor does what follows a part number.
+fn has_further_word(name: &str, asked: &str) -> bool {
+    const PART_NUMBER: usize = 8;
+    let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
+    let is_part = |word: &&str| word.len() >= PART_NUMBER && has_digit(word);
+    let further = words_after(name, asked).and_then(|after| after.first().copied());
+    further.is_some_and(|word| !has_digit(word)) && !words(asked).last().is_some_and(is_part)
 }
 
 /// 0 to 1: how well every word asked for is found among the words of a name.
@@ -597,14 +658,21 @@ mod tests {
     }
 
     #[test]
-    fn any_unambiguous_part_of_a_name_finds_the_drive() {
+    fn words_of_a_name_that_no_other_drive_has_find_it() {
         let library = DriveLibrary::builtin();
         let name = |part: &str| library.find(part).map(|m| m.name.as_str());
         assert_eq!(
             name("sdbpnpz-256g-1006"),
             Ok("WDC PC SN530 SDBPNPZ-256G-1006")
         );
+        let taken = library.find("sdbpnpz-256g-1006").unwrap();
+        assert_eq!(
+            taken.note_on("sdbpnpz-256g-1006").unwrap(),
+            "the drive \"sdbpnpz-256g-1006\" is taken to be WDC PC SN530 SDBPNPZ-256G-1006"
+        );
+        assert_eq!(taken.note_on("wdc pc sn530  sdbpnpz-256g-1006 "), None);
         // Gaps of any width.
+        assert_eq!(name("THNSF5256GPUK"), Ok("THNSF5256GPUK TOSHIBA"));
         assert_eq!(name("wd_black sn750 2tb"), Ok("WD_BLACK  SN750 2TB"));
         // A whole name wins over the longer names that contain it.
         assert!(library.matching("Sabrent").len() > 1);
@@ -636,6 +704,11 @@ mod tests {
             error("SN530")
         );
         assert!(error("SN530").ends_with(" more"), "{}", error("SN530"));
+        let plus = error("990 EVO");
+        assert!(plus.contains("Samsung SSD 990 EVO Plus 4TB"), "{plus}");
+        assert!(plus.starts_with("no drive is called \"990 EVO\""), "{plus}");
+        let part = error("SDBPNPZ-256");
+        assert!(part.contains("SDBPNPZ-256G-1006"), "{part}");
         assert!(error("Samsun SSD 971 EVO 500GB").contains("Samsung SSD 970 EVO 500GB"));
         assert!(error("qqqqqqqqqqqqqq").contains("wakepath drive list"));
         assert_eq!(library.find("  "), Err(LookupError::Empty));

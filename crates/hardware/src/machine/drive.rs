@@ -5,6 +5,7 @@
 //! from there; what no drive declares is assumed alike for all of them, unless a file in
 //! `data/drive_models` knows better.
 
+use std::io;
 use std::path::Path;
 
 use serde::de::Error as _;
@@ -13,7 +14,7 @@ use wakepath_units::Microwatts;
 
 use super::Figure;
 use super::library::{self, MachineError};
-use crate::drive::{Drive, DriveLibrary, MAX_POWER_STATES, PowerState};
+use crate::drive::{Drive, DriveLibrary, MAX_POWER_STATES, PowerState, id_ctrl};
 
 /// The drive models that come with wakepath: name and file text.
 pub(super) const BUILTIN: [(&str, &str); 5] = [
@@ -102,6 +103,10 @@ pub struct DriveModel {
     /// What was in force when the machine was captured; a simulation has policies of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_force: Option<DriveInForce>,
+    /// What a user should know of how [`DriveModel::find`] came to it: which drive a part of a name means, or what a
+    /// dump does not say.
+    #[serde(skip)]
+    pub note: Option<String>,
 }
 
 /// Settings of a drive's power management.
@@ -352,14 +357,15 @@ fn waiting(drive: &Drive, most: f64) -> Figure {
 }
 
 impl DriveModel {
-    /// A built-in model by its name, a file if the name ends in `.toml`, or else a drive of the
-    /// library by any name that [`DriveLibrary::find`] takes.
+    /// A built-in model by its name; a file: a model if its name ends in `.toml`, else what a tool printed of a drive
+    /// ([`id_ctrl`]); or a drive of the library by any name that [`DriveLibrary::find`] takes.
     ///
     /// # Errors
-    /// The file cannot be read or is no drive model, or the library has no such drive.
+    /// The file cannot be read or describes no drive, or the library has no such drive.
     pub fn find(name: &str) -> Result<Self, MachineError> {
-        if Path::new(name).extension().is_some_and(|e| e == "toml") {
-            let text = library::read(Path::new(name))?;
+        let path = Path::new(name);
+        if path.extension().is_some_and(|e| e == "toml") {
+            let text = library::read(path)?;
             return Self::parse(&text, name);
         }
         let builtin = |wanted: &dyn Fn(&str, &str) -> bool| {
@@ -368,12 +374,58 @@ impl DriveModel {
         if let Some((known, text)) = builtin(&|known, _| known.eq_ignore_ascii_case(name.trim())) {
             return Self::parse(text, known);
         }
-        let found = DriveLibrary::builtin().find(name)?;
-        let line = format!("library = \"{}\"", found.name);
-        match builtin(&|_, text| text.lines().any(|l| l == line)) {
-            Some((known, text)) => Self::parse(text, known),
-            None => Ok(Self::declared(&found.usual_table().drive)),
+        if path.is_file() {
+            return Self::printed(path);
         }
+        let found = match DriveLibrary::builtin().find(name) {
+            Ok(found) => found,
+            Err(error) => return Err(Self::missing_file(name).unwrap_or(error.into())),
+        };
+        let line = format!("library = \"{}\"", found.name);
+        let model = match builtin(&|_, text| text.lines().any(|l| l == line)) {
+            Some((known, text)) => Self::parse(text, known)?,
+            None => Self::declared(&found.usual_table().drive),
+        };
+        Ok(Self {
+            note: found.note_on(name),
+            ..model
+        })
+    }
+
+    /// Why there is no file of a name that no drive has; `None`: it does not look like that of a file.
+    pub fn missing_file(name: &str) -> Option<MachineError> {
+        let path = Path::new(name);
+        let endings = ["txt", "json", "bin", "log", "out", "dump"];
+        let ending = path.extension().and_then(|e| e.to_str());
+        if path.components().count() < 2 && !ending.is_some_and(|e| endings.contains(&e)) {
+            return None;
+        }
+        let source = match path.metadata() {
+            Err(error) => error,
+            Ok(_) => io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "expected a drive's name, or a regular file with the output of nvme id-ctrl or smartctl",
+            ),
+        };
+        Some(MachineError::Read {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// The model of a drive that a tool printed into a file.
+    fn printed(path: &Path) -> Result<Self, MachineError> {
+        let file = path.display().to_string();
+        let found = id_ctrl::parse(&file, &library::read_bytes(path)?)?;
+        let apst = match found.drive.apsta {
+            None => Some("support of APST is not known, and is assumed".to_owned()),
+            Some(_) => None,
+        };
+        let assumed: Vec<String> = found.assumptions().into_iter().chain(apst).collect();
+        Ok(Self {
+            note: (!assumed.is_empty()).then(|| format!("{file}: {}", assumed.join("; "))),
+            ..Self::declared(&found.drive)
+        })
     }
 
     /// The drive of the library that a short name such as `sn530` means, which [`DriveModel::find`] takes, too.
@@ -474,6 +526,7 @@ impl DriveModel {
             flash: None,
             power: Some(DrivePower::declared(drive)),
             in_force: None,
+            note: None,
         }
     }
 

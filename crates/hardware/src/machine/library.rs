@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use wakepath_units::spelling::{LONGEST_NAME, closest, toml_error};
 
 use super::Machine;
+use crate::drive::id_ctrl::IdCtrlError;
 use crate::drive::library::LookupError;
 
 /// The machines that come with wakepath, each with the text of its file.
@@ -97,6 +98,9 @@ pub enum MachineError {
     /// No drive of that name.
     #[error(transparent)]
     Drive(#[from] LookupError),
+    /// A file that describes no drive.
+    #[error(transparent)]
+    Dump(#[from] IdCtrlError),
     /// A value cannot be.
     #[error("{origin}: {key}: {message}")]
     Invalid {
@@ -196,11 +200,20 @@ fn by_title(name: &str) -> Option<&'static str> {
 
 /// Reads a description file.
 pub(super) fn read(path: &Path) -> Result<String, MachineError> {
+    let bytes = read_bytes(path)?;
+    String::from_utf8(bytes).map_err(|_| MachineError::Read {
+        path: path.to_owned(),
+        source: io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"),
+    })
+}
+
+/// All of a file.
+pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, MachineError> {
     let read_error = |source| MachineError::Read {
         path: path.to_owned(),
         source,
     };
-    wakepath_files::read_text(path, MAX_FILE).map_err(read_error)
+    wakepath_files::read(path, MAX_FILE).map_err(read_error)
 }
 
 /// What the TOML parser found, with the line.

@@ -448,9 +448,13 @@ impl Plan {
             .collect()
     }
 
-    /// What a reader of the study should know of it: policies that are the same by several names.
+    /// What a reader of the study should know of it: how its drives were found, and policies that are the same by several
+    /// names.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let models = self.machines.iter().filter_map(|m| m.model.as_ref());
+        let mut notes: Vec<String> = models.filter_map(|m| m.drive.note.clone()).collect();
+        notes.sort();
+        notes.dedup();
         for (index, policy) in self.policies.iter().enumerate() {
             let mut before = self.policies[..index].iter();
             if let Some(first) = before.find(|earlier| earlier.is_same_on(&self.machines, policy)) {

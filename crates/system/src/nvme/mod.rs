@@ -116,7 +116,10 @@ pub fn latency_tolerance(root: &Root, name: &str) -> Option<String> {
 /// The device's, or `InvalidData` for an answer that is no Identify Controller structure.
 pub fn identify(root: &Root, name: &str) -> io::Result<wakepath_hardware::drive::Drive> {
     let data = admin(root, name).identify()?;
-    id_ctrl::parse(name, &data).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+    let found = id_ctrl::parse(name, &data);
+    found
+        .map(|found| found.drive)
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
 }
 
 #[cfg(test)]

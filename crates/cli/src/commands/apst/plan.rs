@@ -16,9 +16,6 @@ use crate::messages::note;
 use crate::output::{self, Screen};
 use crate::until;
 
-/// More than any dump has, with all the bits of `nvme id-ctrl -H -v` spelled out.
-const MAX_DUMP: u64 = 1 << 20;
-
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -61,10 +58,11 @@ pub(super) struct Args {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct Source {
-    /// A drive of the library, by any part of its name that no other drive has.
+    /// A drive of the library, by its name or words of it that no other drive has; or a file as --id-ctrl has it.
     #[arg(long, value_name = "NAME")]
     drive: Option<String>,
-    /// What `nvme id-ctrl` printed: binary (-b), JSON or text; - for standard input.
+    /// What `nvme id-ctrl` printed (binary with -b, JSON or text) or smartctl (-c or -a, text or JSON), whole or the lines
+    /// of the power states; - for standard input.
     #[arg(long, value_name = "FILE")]
     id_ctrl: Option<String>,
 }
@@ -164,17 +162,19 @@ impl Args {
 /// The drive that is asked for, and what the user should know about the choice.
 fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
     if let Some(path) = &args.source.id_ctrl {
-        let data = input::read(path, MAX_DUMP)?;
-        return Ok((id_ctrl::parse(input::name(path), &data)?, Vec::new()));
+        return printed(path);
     }
     let name = args.source.drive.as_deref().unwrap_or_default();
+    if drive::is_dump(name) {
+        return printed(name);
+    }
     let model = drive::find(name)?;
     let tables = match &args.firmware {
         Some(firmware) => model.tables_of_firmware(firmware)?,
         None => model.tables.iter().collect(),
     };
     let table = tables.first().copied().unwrap_or(model.usual_table());
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = drive::note_on(model, name).into_iter().collect();
     if tables.len() > 1 {
         let advice = if args.firmware.is_some() {
             "seen with this firmware"
@@ -192,6 +192,15 @@ fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
         ));
     }
     Ok((table.drive.clone(), notes))
+}
+
+/// A drive that a tool printed into a file, and what is assumed of it.
+fn printed(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
+    let (file, data) = (input::name(path), input::read(path, drive::MAX_DUMP)?);
+    let found = id_ctrl::parse(file, &data)?;
+    let assumed = found.assumptions();
+    let notes = assumed.map(|assumed| format!("{file}: {assumed}"));
+    Ok((found.drive, notes.into_iter().collect()))
 }
 
 /// What the kernel would do differently because it knows the drive for a fault.
@@ -232,8 +241,10 @@ fn print_table(
     settings: &ApstSettings,
     planned: Result<ApstPlan, NoTable>,
 ) -> anyhow::Result<()> {
-    let firmware = drive.firmware.replace('|', " or ");
-    writeln!(out, "drive   {}, firmware {firmware}", drive.model)?;
+    match drive.firmware.replace('|', " or ").as_str() {
+        "" => writeln!(out, "drive   {}", drive.model)?,
+        firmware => writeln!(out, "drive   {}, firmware {firmware}", drive.model)?,
+    }
     writeln!(out, "source  {}", drive.source)?;
     let plan = match planned {
         Ok(plan) => plan,

@@ -1,0 +1,266 @@
+//! Reads what tools print of an NVMe drive and its power states:
+//!
+//! - `nvme id-ctrl`: binary (`-b`, the controller's 4096 bytes), JSON (`-o json`) and text;
+//! - smartctl (`-c`, `-a`, `-x`): text and JSON (`-j`);
+//! - the lines of power states alone, as mails have them.
+//!
+//! Which of them it is, is found out from the content. Text may be quoted, indented and have parts left out; what is
+//! then not known besides the power states is assumed ([`DeclaredDrive`]).
+//!
+//! Offsets and bits are those of the NVMe Base Specification, "Identify Controller Data Structure" and "Power State
+//! Descriptor". The other forms follow nvme-cli 0.9 to 2.16 and smartctl 6.6 to 7.5.
+
+mod binary;
+mod json;
+mod text;
+
+use wakepath_units::{Microwatts, pasted};
+
+use super::{Drive, MAX_POWER_STATES};
+
+/// Size of the Identify Controller data structure in bytes.
+pub const SIZE: usize = 4096;
+
+/// What is read, for messages.
+const FORMS: &str = "the output of `nvme id-ctrl` (with -b, with -o json, or text) or of `smartctl -a` or `-c` (text, \
+     or JSON with -j), or the lines of its power states alone";
+
+/// A drive as a tool printed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredDrive {
+    /// What was printed, and what is assumed where it was not.
+    pub drive: Drive,
+    /// The model name was not printed, so that the drive is called after its file.
+    pub unnamed: bool,
+    /// The number of power states was not printed; those that are there count as all of them.
+    pub npss_assumed: bool,
+}
+
+impl DeclaredDrive {
+    /// What is assumed because it was not printed, as a sentence; `None`: nothing. Support of APST is not in it.
+    pub fn assumptions(&self) -> Option<String> {
+        let Self {
+            drive,
+            unnamed,
+            npss_assumed,
+        } = self;
+        let states = usize::from(drive.npss) + 1;
+        let all = format!("npss is not in it, and the {states} power states in it count as all");
+        match (unnamed, npss_assumed) {
+            (false, false) => None,
+            (true, false) => Some("the model's name is not in it".to_owned()),
+            (false, true) => Some(all),
+            (true, true) => Some(format!("the model's name is not in it; {all}")),
+        }
+    }
+}
+
+/// A dump that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {problem}", .line.map(|l| format!(":{l}")).unwrap_or_default())]
+pub struct IdCtrlError {
+    /// The file, as the caller named it.
+    pub file: String,
+    /// The line, counted from 1, where the form has lines and the problem a place.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub problem: IdCtrlProblem,
+}
+
+/// What is wrong with a dump.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdCtrlProblem {
+    /// Nothing in it.
+    #[error("the file is empty, expected {FORMS}")]
+    Empty,
+    /// Binary, but not as long as the data structure.
+    #[error("{0} bytes, expected the {SIZE} of `nvme id-ctrl -b`")]
+    Size(usize),
+    /// Neither vendor nor model.
+    #[error("not an Identify Controller dump: vendor id and model are empty")]
+    Blank,
+    /// Text of another kind.
+    #[error("no power states of an NVMe drive in it; expected {FORMS}")]
+    Foreign,
+    /// It describes a drive, but not its power states.
+    #[error("it describes an NVMe drive without its power states; expected {FORMS}")]
+    NoStates,
+    /// More states than there can be.
+    #[error("npss is {0}, but 31 is the last possible power state")]
+    TooManyStates(u64),
+    /// The states do not fit npss.
+    #[error("npss {npss} means {} power states, but {found} are listed", .npss + 1)]
+    StateCount {
+        /// The drive's last state.
+        npss: usize,
+        /// How many states there are.
+        found: usize,
+    },
+    /// States are left out between others.
+    #[error(
+        "power state {found} follows where {expected} is expected; all states from 0 on are needed"
+    )]
+    MissingState {
+        /// The state that is there.
+        found: usize,
+        /// The one that is missing.
+        expected: usize,
+    },
+    /// A state is there twice.
+    #[error(
+        "power state {0} is there a second time, with other values: the text has two drives. Give one of them"
+    )]
+    TwoDrives(usize),
+    /// The JSON parser's complaint.
+    #[error("column {column}: not valid JSON: {what}")]
+    Json {
+        /// Column, counted from 1.
+        column: usize,
+        /// What the parser says.
+        what: String,
+    },
+    /// A field that makes no sense.
+    #[error("{field} is {found}, expected {expected}")]
+    Field {
+        /// The field.
+        field: String,
+        /// What it holds.
+        found: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+}
+
+/// A problem with its line, before the file's name is known.
+type Located = (Option<usize>, IdCtrlProblem);
+
+/// What a dump says, before it is known whether something is missing.
+#[derive(Default)]
+struct Printed {
+    model: Option<String>,
+    firmware: Option<String>,
+    vendor_id: Option<u16>,
+    subsystem_vendor_id: Option<u16>,
+    npss: Option<u8>,
+    apsta: Option<bool>,
+    states: Vec<super::PowerState>,
+}
+
+/// Reads a dump in any of the forms. `file` names it in errors and in [`Drive::source`].
+///
+/// # Errors
+/// [`IdCtrlError`] for whatever is not a description of one drive with 1 to 32 power states.
+pub fn parse(file: &str, data: &[u8]) -> Result<DeclaredDrive, IdCtrlError> {
+    printed(data)
+        .and_then(|printed| printed.complete(file).map_err(|problem| (None, problem)))
+        .map_err(|(line, problem)| IdCtrlError {
+            file: file.to_owned(),
+            line,
+            problem,
+        })
+}
+
+fn printed(data: &[u8]) -> Result<Printed, Located> {
+    if data.is_empty() {
+        return Err((None, IdCtrlProblem::Empty));
+    }
+    let wide = data.starts_with(&[0xff, 0xfe]) || data.starts_with(&[0xfe, 0xff]);
+    // The structure has bytes that are always 0; no text has any, but for that of two bytes a character.
+    if data.len() == SIZE && data.contains(&0) || data.contains(&0) && !wide {
+        return binary::read(data).map_err(|problem| (None, problem));
+    }
+    // Text need not be UTF-8: a drive may hold anything in its serial number.
+    let text = pasted::decode(data);
+    match json::part(&text) {
+        Some(json) => json::read(&json),
+        None => text::read(&text),
+    }
+}
+
+impl Printed {
+    fn complete(self, file: &str) -> Result<DeclaredDrive, IdCtrlProblem> {
+        let found = self.states.len();
+        let Some(last) = found.checked_sub(1) else {
+            return Err(match self.npss {
+                Some(npss) => IdCtrlProblem::StateCount {
+                    npss: npss.into(),
+                    found,
+                },
+                None => IdCtrlProblem::NoStates,
+            });
+        };
+        let npss = match self.npss {
+            Some(npss) if usize::from(npss) != last => {
+                let npss = npss.into();
+                return Err(IdCtrlProblem::StateCount { npss, found });
+            }
+            Some(npss) => npss,
+            None => checked_npss(last as u64)?,
+        };
+        let model = self.model.filter(|model| !model.is_empty());
+        Ok(DeclaredDrive {
+            unnamed: model.is_none(),
+            npss_assumed: self.npss.is_none(),
+            drive: Drive {
+                model: model.unwrap_or_else(|| format!("drive of {file}")),
+                firmware: self.firmware.unwrap_or_default(),
+                vendor_id: self.vendor_id,
+                subsystem_vendor_id: self.subsystem_vendor_id,
+                npss,
+                states: self.states,
+                apsta: self.apsta,
+                source: file.to_owned(),
+            },
+        })
+    }
+}
+
+fn checked_npss(npss: u64) -> Result<u8, IdCtrlProblem> {
+    if npss < MAX_POWER_STATES as u64 {
+        Ok(npss as u8)
+    } else {
+        Err(IdCtrlProblem::TooManyStates(npss))
+    }
+}
+
+/// The maximum power: `MP` in 0.0001 W if `MXPS` is set, else in 0.01 W.
+fn max_power(value: u64, is_fine: bool) -> Option<Microwatts> {
+    let unit = if is_fine { 100 } else { 10_000 };
+    (value != 0).then_some(Microwatts(value * unit))
+}
+
+/// Idle or active power: scale 1 is 0.0001 W, 2 is 0.01 W, 0 is "not reported", 3 is reserved.
+fn scaled_power(value: u64, scale: u64) -> Option<Microwatts> {
+    let unit = match scale {
+        1 => 100,
+        2 => 10_000,
+        _ => return None,
+    };
+    (value != 0).then_some(Microwatts(value * unit))
+}
+
+/// Ranks are 5 bits wide; the others are reserved.
+fn rank(value: u64) -> u8 {
+    (value & 0x1f) as u8
+}
+
+/// A fixed-width string of the drive without its padding. What no terminal should get becomes a
+/// replacement character.
+fn string(text: &str) -> String {
+    text.trim_end_matches([' ', '\0', '\r', '\n', '\t'])
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+const LATENCY: &str = "microseconds from 0 to 4294967295";
+
+/// Undoes the signed printing of 32-bit latencies, which some nvme-cli have.
+fn unwrapped_latency(value: i64) -> Option<u32> {
+    u32::try_from(value)
+        .ok()
+        .or_else(|| i32::try_from(value).ok().map(|v| v as u32))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! APST tables as tools print them: bytes, hexadecimal dumps, and the words of `nvme get-feature -f 0x0c -H`.
+
+use wakepath_hardware::drive::MAX_POWER_STATES;
+use wakepath_units::pasted;
+
+use super::{ApstTable, TABLE_BYTES};
+
+/// What is read, for messages.
+const FORMS: &str = "expected what `nvme get-feature -f 0x0c` prints (with -H, with -b, with -o json, or plain), or a \
+     hexadecimal dump of its 256 bytes";
+
+/// A table that a tool printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrintedTable {
+    /// The table; entries that were not printed are 0.
+    pub table: ApstTable,
+    /// Whether the feature is on; `None`: it was not printed.
+    pub enabled: Option<bool>,
+    /// How many entries were not printed, and count as none.
+    pub missing: usize,
+}
+
+/// Text that is no table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", .line.map(|l| format!("line {l}: ")).unwrap_or_default())]
+pub struct NoPrintedTable {
+    /// The line, counted from 1, where the problem has one.
+    pub line: Option<usize>,
+    /// What is wrong, and what was expected.
+    pub problem: String,
+}
+
+impl PrintedTable {
+    /// Reads a table in any of the forms. Text may be quoted and indented.
+    ///
+    /// # Errors
+    /// It is none of the forms, or not all of it.
+    pub fn parse(data: &[u8]) -> Result<Self, NoPrintedTable> {
+        let is_text = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace() || *b >= 0x80;
+        let is_wide = data.starts_with(&[0xff, 0xfe]) || data.starts_with(&[0xfe, 0xff]);
+        // A table has reserved bits, so that binary ones are no text.
+        if data.is_empty() || !data.iter().all(is_text) && (data.len() == TABLE_BYTES || !is_wide) {
+            return Self::of_bytes(data, None);
+        }
+        let text = pasted::decode(data);
+        let lines = text.lines().map(|line| pasted::unquoted(line).1.trim());
+        let lines: Vec<&str> = lines.collect();
+        if text.contains("(ITPT)") {
+            return Self::of_words(&lines);
+        }
+        Self::of_bytes(&dumped(&lines)?, enabled(&lines))
+    }
+
+    fn of_bytes(bytes: &[u8], enabled: Option<bool>) -> Result<Self, NoPrintedTable> {
+        let table = ApstTable::from_bytes(bytes)
+            .map_err(|e| NoPrintedTable::whole(format!("{e}; {FORMS}")))?;
+        Ok(Self {
+            table,
+            enabled,
+            missing: 0,
+        })
+    }
+
+    /// Entries in words: each has a number, then a time (ITPT), then a target (ITPS).
+    fn of_words(lines: &[&str]) -> Result<Self, NoPrintedTable> {
+        let mut entries: [Option<u64>; MAX_POWER_STATES] = [None; MAX_POWER_STATES];
+        let (mut next, mut time) = (0, None);
+        for (index, line) in lines.iter().enumerate() {
+            let wrong = |what: &str| NoPrintedTable {
+                line: Some(index + 1),
+                problem: what.to_owned(),
+            };
+            for word in words(line) {
+                match word {
+                    Word::Entry(number) => next = number.unwrap_or(MAX_POWER_STATES),
+                    Word::Time(ms) => {
+                        let ms = ms.filter(|ms| *ms <= super::MAX_TIMEOUT_MS);
+                        time = Some(ms.ok_or_else(|| {
+                            wrong("expected milliseconds of 24 bits after (ITPT)")
+                        })?);
+                    }
+                    Word::Target(target) => {
+                        let target = target.filter(|t| *t < MAX_POWER_STATES as u64);
+                        let target = target.ok_or_else(|| {
+                            wrong("expected a power state, 0 to 31, after (ITPS)")
+                        })?;
+                        let ms = time
+                            .take()
+                            .ok_or_else(|| wrong("a target (ITPS) without its time (ITPT)"))?;
+                        let slot = entries
+                            .get_mut(next)
+                            .ok_or_else(|| wrong("an entry that is not one of 0 to 31"))?;
+                        let entry = ms << 8 | target << 3;
+                        if slot.replace(entry).is_some_and(|known| known != entry) {
+                            return Err(wrong(&format!(
+                                "entry {next} is there a second time, with other values: give one table"
+                            )));
+                        }
+                        next += 1;
+                    }
+                }
+            }
+        }
+        if entries.iter().all(Option::is_none) {
+            return Err(NoPrintedTable::whole(format!(
+                "no entry of an APST table; {FORMS}"
+            )));
+        }
+        Ok(Self {
+            table: ApstTable(entries.map(Option::unwrap_or_default)),
+            enabled: enabled(lines),
+            missing: entries.iter().filter(|entry| entry.is_none()).count(),
+        })
+    }
+}
+
+impl NoPrintedTable {
+    fn whole(problem: String) -> Self {
+        Self {
+            line: None,
+            problem,
+        }
+    }
+}
+
+/// A part of an entry in words, with its number.
+enum Word {
+    Entry(Option<usize>),
+    Time(Option<u64>),
+    Target(Option<u64>),
+}
+
+/// What a line says, in order: text has one of it, JSON may have all.
+fn words(line: &str) -> Vec<Word> {
+    let marks: [(&str, fn(&str) -> Word); 4] = [
+        ("Entry[", |rest| {
+            Word::Entry(number(rest).map(|n| n as usize))
+        }),
+        ("\"entry\"", |rest| {
+            Word::Entry(number(rest).map(|n| n as usize))
+        }),
+        ("(ITPT)", |rest| Word::Time(number(rest))),
+        ("(ITPS)", |rest| Word::Target(number(rest))),
+    ];
+    let mut found: Vec<(usize, Word)> = Vec::new();
+    for (mark, word) in marks {
+        let places = line.match_indices(mark);
+        found.extend(places.map(|(at, _)| (at, word(&line[at + mark.len()..]))));
+    }
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, word)| word).collect()
+}
+
+/// The number that comes first, behind punctuation at most.
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || ":\"=".contains(c));
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+/// Whether the lines say that the feature is on: in words, or else by its value.
+fn enabled(lines: &[&str]) -> Option<bool> {
+    const VALUE: &str = "(Autonomous Power State Transition), Current value:";
+    let in_words = lines.iter().find_map(|line| line.split_once("(APSTE)"));
+    if let Some((_, state)) = in_words {
+        return Some(!state.contains("Disabled"));
+    }
+    let (_, value) = lines.iter().find_map(|line| line.split_once(VALUE))?;
+    let digits = value.trim().trim_start_matches("0x");
+    let end = digits
+        .find(|c: char| !c.is_ascii_hexdigit())
+        .unwrap_or(digits.len());
+    Some(u64::from_str_radix(&digits[..end], 16).ok()? & 1 != 0)
+}
+
+/// The bytes of a hexadecimal dump, with offsets or without.
+fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
+    // Dumps with offsets also have columns of text and headings; without, all is digits.
+    let with_offsets = lines.iter().any(|line| offset(line).is_some());
+    let mut nibbles: Vec<u32> = Vec::with_capacity(2 * TABLE_BYTES);
+    // After `*`, rows like the one before are left out.
+    let mut repeats = false;
+    for (index, line) in lines.iter().enumerate() {
+        let wrong = |problem: String| NoPrintedTable {
+            line: Some(index + 1),
+            problem,
+        };
+        if with_offsets {
+            repeats |= *line == "*";
+            let Some((offsets, digits)) = offset(line) else {
+                continue;
+            };
+            while repeats
+                && !offsets.contains(&(nibbles.len() / 2))
+                && nibbles.len() < 2 * TABLE_BYTES
+            {
+                let row = nibbles.len().saturating_sub(32);
+                nibbles.extend_from_within(row..);
+            }
+            repeats = false;
+            if !offsets.contains(&(nibbles.len() / 2)) {
+                return Err(wrong(format!(
+                    "offset {:#x}, expected {:#x}",
+                    offsets[0],
+                    nibbles.len() / 2
+                )));
+            }
+            nibbles.extend(digits);
+        } else {
+            for (column, c) in line.chars().enumerate().filter(|(_, c)| !c.is_whitespace()) {
+                let digit = c.to_digit(16).ok_or_else(|| {
+                    wrong(format!(
+                        "column {}: {c:?} is no hexadecimal digit; {FORMS}",
+                        column + 1
+                    ))
+                })?;
+                nibbles.push(digit);
+            }
+        }
+    }
+    if nibbles.len() != 2 * TABLE_BYTES {
+        return Err(NoPrintedTable::whole(format!(
+            "{} hexadecimal digits, expected the {} of an APST table; {FORMS}",
+            nibbles.len(),
+            2 * TABLE_BYTES
+        )));
+    }
+    Ok(nibbles
+        .chunks(2)
+        .map(|pair| (pair[0] << 4 | pair[1]) as u8)
+        .collect())
+}
+
+/// Offset and digits of a row: `0010: 18 64 ...` as nvme-cli and xxd have it, `00000010  18 64 ... |..|` as hexdump and od.
+/// od counts in octal, so that the offset may be one of two.
+fn offset(line: &str) -> Option<([usize; 2], Vec<u32>)> {
+    let hex = |text: &str, least| {
+        let digits = text.len() >= least && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let number = |radix| usize::from_str_radix(text, radix).ok();
+        digits.then(|| number(16).map(|at| [at, number(8).unwrap_or(at)]))?
+    };
+    if let Some((at, rest)) = line.split_once(": ") {
+        let digits = rest.chars().filter(|c| *c != ' ').take(32);
+        let [at, _] = hex(at, 4)?;
+        return Some(([at; 2], digits.map_while(|c| c.to_digit(16)).collect()));
+    }
+    let mut parts = line.split_whitespace();
+    let at = hex(parts.next()?, 6)?;
+    let bytes: Vec<&str> = parts.take_while(|part| part.len() == 2).take(16).collect();
+    let digits = bytes
+        .concat()
+        .chars()
+        .map(|c| c.to_digit(16))
+        .collect::<Option<Vec<u32>>>()?;
+    (!digits.is_empty()).then_some((at, digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(text: impl AsRef<[u8]>) -> Vec<u8> {
+        let found = PrintedTable::parse(text.as_ref());
+        let found =
+            found.unwrap_or_else(|e| panic!("{e}\n{}", String::from_utf8_lossy(text.as_ref())));
+        found.table.to_bytes().to_vec()
+    }
+
+    fn error(text: &str) -> String {
+        PrintedTable::parse(text.as_bytes())
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn dumps_of_every_kind_are_the_same_bytes() {
+        let table = (0..=255_u8).collect::<Vec<_>>();
+        let dump = |line: &dyn Fn(usize, Vec<String>) -> String| -> String {
+            let pairs = |chunk: &[u8]| chunk.iter().map(|b| format!("{b:02X}")).collect();
+            let lines = table.chunks(16).enumerate();
+            lines.map(|(i, chunk)| line(16 * i, pairs(chunk))).collect()
+        };
+        let plain = dump(&|_, pairs| pairs.concat());
+        let lines = dump(&|_, pairs| pairs.concat() + "\r\n");
+        let xxd = dump(&|at, pairs| format!("{at:08x}: {}  abcdef.\n", pairs.concat()));
+        let hexdump = dump(&|at, pairs| format!("{at:08x}  {}  |abcdef.|\n", pairs.join(" ")));
+        let od = dump(&|at, pairs| format!("{at:07o} {}\n", pairs.join(" ")));
+        let nvme = "get-feature:0x0c (Autonomous), Current value:0x00000001\n".to_owned()
+            + "       0  1  2  3\n"
+            + &dump(&|at, pairs| format!("{at:04x}: {} \"abc\"\n", pairs.join(" ")));
+        let quoted: String = nvme.lines().map(|line| format!("> > {line}\n")).collect();
+        for text in [&plain, &lines, &xxd, &hexdump, &od, &nvme, &quoted] {
+            assert_eq!(bytes(text), table, "{text}");
+        }
+        assert_eq!(bytes(&table), table);
+        let first = [0x18, 0x64, 0, 0, 0, 0, 0, 0];
+        let squeezed = "00000000  18 64 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |.d|\n\
+            00000010  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 00  |..|\n*\n\
+            000000f0  00 00 00 00 00 00 00 00  00 00 00 00 00 00 00 01  |..|\n00000100\n";
+        let expected = [&first[..], &[0; 247], &[1]].concat();
+        assert_eq!(bytes(squeezed), expected);
+    }
+
+    const WORDS: &str = "\
+get-feature:0x0c (Autonomous Power State Transition), Current value:0x00000001
+\tAutonomous Power State Transition Enable (APSTE): Enabled
+\tAuto PST Entries\t.................
+\tEntry[ 0]   
+\t.................
+\tIdle Time Prior to Transition (ITPT): 100 ms
+\tIdle Transition Power State   (ITPS): 3
+\t.................
+\tEntry[ 3]   
+\t.................
+\tIdle Time Prior to Transition (ITPT): 1250 ms
+\tIdle Transition Power State   (ITPS): 4
+\t.................
+";
+
+    #[test]
+    fn the_words_of_nvme_cli_are_a_table() {
+        let found = PrintedTable::parse(WORDS.as_bytes()).unwrap();
+        assert_eq!((found.enabled, found.missing), (Some(true), 30));
+        assert_eq!(found.table.0[0], 100 << 8 | 3 << 3);
+        assert_eq!(found.table.0[3], 1250 << 8 | 4 << 3);
+        let json = r#"{"Autonomous Power State Transition Enable (APSTE)":"Enabled","Auto PST Entries":[
+            {"entry":" 0","Idle Time Prior to Transition (ITPT)":"100 ms","Idle Transition Power State (ITPS)":3},
+            {"entry":" 3","Idle Time Prior to Transition (ITPT)":"1250 ms","Idle Transition Power State (ITPS)":4}]}"#;
+        let quoted: String = WORDS.lines().map(|line| format!("> {line}\n")).collect();
+        let newer = WORDS
+            .replace("(ITPT):", "(ITPT) :")
+            .replace("   (ITPS):", " (ITPS) :");
+        for text in [json, &quoted, &newer, &WORDS.repeat(2)] {
+            assert_eq!(
+                PrintedTable::parse(text.as_bytes()).unwrap(),
+                found,
+                "{text}"
+            );
+        }
+        let off = WORDS.replace("Enabled", "Disabled");
+        assert_eq!(
+            PrintedTable::parse(off.as_bytes()).unwrap().enabled,
+            Some(false)
+        );
+        let two = format!("{WORDS}{}", WORDS.replace("1250", "2000"));
+        assert!(
+            error(&two).contains("entry 3 is there a second time"),
+            "{}",
+            error(&two)
+        );
+        assert!(error(&WORDS.replace("1250", "-")).starts_with("line 11: expected milliseconds"));
+        assert!(
+            error(&WORDS.replace(": 4", ": 32")).starts_with("line 12: expected a power state")
+        );
+    }
+
+    #[test]
+    fn damaged_dumps_are_named() {
+        assert!(error("00\n0g").starts_with("line 2: column 2: 'g' is no hexadecimal digit"));
+        assert!(
+            error("0011").starts_with("4 hexadecimal digits, expected the 512 of an APST table")
+        );
+        assert_eq!(
+            error("0000: 00 11\n0010: 00 11\n"),
+            "line 2: offset 0x10, expected 0x2"
+        );
+        let foreign = error("hello");
+        assert!(
+            foreign.contains("`nvme get-feature -f 0x0c` prints (with -H"),
+            "{foreign}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_panics(data in prop::collection::vec(any::<u8>(), 0..600), at in 0..WORDS.len(), with in "\\PC{0,4}") {
+            let _ = PrintedTable::parse(&data);
+            let damaged = format!("{}{with}{}", &WORDS[..at], &WORDS[at..]);
+            let _ = PrintedTable::parse(damaged.as_bytes());
+        }
+    }
+}
