@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::bail;
 use wakepath_system::dump::{Counted, Dump, StateSum};
 
 use crate::messages::note;
@@ -11,8 +12,9 @@ use crate::until;
 
 /// What a kernel counted of idle states between two dumps of sysfs.
 ///
-/// A dump is a folder, a tar archive (also one of gzip), or the lines of `grep -r .`, of
-/// `/sys/devices/system/cpu/cpu*/cpuidle`. It needs no root, and neither dump has to be of this machine.
+/// A dump is `/sys/devices/system/cpu/cpu*/cpuidle` as a folder, a tar archive (also one of gzip) or text, or the output of
+/// `cpupower idle-info`. Text is that of `grep -r .`, `head -v`, or `find` with `cat`, also quoted as in a mail; one text may
+/// have both dumps. It needs no root, and neither dump has to be of this machine.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   mkdir before && cp -r --parents /proc/uptime /sys/devices/system/cpu/cpu*/cpuidle before
@@ -39,10 +41,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let seconds = args.seconds.map(|time| time.as_secs_f64());
-    let before = Dump::read(&args.before)?;
     let counted = match &args.after {
-        Some(after) => Dump::read(after)?.since(&before, seconds)?,
-        None => before.since_start(seconds),
+        Some(after) => Dump::read(after)?.since(&Dump::read(&args.before)?, seconds)?,
+        None => match &Dump::read_series(&args.before)?[..] {
+            [before, after] => after.since(before, seconds)?,
+            dumps => match dumps.last() {
+                Some(only) => only.since_start(seconds),
+                None => bail!("{}: no dump", args.before.display()),
+            },
+        },
     };
     if args.format == Format::Json {
         return output::json(out, &counted);
@@ -87,7 +94,11 @@ const HEADER: [&str; 12] = [
 
 fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
     let of = |name: &str, cpus: usize, states: &[StateSum]| -> Vec<[String; 12]> {
-        let idle: f64 = states.iter().map(|s| s.time_us as f64).sum();
+        let idle: f64 = states
+            .iter()
+            .filter_map(|s| s.time_us)
+            .map(|us| us as f64)
+            .sum();
         let whole = counted.seconds.map_or(idle, |s| s * 1e6 * cpus as f64);
         let row = |state: &StateSum| {
             let count = |count: Option<u64>| count.map_or_else(none, |count| count.to_string());
@@ -95,20 +106,21 @@ fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
                 let part = count.filter(|_| whole > 0.0);
                 part.map_or_else(none, |part| percent(part as f64, whole))
             };
-            let entries = state.usage as f64;
+            let entries = state.usage.unwrap_or(0) as f64;
             // The kernel does not count a refused entry as one.
-            let attempts = entries + state.rejected.unwrap_or(0) as f64;
-            let rate = counted.seconds.map(|s| state.usage as f64 / s.max(1e-9));
+            let attempts = state.usage.map_or(0.0, |usage| {
+                usage as f64 + state.rejected.unwrap_or(0) as f64
+            });
+            let rate = state.usage.zip(counted.seconds);
+            let rate = rate.map(|(usage, s)| usage as f64 / s.max(1e-9));
             [
                 name.to_owned(),
                 state.state.clone(),
-                format!("{:.3}", state.time_us as f64 / 1e6),
-                if whole > 0.0 {
-                    percent(state.time_us as f64, whole)
-                } else {
-                    none()
-                },
-                state.usage.to_string(),
+                state
+                    .time_us
+                    .map_or_else(none, |us| format!("{:.3}", us as f64 / 1e6)),
+                share(state.time_us, whole),
+                count(state.usage),
                 rate.map_or_else(none, |rate| format!("{rate:.1}")),
                 count(state.above),
                 share(state.above, entries),

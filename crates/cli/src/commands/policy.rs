@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
 ///
 /// A call is a line of sleep_length_ns, delta_tick_ns, tick_stopped, latency_req_ns, nr_iowait,
 /// select_clock_ns, reflect_clock_ns, residency_ns, got_tick and poll_limit_hit, separated by
-/// commas, without header. A state is a line of name, exit_latency_ns, target_residency_ns, polling
+/// commas; a header line is skipped. A state is a line of name, exit_latency_ns, target_residency_ns, polling
 /// and disabled, shallowest first. The `oracle` takes the residency for the true idle time.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -112,7 +112,7 @@ struct PollLimitArgs {
 /// Run schedutil's iowait boost over updates; prints the boost applied after each.
 ///
 /// An update is a line of time_ns, iowait (1: a task wakes up from I/O wait) and max_capacity,
-/// separated by commas, without header.
+/// separated by commas; a header line is skipped.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   printf '1000000,1,1024\\n2000000,1,1024\\n' | wakepath policy schedutil-boost --step linear")]
@@ -148,7 +148,7 @@ enum StepArg {
 /// each.
 ///
 /// An update is a line of time_ns and iowait (1: a task wakes up from I/O wait), separated by a
-/// comma, without header.
+/// comma; a header line is skipped.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   wakepath policy hwp-boost --min 8 --guaranteed 24 --max 40 updates.csv")]
@@ -171,7 +171,7 @@ struct HwpBoostArgs {
 
 /// Run the leases of a CPU over events; prints, each time the governor asks, 1 if a lease holds and 0 if not.
 ///
-/// An event is a line of time_ns and completion, separated by a comma, without header. completion is
+/// An event is a line of time_ns and completion, separated by a comma; a header line is skipped. completion is
 /// 1 where a block I/O completes on this CPU, and 0 where the governor asks.
 #[derive(clap::Args)]
 #[command(after_help = "Example:

@@ -77,10 +77,13 @@ pub(crate) struct Rows<R> {
     file: String,
     fields: &'static [&'static str],
     any: bool,
+    /// The first line was a header.
+    has_header: bool,
 }
 
 impl<R: Read> Rows<R> {
-    /// Reads rows that have exactly these fields, of at most `limit` bytes in all.
+    /// Reads rows that have exactly these fields, of at most `limit` bytes in all. A first line with the fields' names is
+    /// skipped.
     pub(crate) fn new(input: R, file: &str, fields: &'static [&'static str], limit: u64) -> Self {
         let input = Bounded {
             input,
@@ -102,6 +105,7 @@ impl<R: Read> Rows<R> {
             file: file.to_owned(),
             fields,
             any: false,
+            has_header: false,
         }
     }
 
@@ -109,7 +113,12 @@ impl<R: Read> Rows<R> {
     pub(crate) fn next(&mut self) -> Result<Option<Row<'_>>, ReadError> {
         let found = loop {
             let found = self.reader.read_record(&mut self.record);
-            if !matches!(found, Ok(true)) || !is_blank(&self.record) {
+            if !matches!(found, Ok(true)) {
+                break found;
+            }
+            if !self.any && !self.has_header && is_header(&self.record, self.fields) {
+                self.has_header = true;
+            } else if !is_blank(&self.record) {
                 break found;
             }
         };
@@ -144,6 +153,16 @@ impl<R: Read> Rows<R> {
 
 fn is_blank(record: &StringRecord) -> bool {
     record.len() == 1 && record[0].is_empty()
+}
+
+/// Whether a record has the names of the fields, perhaps as a comment.
+fn is_header(record: &StringRecord, fields: &[&str]) -> bool {
+    let plain = |text: &str| text.trim_start_matches(['#', ' ', '\u{feff}']).to_owned();
+    record.len() == fields.len()
+        && record
+            .iter()
+            .zip(fields)
+            .all(|(text, field)| plain(text).eq_ignore_ascii_case(field))
 }
 
 fn explain(error: &csv::Error, row: Row<'_>) -> ReadError {

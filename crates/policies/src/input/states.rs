@@ -86,6 +86,31 @@ mod tests {
     }
 
     #[test]
+    fn a_header_is_skipped_once() {
+        let states = "C1,2000,2000,0,0\n";
+        let header = FIELDS.join(",");
+        let known = read(states).unwrap();
+        let spaced = FIELDS.join(", ").to_uppercase();
+        for first in [&header, &format!("\n{header}"), &format!("# {spaced}")] {
+            assert_eq!(
+                read(&format!("{first}\n{states}")),
+                Ok(known.clone()),
+                "{first}"
+            );
+        }
+        let twice = read(&format!("{header}\n{header}\n{states}")).unwrap_err();
+        assert!(
+            twice.starts_with("states.csv:2: exit_latency_ns: expected a whole number"),
+            "{twice}"
+        );
+        assert!(
+            read(&header)
+                .unwrap_err()
+                .contains("empty; expected lines of name,")
+        );
+    }
+
+    #[test]
     fn errors_name_line_and_field() {
         for (text, message) in [
             (

@@ -1,15 +1,17 @@
 //! Dumps of `/sys/devices/system/cpu/cpu*/cpuidle`, as people send them with a report: what the kernel counted of idle
 //! states between two of them (`drivers/cpuidle/sysfs.c`).
 
+mod text;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::Serialize;
-use wakepath_hardware::idle::MAX_STATES;
-use wakepath_units::cpus::MAX_CPUS;
+
+use text::{Place, Values};
 
 /// Files of sysfs have at most a page.
 const MAX_FILE: u64 = 4096;
@@ -72,6 +74,8 @@ pub struct Dump {
     cpus: BTreeMap<u32, BTreeMap<u32, Counters>>,
     /// How long the machine had been up, if `/proc/uptime` is in the dump.
     uptime_s: Option<f64>,
+    /// What was left out or taken for granted.
+    notes: Vec<String>,
 }
 
 /// What was counted between two dumps, or since the start of the machine.
@@ -94,11 +98,11 @@ pub struct Counted {
 pub struct StateSum {
     /// The driver's name for it.
     pub state: String,
-    /// Time in it in us.
-    pub time_us: u64,
+    /// Time in it in us; `None`: not in the dump, as with each counter.
+    pub time_us: Option<u64>,
     /// Entries.
-    pub usage: u64,
-    /// Idle periods that were too short for it; `None`: the kernel does not count them.
+    pub usage: Option<u64>,
+    /// Idle periods that were too short for it. Old kernels do not count them.
     pub above: Option<u64>,
     /// Stays for which a deeper state would have been right.
     pub below: Option<u64>,
@@ -107,40 +111,80 @@ pub struct StateSum {
 }
 
 impl Dump {
-    /// Reads a folder, a tar archive (also one of gzip), or lines as `grep -r . /sys/devices/system/cpu/cpu*/cpuidle`
-    /// prints them.
+    /// Reads a dump; see [`Self::read_series`].
     ///
     /// # Errors
-    /// It cannot be read, or has no counters of idle states.
+    /// As [`Self::read_series`], or there are two dumps.
     pub fn read(path: &Path) -> Result<Self, DumpError> {
+        let mut dumps = Self::read_series(path)?;
+        match (dumps.pop(), dumps.pop()) {
+            (Some(dump), None) => Ok(dump),
+            _ => Err(DumpError::Content {
+                path: path.to_owned(),
+                problem: "it has two dumps, one after the other; give it alone, or each in a file of its own".to_owned(),
+            }),
+        }
+    }
+
+    /// Reads a folder, a tar archive (also one of gzip), or text: lines of `grep -r .`, paths above their values as `head -v`
+    /// and `find` with `cat` have them, or `cpupower idle-info`. Text may be quoted, and may have two dumps, of which the
+    /// later one comes second.
+    ///
+    /// # Errors
+    /// It cannot be read, has no counters of idle states, or has two values of a file that are not two such dumps.
+    pub fn read_series(path: &Path) -> Result<Vec<Self>, DumpError> {
         let failed = |source| DumpError::Io {
             path: path.to_owned(),
             source,
         };
-        let mut dump = Self::default();
+        let mut values = Values::default();
         if fs::metadata(path).map_err(failed)?.is_dir() {
             let mut left = MAX_FILES;
-            dump.folder(path, MAX_DEPTH, &mut left).map_err(failed)?;
+            values.folder(path, MAX_DEPTH, &mut left).map_err(failed)?;
         } else {
-            dump.file(path).map_err(failed)?;
+            values.file(path).map_err(failed)?;
         }
-        let content = |problem: &str| DumpError::Content {
-            path: path.to_owned(),
-            problem: problem.to_owned(),
-        };
-        for states in dump.cpus.values_mut() {
-            states.retain(|_, counters| counters.usage.is_some() && counters.time_us.is_some());
-        }
-        dump.cpus.retain(|_, states| !states.is_empty());
-        if dump.cpus.is_empty() {
-            return Err(content(
-                "no counters of idle states; expected a folder, a tar archive, or lines of `grep -r .`, of \
-                 /sys/devices/system/cpu/cpu*/cpuidle",
-            ));
-        }
-        Ok(dump)
+        Self::all_of(values, path)
     }
 
+    /// As [`Self::read_series`], of a file in memory; errors call it `path`.
+    ///
+    /// # Errors
+    /// As [`Self::read_series`].
+    pub fn read_bytes(bytes: &[u8], path: &Path) -> Result<Vec<Self>, DumpError> {
+        let mut values = Values::default();
+        values.input(bytes).map_err(|source| DumpError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::all_of(values, path)
+    }
+
+    fn all_of(values: Values, path: &Path) -> Result<Vec<Self>, DumpError> {
+        let content = |problem: String| DumpError::Content {
+            path: path.to_owned(),
+            problem,
+        };
+        let mut dumps = values.dumps().map_err(content)?;
+        for dump in &mut dumps {
+            for states in dump.cpus.values_mut() {
+                states.retain(|_, counters| counters.counts_something());
+            }
+            dump.cpus.retain(|_, states| !states.is_empty());
+            if dump.cpus.is_empty() {
+                return Err(content(NO_COUNTERS.to_owned()));
+            }
+        }
+        Ok(dumps)
+    }
+}
+
+/// Where no counters were found.
+const NO_COUNTERS: &str = "no counters of idle states; expected /sys/devices/system/cpu/cpu*/cpuidle as a folder, a tar \
+     archive or text (of `grep -r .`, `head -v`, or `find` with `cat`), or the output of `cpupower idle-info`";
+
+/// What is in files.
+impl Values {
     fn folder(&mut self, path: &Path, depth: usize, left: &mut usize) -> io::Result<()> {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -160,7 +204,12 @@ impl Dump {
     }
 
     fn file(&mut self, path: &Path) -> io::Result<()> {
-        let (head, input) = peek(BufReader::new(wakepath_files::open(path)?))?;
+        self.input(BufReader::new(wakepath_files::open(path)?))
+    }
+
+    /// Reads a file's content.
+    fn input(&mut self, content: impl Read) -> io::Result<()> {
+        let (head, input) = peek(content)?;
         if head.starts_with(GZIP_MAGIC) {
             let (head, input) = peek(GzDecoder::new(input)).map_err(damaged)?;
             return self.plain(&head, input);
@@ -182,7 +231,7 @@ impl Dump {
         if at_magic.starts_with(TAR_MAGIC.1) {
             self.archive(input).map_err(damaged)
         } else {
-            self.lines(BufReader::new(input))
+            self.read(BufReader::new(input))
         }
     }
 
@@ -201,73 +250,33 @@ impl Dump {
         Ok(())
     }
 
-    /// `PATH:VALUE` each.
-    fn lines(&mut self, mut input: impl BufRead) -> io::Result<()> {
-        let mut line = Vec::new();
-        for _ in 0..MAX_FILES {
-            line.clear();
-            if (&mut input).take(MAX_FILE).read_until(b'\n', &mut line)? == 0 {
-                break;
-            }
-            let text = String::from_utf8_lossy(&line);
-            if let Some((path, value)) = text.trim().split_once(':')
-                && is_wanted(path)
-            {
-                self.take(path, &mut value.as_bytes())?;
-            }
-        }
-        Ok(())
-    }
-
     /// Takes a file, if it is one of the counters or the uptime.
     fn take(&mut self, path: &str, content: &mut dyn Read) -> io::Result<()> {
-        let mut text = Vec::new();
-        content.take(MAX_FILE).read_to_end(&mut text)?;
+        let mut bytes = Vec::new();
+        content.take(MAX_FILE).read_to_end(&mut bytes)?;
         // tar fills up what a file of sysfs is shorter than it says.
-        let text = String::from_utf8_lossy(&text);
-        let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
-        if path.ends_with(UPTIME) {
-            let first = text.split_whitespace().next();
-            self.uptime_s = first.and_then(|s| s.parse().ok());
-            return Ok(());
-        }
-        let Some((cpu, state, file)) = place(path) else {
-            return Ok(());
-        };
-        if cpu >= MAX_CPUS {
-            let message = format!("{path}: CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs");
-            return Err(io::Error::other(message));
-        }
-        if state as usize >= MAX_STATES {
-            let message = format!("{path}: state {state}, and a CPU has at most {MAX_STATES}");
-            return Err(io::Error::other(message));
-        }
-        let counters = self.cpus.entry(cpu).or_default().entry(state).or_default();
-        let number = || {
-            let wrong = || format!("{path}: `{text}` is no count");
-            text.parse()
-                .map(Some)
-                .map_err(|_| io::Error::other(wrong()))
-        };
-        match file {
-            "name" => counters.name = Some(text.to_owned()),
-            "usage" => counters.usage = number()?,
-            "time" => counters.time_us = number()?,
-            "above" => counters.above = number()?,
-            "below" => counters.below = number()?,
-            "rejected" => counters.rejected = number()?,
-            _ => {}
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some(place) = Place::find(path) {
+            place.check()?;
+            self.push(
+                place,
+                text.trim_matches(|c: char| c == '\0' || c.is_whitespace()),
+            );
         }
         Ok(())
     }
+}
 
+impl Dump {
     /// What was counted since the start of the machine.
     pub fn since_start(&self, seconds: Option<f64>) -> Counted {
         let counted = Counted::of(self.cpus.iter().map(|(cpu, states)| {
-            let states = states.values().map(|state| state.since(&Counters::ZERO));
-            (*cpu, states.collect())
+            let states = states.iter();
+            let sums = states.map(|(index, state)| state.since(*index, &Counters::ZERO));
+            (*cpu, sums.collect())
         }));
-        let notes = vec!["one dump only: everything since the start of the machine".to_owned()];
+        let mut notes = self.notes.clone();
+        notes.push("one dump only: everything since the start of the machine".to_owned());
         counted.over(seconds.or(self.uptime_s), notes)
     }
 
@@ -276,7 +285,8 @@ impl Dump {
     /// # Errors
     /// No CPU is in both, all counters go back, or the machine had been up for less time at this one.
     pub fn since(&self, before: &Self, seconds: Option<f64>) -> Result<Counted, DumpError> {
-        let mut notes = Vec::new();
+        let mut notes = [&before.notes[..], &self.notes[..]].concat();
+        notes.dedup();
         let only = |of: &Self, other: &Self| -> Vec<String> {
             let mut found = Vec::new();
             for (cpu, states) in &of.cpus {
@@ -316,7 +326,7 @@ impl Dump {
             }
             let sums = states
                 .iter()
-                .filter_map(|(index, state)| Some(state.since(earlier.get(index)?)));
+                .filter_map(|(index, state)| Some(state.since(*index, earlier.get(index)?)));
             counted.push((*cpu, sums.collect()));
         }
         if counted.is_empty() {
@@ -346,7 +356,7 @@ impl Dump {
             }
         }
         let counted = Counted::of(counted.into_iter());
-        if counted.states.iter().all(|state| state.usage == 0) {
+        if counted.states.iter().all(StateSum::is_zero) {
             notes.push("nothing was counted between the dumps: are they the same?".to_owned());
         }
         let between = uptimes.map(|(then, now)| now - then).filter(|s| *s > 0.0);
@@ -365,13 +375,25 @@ impl Counters {
         rejected: Some(0),
     };
 
+    /// Whether there is any counter.
+    fn counts_something(&self) -> bool {
+        let counters = [
+            self.usage,
+            self.time_us,
+            self.above,
+            self.below,
+            self.rejected,
+        ];
+        counters.iter().any(Option::is_some)
+    }
+
     /// What was counted since an earlier dump. What one of the two does not have is not known.
-    fn since(&self, before: &Self) -> StateSum {
+    fn since(&self, index: u32, before: &Self) -> StateSum {
         let count = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         StateSum {
-            state: self.name.clone().unwrap_or_else(|| "?".to_owned()),
-            time_us: count(self.time_us, before.time_us).unwrap_or(0),
-            usage: count(self.usage, before.usage).unwrap_or(0),
+            state: self.name.clone().unwrap_or_else(|| format!("state{index}")),
+            time_us: count(self.time_us, before.time_us),
+            usage: count(self.usage, before.usage),
             above: count(self.above, before.above),
             below: count(self.below, before.below),
             rejected: count(self.rejected, before.rejected),
@@ -402,7 +424,8 @@ impl Counted {
 impl Counted {
     /// The same over a time in seconds.
     fn over(self, seconds: Option<f64>, mut notes: Vec<String>) -> Self {
-        let idle_s: f64 = self.states.iter().map(|s| s.time_us as f64 / 1e6).sum();
+        let times = self.states.iter().filter_map(|s| s.time_us);
+        let idle_s: f64 = times.map(|us| us as f64 / 1e6).sum();
         let cpus = self.cpus;
         if let Some(seconds) = seconds.filter(|s| idle_s > s * cpus as f64 * LONGER_THAN_SPAN) {
             notes.push(format!(
@@ -419,17 +442,28 @@ impl Counted {
 }
 
 impl StateSum {
+    /// Whether no counter that there is went up.
+    fn is_zero(&self) -> bool {
+        let counters = [
+            self.usage,
+            self.time_us,
+            self.above,
+            self.below,
+            self.rejected,
+        ];
+        counters.iter().flatten().all(|count| *count == 0)
+    }
+
     fn add(&mut self, other: &Self) {
         let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-        self.time_us = self.time_us.saturating_add(other.time_us);
-        self.usage = self.usage.saturating_add(other.usage);
+        self.time_us = sum(self.time_us, other.time_us);
+        self.usage = sum(self.usage, other.usage);
         self.above = sum(self.above, other.above);
         self.below = sum(self.below, other.below);
         self.rejected = sum(self.rejected, other.rejected);
     }
 }
 
-const UPTIME: &str = "proc/uptime";
 const SAME_START: &str = "give the earlier dump first, and two of the same start of the machine";
 
 /// The beginning of an input, as far as it takes to know what it is, and all of it.
@@ -450,25 +484,14 @@ fn damaged(error: io::Error) -> io::Error {
 }
 
 fn is_wanted(path: &str) -> bool {
-    place(path).is_some() || path.ends_with(UPTIME)
-}
-
-/// CPU, index of the state and name of the file of `.../cpu3/cpuidle/state1/usage`.
-fn place(path: &str) -> Option<(u32, u32, &str)> {
-    let mut parts = path.rsplit('/');
-    let (file, state, folder, cpu) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    if folder != "cpuidle" {
-        return None;
-    }
-    let number = |text: &str, prefix: &str| text.strip_prefix(prefix)?.parse().ok();
-    Some((number(cpu, "cpu")?, number(state, "state")?, file))
+    Place::find(path).is_some()
 }
 
 /// The first state of a CPU that has another name now than before.
 fn other_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
     now.iter().find_map(|(index, state)| {
         let then = before.get(index)?.name.as_deref();
-        let [is, was] = [state.name.as_deref(), then].map(|name| name.unwrap_or("?"));
+        let (is, was) = state.name.as_deref().zip(then)?;
         (is != was).then(|| format!("state{index} is {is} and was {was}"))
     })
 }
@@ -477,7 +500,8 @@ fn other_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) 
 fn goes_back(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
     now.iter().find_map(|(index, state)| {
         let then = before.get(index)?;
-        let name = state.name.as_deref().unwrap_or("?");
+        let unnamed = format!("state{index}");
+        let name = state.name.as_deref().unwrap_or(&unnamed);
         [
             ("usage", then.usage, state.usage),
             ("time", then.time_us, state.time_us),
@@ -571,13 +595,13 @@ mod tests {
     fn a_state_of_one_dump_only_is_left_out_with_a_note() {
         let without = |factor, missing: &str| {
             let mut files = files(factor);
-            files.retain(|(path, _)| !path.ends_with(missing));
+            files.retain(|(path, _)| !path.contains(missing));
             let folder = folder(&files);
             Dump::read(folder.path()).unwrap()
         };
         for (missing_before, missing_after, which) in [
-            ("cpu1/cpuidle/state1/usage", "nothing", "second"),
-            ("nothing", "cpu1/cpuidle/state1/usage", "first"),
+            ("cpu1/cpuidle/state1/", "nothing", "second"),
+            ("nothing", "cpu1/cpuidle/state1/", "first"),
         ] {
             let before = without(1, missing_before);
             let counted = without(3, missing_after).since(&before, None).unwrap();
@@ -587,7 +611,7 @@ mod tests {
             assert_eq!(states, [2, 1]);
             // Of cpu0 alone, and nothing from before the first dump.
             let c6 = &counted.states[1];
-            assert_eq!((c6.usage, c6.time_us), (400, 800));
+            assert_eq!((c6.usage, c6.time_us), (Some(400), Some(800)));
         }
     }
 
@@ -621,8 +645,8 @@ mod tests {
         // Twice the first dump's, of two CPUs.
         let c6 = StateSum {
             state: "C6".to_owned(),
-            usage: 800,
-            time_us: 1600,
+            usage: Some(800),
+            time_us: Some(1600),
             above: Some(2400),
             below: Some(3200),
             rejected: Some(4000),
@@ -635,8 +659,145 @@ mod tests {
             );
         }
         let one = Dump::read(folders[0].path()).unwrap().since_start(None);
-        assert_eq!((one.seconds, one.states[1].usage), (Some(10.5), 400));
+        assert_eq!((one.seconds, one.states[1].usage), (Some(10.5), Some(400)));
         assert!(one.notes[0].contains("one dump only"));
+    }
+
+    /// What each state of a text counted: name, time, usage, above.
+    type Row<'a> = (&'a str, Option<u64>, Option<u64>, Option<u64>);
+
+    fn counted(text: &str) -> Counted {
+        let file = written(text.as_bytes());
+        match &Dump::read_series(file.path()).unwrap()[..] {
+            [only] => only.since_start(None),
+            [before, after] => after.since(before, None).unwrap(),
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn rows(counted: &Counted) -> Vec<Row<'_>> {
+        let states = counted.states.iter();
+        states
+            .map(|s| (s.state.as_str(), s.time_us, s.usage, s.above))
+            .collect()
+    }
+
+    #[test]
+    fn text_is_read_however_it_was_made() {
+        let files = files(1);
+        let lines = |line: &dyn Fn(&str, &str) -> String| -> String {
+            let each = files.iter().map(|(path, text)| line(path, text.trim()));
+            each.collect()
+        };
+        let expected = counted(&lines(&|path, text| format!("/{path}:{text}\n")));
+        assert_eq!(expected.states.len(), 2);
+        for text in [
+            lines(&|path, text| format!("/{path}:1:{text}\n")),
+            lines(&|path, text| format!("/{path}: {text}\r\n")),
+            lines(&|path, text| format!("/{path} {text}\n")),
+            lines(&|path, text| format!("/{path} = {text}\n")),
+            lines(&|path, text| format!("> /{path}:{text}\n")),
+            lines(&|path, text| format!("/{path}\n{text}\n")),
+            lines(&|path, text| format!("==> /{path} <==\n{text}\n\n")),
+            lines(&|path, text| format!("$ cat /{path}\n{text}\n")),
+            lines(&|path, text| {
+                format!("{}:{text}\n", path.replace("sys/devices/system/cpu", "."))
+            }),
+            format!(
+                "before the test:\n{}",
+                lines(&|path, text| format!("/{path}:{text}\n"))
+            ),
+            lines(&|path, text| format!("/{path}:{text}\n")).repeat(2),
+        ] {
+            let found = counted(&text);
+            assert_eq!(
+                (found.states, found.seconds),
+                (expected.states.clone(), expected.seconds),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_state_has_what_was_pasted_of_it() {
+        let found = counted("./state3/name:1:C3\n./state3/usage:1:50\n./state3/time:1:70\n");
+        assert_eq!(rows(&found), [("C3", Some(70), Some(50), None)]);
+        assert!(found.notes[0].contains("CPU 0"), "{:?}", found.notes);
+        let found = counted("cpu4/cpuidle/state1/above:38085\ncpu4/cpuidle/state2/above:7668\n");
+        assert_eq!(
+            rows(&found),
+            [
+                ("state1", None, None, Some(38_085)),
+                ("state2", None, None, Some(7668))
+            ]
+        );
+        assert_eq!(found.by_cpu[0].0, 4);
+        let cpupower = "analyzing CPU 0:\n\nNumber of idle states: 2\nAvailable idle states: POLL C1\n\
+            POLL:\nFlags/Description: CPUIDLE CORE POLL IDLE\nLatency: 0\nResidency: 0\nUsage: 5\nDuration: 6\n\
+            C1 (DISABLED) :\nFlags/Description: MWAIT 0x00\nLatency: 2\nResidency: 2\nUsage: 7\nDuration: 8\n";
+        let expected = [
+            ("POLL", Some(6), Some(5), None),
+            ("C1", Some(8), Some(7), None),
+        ];
+        assert_eq!(rows(&counted(cpupower)), expected);
+        let each = cpupower.to_owned() + &cpupower.replace("CPU 0", "CPU 1");
+        let found = counted(&each);
+        assert_eq!((found.cpus, found.states[1].usage), (2, Some(14)));
+        let later = cpupower.to_owned() + &cpupower.replace("Usage: 7", "Usage: 9");
+        assert_eq!(rows(&counted(&later))[1], ("C1", Some(0), Some(2), None));
+    }
+
+    #[test]
+    fn two_values_of_a_file_are_two_dumps_or_an_error() {
+        let text = |values: [u64; 2]| {
+            let [usage, time] = values;
+            format!(
+                "cpu0/cpuidle/state1/name:C1\ncpu0/cpuidle/state1/usage:{usage}\ncpu0/cpuidle/state1/time:{time}\n"
+            )
+        };
+        let quote = |text: String| -> String { text.lines().map(|l| format!("> {l}\n")).collect() };
+        let later = text([10, 200]) + &text([15, 900]);
+        assert_eq!(rows(&counted(&later)), [("C1", Some(700), Some(5), None)]);
+        let error = Dump::read(written(later.as_bytes()).path())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("two dumps"), "{error}");
+        let quoted = text([10, 200]) + &quote(text([9000, 1]));
+        let found = counted(&quoted);
+        assert_eq!(rows(&found), [("C1", Some(200), Some(10), None)]);
+        assert!(found.notes[0].contains("quoted lines"), "{:?}", found.notes);
+        for (other, path) in [
+            (
+                text([9, 300]),
+                "state1/usage is `10` and `9` in lines 2 and 5",
+            ),
+            (
+                text([15, 900]).replace("C1", "C2"),
+                "state1/name is `C1` and `C2` in lines 1 and 4",
+            ),
+            (
+                text([15, 900]) + &text([20, 1000]),
+                "state1/usage is `10` and `15`",
+            ),
+            (
+                text([15, 900]).replace("cpu0/cpuidle/state1/time", "cpu0/cpuidle/state2/time"),
+                "state1/usage is",
+            ),
+        ] {
+            let file = written((text([10, 200]) + &other).as_bytes());
+            let error = Dump::read_series(file.path()).unwrap_err().to_string();
+            assert!(
+                error.contains(path) && error.contains("several dumps"),
+                "{error}"
+            );
+        }
+        let both = folder(&[
+            ("a/cpu0/cpuidle/state1/usage".to_owned(), "1\n".to_owned()),
+            ("b/cpu0/cpuidle/state1/usage".to_owned(), "2\n".to_owned()),
+        ]);
+        // Folders come in any order, so that none of them is known to be the later one.
+        let error = Dump::read_series(both.path()).unwrap_err().to_string();
+        assert!(error.contains("cpu0/cpuidle/state1/usage is"), "{error}");
     }
 
     proptest! {
@@ -738,7 +899,7 @@ mod tests {
         let poll = &counted.unwrap().states[0];
         assert_eq!(
             (poll.usage, poll.above, poll.below, poll.rejected),
-            (400, None, Some(1600), None)
+            (Some(400), None, Some(1600), None)
         );
 
         // More idle time than there was time.

@@ -1,0 +1,380 @@
+//! Counters of idle states as people paste them: lines with a path and a value, a path above its value, and what
+//! `cpupower idle-info` prints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, Read};
+
+use wakepath_hardware::idle::MAX_STATES;
+use wakepath_units::cpus::MAX_CPUS;
+use wakepath_units::pasted;
+
+use super::{Counters, Dump, MAX_FILE, MAX_FILES};
+
+/// A file of sysfs that is read, or the uptime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CounterFile {
+    Name,
+    Usage,
+    Time,
+    Above,
+    Below,
+    Rejected,
+    Uptime,
+}
+
+impl CounterFile {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "name" => Self::Name,
+            "usage" => Self::Usage,
+            "time" => Self::Time,
+            "above" => Self::Above,
+            "below" => Self::Below,
+            "rejected" => Self::Rejected,
+            _ => return None,
+        })
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Usage => "usage",
+            Self::Time => "time",
+            Self::Above => "above",
+            Self::Below => "below",
+            Self::Rejected => "rejected",
+            Self::Uptime => "/proc/uptime",
+        }
+    }
+}
+
+/// Which file of which state of which CPU. A path may not say the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    cpu: Option<u32>,
+    state: u32,
+    file: CounterFile,
+}
+
+impl Place {
+    const UPTIME: Self = Self {
+        cpu: None,
+        state: 0,
+        file: CounterFile::Uptime,
+    };
+
+    /// That of `.../cpu3/cpuidle/state1/usage`, or of `state1/usage` as inside of that folder.
+    pub(super) fn find(path: &str) -> Option<Self> {
+        if path.ends_with("proc/uptime") {
+            return Some(Self::UPTIME);
+        }
+        let number = |text: &str, prefix: &str| text.strip_prefix(prefix)?.parse().ok();
+        let mut parts = path.rsplit('/');
+        let file = CounterFile::named(parts.next()?)?;
+        let state = number(parts.next()?, "state")?;
+        let cpu = match (parts.next(), parts.next()) {
+            (Some("cpuidle"), Some(".") | None) | (Some("."), _) | (None, _) => None,
+            (Some("cpuidle"), Some(cpu)) => Some(number(cpu, "cpu")?),
+            _ => return None,
+        };
+        Some(Self { cpu, state, file })
+    }
+
+    /// Refuses places that no kernel has.
+    pub(super) fn check(self) -> io::Result<()> {
+        let path = || self.path();
+        match self.cpu {
+            Some(cpu) if cpu >= MAX_CPUS => Err(io::Error::other(format!(
+                "{}: CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs",
+                path()
+            ))),
+            _ if self.state as usize >= MAX_STATES => Err(io::Error::other(format!(
+                "{}: state {}, and a CPU has at most {MAX_STATES}",
+                path(),
+                self.state
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn path(self) -> String {
+        let Self { cpu, state, file } = self;
+        let file = file.name();
+        match cpu {
+            _ if self == Self::UPTIME => file.to_owned(),
+            Some(cpu) => format!("cpu{cpu}/cpuidle/state{state}/{file}"),
+            None => format!("state{state}/{file}"),
+        }
+    }
+}
+
+/// A value that was read.
+#[derive(Clone, Debug)]
+struct Value {
+    place: Place,
+    text: String,
+    /// How often its line is quoted.
+    quoted: usize,
+    /// The line, from 1; of files 0.
+    line: usize,
+}
+
+/// All values of an input, in order.
+#[derive(Debug, Default)]
+pub(super) struct Values(Vec<Value>);
+
+impl Values {
+    /// Takes the content of a file.
+    pub(super) fn push(&mut self, place: Place, text: &str) {
+        self.0.push(Value {
+            place,
+            text: text.to_owned(),
+            quoted: 0,
+            line: 0,
+        });
+    }
+
+    /// Reads lines of text.
+    pub(super) fn read(&mut self, mut input: impl BufRead) -> io::Result<()> {
+        let mut reader = LineReader::default();
+        let mut bytes = Vec::new();
+        for number in 1..=MAX_FILES {
+            bytes.clear();
+            if (&mut input).take(MAX_FILE).read_until(b'\n', &mut bytes)? == 0 {
+                break;
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            let (quoted, line) = pasted::unquoted(&text);
+            if let Some((place, text)) = reader.line(line.trim()) {
+                place.check()?;
+                self.0.push(Value {
+                    place,
+                    text,
+                    quoted,
+                    line: number,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The dump that the values are; two, if they are one after the other. An error says which file has two values.
+    pub(super) fn dumps(self) -> Result<Vec<Dump>, String> {
+        let Some(conflict) = first_conflict(&self.0) else {
+            return Ok(vec![dump(&self.0)?]);
+        };
+        let least = self.0.iter().map(|value| value.quoted).min();
+        let own: Vec<Value> = self
+            .0
+            .iter()
+            .filter(|v| Some(v.quoted) == least)
+            .cloned()
+            .collect();
+        if own.len() < self.0.len() && first_conflict(&own).is_none() {
+            let mut dump = dump(&own)?;
+            dump.notes.push(format!(
+                "quoted lines have other values of the same files and are left out; {conflict}"
+            ));
+            return Ok(vec![dump]);
+        }
+        let (before, after) = self.0.split_at(second_dump(&self.0));
+        // Files of a folder come in no order.
+        let is_text = self.0.iter().all(|value| value.line > 0);
+        if is_text && is_later(before, after) {
+            let mut later = dump(after)?;
+            let note =
+                "the text has two dumps of the same files; the second one counts as the later one";
+            later.notes.push(note.to_owned());
+            return Ok(vec![dump(before)?, later]);
+        }
+        Err(format!(
+            "{conflict}. The text has several dumps; give one of a machine, or one and then a later one of the same files"
+        ))
+    }
+}
+
+/// The first file with two values, in words.
+fn first_conflict(values: &[Value]) -> Option<String> {
+    let mut seen: BTreeMap<Place, &Value> = BTreeMap::new();
+    values.iter().find_map(|value| {
+        let known = *seen.entry(value.place).or_insert(value);
+        (known.text != value.text).then(|| {
+            let lines = match (known.line, value.line) {
+                (0, _) | (_, 0) => String::new(),
+                (first, second) => format!(" in lines {first} and {second}"),
+            };
+            let path = value.place.path();
+            format!("{path} is `{}` and `{}`{lines}", known.text, value.text)
+        })
+    })
+}
+
+/// Where the first file comes for the second time.
+fn second_dump(values: &[Value]) -> usize {
+    let mut seen = BTreeSet::new();
+    let again = values.iter().position(|value| !seen.insert(value.place));
+    again.unwrap_or(values.len())
+}
+
+/// Whether `after` has the same files as `before`, each once, with the same names and no lower counters.
+fn is_later(before: &[Value], after: &[Value]) -> bool {
+    let by_place = |values: &[Value]| -> BTreeMap<Place, String> {
+        values.iter().map(|v| (v.place, v.text.clone())).collect()
+    };
+    let (first, second) = (by_place(before), by_place(after));
+    let later = |(place, then): (&Place, &String)| {
+        second.get(place).is_some_and(|now| match place.file {
+            CounterFile::Name => now == then,
+            CounterFile::Uptime => uptime(then) <= uptime(now),
+            _ => matches!((then.parse::<u64>(), now.parse::<u64>()), (Ok(a), Ok(b)) if a <= b),
+        })
+    };
+    before.len() == after.len() && second.len() == after.len() && first.iter().all(later)
+}
+
+fn uptime(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn dump(values: &[Value]) -> Result<Dump, String> {
+    let mut dump = Dump::default();
+    let mut unknown_cpu = false;
+    for Value { place, text, .. } in values {
+        if place.file == CounterFile::Uptime {
+            dump.uptime_s = uptime(text);
+            continue;
+        }
+        unknown_cpu |= place.cpu.is_none();
+        let states = dump.cpus.entry(place.cpu.unwrap_or(0)).or_default();
+        let counters: &mut Counters = states.entry(place.state).or_default();
+        let counter = match place.file {
+            CounterFile::Name | CounterFile::Uptime => {
+                counters.name = Some(text.clone());
+                continue;
+            }
+            CounterFile::Usage => &mut counters.usage,
+            CounterFile::Time => &mut counters.time_us,
+            CounterFile::Above => &mut counters.above,
+            CounterFile::Below => &mut counters.below,
+            CounterFile::Rejected => &mut counters.rejected,
+        };
+        let number = text.parse();
+        *counter = Some(number.map_err(|_| format!("{}: `{text}` is no count", place.path()))?);
+    }
+    if unknown_cpu {
+        dump.notes
+            .push("the paths do not say which CPU it is; it is called CPU 0".to_owned());
+    }
+    Ok(dump)
+}
+
+/// What the lines before leave open.
+#[derive(Default)]
+struct LineReader {
+    /// A path whose value is on the next line.
+    path: Option<Place>,
+    cpupower: Cpupower,
+}
+
+/// Where in the output of `cpupower idle-info` a line is.
+#[derive(Default)]
+struct Cpupower {
+    cpu: Option<u32>,
+    /// Names of the states, in order, where they were listed.
+    names: Vec<String>,
+    /// How many states of this CPU there were.
+    states: u32,
+    /// A line that may be a state's name.
+    heading: Option<String>,
+    state: Option<u32>,
+}
+
+impl LineReader {
+    fn line(&mut self, line: &str) -> Option<(Place, String)> {
+        if line.is_empty() {
+            return None;
+        }
+        if let Some(place) = path_alone(line) {
+            self.path = Some(place);
+            return None;
+        }
+        if let Some(found) = path_and_value(line) {
+            self.path = None;
+            return Some(found);
+        }
+        if let Some(place) = self.path.take() {
+            let fits = match place.file {
+                CounterFile::Name => !line.contains(char::is_whitespace),
+                CounterFile::Uptime => uptime(line).is_some(),
+                _ => line.parse::<u64>().is_ok(),
+            };
+            return fits.then(|| (place, line.to_owned()));
+        }
+        self.cpupower.line(line)
+    }
+}
+
+/// The path of a line that has none but it: as `head -v` writes it, as `find` does, or behind a command that prints it.
+fn path_alone(line: &str) -> Option<Place> {
+    let headed = line
+        .strip_prefix("==>")
+        .and_then(|rest| rest.strip_suffix("<=="));
+    let path = headed.unwrap_or(line).trim().trim_end_matches(':');
+    Place::find(path.rsplit(char::is_whitespace).next()?)
+}
+
+/// `PATH:VALUE`, `PATH:1:VALUE` as grep -n has it, `PATH VALUE` or `PATH = VALUE`.
+fn path_and_value(line: &str) -> Option<(Place, String)> {
+    let end = line.find(|c: char| c == ':' || c == '=' || c.is_whitespace())?;
+    let (path, rest) = line.split_at(end);
+    let place = Place::find(path)?;
+    let value = rest.trim_start_matches(|c: char| c == '=' || c.is_whitespace());
+    let value = value.strip_prefix(':').unwrap_or(value).trim();
+    // A file of sysfs has one line.
+    let value = value.strip_prefix("1:").unwrap_or(value).trim();
+    Some((place, value.to_owned()))
+}
+
+impl Cpupower {
+    fn line(&mut self, line: &str) -> Option<(Place, String)> {
+        let (key, value) = line.split_once(':')?;
+        let (key, value) = (key.trim(), value.trim());
+        if let Some(cpu) = key.to_lowercase().strip_prefix("analyzing cpu ") {
+            *self = Self {
+                cpu: cpu.trim().parse().ok(),
+                ..Self::default()
+            };
+            return None;
+        }
+        let (file, text) = match key {
+            "Available idle states" => {
+                self.names = value.split_whitespace().map(str::to_owned).collect();
+                return None;
+            }
+            "Flags/Description" => (CounterFile::Name, self.begin_state()?),
+            "Usage" => (CounterFile::Usage, value.to_owned()),
+            "Duration" => (CounterFile::Time, value.to_owned()),
+            heading if value.is_empty() => {
+                let name = heading.trim_end_matches("(DISABLED)").trim();
+                self.heading = Some(name.to_owned());
+                return None;
+            }
+            _ => return None,
+        };
+        let place = Place {
+            cpu: self.cpu,
+            state: self.state?,
+            file,
+        };
+        Some((place, text))
+    }
+
+    /// The state whose name was the heading before.
+    fn begin_state(&mut self) -> Option<String> {
+        let name = self.heading.take()?;
+        let listed = self.names.iter().position(|known| *known == name);
+        self.state = Some(listed.map_or(self.states, |index| index as u32));
+        self.states += 1;
+        Some(name)
+    }
+}
