@@ -16,7 +16,8 @@ use common::{fails_with, json, wakepath};
 use serde_json::Value;
 use wakepath_hardware::IdleState;
 use wakepath_trace::recording::{
-    CpuIdleStates, Event, EventKind, IdlePeriod, Metadata, Overwrite, RecordedSetting, Writer,
+    Block, CpuIdleStates, Event, EventKind, IdlePeriod, Metadata, Overwrite, RecordedSetting,
+    Writer,
 };
 use wakepath_units::Nanoseconds;
 
@@ -589,4 +590,88 @@ fn kernels_are_set_side_by_side() {
         let errors = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
         assert!(errors.contains(problem), "{errors}");
     }
+}
+
+#[test]
+fn a_foreign_machine_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let guest = guest(folder.path(), "guest.parquet", |_| ());
+    let guest = guest.to_str().unwrap();
+    let replay = [
+        "replay",
+        guest,
+        "--policy",
+        "menu",
+        "--machine",
+        "epyc-7502",
+    ];
+    fails_with(
+        wakepath(&replay),
+        &["another machine than epyc-7502", "--any-machine"],
+    );
+    wakepath(&[&replay[..], &["--any-machine"]].concat()).success();
+}
+
+#[test]
+fn a_recording_without_idle_periods_has_its_drives() {
+    let folder = tempfile::tempdir().unwrap();
+    let like = guest(folder.path(), "guest.parquet", |_| ());
+    let (metadata, _) = common::recording::read(&like);
+    let path = folder.path().join("busy.parquet");
+    let mut writer = Writer::create(&path, Overwrite::No, metadata).unwrap();
+    for i in 0..200_u64 {
+        let block = Block {
+            device: 259 << 20,
+            sector: i,
+            bytes: 4096,
+            write: false,
+        };
+        for (time, kind) in [
+            (i * 1_000_000, EventKind::BlockIssue(block)),
+            (i * 1_000_000 + 80_000, EventKind::BlockComplete(block)),
+        ] {
+            let event = Event {
+                time: Nanoseconds(time + 1),
+                cpu: 0,
+                kind,
+            };
+            writer.push(&event).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    let path = path.to_str().unwrap();
+    let replay = ["replay", path, "--policy", "menu"];
+    let shown = wakepath(&replay).success();
+    let output = shown.get_output();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(
+        text.contains("no idle periods in 0.199 s") && text.contains("200 requests issued"),
+        "{text}"
+    );
+    let notes = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(notes.contains("no-idle-periods"), "{notes}");
+    let gaps = [&replay[..], &["--format", "csv", "--table", "gaps"]].concat();
+    let gaps = wakepath(&gaps).success();
+    assert!(
+        String::from_utf8(gaps.get_output().stdout.clone())
+            .unwrap()
+            .lines()
+            .count()
+            > 1
+    );
+    let states = [&replay[..], &["--format", "csv"]].concat();
+    fails_with_last(wakepath(&states), "--table drives, gaps and timeouts");
+}
+
+/// Exit code 1, and a last line on standard error with this in it; warnings may stand before.
+fn fails_with_last(assert: assert_cmd::assert::Assert, part: &str) {
+    let assert = assert.code(1).stdout("");
+    let message = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
+    assert!(
+        message
+            .lines()
+            .last()
+            .is_some_and(|line| line.contains(part)),
+        "{message}"
+    );
 }

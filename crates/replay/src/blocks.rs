@@ -38,6 +38,12 @@ impl Blocks {
         self.first + u64::try_from(before).unwrap_or(u64::MAX)
     }
 
+    /// How long these blocks are together, in ns.
+    pub(crate) fn duration(&self, blocks: Range<usize>) -> u64 {
+        self.start(blocks.end)
+            .saturating_sub(self.start(blocks.start))
+    }
+
     /// The times that belong to a block: to the first and the last one also what lies before and behind the recording.
     pub(crate) fn range(&self, block: usize) -> Range<u64> {
         let from = if block == 0 { 0 } else { self.start(block) };

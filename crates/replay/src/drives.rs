@@ -126,6 +126,11 @@ impl DriveHistory {
 }
 
 impl Drives {
+    /// Whether no request was seen.
+    pub fn is_empty(&self) -> bool {
+        self.drives.is_empty()
+    }
+
     fn drive(&mut self, device: u32) -> Option<&mut DriveHistory> {
         match self.drives.entry(device) {
             std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),

@@ -31,7 +31,7 @@ pub mod span;
 mod windows;
 
 pub use blocks::MAX_BLOCKS;
-pub use report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport, Sums};
+pub use report::{BlockPolicy, BlockReport, FEWEST_SPANS, PolicyReport, Report, StateReport, Sums};
 pub use run::{ReplayError, replay};
 pub use setup::{LatencyLimits, Ran, Setup, SetupError, States};
 

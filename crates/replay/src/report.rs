@@ -10,6 +10,9 @@ use crate::cost::Totals;
 use crate::drives::DriveReport;
 use crate::package::PackageReport;
 
+/// Fewer idle spans than this say little about how governors differ (assumed; a rule of thumb).
+pub const FEWEST_SPANS: u64 = 30;
+
 /// What came of a replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -19,7 +22,7 @@ pub struct Report {
     pub spans: u64,
     /// The CPUs with idle periods, in order.
     pub cpus: Vec<u32>,
-    /// From the first to the last event, in ns.
+    /// How long the recording is, in ns.
     pub duration_ns: u64,
     /// What was chosen when the recording was made comes first, then each governor.
     pub policies: Vec<PolicyReport>,
@@ -108,6 +111,13 @@ impl Sums {
             wasted_j: with_package(states.clone().map(|s| s.wasted_j).sum(), package.wasted_j),
             energy_j: with_package(states.map(|s| s.energy_j).sum(), package.energy_j),
         }
+    }
+}
+
+impl Report {
+    /// Whether there are too few idle spans to say that governors differ, or that they do not.
+    pub const fn is_sparse(&self) -> bool {
+        self.spans < FEWEST_SPANS
     }
 }
 

@@ -59,8 +59,8 @@ pub enum ReplayError {
     /// A governor of one's own no longer answers.
     #[error("the governor {0}")]
     Governor(String),
-    /// No idle period at all.
-    #[error("the recording has no idle periods, so there is nothing to replay")]
+    /// Neither idle periods nor block I/O.
+    #[error("the recording has no idle periods and no block I/O, so there is nothing to replay")]
     NoPeriods,
     /// A recording of more CPUs than any machine has.
     #[error("an event on CPU {0}; the recording is damaged")]
@@ -131,8 +131,6 @@ struct Common<'a> {
     periods: u64,
     blocks: Blocks,
     counts: Vec<BlockCounts>,
-    first: u64,
-    last: u64,
     flags: FlagCounts,
     /// A CPU, and where its governor call log goes.
     calls: Option<(u32, &'a mut dyn Write)>,
@@ -257,13 +255,8 @@ pub fn replay(
     if !(1..=MAX_BLOCKS).contains(&setup.blocks) {
         return Err(SetupError::Blocks(setup.blocks).into());
     }
-    let blocks = match setup.blocks {
-        1 => Blocks::new(0, u64::MAX, 1),
-        several => {
-            let (first, last) = reader.extent()?.ok_or(ReplayError::NoPeriods)?;
-            Blocks::new(first.0, last.0, several)
-        }
-    };
+    let (first, last) = reader.extent()?.ok_or(ReplayError::NoPeriods)?;
+    let blocks = Blocks::new(first.0, last.0, setup.blocks);
     let hotplug = Hotplug::of(reader.metadata().idle_driver.as_deref());
     let groups: Vec<Group<'_>> = setup
         .states
@@ -297,7 +290,7 @@ pub fn replay(
             };
             let sleep = package.sleep;
             let finder = Finder::new(sleep.hysteresis.0, sleep.delay().0);
-            let whole = Blocks::new(0, u64::MAX, 1);
+            let whole = Blocks::new(first.0, last.0, 1);
             let finds = PackageStage::Finds(finder);
             let mut run = Run::new(&alone, &groups, whole, None, hotplug, finds);
             go_through(reader, &mut run)?;
@@ -413,14 +406,14 @@ impl<'a> Run<'a> {
     ) -> Result<(&mut Cpu<'a>, &mut Common<'a>), ReplayError> {
         let index = number as usize;
         if self.cpus.get(index).is_none_or(Option::is_none) {
-            self.begin(number, time)?;
+            self.begin(number)?;
         }
         let common = &mut self.common;
         let Some(Some(cpu)) = self.cpus.get_mut(index) else {
             return Err(ReplayError::NoSuchCpu(number));
         };
         if time < cpu.last {
-            common.jump(cpu, time);
+            common.jump(cpu);
         }
         cpu.last = time;
         Ok((cpu, common))
@@ -428,12 +421,11 @@ impl<'a> Run<'a> {
 
     /// A CPU is seen for the first time.
     #[cold]
-    fn begin(&mut self, number: u32, time: u64) -> Result<(), ReplayError> {
+    fn begin(&mut self, number: u32) -> Result<(), ReplayError> {
         if number >= MAX_CPUS {
             return Err(ReplayError::NoSuchCpu(number));
         }
         let index = number as usize;
-        self.common.first = self.common.first.min(time);
         if self.cpus.len() <= index {
             self.cpus.resize_with(index + 1, || None);
         }
@@ -446,7 +438,6 @@ impl<'a> Run<'a> {
         let mut numbers = Vec::new();
         for (number, cpu) in self.cpus.into_iter().enumerate() {
             let Some(mut cpu) = cpu else { continue };
-            self.common.last = self.common.last.max(cpu.last);
             self.common.end_span(&mut cpu);
             self.common.ask_governors(&mut cpu);
             cpu.shadow.settle(self.common.calls_of(number as u32))?;
@@ -488,8 +479,6 @@ impl<'a> Common<'a> {
             periods: 0,
             blocks,
             counts: vec![BlockCounts::default(); blocks.count()],
-            first: u64::MAX,
-            last: 0,
             flags: FlagCounts::default(),
             calls,
             long_periods: 0,
@@ -760,12 +749,10 @@ impl<'a> Common<'a> {
         }
     }
 
-    /// The clock of this CPU goes back, to `time`.
+    /// The clock of this CPU goes back.
     #[cold]
-    fn jump(&mut self, cpu: &mut Cpu<'_>, time: u64) {
+    fn jump(&mut self, cpu: &mut Cpu<'_>) {
         self.clock_jumps += 1;
-        self.first = self.first.min(time);
-        self.last = self.last.max(cpu.last);
         self.forget(cpu);
     }
 
@@ -783,7 +770,7 @@ impl<'a> Common<'a> {
         numbers: Vec<u32>,
         metadata: &Metadata,
     ) -> Result<Report, ReplayError> {
-        if self.periods == 0 {
+        if self.periods == 0 && self.drives.is_empty() {
             return Err(ReplayError::NoPeriods);
         }
         let recorded = &metadata.recorded;
@@ -823,6 +810,12 @@ impl<'a> Common<'a> {
             (ran.name.clone(), all)
         });
         let mut warnings = metadata.clone();
+        if self.periods == 0 {
+            warnings.warn("no-idle-periods", || {
+                "the recording has no idle periods, so that governors have nothing to choose. Its drives are all that it shows"
+                    .to_owned()
+            });
+        }
         for _ in 0..self.long_periods {
             warnings.warn("long-idle-period", || {
                 "idle periods of more than ten minutes are left out; the clock may have jumped"
@@ -888,7 +881,7 @@ impl<'a> Common<'a> {
             periods: self.periods,
             spans: sum(|counts| counts.spans),
             cpus: numbers,
-            duration_ns: self.last.saturating_sub(self.first),
+            duration_ns: self.blocks.duration(0..self.blocks.count()),
             policies,
             agreement,
             drives,
@@ -923,10 +916,7 @@ impl<'a> Common<'a> {
             agreement.add(of_cpu);
         }
         BlockReport {
-            duration_ns: match self.blocks.count() {
-                1 => self.last.saturating_sub(self.first),
-                _ => self.blocks.start(block + 1) - self.blocks.start(block),
-            },
+            duration_ns: self.blocks.duration(block..block + 1),
             spans: counts.spans,
             io_wake_ups: counts.io_wake_ups,
             io_completions: counts.io_completions,

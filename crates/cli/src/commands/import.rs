@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use wakepath_trace::import::{ImportOptions, Imported, import_file};
@@ -105,6 +105,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         told.tell(before);
         files.push(summary);
     }
+    ensure!(
+        writer.events() > 0,
+        "{}; nothing was written",
+        nothing_imported(&files, writer.metadata_mut())
+    );
     let metadata = writer.metadata_mut();
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
     let recorded_events = writer.finish()?;
@@ -126,6 +131,17 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         warnings,
     };
     print(&summary, args.format, out)
+}
+
+/// Why nothing came of files that have events.
+fn nothing_imported(files: &[FileSummary], metadata: &Metadata) -> String {
+    let events: u64 = files.iter().map(|file| file.events).sum();
+    let why: Vec<&str> = metadata.warnings.iter().map(|w| w.text.as_str()).collect();
+    let why = match why[..] {
+        [] => "no idle period is complete: idle states are entered and never left".to_owned(),
+        _ => why.join("; "),
+    };
+    format!("no idle period and no other event for a recording in {events} events ({why})")
 }
 
 /// What comes through a pipe goes into a file first: the formats are not read from front to back.

@@ -258,6 +258,8 @@ impl<'a> Builder<'a> {
         }
         self.highest_cpu = self.highest_cpu.max(Some(cpu));
         self.check_clock(time, cpu)?;
+        let [first, last] = self.metadata.span_ns.unwrap_or([time, time]);
+        self.metadata.span_ns = Some([first.min(time), last.max(time)]);
         if let Item::Event(what) = item {
             let what = self.tick.resolve(what);
             return self.make(time, cpu, what);

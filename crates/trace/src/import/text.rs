@@ -8,8 +8,12 @@
 //! swapper     0 [009] 328983.692207751: power:cpu_idle: state=1 cpu_id=9
 //!  <idle>-0       [003] d..2. 5023.111: hrtimer_cancel: hrtimer=00000000d4c5a5b2
 //! ```
+//!
+//! Lines may be quoted, and broken at a space, as mail programs do.
 
 use std::io::{BufRead, BufReader};
+
+use wakepath_units::pasted;
 
 use super::builder::Builder;
 use super::decode::{self, Event, Fields, Function, TraceEvent};
@@ -31,14 +35,19 @@ struct Line<'a> {
     details: &'a str,
 }
 
+impl Line<'_> {
+    /// The event's name without its subsystem.
+    fn event(&self) -> &str {
+        self.name.rsplit(':').next().unwrap_or(self.name)
+    }
+}
+
 pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
     "text of trace events".clone_into(&mut builder.source);
     let mut reader = BufReader::with_capacity(1 << 18, input.stream());
+    let mut lines = Lines::default();
     let mut bytes = Vec::new();
-    let (mut number, mut events) = (0, 0_u64);
-    let mut coarse = false;
-    // Lost events are noted on a line before the next event of that CPU.
-    let mut lost: Vec<(u32, Option<u64>)> = Vec::new();
+    let mut number = 0;
     loop {
         bytes.clear();
         let read = (&mut reader)
@@ -52,29 +61,16 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
             return Err(not_a_trace(number).into());
         }
         let text = String::from_utf8_lossy(&bytes);
-        if let Some(note) = lost_note(&text) {
-            lost.push(note);
-            continue;
+        lines.line(pasted::unquoted(&text).1, number, builder)?;
+        if lines.events == 0 && number > LINES_WITHOUT_EVENT {
+            return Err(not_a_trace(number).into());
         }
-        let Some(line) = parse(&text) else {
-            if events == 0 && number > LINES_WITHOUT_EVENT {
-                return Err(not_a_trace(number).into());
-            }
-            unknown(&text, number, builder);
-            continue;
-        };
-        events += 1;
-        coarse |= line.digits < 9;
-        while let Some(at) = lost.iter().position(|(cpu, _)| *cpu == line.cpu) {
-            let (cpu, count) = lost.swap_remove(at);
-            builder.lost(line.time, cpu, count)?;
-        }
-        event(&line, number, builder)?;
     }
-    if events == 0 {
+    lines.release(builder)?;
+    if lines.events == 0 {
         return Err(not_a_trace(number).into());
     }
-    if coarse {
+    if lines.coarse {
         builder.metadata().warn("coarse-clock", || {
             "the text gives times in whole microseconds only, and idle periods are no more precise. \
              trace-cmd report -t and perf script --ns give them to the nanosecond"
@@ -82,6 +78,160 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
         });
     }
     Ok(())
+}
+
+/// The longest event is broken into no more lines than this.
+const MOST_PIECES: usize = 4;
+
+/// What the lines so far leave open.
+#[derive(Default)]
+struct Lines {
+    events: u64,
+    /// Some times have no nanoseconds.
+    coarse: bool,
+    /// Lost events are noted on a line before the next event of that CPU.
+    lost: Vec<(u32, Option<u64>)>,
+    /// What may be the beginning of an event whose line was broken.
+    open: Option<OpenLine>,
+    /// The line before was an event, which may go on.
+    after_event: bool,
+}
+
+/// The beginning of a line that was broken, as far as it has been joined again.
+struct OpenLine {
+    text: String,
+    number: u64,
+    pieces: usize,
+}
+
+impl Lines {
+    fn line(&mut self, text: &str, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
+        if let Some(note) = lost_note(text) {
+            self.release(builder)?;
+            self.lost.push(note);
+            return Ok(());
+        }
+        match parse(text) {
+            Some(line) => {
+                self.release(builder)?;
+                let decoded = Decoded::new(&line);
+                if decoded.is_whole {
+                    self.after_event = true;
+                    return self.take(&line, decoded, number, builder);
+                }
+                self.hold(text, number);
+                Ok(())
+            }
+            None if is_expected(text) => Ok(()),
+            None => self.piece(text, number, builder),
+        }
+    }
+
+    fn hold(&mut self, text: &str, number: u64) {
+        self.after_event = false;
+        self.open = Some(OpenLine {
+            text: text.trim_end().to_owned(),
+            number,
+            pieces: 1,
+        });
+    }
+
+    /// A line that is no event by itself.
+    fn piece(&mut self, text: &str, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
+        if let Some(mut open) = self.open.take() {
+            let joined = format!("{} {}", open.text, text.trim());
+            let whole = parse(&joined).map(|line| (line, Decoded::new(&line)));
+            if let Some((line, decoded)) = whole.filter(|(_, decoded)| decoded.is_whole) {
+                builder.metadata().warn("broken-lines", broken_lines);
+                self.after_event = true;
+                return self.take(&line, decoded, open.number, builder);
+            }
+            if open.pieces < MOST_PIECES {
+                open.text = joined;
+                open.pieces += 1;
+                self.open = Some(open);
+                return Ok(());
+            }
+            self.open = Some(open);
+            self.release(builder)?;
+        }
+        if may_begin(text) {
+            self.hold(text, number);
+        } else if self.after_event && text.split_whitespace().all(|word| word.contains('=')) {
+            // The end of an event that had all it needs.
+            builder.metadata().warn("broken-lines", broken_lines);
+        } else {
+            self.after_event = false;
+            unknown(text, number, builder);
+        }
+        Ok(())
+    }
+
+    /// Gives up what nothing completed.
+    fn release(&mut self, builder: &mut Builder<'_>) -> Result<(), Problem> {
+        let Some(open) = self.open.take() else {
+            return Ok(());
+        };
+        let Some(line) = parse(&open.text) else {
+            unknown(&open.text, open.number, builder);
+            return Ok(());
+        };
+        // A CPU traces its own idle states.
+        let with_cpu = format!("{} cpu_id={}", open.text, line.cpu);
+        let whole = parse(&with_cpu).map(|line| (line, Decoded::new(&line)));
+        let (line, decoded) = whole
+            .filter(|(line, decoded)| line.event() == "cpu_idle" && decoded.is_whole)
+            .unwrap_or_else(|| (line, Decoded::new(&line)));
+        self.take(&line, decoded, open.number, builder)
+    }
+
+    fn take(
+        &mut self,
+        line: &Line<'_>,
+        decoded: Decoded,
+        number: u64,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Problem> {
+        self.events += 1;
+        self.coarse |= line.digits < 9;
+        while let Some(at) = self.lost.iter().position(|(cpu, _)| *cpu == line.cpu) {
+            let (cpu, count) = self.lost.swap_remove(at);
+            builder.lost(line.time, cpu, count)?;
+        }
+        event(line, decoded, number, builder)
+    }
+}
+
+/// What a line says.
+#[derive(Clone, Copy)]
+struct Decoded {
+    /// Nothing is missing of it.
+    is_whole: bool,
+    /// `None`: an event that is of no interest, or lacks a field.
+    what: Option<TraceEvent>,
+}
+
+impl Decoded {
+    fn new(line: &Line<'_>) -> Self {
+        let known = decode::find(line.event());
+        let what = known.and_then(|known| what(known, line));
+        Self {
+            is_whole: known.is_none() || what.is_some(),
+            what,
+        }
+    }
+}
+
+fn broken_lines() -> String {
+    "lines were broken at a space, as mail programs do, and are joined".to_owned()
+}
+
+/// Whether a line may be the beginning of an event: it has a CPU in brackets.
+fn may_begin(text: &str) -> bool {
+    text.match_indices('[').any(|(open, _)| {
+        let cpu = text[open + 1..].split(']').next().unwrap_or_default();
+        !cpu.is_empty() && cpu.bytes().all(|b| b.is_ascii_digit())
+    })
 }
 
 /// Reads a line, of a bounded length.
@@ -103,40 +253,48 @@ fn not_a_trace(lines: u64) -> String {
     )
 }
 
-/// Lines that are no events are headers and stack traces; others are said to be.
-fn unknown(text: &str, number: u64, builder: &mut Builder<'_>) {
+/// Whether a line is a heading or a part of a stack trace.
+fn is_expected(text: &str) -> bool {
     let trimmed = text.trim();
-    let expected = trimmed.is_empty()
+    trimmed.is_empty()
         || trimmed.starts_with(['#', '='])
         || trimmed.starts_with("cpus=")
         || trimmed.starts_with("version =")
         || trimmed.starts_with("CPU ")
-        || text.starts_with(['\t', ' ']) && !text.contains('[');
-    if !expected {
-        builder.metadata().warn("unknown-lines", || {
-            let start: String = trimmed.chars().take(60).collect();
-            format!("line {number} is no event: {start}")
-        });
-    }
+        || text.starts_with(['\t', ' ']) && !text.contains(['[', '='])
 }
 
-fn event(line: &Line<'_>, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
-    let name = line.name.rsplit(':').next().unwrap_or(line.name);
-    let count = builder.name(name);
-    let known = decode::find(name);
-    let what = known.and_then(|known| {
-        let details = Details {
-            text: line.details,
-            names: known.fields,
-        };
-        shorthand(known.event, line.details).or_else(|| decode::decode(known.event, &details))
+/// Says which line is no event.
+fn unknown(text: &str, number: u64, builder: &mut Builder<'_>) {
+    builder.metadata().warn("unknown-lines", || {
+        let start: String = text.trim().chars().take(60).collect();
+        format!("line {number} is no event: {start}")
     });
-    if what.is_none() && known.is_some() {
+}
+
+fn event(
+    line: &Line<'_>,
+    decoded: Decoded,
+    number: u64,
+    builder: &mut Builder<'_>,
+) -> Result<(), Problem> {
+    let name = line.event();
+    let count = builder.name(name);
+    if !decoded.is_whole {
         builder.metadata().warn("damaged-event", || {
             format!("line {number}: {name} lacks a field")
         });
     }
-    builder.event(line.time, line.cpu, count, what)
+    builder.event(line.time, line.cpu, count, decoded.what)
+}
+
+/// What a known event says; `None`: it lacks a field.
+fn what(known: &decode::Known, line: &Line<'_>) -> Option<TraceEvent> {
+    let details = Details {
+        text: line.details,
+        names: known.fields,
+    };
+    shorthand(known.event, line.details).or_else(|| decode::decode(known.event, &details))
 }
 
 /// `CPU:3 [LOST 17 EVENTS]` of tracefs, `CPU:3 [17 EVENTS DROPPED]` or, of an unknown number,
@@ -415,12 +573,14 @@ mod tests {
     }
 
     fn what(name: &str, details: &str) -> Option<TraceEvent> {
-        let known = decode::find(name).unwrap();
-        let fields = Details {
-            text: details,
-            names: known.fields,
+        let line = Line {
+            cpu: 0,
+            time: 0,
+            digits: 9,
+            name,
+            details,
         };
-        shorthand(known.event, details).or_else(|| decode::decode(known.event, &fields))
+        super::what(decode::find(name).unwrap(), &line)
     }
 
     #[test]

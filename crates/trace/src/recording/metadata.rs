@@ -31,6 +31,8 @@ pub struct Metadata {
     pub hz: Option<u32>,
     /// Number of CPUs; 0 is unknown.
     pub cpus: u32,
+    /// When the source began and ended in ns, as its first and last event of any kind say; `None`: as the recording's do.
+    pub span_ns: Option<[u64; 2]>,
     /// The cpuidle driver.
     pub idle_driver: Option<String>,
     /// The governor that ran: `menu`.
@@ -71,6 +73,7 @@ impl Default for Metadata {
             clock: None,
             hz: None,
             cpus: 0,
+            span_ns: None,
             idle_driver: None,
             idle_governor: None,
             idle_states: Vec::new(),
@@ -215,6 +218,12 @@ impl Metadata {
             }
         }
         self.cpus = self.cpus.max(next.cpus);
+        self.span_ns = match (self.span_ns, next.span_ns) {
+            (Some([first, last]), Some([begins, ends])) => {
+                Some([first.min(begins), last.max(ends)])
+            }
+            (known, next) => known.or(next),
+        };
         self.recorded = self.recorded.weakest(next.recorded);
         self.lost_events = self.lost_events.saturating_add(next.lost_events);
         self.other_events = self.other_events.saturating_add(next.other_events);

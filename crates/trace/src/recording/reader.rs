@@ -198,7 +198,8 @@ impl<R: ChunkReader + 'static> Reader<R> {
         self.parquet.file_metadata().num_rows().max(0) as u64
     }
 
-    /// When its first and its last event were. Goes back to the first event. `None`: it has no events.
+    /// When it began and ended: at its first and its last event, or earlier and later if its source says so. Goes back
+    /// to the first event. `None`: it has no events.
     ///
     /// # Errors
     /// The times have to be read, as of a file of another writer that left their range out, and cannot be.
@@ -209,8 +210,10 @@ impl<R: ChunkReader + 'static> Reader<R> {
         } else {
             self.extent_as_read()?
         };
-        let nanoseconds = |time: i64| Nanoseconds(time.max(0) as u64);
-        Ok((first <= last).then(|| (nanoseconds(first), nanoseconds(last))))
+        let [first, last] = [first, last].map(|time| time.max(0) as u64);
+        let [begins, ends] = self.metadata().span_ns.unwrap_or([first, last]);
+        let extent = (first.min(begins), last.max(ends));
+        Ok((first <= last).then_some((Nanoseconds(extent.0), Nanoseconds(extent.1))))
     }
 
     /// The range of times as the events have it.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{CompareOptions, Row, Source, compare};
 use wakepath_compare::{Mean, Metric, interval_of_mean, standard_deviation};
-use wakepath_replay::{BlockReport, PolicyReport, Report};
+use wakepath_replay::{BlockReport, FEWEST_SPANS, PolicyReport, Report};
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
 use wakepath_study::run::parts;
@@ -64,6 +64,10 @@ impl Intervals {
             Figure::of(row, metric)
         };
         let mut rows: Vec<Figure> = comparison.rows.iter().map(figure).collect();
+        if report.is_sparse() {
+            rows.iter_mut()
+                .for_each(|row| row.withhold_verdict(report.spans));
+        }
         if by_state {
             rows.extend(times(report, comparison.level));
         }
@@ -167,6 +171,18 @@ impl Figure {
             // A run is a block of time here.
             verdict: row.sentence.replace(" run", " block"),
         }
+    }
+}
+
+impl Figure {
+    /// Says why there is no verdict where so few idle spans were recorded.
+    fn withhold_verdict(&mut self, spans: u64) {
+        self.interval = None;
+        self.gain_percent = None;
+        self.gain_interval = None;
+        self.significant = false;
+        self.verdict =
+            format!("too few idle periods: {spans} spans, and {FEWEST_SPANS} are needed");
     }
 }
 

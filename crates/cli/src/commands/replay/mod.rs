@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_policies::mechanism::Place;
 use wakepath_policies::spec::PolicySet;
@@ -21,7 +21,7 @@ use wakepath_results::directory::DOCUMENT;
 use wakepath_results::{Mode, RunOrigin};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::replay::{Replay, Replayed};
+use wakepath_study::run::replay::{Replay, Replayed, other_machine};
 use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
 use wakepath_units::{KernelVersion, TickRate, cpus};
@@ -69,6 +69,9 @@ pub(crate) struct Args {
     /// a machine file.
     #[arg(long, value_name = "MACHINE", conflicts_with = "states")]
     machine: Option<String>,
+    /// Take that machine's figures even if the recording is evidently of another one.
+    #[arg(long, requires = "machine")]
+    any_machine: bool,
     /// Idle states to take: lines of name, exit_latency_ns, target_residency_ns, polling, disabled.
     #[arg(long, value_name = "FILE.csv")]
     states: Option<PathBuf>,
@@ -135,6 +138,16 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         RunOrigin::Replay,
         args.programs.allowed,
     )?;
+    if let Some(machine) = plan.machines.iter().find_map(|m| m.model.as_ref())
+        && !args.any_machine
+        && let Some(what) = other_machine(&metadata, machine)
+    {
+        bail!(
+            "{} is of another machine than {}: {what}. Replay it without --machine, on its own, or give --any-machine",
+            args.trace.display(),
+            machine.name
+        );
+    }
     let backend = Replay::new(&plan)?;
     let recording = backend.recording(0, 0).context("no recording")?;
     if let Some(file) = &args.decisions {
@@ -164,12 +177,47 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     for warning in &report.warnings {
         warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
+    if report.periods == 0 {
+        return drives_alone(args, &replayed, out);
+    }
     if let Some(dir) = &args.output {
         let mode = if args.force { Mode::Replace } else { Mode::New };
         run::run(&plan, &backend, None, dir, mode, &RunControl::for_nobody())?;
     }
-    let intervals = Intervals::of(&plan, &backend, report, !args.kernel.is_empty())?;
+    let all_figures = Replay::new(&plan)?.with_sparse_figures();
+    all_figures.keep(0, 0, Arc::clone(&replayed));
+    let intervals = Intervals::of(&plan, &all_figures, report, !args.kernel.is_empty())?;
     print(args, &replayed, &intervals, out)
+}
+
+/// What a recording without idle periods has: its drives.
+fn drives_alone(args: &Args, replayed: &Replayed, out: &mut impl Write) -> anyhow::Result<()> {
+    ensure!(
+        args.output.is_none(),
+        "{} has no idle periods, so that there are no results to keep",
+        args.trace.display()
+    );
+    let report = &replayed.report;
+    match args.format {
+        Format::Json => output::json(out, report),
+        Format::Table => {
+            writeln!(
+                out,
+                "no idle periods in {:.3} s",
+                report.duration_ns as f64 / 1e9
+            )?;
+            tables::drives_text(report, out)
+        }
+        Format::Csv => match args.table {
+            Some(table @ (Table::Drives | Table::Gaps | Table::Timeouts)) => {
+                tables::csv(replayed, table, out)
+            }
+            _ => bail!(
+                "{} has no idle periods; --table drives, gaps and timeouts have what it shows",
+                args.trace.display()
+            ),
+        },
+    }
 }
 
 fn print(

@@ -79,6 +79,12 @@ pub(super) fn text(report: &Report, intervals: &Intervals, out: &mut Screen) -> 
     writeln!(out)?;
     intervals.text(out)?;
     notes(report, numbers, out)?;
+    drives_text(report, out)
+}
+
+/// The drives, each with its gaps and timeouts.
+pub(super) fn drives_text(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+    let numbers = Numbers::Read;
     for drive in &report.drives {
         writeln!(out)?;
         writeln!(

@@ -4,6 +4,7 @@
 //! What differs from block to block tells how sure a difference is. Governors keep what they know from block to
 //! block, so the sums over all blocks are those of the recording.
 
+mod foreign;
 mod recording;
 mod rows;
 
@@ -21,12 +22,14 @@ use super::{Backend, Order, Provenance};
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Task, sha256_of};
 
+pub use foreign::other_machine;
 pub use recording::{RECORDED, Replayed, Replaying, cannot_replay};
 
 /// What a reader of the results has to know.
-const NOTES: [&str; 2] = [
+const NOTES: [&str; 3] = [
     "a run is a block of time of the recording; the load is as recorded and does not answer to the policies",
     "power is that of idle CPUs and of the package; what running CPUs draw is the same under every policy and left out",
+    "a recording with fewer than 30 idle spans has no figures: too few idle periods",
 ];
 
 /// The recordings of a plan, each on each of its machines.
@@ -34,6 +37,8 @@ pub struct Replay<'a> {
     plan: &'a Plan,
     /// By machine and workload.
     recordings: BTreeMap<(usize, usize), OnMachine<'a>>,
+    /// Recordings with too few idle periods have figures, too.
+    with_sparse: bool,
 }
 
 /// A recording with the figures of a machine.
@@ -71,7 +76,20 @@ impl<'a> Replay<'a> {
         for workload in &plan.workloads {
             recording_of(workload)?.check_content()?;
         }
-        Ok(Self { plan, recordings })
+        Ok(Self {
+            plan,
+            recordings,
+            with_sparse: false,
+        })
+    }
+
+    /// Gives figures of a recording with too few idle periods, too. Whoever prints them has to say so.
+    #[must_use]
+    pub fn with_sparse_figures(self) -> Self {
+        Self {
+            with_sparse: true,
+            ..self
+        }
     }
 
     /// The recording of a workload with the figures of a machine.
@@ -135,6 +153,23 @@ impl<'a> Replay<'a> {
     }
 }
 
+impl Replay<'_> {
+    /// Recordings that are given the figures of a machine that is evidently another one.
+    fn foreign_figures(&self) -> Vec<String> {
+        let on_machines = self.recordings.iter();
+        let found = on_machines.filter_map(|((machine, workload), recording)| {
+            let machine = &self.plan.machines[*machine];
+            let what = other_machine(recording.replaying.metadata(), machine.model.as_ref()?)?;
+            let workload = &self.plan.workloads[*workload].name;
+            Some(format!(
+                "{workload}: the recording is of another machine than {}: {what}",
+                machine.name
+            ))
+        });
+        found.collect()
+    }
+}
+
 fn recording_of(workload: &PlannedWorkload) -> Result<&PlannedRecording, StudyError> {
     match &workload.task {
         Task::Recording(recording) => Ok(recording),
@@ -159,6 +194,7 @@ impl Backend for Replay<'_> {
         let mut notes: Vec<String> = NOTES.map(str::to_owned).to_vec();
         notes.extend(self.warnings()?);
         notes.extend(self.other_machines());
+        notes.extend(self.foreign_figures());
         let all = 0..self.plan.machines.len();
         let all: Vec<(MachineInfo, String)> = all
             .map(|machine| self.described(machine))
@@ -195,7 +231,11 @@ impl Backend for Replay<'_> {
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
         let replayed = self.replayed(cell, cancelled)?;
-        rows::fill(run, &replayed, cell.policy, cell.repeat as usize);
+        let repeat = cell.repeat as usize;
+        rows::fill(run, &replayed, cell.policy, repeat);
+        if replayed.report.is_sparse() && !self.with_sparse {
+            run.metrics.clear();
+        }
         Ok(())
     }
 }

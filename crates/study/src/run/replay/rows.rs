@@ -107,7 +107,8 @@ fn metrics(
         ),
         (
             "added_us_per_io",
-            share(sums.added_io_latency_ns as f64 / 1e3, ios),
+            // I/O that found no CPU idle says nothing about a choice of idle states.
+            share(sums.added_io_latency_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
         ),
         (
             "added_us_per_wake",

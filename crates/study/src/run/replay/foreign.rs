@@ -1,0 +1,181 @@
+//! Whether a recording is evidently of another machine than the one whose figures it is given.
+
+use std::collections::BTreeSet;
+
+use wakepath_hardware::Machine;
+use wakepath_trace::recording::Metadata;
+
+/// Makers of processors, and words in names of what they make.
+const MAKERS: [(&str, &[&str]); 3] = [
+    (
+        "Intel",
+        &[
+            "intel", "xeon", "skylake", "haswell", "celeron", "pentium", "atom",
+        ],
+    ),
+    ("AMD", &["amd", "epyc", "ryzen", "zen", "threadripper"]),
+    (
+        "Arm",
+        &[
+            "arm", "cortex", "neoverse", "rockchip", "apple", "ampere", "icestorm", "qualcomm",
+        ],
+    ),
+];
+
+/// What shows that a recording is of another machine; `None`: nothing does, as far as both say.
+pub fn other_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
+    let cores: Vec<&str> = machine.cluster.iter().map(|c| c.core.as_str()).collect();
+    let title = format!("{} {}", machine.title, cores.join(" "));
+    other_processor(recorded, &title)
+        .map(|what| format!("{what} ({})", machine.title))
+        .or_else(|| other_cpus(recorded, machine.cpus()))
+        .or_else(|| other_states(recorded, machine))
+}
+
+fn other_processor(recorded: &Metadata, title: &str) -> Option<String> {
+    let processor = recorded.processor.as_deref();
+    let of_architecture = match recorded.architecture.as_deref() {
+        Some("aarch64" | "arm" | "armv7l") => Some("Arm"),
+        _ => None,
+    };
+    let theirs = processor.and_then(maker).or(of_architecture);
+    if let (Some(theirs), Some(ours)) = (theirs, maker(title))
+        && theirs != ours
+    {
+        return Some(format!("a processor of {theirs} against one of {ours}"));
+    }
+    let is_x86 = recorded.architecture.as_deref() == Some("x86_64");
+    if is_x86 && maker(title) == Some("Arm") {
+        return Some("architecture x86_64 against Arm".to_owned());
+    }
+    let processor = processor?;
+    let (theirs, ours) = (models(processor), models(title));
+    let differ = !theirs.is_empty() && !ours.is_empty() && theirs.is_disjoint(&ours);
+    differ.then(|| format!("processor {processor} against another model"))
+}
+
+fn maker(text: &str) -> Option<&'static str> {
+    let words: BTreeSet<String> = words(text).collect();
+    let made = MAKERS
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| words.contains(*name)));
+    made.map(|(maker, _)| *maker)
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
+    text.split(|c: char| !c.is_ascii_alphanumeric())
+        .map(str::to_lowercase)
+}
+
+/// Words that number a model: `7502`, `8840u`, `6741p`. Clocks and short counts are none.
+fn models(text: &str) -> BTreeSet<String> {
+    let is_model = |word: &String| {
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        digits >= 3 && word.len() >= 4 && !word.ends_with("hz")
+    };
+    words(text).filter(is_model).collect()
+}
+
+fn other_cpus(recorded: &Metadata, cpus: usize) -> Option<String> {
+    let theirs = recorded.cpus as usize;
+    // A trace of another tool has the CPUs that traced something; a recording of its own machine has all.
+    let is_exact = recorded.processor.is_some();
+    let differ = theirs > cpus || (is_exact && theirs > 0 && theirs != cpus);
+    differ.then(|| format!("{theirs} CPUs against {cpus}"))
+}
+
+fn other_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
+    let theirs = recorded.idle_states.iter().flat_map(|group| &group.states);
+    let theirs: BTreeSet<String> = theirs
+        .filter(|s| !s.polling)
+        .map(|s| plain(&s.name))
+        .collect();
+    let ours = machine.idle_state.iter().filter(|s| !s.polling);
+    let ours: BTreeSet<String> = ours.map(|s| plain(&s.name)).collect();
+    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    let differ = !theirs.is_empty() && !ours.is_empty() && theirs.is_disjoint(&ours);
+    differ.then(|| format!("idle states {} against {}", list(&theirs), list(&ours)))
+}
+
+/// The name of an idle state without what drivers put behind it: `C1` of `C1-SKL` and of `C1_ACPI`.
+fn plain(name: &str) -> String {
+    let end = name.find(['-', '_']).unwrap_or(name.len());
+    name[..end].to_uppercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_hardware::IdleState;
+    use wakepath_trace::recording::CpuIdleStates;
+    use wakepath_units::Nanoseconds;
+
+    use super::*;
+
+    fn recorded(processor: Option<&str>, cpus: u32, states: &[&str]) -> Metadata {
+        let states = states.iter().map(|name| IdleState {
+            name: (*name).to_owned(),
+            exit_latency: Nanoseconds::ZERO,
+            target_residency: Nanoseconds::ZERO,
+            polling: *name == "POLL",
+            disabled: false,
+        });
+        Metadata {
+            processor: processor.map(str::to_owned),
+            cpus,
+            idle_states: vec![CpuIdleStates {
+                cpus: Vec::new(),
+                states: states.collect(),
+            }],
+            ..Metadata::default()
+        }
+    }
+
+    #[test]
+    fn only_what_is_evident_shows_another_machine() {
+        let machine = |name: &str| Machine::find(name).unwrap();
+        let epyc = "AMD EPYC 7502 32-Core Processor";
+        let other = |recorded: &Metadata, name: &str| other_machine(recorded, &machine(name));
+        let own = recorded(Some(epyc), 128, &["POLL", "C1_ACPI", "C2"]);
+        assert_eq!(other(&own, "epyc-7502"), None);
+        for (recorded, name, what) in [
+            (&own, "laptop", "processor of AMD against one of Intel"),
+            (
+                &recorded(Some("AMD EPYC 7302 16-Core Processor"), 128, &[]),
+                "epyc-7502",
+                "EPYC 7302",
+            ),
+            (
+                &recorded(Some(epyc), 64, &[]),
+                "epyc-7502",
+                "64 CPUs against 128",
+            ),
+            (
+                &recorded(None, 129, &[]),
+                "epyc-7502",
+                "129 CPUs against 128",
+            ),
+            (
+                &recorded(None, 2, &["poll", "haltpoll idle"]),
+                "epyc-7502",
+                "HALTPOLL IDLE",
+            ),
+        ] {
+            let found = other(recorded, name).unwrap();
+            assert!(found.contains(what), "{found}");
+        }
+        // A trace of another tool may lack CPUs and names.
+        assert_eq!(other(&recorded(None, 3, &[]), "epyc-7502"), None);
+        assert_eq!(other(&recorded(None, 1, &[]), "laptop"), None);
+        let laptop = "Intel(R) Core(TM) i7-7500U CPU @ 2.70GHz";
+        assert_eq!(
+            other(&recorded(Some(laptop), 4, &["POLL", "C1", "C10"]), "laptop"),
+            None
+        );
+        let arm = Metadata {
+            architecture: Some("aarch64".to_owned()),
+            ..recorded(None, 4, &[])
+        };
+        assert!(other(&arm, "laptop").is_some());
+        assert_eq!(other(&arm, "rk3399"), None);
+    }
+}
