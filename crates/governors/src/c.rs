@@ -140,7 +140,7 @@ impl Server {
     fn start(binary: &Binary) -> Result<Self, String> {
         let (mut command, _launcher) = binary.command()?;
         sandbox::limit(&mut command, process::LIMITS);
-        let process = Process::start(command).map_err(|e| crate::cannot_start(&e))?;
+        let process = Process::start(command, None).map_err(|e| crate::cannot_start(&e))?;
         let slots = binary.slots();
         Ok(Self(Mutex::new(Served {
             process,

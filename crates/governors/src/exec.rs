@@ -22,6 +22,7 @@ use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::TickRate;
 
 use crate::Record;
+use crate::group;
 use crate::process::{self, Process};
 use crate::sandbox::{self, Files, Need};
 
@@ -57,8 +58,12 @@ impl Governor {
             read: own_files(&self.path),
             write: Vec::new(),
         };
+        let group = group::shared();
+        if let Some(group) = &group {
+            group.take(&mut command);
+        }
         sandbox::confine(&mut command, process::LIMITS, &files, self.need)?;
-        Process::start(command).map_err(|e| match e.raw_os_error() {
+        Process::start(command, group).map_err(|e| match e.raw_os_error() {
             Some(libc::ENOEXEC | libc::ENOENT | libc::EACCES) => format!(
                 "{} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #! and \
                  the path of its language",

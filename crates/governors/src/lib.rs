@@ -8,6 +8,7 @@
 mod c;
 mod compile;
 mod exec;
+mod group;
 mod image;
 mod process;
 mod sandbox;

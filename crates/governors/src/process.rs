@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::group::Group;
 use crate::sandbox::Limits;
 
 /// How long an answer may take, in seconds of real time. A decision takes a kernel less than a microsecond; this is for
@@ -141,6 +142,8 @@ pub(crate) struct Process {
     said: File,
     /// Which process started it.
     owner: u32,
+    // What limits it together with others.
+    _group: Option<Arc<Group>>,
     /// Questions so far.
     pub(crate) asked: u64,
     /// Why it ended, once it has been waited for.
@@ -149,7 +152,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a command whose standard input and output are this socket.
-    pub(crate) fn start(mut command: Command) -> io::Result<Self> {
+    pub(crate) fn start(mut command: Command, group: Option<Arc<Group>>) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_read_timeout(Some(LOOK))?;
         socket.set_write_timeout(Some(PATIENCE))?;
@@ -163,6 +166,7 @@ impl Process {
             socket,
             said,
             owner: std::process::id(),
+            _group: group,
             asked: 0,
             ended: None,
         })

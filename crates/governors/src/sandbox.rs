@@ -16,6 +16,8 @@ use landlock::{
     RulesetError, Scope, path_beneath_rules,
 };
 
+use rustix::process::{Resource, Rlimit, setrlimit};
+
 mod filter;
 
 /// The most that a process may use.
@@ -129,6 +131,8 @@ pub(crate) fn confine(
         leave_files_behind();
         enter_namespaces(parent)?;
         drop_capabilities();
+        // Until here there are the files of this process, which may have raised its own limit. A lower one stays.
+        _ = set_limit(Resource::Nofile, OPEN_FILES);
         // SAFETY: numbers only.
         let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         checked(i64::from(no_new), need)?;
@@ -184,30 +188,22 @@ pub(crate) fn is_of_system(path: &Path) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
-#[expect(
-    unsafe_code,
-    reason = "rustix has no RLIMIT_FSIZE before exec without allocation"
-)]
 fn set_limits(limits: Limits) -> io::Result<()> {
-    let set = |what, most: u64| {
-        let limit = libc::rlimit {
-            rlim_cur: most,
-            rlim_max: most,
-        };
-        // SAFETY: the limit lives through the call.
-        match unsafe { libc::setrlimit(what, &raw const limit) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    };
-    set(libc::RLIMIT_CORE, 0)?;
-    set(libc::RLIMIT_AS, limits.memory)?;
-    set(libc::RLIMIT_FSIZE, limits.file)?;
-    // This process may have raised its own. A hard limit below it stays.
-    _ = set(libc::RLIMIT_NOFILE, OPEN_FILES);
+    set_limit(Resource::Core, 0)?;
+    set_limit(Resource::As, limits.memory)?;
+    set_limit(Resource::Fsize, limits.file)?;
     limits
         .cpu_s
-        .map_or(Ok(()), |seconds| set(libc::RLIMIT_CPU, seconds))
+        .map_or(Ok(()), |seconds| set_limit(Resource::Cpu, seconds))
+}
+
+/// Allocates nothing: it is called between fork and exec.
+fn set_limit(what: Resource, most: u64) -> io::Result<()> {
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    Ok(setrlimit(what, limit)?)
 }
 
 /// Has this process end when its parent's thread does. `parent` had it as its child: if that is over, it ends now.

@@ -1,0 +1,175 @@
+//! A control group: the programs of this process and all that they start may use half of the machine's memory together.
+//!
+//! It can be had where this process may make one: as root, or in the part of systemd's tree that is a user's own.
+//! Elsewhere each process has its own limit only.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// Where control groups are mounted.
+const ROOT: &str = "/sys/fs/cgroup";
+/// What the names of ours begin with; the number of the process that made it follows.
+const NAME: &str = "wakepath-";
+
+/// A control group, which goes with whoever held it last.
+#[derive(Debug)]
+pub(crate) struct Group {
+    folder: PathBuf,
+    /// Which process made it: a fork of that leaves it alone.
+    owner: u32,
+    /// Who writes 0 here is in it.
+    members: File,
+}
+
+static CURRENT: Mutex<Weak<Group>> = Mutex::new(Weak::new());
+
+/// The group of this process's programs, where one can be had.
+pub(crate) fn shared() -> Option<Arc<Group>> {
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(group) = current.upgrade() {
+        return Some(group);
+    }
+    let memory = fs::read_to_string("/proc/meminfo").ok()?;
+    let total = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = total.trim().trim_end_matches(" kB").parse().ok()?;
+    let group = candidates()
+        .into_iter()
+        .find_map(|(parent, limit)| Group::create(&parent, limit, kib * 512).ok())?;
+    let group = Arc::new(group);
+    *current = Arc::downgrade(&group);
+    Some(group)
+}
+
+/// Folders in which a group may be made, and the file of its limit: beside that of this process, since a group with
+/// processes has no groups with limits in it, and in that of this process.
+fn candidates() -> Vec<(PathBuf, &'static str)> {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mut all = Vec::new();
+    for line in own.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let path = path.trim_start_matches('/');
+        if controllers.is_empty() {
+            let own = Path::new(ROOT).join(path);
+            let beside = own.parent().filter(|_| !path.is_empty());
+            let with_memory = |folder: &&Path| {
+                let given = fs::read_to_string(folder.join("cgroup.subtree_control"));
+                given.is_ok_and(|given| given.split_whitespace().any(|name| name == "memory"))
+            };
+            let folders = beside.into_iter().chain([&*own]).filter(with_memory);
+            all.extend(folders.map(|folder| (folder.to_owned(), "memory.max")));
+        } else if controllers.split(',').any(|name| name == "memory") {
+            let folder = Path::new(ROOT).join("memory").join(path);
+            all.push((folder, "memory.limit_in_bytes"));
+        }
+    }
+    all
+}
+
+impl Group {
+    fn create(parent: &Path, limit: &str, bytes: u64) -> io::Result<Self> {
+        remove_abandoned(parent);
+        let owner = std::process::id();
+        let folder = parent.join(format!("{NAME}{owner}"));
+        fs::create_dir(&folder)?;
+        let limited = fs::write(folder.join(limit), bytes.to_string());
+        let members = limited.and_then(|()| {
+            let mut options = OpenOptions::new();
+            options.write(true).open(folder.join("cgroup.procs"))
+        });
+        match members {
+            Ok(members) => Ok(Self {
+                folder,
+                owner,
+                members,
+            }),
+            Err(error) => {
+                _ = fs::remove_dir(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    /// Has the process of a command, and all that it starts, be in the group, if the kernel allows it.
+    #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
+    pub(crate) fn take(self: &Arc<Self>, command: &mut Command) {
+        let members = self.members.as_raw_fd();
+        let group = Arc::clone(self);
+        let join = move || {
+            // Open as long as this closure is there.
+            let _group = &group;
+            // SAFETY: the byte lives through the call.
+            unsafe { libc::write(members, c"0".as_ptr().cast(), 1) };
+            Ok(())
+        };
+        // SAFETY: only a call to the kernel, no memory is allocated and no lock taken.
+        unsafe {
+            command.pre_exec(join);
+        }
+    }
+}
+
+/// Removes groups of processes that were killed.
+fn remove_abandoned(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(NAME));
+        if let Some(number) = number.and_then(|number| number.parse::<u32>().ok())
+            && !Path::new("/proc").join(number.to_string()).exists()
+        {
+            _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+impl Drop for Group {
+    /// Its processes have been told to end, and take a moment.
+    fn drop(&mut self) {
+        for _ in 0..40 {
+            if self.owner != std::process::id() || fs::remove_dir(&self.folder).is_ok() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_goes_with_its_last_process() {
+        let Some(group) = shared() else {
+            eprintln!("skipped: no control group can be made here");
+            return;
+        };
+        let folder = group.folder.clone();
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        group.take(&mut command);
+        let mut child = command.spawn().unwrap();
+        let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
+        assert_eq!(members.trim(), child.id().to_string());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(command);
+        assert!(Arc::ptr_eq(&group, &shared().unwrap()));
+        drop(group);
+        assert!(!folder.exists());
+    }
+}
