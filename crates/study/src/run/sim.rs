@@ -139,6 +139,24 @@ impl<'a> Sim<'a> {
             .map_err(|e| StudyError::Settings(e.to_string()))
     }
 
+    /// Simulates a cell for so long at most; returns how long it took, too.
+    fn simulate_for(
+        &self,
+        cell: Cell,
+        set: &PolicySet,
+        limit: Duration,
+    ) -> Result<(wakepath_sim::Run, Duration), StudyError> {
+        let started = Instant::now();
+        // Reading the clock costs more than an event.
+        let looks = std::cell::Cell::new(0_u32);
+        let mut observer = StopWhen(|| {
+            looks.set(looks.get() + 1);
+            looks.get().is_multiple_of(256) && started.elapsed() >= limit
+        });
+        let run = self.simulate_under(cell, set, &mut observer)?;
+        Ok((run, started.elapsed()))
+    }
+
     /// The run of a cell without its timeline.
     ///
     /// # Errors
@@ -205,20 +223,20 @@ impl Backend for Sim<'_> {
             false => 0.0,
         };
         for cell in self.plan.cells().iter().copied() {
-            let started = Instant::now();
-            // Reading the clock costs more than an event.
-            let looks = std::cell::Cell::new(0_u32);
-            let mut observer = StopWhen(|| {
-                looks.set(looks.get() + 1);
-                looks.get().is_multiple_of(256) && started.elapsed() >= of_each
-            });
             let set = self.without_program(cell)?;
-            let run = self.simulate_under(cell, &set, &mut observer)?;
-            let (simulated, took) = (run.seconds, started.elapsed());
+            let mut limit = of_each;
+            // On a busy machine no request may be finished in so short a time.
+            let (run, took) = loop {
+                match self.simulate_for(cell, &set, limit) {
+                    Err(StudyError::Simulation { .. }) if limit < of_each * 100 => limit *= 10,
+                    tried => break tried?,
+                }
+            };
+            let simulated = run.seconds;
             let all = self.plan.workloads[cell.workload]
                 .duration()
                 .map_or(simulated, Nanoseconds::as_secs_f64);
-            let factor = if took < of_each {
+            let factor = if took < limit {
                 1.0
             } else {
                 all / simulated.max(1e-9)
