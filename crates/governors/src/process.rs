@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,12 +61,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
         Some((process, orders)) if *process == own => orders.clone(),
         _ => {
             let (orders, ordered) = mpsc::channel::<Order>();
-            let work = move || {
-                for (mut command, to) in ordered {
-                    // Who has ordered waits for it.
-                    _ = to.send(command.spawn());
-                }
-            };
+            let work = move || start_all(ordered);
             thread::Builder::new()
                 .name("starter".to_owned())
                 .spawn(work)?;
@@ -78,6 +73,13 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     let gone = || io::Error::other("the thread that starts processes is gone");
     orders.send((command, to)).map_err(|_| gone())?;
     started.recv().map_err(|_| gone())?
+}
+
+fn start_all(ordered: Receiver<Order>) {
+    for (mut command, to) in ordered {
+        // Who has ordered waits for it.
+        _ = to.send(command.spawn());
+    }
 }
 
 /// Where a child process finds an open file.
@@ -96,16 +98,22 @@ pub(crate) fn in_memory(content: &[u8]) -> io::Result<OwnedFd> {
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 pub(crate) fn hand_down(command: &mut Command, file: &OwnedFd) {
     let number = file.as_raw_fd();
-    let keep = move || {
-        // SAFETY: numbers only.
-        match unsafe { libc::fcntl(number, libc::F_SETFD, 0) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
-    };
+    let keep = move || keep_open(number);
     // SAFETY: only a call to the kernel, no memory is allocated and no lock taken.
     unsafe {
         command.pre_exec(keep);
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "rustix wants a borrowed file, which a fork does not have"
+)]
+fn keep_open(number: RawFd) -> io::Result<()> {
+    // SAFETY: numbers only.
+    match unsafe { libc::fcntl(number, libc::F_SETFD, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 

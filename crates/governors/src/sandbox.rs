@@ -15,7 +15,6 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
     RulesetError, Scope, path_beneath_rules,
 };
-
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 mod filter;
@@ -126,30 +125,40 @@ pub(crate) fn confine(
     if need == Need::Confined && (rules.is_none() || filter.is_none()) {
         return Err(Need::refusal());
     }
-    let act = move || {
-        set_limits(limits)?;
-        leave_files_behind();
-        enter_namespaces(parent)?;
-        drop_capabilities();
-        // Until here there are the files of this process, which may have raised its own limit. A lower one stays.
-        _ = set_limit(Resource::Nofile, OPEN_FILES);
-        // SAFETY: numbers only.
-        let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-        checked(i64::from(no_new), need)?;
-        if let Some(rules) = &rules {
-            // SAFETY: the descriptor is open as long as the closure lives.
-            let restricted =
-                unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
-            checked(restricted, need)?;
-        }
-        if let Some(filter) = &filter {
-            checked(filter::install(filter), need)?;
-        }
-        Ok(())
-    };
+    let act = move || become_confined(parent, limits, rules.as_ref(), filter.as_deref(), need);
     // SAFETY: only calls to the kernel, no memory is allocated and no lock taken.
     unsafe {
         command.pre_exec(act);
+    }
+    Ok(())
+}
+
+/// Between fork and exec: nothing here allocates or takes a lock.
+#[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
+fn become_confined(
+    parent: u32,
+    limits: Limits,
+    rules: Option<&OwnedFd>,
+    filter: Option<&[libc::sock_filter]>,
+    need: Need,
+) -> io::Result<()> {
+    set_limits(limits)?;
+    leave_files_behind();
+    enter_namespaces(parent)?;
+    drop_capabilities();
+    // Until here there are the files of this process, which may have raised its own limit. A lower one stays.
+    _ = set_limit(Resource::Nofile, OPEN_FILES);
+    // SAFETY: numbers only.
+    let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    checked(i64::from(no_new), need)?;
+    if let Some(rules) = rules {
+        // SAFETY: the descriptor is open.
+        let restricted =
+            unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
+        checked(restricted, need)?;
+    }
+    if let Some(filter) = filter {
+        checked(filter::install(filter), need)?;
     }
     Ok(())
 }

@@ -218,9 +218,10 @@ impl Backend for Sim<'_> {
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
         let has_program = self.plan.policies.iter().any(|p| p.set.program().is_some());
-        let exchange = match has_program {
-            true => wakepath_governors::time_exchange().as_secs_f64(),
-            false => 0.0,
+        let exchange = if has_program {
+            wakepath_governors::time_exchange().as_secs_f64()
+        } else {
+            0.0
         };
         for cell in self.plan.cells().iter().copied() {
             let set = self.without_program(cell)?;
