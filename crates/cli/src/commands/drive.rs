@@ -225,7 +225,7 @@ fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
 fn printed(path: &str) -> anyhow::Result<CatalogEntry> {
     let found = id_ctrl::parse(path, &input::read(path, MAX_DUMP)?)?;
     if let Some(assumed) = found.assumptions() {
-        eprintln!("wakepath: note: {path}: {assumed}");
+        note!("{path}: {assumed}");
     }
     Ok(CatalogEntry {
         name: found.drive.model.clone(),

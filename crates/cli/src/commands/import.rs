@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
@@ -11,6 +12,7 @@ use wakepath_trace::import::{ImportOptions, Imported, import_file};
 use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, tail_path};
 use wakepath_units::TickRate;
 
+use crate::input::is_stdin;
 use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
@@ -144,15 +146,19 @@ fn nothing_imported(files: &[FileSummary], metadata: &Metadata) -> String {
     format!("no idle period and no other event for a recording in {events} events ({why})")
 }
 
-/// What comes through a pipe goes into a file first: the formats are not read from front to back.
+/// What comes through a pipe goes into a file first: the formats are not read from front to back. A pipe is one of this
+/// process, as a shell makes it; FIFOs of others are refused.
 fn spool(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let mut input: Box<dyn Read> = if path == Path::new("-") {
+    let is_own = ["/dev/fd", "/proc/self/fd"]
+        .iter()
+        .any(|fds| path.starts_with(fds));
+    let is_pipe = || fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo());
+    let mut input: Box<dyn Read> = if is_stdin(path) {
         Box::new(io::stdin())
+    } else if is_own && is_pipe() {
+        Box::new(File::open(path)?)
     } else {
-        match fs::metadata(path) {
-            Ok(there) if !there.is_file() && !there.is_dir() => Box::new(File::open(path)?),
-            _ => return Ok(None),
-        }
+        return Ok(None);
     };
     let spooled = folder.join("standard input");
     io::copy(&mut input, &mut File::create(&spooled)?)?;

@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     tell_power_limits(&comparison);
     let drive = &machine.drive;
     if let Some(note) = &drive.note {
-        eprintln!("wakepath: note: {note}");
+        note!("{note}");
     }
     let declared = drive.power.as_ref().map(|power| &power.declared);
     for contradiction in declared.iter().flat_map(|d| d.contradictions()) {

@@ -47,14 +47,14 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     })?;
     let table = printed.table;
     if printed.missing > 0 {
-        eprintln!(
-            "wakepath: note: {} of the {MAX_POWER_STATES} entries are not in {name}, and count as no transition",
+        note!(
+            "{} of the {MAX_POWER_STATES} entries are not in {name}, and count as no transition",
             printed.missing
         );
     }
     if printed.enabled == Some(false) {
-        eprintln!(
-            "wakepath: note: the feature is off (APSTE 0): the drive does not follow this table"
+        note!(
+            "the feature is off (APSTE 0): the drive does not follow this table"
         );
     }
     let problems: Vec<_> = table

@@ -191,7 +191,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// What a recording without idle periods has: its drives.
-fn drives_alone(args: &Args, replayed: &Replayed, out: &mut impl Write) -> anyhow::Result<()> {
+fn drives_alone(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
     ensure!(
         args.output.is_none(),
         "{} has no idle periods, so that there are no results to keep",

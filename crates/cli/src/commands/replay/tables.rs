@@ -83,7 +83,7 @@ pub(super) fn text(report: &Report, intervals: &Intervals, out: &mut Screen) -> 
 }
 
 /// The drives, each with its gaps and timeouts.
-pub(super) fn drives_text(report: &Report, out: &mut impl Write) -> anyhow::Result<()> {
+pub(super) fn drives_text(report: &Report, out: &mut Screen) -> anyhow::Result<()> {
     let numbers = Numbers::Read;
     for drive in &report.drives {
         writeln!(out)?;
