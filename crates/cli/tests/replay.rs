@@ -335,7 +335,7 @@ fn files_have_more_digits_than_people_read() {
     let full = csv.lines().find_map(|l| energy(l, ',')).unwrap();
     assert!(read.len() <= 8 && full.len() > 10, "{read} {full}");
     let [read, full] = [read, full].map(|v| v.parse::<f64>().unwrap());
-    assert!((read - full).abs() <= 0.05, "{read} {full}");
+    assert!((read - full).abs() <= 0.5, "{read} {full}");
 }
 
 #[test]

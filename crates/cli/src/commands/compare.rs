@@ -113,6 +113,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         level: args.level,
     };
     let comparison = compare(&sources, &options)?;
+    super::tell_shares(&args.keep);
     if let Some((metric, goal)) = goal {
         let choose = |among| {
             let objective = Objective {
@@ -278,9 +279,11 @@ fn print(
     for reason in reasons {
         style.sentence(out, &reason)?;
     }
+    let repeated = repeated(comparison);
     let warnings: Vec<Vec<String>> = comparison
         .rows
         .iter()
+        .filter(|row| !repeated.contains(&row.policy.as_str()))
         .flat_map(|row| {
             let name = format!("{}, {}, {}", row.load, row.policy, row.metric);
             row.warnings
@@ -338,7 +341,9 @@ fn equals(comparison: &Comparison) -> Vec<String> {
                 many.len() - NAMED
             ),
         };
-        Some(format!("Equal to {first} in every run: {others}."))
+        Some(format!(
+            "The same numbers as {first} in every run: {others}."
+        ))
     };
     groups.filter_map(sentence).collect()
 }
@@ -456,7 +461,13 @@ fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
         return mean;
     };
     let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
-    format!("{mean} ± {}", fixed(deviation * unit.factor, decimals))
+    let deviation = fixed(deviation * unit.factor, decimals);
+    // One that is rounded away says nothing.
+    if deviation.bytes().all(|b| b == b'0' || b == b'.') {
+        mean
+    } else {
+        format!("{mean} ± {deviation}")
+    }
 }
 
 /// The columns that say where a figure is from.
@@ -563,8 +574,10 @@ fn sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
             let [low, high] = percents(g.interval, Some(g.interval));
             format!("{low} to {high}")
         }),
-        row.corrected_p
-            .map_or_else(String::new, |p| format!("{p:.4}")),
+        row.corrected_p.map_or_else(String::new, |p| match p {
+            p if p < 1e-4 => "<0.0001".to_owned(),
+            p => format!("{p:.4}"),
+        }),
         of(&|g| g.effect.map_or_else(String::new, effect)),
         row.runs.to_string(),
     ]);

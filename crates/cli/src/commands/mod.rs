@@ -2,6 +2,7 @@
 //! writes what the user asked for to `out` or returns one error chain.
 
 use clap::Subcommand;
+use wakepath_compare::{Condition, Metric};
 use wakepath_units::{KernelVersion, TickRate};
 
 use crate::messages;
@@ -116,6 +117,21 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     }
     let _ = error;
     1
+}
+
+/// Says where a condition on a percentage looks like one on a share: `rate_reached >= 0.98` is always kept.
+fn tell_shares<'a>(conditions: impl IntoIterator<Item = &'a Condition>) {
+    for condition in conditions {
+        let limit = condition.limit;
+        let in_percent = Metric::find(&condition.metric).is_some_and(|metric| metric.unit == "%");
+        if in_percent && limit > 0.0 && limit <= 1.0 {
+            messages::note!(
+                "`{condition}`: {} is in %, so this is {limit} % and not {} %",
+                condition.metric,
+                limit * 100.0
+            );
+        }
+    }
 }
 
 /// A kernel on the command line: a version, or what `uname -r` prints.

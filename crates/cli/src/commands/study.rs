@@ -359,6 +359,7 @@ fn tell_notes(plan: &Plan) {
             );
         }
     }
+    super::tell_shares(plan.questions.iter().flat_map(|question| &question.keep));
     for note in plan.notes() {
         note!("{note}");
     }
