@@ -197,3 +197,52 @@ fn the_questions_of_a_study_are_answered_first() {
         assert!(ranked.contains("the study was interrupted"), "{ranked}");
     }
 }
+
+#[test]
+fn a_prediction_stands_beside_its_measurement() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path();
+    let job =
+        "[r]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nioengine=psync\nthinktime=2ms\n";
+    fs::write(folder.join("j.fio"), job).unwrap();
+    let study = folder.join("s.toml");
+    let text = "name = \"s\"\nmachine = \"rk3399\"\nrepeats = 3\npolicy = [\"menu\", \"teo\", \"cpu-latency[limit=100ms]\"]\n\
+                [[workload]]\nname = \"reads\"\nfio = \"j.fio\"\nseconds = 0.3\n";
+    fs::write(&study, text).unwrap();
+    let [simulated, live] = ["s-sim", "s-live"].map(|name| folder.join(name).display().to_string());
+    for dir in [&simulated, &live] {
+        wakepath(&["study", "run", study.to_str().unwrap(), "-o", dir]).success();
+    }
+    let shown = |results: &[&str]| {
+        let assert = wakepath(&[&["compare"], results].concat()).success();
+        String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+    };
+    // Three runs: one line says why nothing can be told, and what is equal is one column.
+    let alone = shown(&[&simulated]);
+    assert_eq!(alone.matches("no interval").count(), 1, "{alone}");
+    assert!(
+        alone.contains("4 comparisons); give `repeats` of 4 or more"),
+        "{alone}"
+    );
+    assert!(
+        alone.contains("The same numbers as menu in every run: cpu-latency[limit=100ms]."),
+        "{alone}"
+    );
+    let document = folder.join("s-live/result.json");
+    let text = fs::read_to_string(&document).unwrap();
+    fs::write(
+        &document,
+        text.replace("\"backend\": \"sim\"", "\"backend\": \"live\""),
+    )
+    .unwrap();
+    for results in [[simulated.as_str(), &live], [live.as_str(), &simulated]] {
+        let both = shown(&results);
+        assert!(both.starts_with("Prediction ("), "{both}");
+        let header = both.lines().nth(2).unwrap();
+        assert!(header.ends_with("predicted  measured  error %"), "{both}");
+        let row = both.lines().nth(3).unwrap();
+        assert!(row.starts_with("IOPS") && row.ends_with(" 0.0"), "{both}");
+    }
+    let narrow = shown(&[&simulated, &live, "--metric", "mean_us"]);
+    assert!(narrow.contains("mean latency, us: Amean"), "{narrow}");
+}
