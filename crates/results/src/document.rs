@@ -139,6 +139,9 @@ pub struct MachineInfo {
     /// What tells a measured host from others of its name: the beginning of a hash of its `/etc/machine-id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// What the watts of its runs count: `package`, `board` or `wall`; empty if that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub power_scope: String,
 }
 
 /// CPUs of one kind.

@@ -39,6 +39,7 @@ fn document() -> Document {
             idle_states: vec!["WFI".to_owned()],
             drive: "nvme".to_owned(),
             host: None,
+            power_scope: String::new(),
         }],
         workloads: vec![WorkloadInfo {
             name: "reads".to_owned(),

@@ -653,6 +653,11 @@ impl Machine {
         })
     }
 
+    /// What its figures of power count; `None` without a package, where no figure is larger than a cluster.
+    pub fn power_scope(&self) -> Option<PowerScope> {
+        self.package.as_ref().map(|package| package.scope)
+    }
+
     /// Number of CPUs.
     pub fn cpus(&self) -> usize {
         self.cluster.iter().map(|c| c.cpus).sum()

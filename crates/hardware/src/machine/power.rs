@@ -29,6 +29,15 @@ pub enum PowerScope {
 }
 
 impl PowerScope {
+    /// As files have it.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Package => "package",
+            Self::Board => "board",
+            Self::Wall => "wall",
+        }
+    }
+
     /// In words.
     pub const fn name(self) -> &'static str {
         match self {

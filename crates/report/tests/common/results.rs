@@ -33,6 +33,7 @@ pub(crate) fn document(workloads: &[&str], policies: &[&str], repeats: u32) -> D
             idle_states: vec!["WFI".into(), "sleep".into()],
             drive: "a drive".into(),
             host: None,
+            power_scope: String::new(),
         }],
         workloads: workloads
             .iter()

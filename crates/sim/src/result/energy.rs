@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Scope;
+use wakepath_hardware::machine::{PowerScope, Scope};
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use crate::engine::Finished;
@@ -28,6 +28,9 @@ pub struct Energy {
     pub drives_mj: Vec<f64>,
     /// All of it.
     pub total_mj: f64,
+    /// What the milliwatts count; absent where the machine's description has no package.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<PowerScope>,
     /// Mean power in milliwatts.
     pub mean_mw: f64,
     /// Energy per finished request, or operation of threads, in microjoules; absent if there was none.
@@ -95,6 +98,7 @@ impl Energy {
             power_limited_percent: (finished.power_limited)
                 .map(|time| 100.0 * time as f64 / finished.time.max(1) as f64),
             uncores_mj: uncores.into_iter().map(millijoules).collect(),
+            scope: machine.power_scope(),
             package_mj: millijoules(package),
             drives_mj: drives.into_iter().map(millijoules).collect(),
             idle_mw: idle_power(machine, finished).0 as f64 / 1e3,

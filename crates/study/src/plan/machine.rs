@@ -60,6 +60,9 @@ impl PlannedMachine {
             idle_states: model.idle_state.iter().map(|s| s.name.clone()).collect(),
             drive: model.drive.name.clone(),
             host: None,
+            power_scope: model
+                .power_scope()
+                .map_or_else(String::new, |scope| scope.key().to_owned()),
         }
     }
 }

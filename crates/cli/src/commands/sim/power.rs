@@ -39,9 +39,12 @@ pub(super) fn write(
             [cpus, clusters, uncore, clock, package, drives, rest],
         )
     });
+    let energies = comparison.results.iter().flat_map(|result| &result.runs);
+    let scope = energies.filter_map(|run| run.energy.as_ref()?.scope).next();
+    let counts = scope.map_or_else(String::new, |scope| format!(" ({})", scope.name()));
     writeln!(
         out,
-        "\nMean power by component in {}, first run\n",
+        "\nMean power by component in {}{counts}, first run\n",
         unit.name
     )?;
     let columns = [

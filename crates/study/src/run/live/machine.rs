@@ -139,6 +139,8 @@ impl Observed {
             idle_states: self.idle_state.iter().map(|s| s.name.clone()).collect(),
             drive: drives.join(", "),
             host: self.host_id.clone(),
+            // Of RAPL; `platform_mw` is a figure of its own.
+            power_scope: "package".to_owned(),
         }
     }
 

@@ -302,6 +302,7 @@ fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo 
         idle_states: recording.states(),
         drive: drives.join(", "),
         host: None,
+        power_scope: String::new(),
     }
 }
 
