@@ -13,8 +13,8 @@ const REACHED: f64 = 98.0;
 /// Changes within a run of up to so many percent matter to nobody.
 const SETTLED: f64 = 2.0;
 
-/// The level of the interval by which a run still drifts. Many cells are looked at.
-const DRIFT_LEVEL: f64 = 0.99;
+/// The level of the interval by which a run still drifts.
+const DRIFT_LEVEL: f64 = 0.95;
 
 /// Most policies that a sentence names.
 const NAMED: usize = 3;

@@ -149,9 +149,14 @@ impl<'a> Sim<'a> {
         let started = Instant::now();
         // Reading the clock costs more than an event.
         let looks = std::cell::Cell::new(0_u32);
+        // A run that was stopped in its warm-up has finished nothing, and is stopped again after it.
+        let over = std::cell::Cell::new(false);
         let mut observer = StopWhen(|| {
-            looks.set(looks.get() + 1);
-            looks.get().is_multiple_of(256) && started.elapsed() >= limit
+            looks.set(looks.get().wrapping_add(1));
+            if looks.get().is_multiple_of(256) && started.elapsed() >= limit {
+                over.set(true);
+            }
+            over.get()
         });
         let run = self.simulate_under(cell, set, &mut observer)?;
         Ok((run, started.elapsed()))
@@ -233,7 +238,7 @@ impl Backend for Sim<'_> {
                     tried => break tried?,
                 }
             };
-            let simulated = run.seconds;
+            let simulated = run.seconds + run.warm_up_seconds;
             let all = self.plan.workloads[cell.workload]
                 .duration()
                 .map_or(simulated, Nanoseconds::as_secs_f64);
