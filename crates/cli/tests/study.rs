@@ -1701,3 +1701,40 @@ fn the_demo_has_one_table_and_the_sentence_of_its_report() {
         &["--brief", "table and markdown"],
     );
 }
+
+/// What a bare name means depends on the machine: results say what ran.
+#[test]
+fn a_bare_policy_is_labelled_as_the_version_that_ran_and_a_warm_up_is_left_out() {
+    let temp = tempfile::tempdir().unwrap();
+    let text = |machines: &str| {
+        format!(
+            "name = 's'\nmachine = {machines}\nrepeats = 1\npolicy = ['teo', 'teo@6.12', 'teo@6.18.8']\n\
+             [[workload]]\nname = 'w'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\n\
+             [[workload]]\nname = 'cold'\nfio = 'iowait-rk3399.fio'\nseconds = 0.02\nwarm_up_s = 0\n"
+        )
+    };
+    let labels = |study: &str| {
+        let checked = json(&wakepath(&["study", "check", study, "--format", "json"]).success());
+        let policies = checked["policies"].as_array().unwrap().clone();
+        let label =
+            |policy: &serde_json::Value| policy["settings"]["policy"].as_str().unwrap().to_owned();
+        policies.iter().map(label).collect::<Vec<_>>()
+    };
+    let both = written(temp.path(), &text("['spr1', 'rk3399']"));
+    assert_eq!(labels(&both), ["teo", "teo@6.12", "teo@6.18.8"]);
+    let study = written(temp.path(), &text("'spr1'"));
+    assert_eq!(labels(&study), ["teo@6.18.8", "teo@6.12", "teo@6.18.8"]);
+    let dir = temp.path().join("results");
+    let run = wakepath(&["study", "run", &study, "-o", dir.to_str().unwrap()]).success();
+    let said = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    assert!(
+        said.contains("`teo` and `teo@6.18.8` have the same settings"),
+        "{said}"
+    );
+    assert!(!said.contains("`teo` and `teo@6.12` have"), "{said}");
+    let result = fs::read_to_string(dir.join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["workloads"][0]["warm_up_s"], 0.2);
+    assert!(result["workloads"][1]["warm_up_s"].is_null());
+    assert_eq!(result["machines"][0]["power_scope"], "package");
+}
