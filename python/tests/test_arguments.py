@@ -37,6 +37,7 @@ def seconds(value: object) -> dict[str, object]:
         (simulate, {"seed": -1}, "seed is -1"),
         (simulate, {"seconds": -1}, "seconds is -1, and may be 0.001 to 10000000"),
         (simulate, {"seconds": float("nan")}, "seconds is nan"),
+        (simulate, {"warm_up": -1}, "warm_up is -1, and may be 0 to 1000000"),
         (simulate, {"copies": 0}, "copies is 0, and may be 1 to 4096"),
         (simulate, {"jobs": 0}, "jobs is 0"),
         (study, {"level": 95}, "level is 95, and may be 0.5 to 0.999"),

@@ -1,5 +1,6 @@
 """Studies that are built, pickled, interrupted, forked, and refused."""
 
+import json
 import multiprocessing
 import pickle
 import signal
@@ -56,6 +57,26 @@ def test_simulate_is_a_study_on_the_spot() -> None:
     assert results.metrics.to_dict() == built(workload={**SHORT, "name": "iowait-rk3399"}).run().metrics.to_dict()
     text = "[job]\nrw=randread\ndirect=1\nruntime=1\ntime_based\n"
     assert wakepath.simulate(text, "rk3399", seconds=0.01, runs=1).document["policies"][0]["name"] == "unchanged"
+
+
+def test_a_warm_up_is_left_out() -> None:
+    def operations(**given: float) -> float:
+        results = wakepath.simulate("ping-pong.json", "laptop", seconds=0.4, runs=1, **given)  # type: ignore[arg-type]
+        return next(row["value"] for row in results.metrics if row["metric"] == "ops_per_s")
+
+    table = {"name": "ping-pong", "rt_app": "ping-pong.json", "seconds": 0.4, "warm_up_s": 0.2}
+    by_table = wakepath.simulate(table, "laptop", runs=1).metrics
+    assert operations(warm_up=0.2) == next(row["value"] for row in by_table if row["metric"] == "ops_per_s")
+    assert operations(warm_up=0.2) != operations()
+
+
+def test_simulate_has_the_kernel_of_the_command_line(program: Callable[..., str]) -> None:
+    job = Path(__file__).parents[2] / "workloads/iowait-rk3399.fio"
+    results = wakepath.simulate(job, "rk3399", ["menu", "teo"], kernel="7.3", seconds=0.02, runs=1)
+    options = ["--policy=menu", "--policy=teo", "--kernel=7.3", "--seconds=0.02", "--runs=1", "--format=json"]
+    said = json.loads(program("sim", job, "--machine=rk3399", *options))
+    means = [row["value"] for row in results.metrics if row["metric"] == "mean_us"]
+    assert means == [result["runs"][0]["latency_us"]["mean"] for result in said["results"]]
 
 
 def test_a_pickled_study_runs_elsewhere(tmp_path: Path) -> None:

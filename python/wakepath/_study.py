@@ -255,6 +255,7 @@ def simulate(
     drive: "StrPath | Drive | None" = None,
     kernel: str | None = None,
     seconds: float | None = None,
+    warm_up: float | None = None,
     copies: int | None = None,
     fio_options: Mapping[str, Any] | None = None,
     runs: int = 3,
@@ -274,6 +275,7 @@ def simulate(
         drive: the machine's drive instead of its own: a name of `Drive.names()`, a drive file, or a `Drive`.
         kernel: the kernel whose policies bare names mean, such as "7.3"; the machine's if not given.
         seconds: how long each job is simulated for, 0.001 to 10^7.
+        warm_up: seconds at the beginning that no figure counts, 0 to 10^6; as the workload has it if not given.
         copies: how often to run an rt-app workload side by side, 1 to 4096.
         fio_options: fio options that hold for every job.
         runs: runs per policy set, each with a seed of its own, 1 to 100000.
@@ -292,6 +294,8 @@ def simulate(
         table["fio_options"] = _table("fio_options", fio_options)
     if seconds is not None:
         table["seconds"] = check.number("seconds", seconds, *_WORKLOAD_NUMBERS["seconds"])
+    if warm_up is not None:
+        table["warm_up_s"] = check.number("warm_up", warm_up, *_WORKLOAD_NUMBERS["warm_up_s"])
     if copies is not None:
         table["copies"] = check.whole("copies", copies, *_WORKLOAD_WHOLE["copies"])
     study = Study(
