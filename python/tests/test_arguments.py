@@ -113,7 +113,7 @@ def test_another_type_is_a_type_error(call: Callable[..., object], given: dict[s
 def test_results_are_given_by_themselves_or_by_their_path() -> None:
     for call in (wakepath.compare, wakepath.report):
         with pytest.raises(TypeError, match="expected results or their directory, and there is 3"):
-            call(3)  # type: ignore[operator]
+            call(3)  # type: ignore[arg-type]
 
 
 def test_the_ranges_are_those_of_the_engine(program: Callable[..., str], tmp_path: Path) -> None:
@@ -227,7 +227,13 @@ def test_errors_of_the_engine_speak_python(tmp_path: Path) -> None:
             wakepath.import_trace(TRACE, output=recording, hz=250)
         wakepath.replay(recording)
     # No line of a text that nobody wrote.
-    for keys in ({"policy": "menuu"}, {"workload": {"name": "w", "foi": "x"}}, {"workload": []}, {"name": "a/b"}):
+    wrong: tuple[dict[str, object], ...] = (
+        {"policy": "menuu"},
+        {"workload": {"name": "w", "foi": "x"}},
+        {"workload": []},
+        {"name": "a/b"},
+    )
+    for keys in wrong:
         with pytest.raises(wakepath.Error) as raised:
             study(**keys)
         assert "study:" not in str(raised.value)

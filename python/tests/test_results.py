@@ -139,11 +139,11 @@ def test_no_results_and_no_column(results: wakepath.Results, tmp_path: Path) -> 
     with pytest.raises(wakepath.Error, match="no policy is called"):
         results.compare(baseline="ladder")
     with pytest.raises(TypeError, match="metric: expected texts, and there is 3"):
-        results.compare(metric=[3])
+        results.compare(metric=[3])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="level: expected a number"):
-        results.compare(level="high")
+        results.compare(level="high")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"baseline: expected a policy set .* there is 3"):
-        results.compare(baseline=3)
+        results.compare(baseline=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"0\.5 to 0\.999"):
         results.compare(level=float("nan"))
     with pytest.raises(ValueError, match="not both"):

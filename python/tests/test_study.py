@@ -62,7 +62,7 @@ def test_simulate_is_a_study_on_the_spot() -> None:
 def test_a_warm_up_is_left_out() -> None:
     def operations(**given: float) -> float:
         results = wakepath.simulate("ping-pong.json", "laptop", seconds=0.4, runs=1, **given)  # type: ignore[arg-type]
-        return next(row["value"] for row in results.metrics if row["metric"] == "ops_per_s")
+        return float(next(row["value"] for row in results.metrics if row["metric"] == "ops_per_s"))
 
     table = {"name": "ping-pong", "rt_app": "ping-pong.json", "seconds": 0.4, "warm_up_s": 0.2}
     by_table = wakepath.simulate(table, "laptop", runs=1).metrics

@@ -190,7 +190,7 @@ def test_clients_that_take_no_work_are_refused(tmp_path: Path) -> None:
     with pytest.raises(wakepath.Error, match="takes no work"):
         wakepath.sweep(study(), closed, tmp_path / "a")
     with pytest.raises(TypeError, match=r"client is 'tcp://localhost'"):
-        wakepath.sweep(study(), "tcp://localhost", tmp_path / "b")
+        wakepath.sweep(study(), "tcp://localhost", tmp_path / "b")  # type: ignore[arg-type]
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
         client = distributed.Client(cluster)
         client.close()
