@@ -272,12 +272,12 @@ fn a_run_lasts_its_duration_after_the_main_task_has_ended() {
         said.contains("waits for another one: 'H' waits to be resumed"),
         "{said}"
     );
-    let (board, _) = super_short(&BOARD);
+    let (board, _) = all_ended_early(&BOARD);
     assert!((seconds(&board) - 2.0).abs() < 1e-9);
 }
 
-/// A file whose tasks all end long before its duration.
-fn super_short(arguments: &[&str]) -> (Value, String) {
+/// The run of a file whose tasks all end long before its duration.
+fn all_ended_early(arguments: &[&str]) -> (Value, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("short.json");
     let text = r#"{ "tasks": { "a": { "loop": 3, "run": 100 } }, "global": { "duration": 2 } }"#;

@@ -382,9 +382,9 @@ impl<'a, O: Observer> Engine<'a, O> {
         }
         self.observer.finished(Nanoseconds(self.now));
         let programs = &self.setup.programs;
-        let never_ran = 0..programs.tasks.len();
-        let never_ran = never_ran.map(|program| self.why_never_ran(program));
-        let never_ran = never_ran.collect();
+        let never_ran = (0..programs.tasks.len())
+            .map(|program| self.why_never_ran(program))
+            .collect();
         let begin = self.leave_out_warm_up();
         Finished {
             never_ran,

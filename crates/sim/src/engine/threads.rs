@@ -379,14 +379,14 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Why the threads of a task have done nothing until now; `None` if they have.
     pub(super) fn why_never_ran(&self, program: usize) -> Option<String> {
-        let of = &self.setup.programs.tasks[program];
-        if self.threads.stats[program].active || of.instances == 0 {
+        let task = &self.setup.programs.tasks[program];
+        if self.threads.stats[program].active || task.instances == 0 {
             return None;
         }
         let mut threads = self.threads.all.iter().filter(|t| t.program == program);
         let first = threads.next()?;
         Some(match first.blocked {
-            Blocked::No if of.delay >= self.now => "its delay is not over".to_owned(),
+            Blocked::No if task.delay >= self.now => "its delay is not over".to_owned(),
             Blocked::No if self.tasks[first.task].runnable => "it waits for a CPU".to_owned(),
             Blocked::No => "it sleeps".to_owned(),
             _ => format!("it waits {}", self.waits_for(first)),

@@ -301,16 +301,16 @@ pub fn parse_for(
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let completed = workgen::complete(text);
-    let text: &str = &completed;
-    let ast = parse_to_ast(text, &CollectOptions::default(), &options).map_err(|e| RtAppError {
-        line: Some(place::Lines::new(text).of(e.range().start)),
-        ..whole_file(format!("is no JSON: {}", e.kind()))
-    })?;
+    let json = workgen::complete(text);
+    let ast =
+        parse_to_ast(&json, &CollectOptions::default(), &options).map_err(|e| RtAppError {
+            line: Some(place::Lines::new(&json).of(e.range().start)),
+            ..whole_file(format!("is no JSON: {}", e.kind()))
+        })?;
     let Some(root) = ast.value else {
         return Err(whole_file("is empty".to_owned()));
     };
-    sections::read(&root, text, origin, version)
+    sections::read(&root, &json, origin, version)
 }
 
 impl fmt::Display for RtAppFile {

@@ -37,14 +37,8 @@ impl Warnings {
             );
             return;
         }
-        let suggestion = || match nearest(entry.name, known) {
-            // A key of old rt-app, or one that belongs elsewhere.
-            Some(_) if entry.name == "frag" => String::new(),
-            Some(near) if near != entry.name => format!("; did you mean `{near}`?"),
-            _ => String::new(),
-        };
         let rule = "is not known, and ignored as by rt-app";
-        self.add_case(entry, entry.name, rule, suggestion);
+        self.add_case(entry, entry.name, rule, || suggestion(entry.name, known));
     }
 
     /// Says by which rule a key was read, and what that came to in its first case. Further cases are counted.
@@ -80,5 +74,18 @@ impl Warnings {
             last.message.push_str(&more);
         }
         self.all
+    }
+}
+
+/// The key that an unknown one may stand for, as the end of a sentence; empty if there is none.
+fn suggestion<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    // A key of old rt-app, which is like none of today's.
+    if key == "frag" {
+        return String::new();
+    }
+    match nearest(key, known) {
+        // A key that belongs elsewhere is like itself.
+        Some(near) if near != key => format!("; did you mean `{near}`?"),
+        _ => String::new(),
     }
 }
