@@ -265,7 +265,7 @@ fn a_cpu_draws_a_cluster_states_power_only_while_its_cluster_is_down() {
     }
     let threads = |events: &str| {
         let text = format!(
-            "{{ \"tasks\": {{ \"a\": {{ \"cpus\": [5], {events} }} }}, \"global\": {{ \"duration\": 1 }} }}"
+            "{{ \"tasks\": {{ \"a\": {{ \"cpus\": [5], {events} }} }}, \"global\": {{ \"duration\": 1, \"calibration\": \"CPU5\" }} }}"
         );
         let workload = rtapp::parse(&text, "test.json").unwrap().into();
         let run = simulate(&machine, &workload, &combination("deepest", None), 1).unwrap();
