@@ -217,7 +217,7 @@ impl SegmentHints {
                 Some((Segment::Desktop, why))
             }
             (Some(told), _) => Some(told),
-            (None, by_name) => by_name.map(|s| (s, "the processor's name".to_owned())),
+            (None, by_name) => by_name.map(|s| (s, "its processor".to_owned())),
         }
     }
 

@@ -120,6 +120,9 @@ fn by_vendor(
             let near = same_cores && segment == Some(Segment::Board);
             ("rk3399", same_chip || near)
         }
+        // Zen cores under another name, and x86 of further makers.
+        CpuVendor::Other if processor.name.contains("Hygon") => ("epyc-7502", false),
+        CpuVendor::Other if processor.family > 0 => ("laptop", false),
         CpuVendor::Other => match segment {
             Some(Segment::Server) => ("skylake-2s-server", false),
             _ => ("rk3399", false),

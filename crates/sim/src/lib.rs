@@ -36,6 +36,6 @@ pub use result::{
     PageCacheRun, Run, StateTime,
 };
 pub use run::{simulate, simulate_observed};
-pub use setup::policies::{expanded, in_force, machine_under, notes};
+pub use setup::policies::{expanded, in_force, machine_under, notes, policy_notes};
 pub use setup::{LONGEST_TIMED, LONGEST_UNTIMED};
 pub use state::clocks::HwpBoostRun;

@@ -46,8 +46,10 @@ fn cores_of_two_kinds_become_two_clusters() {
     assert_eq!(of(1), (1, 580, 3_400_000));
     set(root, "sys/devices/system/cpu/cpu1/cpu_capacity", "634");
     assert_eq!(machine(root).cluster[1].capacity, 634);
-    // Lists that make no sense leave one kind.
+    // Lists that make no sense leave it to the capacities.
     set(root, "sys/devices/cpu_atom/cpus", "7-9");
+    assert_eq!(machine(root).cluster.len(), 2);
+    set(root, "sys/devices/system/cpu/cpu1/cpu_capacity", "1024");
     assert_eq!(machine(root).cluster.len(), 1);
 }
 

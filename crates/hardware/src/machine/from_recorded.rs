@@ -70,26 +70,21 @@ impl Machine {
     /// # Errors
     /// The record lacks the idle states or the frequencies.
     pub fn from_recorded(system: &RecordedSystem) -> Result<Self, MachineError> {
-        let missing = |what: &'static str| MachineError::OnlyRecorded {
-            name: system.name.clone(),
-            missing: what,
-        };
-        let idle = system.idle.as_ref().ok_or_else(|| missing("idle states"))?;
-        Self::from_record(system, idle, Kind::of(system, idle), None)
+        let idle = recorded_idle(system)?;
+        let kind = Kind::of(system, idle);
+        Self::from_record(system, kind, kind.template())
     }
 
-    /// A captured machine: as [`Machine::from_recorded`], with the figures that another machine lends. Its idle states are known.
+    /// A captured machine: as [`Machine::from_recorded`], with the figures that another machine lends.
     ///
     /// # Errors
     /// As there.
     pub fn from_captured(
         system: &RecordedSystem,
-        idle: &RecordedIdle,
         captured: &Captured<'_>,
     ) -> Result<Self, MachineError> {
         let lender = captured.lender;
-        let kind = Kind::of_lender(lender);
-        let mut machine = Self::from_record(system, idle, kind, Some(lender.machine))?;
+        let mut machine = Self::from_record(system, Kind::of_lender(lender), lender.machine)?;
         let template = Self::find(lender.machine)?.borrowed()?;
         let like = cluster_with_core(&template, captured.cores.first());
         take_power(&mut machine.cluster[0], like);
@@ -127,20 +122,16 @@ impl Machine {
         Ok(())
     }
 
-    /// `template`: the built-in machine that lends what was not recorded; none is that of the kind.
+    /// `lender`: the built-in machine that lends what was not recorded.
     fn from_record(
         system: &RecordedSystem,
-        idle: &RecordedIdle,
         kind: Kind,
-        template: Option<&str>,
+        lender: &str,
     ) -> Result<Self, MachineError> {
-        let missing = |what: &'static str| MachineError::OnlyRecorded {
-            name: system.name.clone(),
-            missing: what,
-        };
+        let idle = recorded_idle(system)?;
         let fastest = system.frequency.iter().rev().max_by_key(|p| p.max);
-        let policy = fastest.ok_or_else(|| missing("frequencies"))?;
-        let template = Self::find(template.unwrap_or(kind.template()))?.borrowed()?;
+        let policy = fastest.ok_or_else(|| missing(system, "frequencies"))?;
+        let template = Self::find(lender)?.borrowed()?;
         let cluster = clusters(system, idle, policy, kind, &template);
         let mut scheduler = template.scheduler.clone();
         let home = &mut scheduler.home;
@@ -205,6 +196,18 @@ impl Machine {
             message,
         })?;
         Ok(machine)
+    }
+}
+
+fn recorded_idle(system: &RecordedSystem) -> Result<&RecordedIdle, MachineError> {
+    let idle = system.idle.as_ref();
+    idle.ok_or_else(|| missing(system, "idle states"))
+}
+
+fn missing(system: &RecordedSystem, what: &'static str) -> MachineError {
+    MachineError::OnlyRecorded {
+        name: system.name.clone(),
+        missing: what,
     }
 }
 

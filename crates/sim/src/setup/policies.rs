@@ -134,14 +134,23 @@ fn driver(machine: &Machine, own: &PolicySet) -> Driver {
     }
 }
 
-/// What a reader of results should know of a set on a machine: what of its profile is left out, and what of its policies is
-/// assumed.
+/// What a reader of results should know of a set on a machine: what nobody knows of the machine, what of the set's profile is left
+/// out, and what of its policies is assumed.
 ///
 /// # Errors
 /// As [`in_force`].
 pub fn notes(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
+    let mut notes = unknown_of(machine);
+    notes.extend(policy_notes(machine, set)?);
+    Ok(notes)
+}
+
+/// What of these is about the policies.
+///
+/// # Errors
+/// As [`in_force`].
+pub fn policy_notes(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
     let mut notes = expanded(machine, set)?.notes;
-    notes.extend(unknown_of(machine));
     notes.extend(assumed_of_epp(&in_force(machine, set)?));
     Ok(notes)
 }

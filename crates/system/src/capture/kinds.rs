@@ -53,9 +53,10 @@ pub(super) fn split(system: &System, machine: &mut Machine) -> Result<(), String
 fn groups(system: &System) -> Vec<Vec<usize>> {
     let online = system.cpus();
     let mut groups = listed(system);
-    let known: BTreeSet<usize> = groups.iter().flatten().copied().collect();
-    let rest = online.into_iter().filter(|cpu| !known.contains(cpu));
-    groups.push(rest.collect());
+    // Lists that leave CPUs out make no sense.
+    if groups.iter().flatten().collect::<BTreeSet<_>>().len() != online.len() {
+        groups = vec![online];
+    }
     groups.retain(|group: &Vec<usize>| !group.is_empty());
     groups.sort();
     let groups = groups.into_iter().flat_map(|group| {
@@ -76,7 +77,10 @@ fn listed(system: &System) -> Vec<Vec<usize>> {
         .iter()
         .filter(|name| name.starts_with("cpu_"))
         .collect();
-    if INTEL.iter().any(|name| !names.iter().any(|of| of == name)) {
+    if INTEL
+        .iter()
+        .any(|name| !names.iter().any(|there| there == name))
+    {
         return Vec::new();
     }
     let online = system.cpus();
@@ -151,9 +155,9 @@ pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> 
     let mut first = 0;
     let tables: Vec<Vec<StateInfo>> = (machine.cluster.iter())
         .map(|cluster| {
-            let of = online.iter().skip(first).take(cluster.cpus);
+            let its_cpus = online.iter().skip(first).take(cluster.cpus);
             first += cluster.cpus;
-            let mut tables = of.map(|cpu| system.idle_states(*cpu));
+            let mut tables = its_cpus.map(|cpu| system.idle_states(*cpu));
             let table = tables.next().unwrap_or_default();
             if tables.any(|other| !alike(&table, &other)) {
                 notes.push(format!(

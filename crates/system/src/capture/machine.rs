@@ -37,15 +37,23 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     let mut notes = vec![class.lender.to_string()];
     let (states, states_assumed) = idle_states(system, &mut notes);
     let (frequency, clock_assumed) = frequencies(system, &mut notes);
-    let mut record = RecordedSystem {
+    let none = || "none".to_owned();
+    let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
+    let record = RecordedSystem {
         name: name.to_owned(),
-        cpu_model: printable::one_line(&class.processor.name).into_owned(),
+        cpu_model: shown(&class.processor.name),
         family_model: class.processor.family_model(),
-        kernel: root.optional("proc/sys/kernel/osrelease").map_or_else(
-            || "unknown".to_owned(),
-            |text| printable::one_line(&text).into_owned(),
-        ),
-        idle: None,
+        kernel: root
+            .optional("proc/sys/kernel/osrelease")
+            .map_or_else(|| "unknown".to_owned(), |text| shown(&text)),
+        idle: Some(RecordedIdle {
+            driver: driver.map_or_else(none, |text| shown(&text)),
+            governor: system
+                .idle_governor()
+                .map_or_else(none, |text| shown(&text)),
+            recorded_cpus: system.cpus().len().max(1),
+            states,
+        }),
         frequency,
         hwp_dynamic_boost: root
             .number(&format!("{CPUS}/intel_pstate/hwp_dynamic_boost"))
@@ -54,24 +62,13 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         processor: None,
         source: "wakepath machine capture".to_owned(),
     };
-    let none = || "none".to_owned();
-    let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
-    let idle = RecordedIdle {
-        driver: driver.map_or_else(none, |text| printable::one_line(&text).into_owned()),
-        governor: system
-            .idle_governor()
-            .map_or_else(none, |text| printable::one_line(&text).into_owned()),
-        recorded_cpus: system.cpus().len().max(1),
-        states,
-    };
     let cores = cores(system, &class);
     let captured = Captured {
         lender: &class.lender,
         cores: &cores,
         sockets: sockets(system),
     };
-    let mut machine = Machine::from_captured(&record, &idle, &captured)?;
-    record.idle = Some(idle);
+    let mut machine = Machine::from_captured(&record, &captured)?;
     machine.title = format!(
         "{}, Linux {}, as captured; what its hardware really takes is assumed",
         record.cpu_model, record.kernel
@@ -131,12 +128,17 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     drive(system, &mut machine, &mut notes);
     match RunningPolicies::read(system, &machine) {
         Ok(running) => {
-            machine.runs = Some(running.set.to_string());
+            machine.runs = Some(running.text());
             notes.extend(running.notes);
         }
         Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
     }
     Ok((machine, notes))
+}
+
+/// A text of firmware or a hypervisor, with its control characters spelt out.
+fn shown(text: &str) -> String {
+    printable::one_line(text).into_owned()
 }
 
 /// Arm's cores by CPU that is online, as far as they are known.

@@ -34,6 +34,21 @@ impl RunningPolicies {
         let set = PolicySet::new([idle].into_iter().chain(frequency))?;
         Ok(Self { set, notes })
     }
+
+    /// The set as a machine file has it: without versions, which are the running kernel's.
+    pub fn text(&self) -> String {
+        let policies = self.set.policies().iter().map(|policy| {
+            let keys: Vec<String> = policy
+                .given()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect();
+            match keys.join(",") {
+                keys if keys.is_empty() => policy.mechanism().name.to_owned(),
+                keys => format!("{}[{keys}]", policy.mechanism().name),
+            }
+        });
+        policies.collect::<Vec<_>>().join(" + ")
+    }
 }
 
 /// The idle governor that runs.
@@ -77,6 +92,7 @@ pub fn frequency(
     };
     let governor = file("scaling_governor");
     let epp = file("energy_performance_preference");
+    let has_base = machine.cluster.iter().all(|c| c.base_mhz.is_given());
     let has_scale = machine.cluster.iter().all(|c| c.cppc.is_some());
     match (file("scaling_driver").as_str(), governor.as_str()) {
         ("amd-pstate-epp", governor) if has_scale => {
@@ -98,6 +114,13 @@ pub fn frequency(
             with_boost(system, amd.with("governor", name)?)
         }
         (_, "performance") => "performance".parse(),
+        ("intel_pstate", _) if !has_base => {
+            notes.push(
+                "intel_pstate is not simulated, because nothing tells the base clock (base_frequency); schedutil stands in for it"
+                    .to_owned(),
+            );
+            "schedutil".parse()
+        }
         // Without EPP its hardware has no HWP, or the kernel does not use it.
         ("intel_pstate", _) if epp.is_empty() => "intel_pstate".parse(),
         ("intel_pstate", _) => {

@@ -53,9 +53,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         );
     }
     if printed.enabled == Some(false) {
-        note!(
-            "the feature is off (APSTE 0): the drive does not follow this table"
-        );
+        note!("the feature is off (APSTE 0): the drive does not follow this table");
     }
     let problems: Vec<_> = table
         .problems(args.npss)

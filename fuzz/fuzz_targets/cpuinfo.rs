@@ -1,0 +1,18 @@
+//! `/proc/cpuinfo`: any processor has a name and a machine that lends it figures.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wakepath_hardware::Machine;
+use wakepath_hardware::identity::{ProcessorIdentity, SegmentHints};
+use wakepath_hardware::nearest::nearest;
+
+fuzz_target!(|text: &str| {
+    let processor = ProcessorIdentity::from_cpuinfo(text);
+    assert!(!processor.name.is_empty());
+    let hints = SegmentHints {
+        battery: text.len() % 2 == 0,
+        ..SegmentHints::default()
+    };
+    let lender = nearest(&processor, &hints, None);
+    assert!(Machine::find(lender.machine).is_ok());
+});
