@@ -5,7 +5,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::{Better, Design, Mean, Metric};
+use crate::{Design, Mean, Metric};
 
 /// Resamples behind every interval.
 pub const RESAMPLES: usize = 1999;

@@ -438,7 +438,7 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
         Some(seconds) if checked.has_program => writeln!(
             out,
             "\nTakes about {} on {} core(s), and what the programs of exec: take: they are not run here.",
-            duration(seconds),
+            until::in_words(seconds),
             checked.jobs
         )?,
         Some(seconds) if checked.on == RunOrigin::Sim => writeln!(
