@@ -132,7 +132,8 @@ def apst_plan(
     """Which power states the kernel uses on a drive, and when.
 
     Args:
-        drive: a drive of `Drive.names()`, by any part of its name that no other drive has.
+        drive: a drive of `Drive.names()`, by its name or words of it that no other drive has; or a
+            file with what nvme id-ctrl or smartctl printed.
         id_ctrl: instead, what `nvme id-ctrl` printed: binary, JSON or text.
         firmware: take the table of this firmware revision of a library drive.
         rule: `"current"`, or `"legacy"` for the one before Linux 5.14.

@@ -40,5 +40,6 @@ pub(super) fn read(data: &[u8]) -> Result<Printed, IdCtrlProblem> {
         npss: Some(npss),
         apsta: Some(data[265] != 0),
         states: (0..=usize::from(npss)).map(state).collect(),
+        coarse_powers: false,
     })
 }

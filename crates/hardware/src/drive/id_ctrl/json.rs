@@ -82,6 +82,7 @@ fn of_nvme_cli(json: &Value) -> Result<Printed, IdCtrlProblem> {
         npss: npss.map(checked_npss).transpose()?,
         apsta: number(json, "apsta", 255, BYTE)?.map(|v| v != 0),
         states: states_of_nvme_cli(array(json, "psds")?)?,
+        coarse_powers: false,
     })
 }
 
@@ -153,6 +154,7 @@ fn of_smartctl(json: &Value) -> Result<Printed, IdCtrlProblem> {
         npss: last.map(|last| checked_npss(last as u64)).transpose()?,
         apsta: None,
         states,
+        coarse_powers: false,
     })
 }
 

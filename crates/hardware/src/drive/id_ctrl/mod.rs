@@ -34,24 +34,26 @@ pub struct DeclaredDrive {
     pub unnamed: bool,
     /// The number of power states was not printed; those that are there count as all of them.
     pub npss_assumed: bool,
+    /// An old nvme-cli printed idle and active powers with the wrong hundredths, so that they are not known.
+    pub coarse_powers: bool,
 }
 
 impl DeclaredDrive {
     /// What is assumed because it was not printed, as a sentence; `None`: nothing. Support of APST is not in it.
     pub fn assumptions(&self) -> Option<String> {
-        let Self {
-            drive,
-            unnamed,
-            npss_assumed,
-        } = self;
-        let states = usize::from(drive.npss) + 1;
+        let states = usize::from(self.drive.npss) + 1;
         let all = format!("npss is not in it, and the {states} power states in it count as all");
-        match (unnamed, npss_assumed) {
-            (false, false) => None,
-            (true, false) => Some("the model's name is not in it".to_owned()),
-            (false, true) => Some(all),
-            (true, true) => Some(format!("the model's name is not in it; {all}")),
-        }
+        let coarse = "its idle and active powers all end in .02 W, as nvme-cli up to 1.11 prints any; they count as unknown";
+        let parts = [
+            (self.unnamed, "the model's name is not in it"),
+            (self.npss_assumed, all.as_str()),
+            (self.coarse_powers, coarse),
+        ];
+        let said: Vec<&str> = parts
+            .into_iter()
+            .filter_map(|(is, text)| is.then_some(text))
+            .collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
 }
 
@@ -144,6 +146,7 @@ struct Printed {
     npss: Option<u8>,
     apsta: Option<bool>,
     states: Vec<super::PowerState>,
+    coarse_powers: bool,
 }
 
 /// Reads a dump in any of the forms. `file` names it in errors and in [`Drive::source`].
@@ -178,6 +181,16 @@ fn printed(data: &[u8]) -> Result<Printed, Located> {
 }
 
 impl Printed {
+    /// Takes idle and active powers that end in 0.02 W for unknown.
+    fn forget_coarse_powers(&mut self) {
+        let known = |power: &Microwatts| power.0 % 1_000_000 != 20_000;
+        for state in &mut self.states {
+            state.idle_power = state.idle_power.filter(known);
+            state.active_power = state.active_power.filter(known);
+        }
+        self.coarse_powers = true;
+    }
+
     fn complete(self, file: &str) -> Result<DeclaredDrive, IdCtrlProblem> {
         let found = self.states.len();
         let Some(last) = found.checked_sub(1) else {
@@ -201,6 +214,7 @@ impl Printed {
         Ok(DeclaredDrive {
             unnamed: model.is_none(),
             npss_assumed: self.npss.is_none(),
+            coarse_powers: self.coarse_powers,
             drive: Drive {
                 model: model.unwrap_or_else(|| format!("drive of {file}")),
                 firmware: self.firmware.unwrap_or_default(),

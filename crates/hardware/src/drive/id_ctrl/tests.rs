@@ -283,6 +283,28 @@ fn lines_of_power_states_are_read_however_they_were_pasted() {
 }
 
 #[test]
+fn powers_whose_hundredths_an_old_tool_lost_are_unknown() {
+    let old = LINES
+        .replace(
+            "idle_power:- active_power:-",
+            "idle_power:0.02W active_power:3.02W",
+        )
+        .replace(
+            "idle_power:- active_power:0.5000W",
+            "idle_power:- active_power:0.0200W",
+        );
+    let found = parse("dump", old.as_bytes()).unwrap();
+    let first = &found.drive.states[0];
+    assert_eq!((first.idle_power, first.active_power), (None, None));
+    assert!(found.assumptions().unwrap().contains("nvme-cli up to 1.11"));
+    // By chance alone.
+    for other in [old.replace("3.02W", "3.50W"), old.replace("0.02W", "-")] {
+        let found = parse("dump", other.as_bytes()).unwrap();
+        assert!(!found.coarse_powers && found.drive.states[0].active_power.is_some());
+    }
+}
+
+#[test]
 fn states_that_cannot_be_of_one_drive_are_refused() {
     let other = format!("{LINES}{}", LINES.replace("exlat:1000", "exlat:9"));
     assert!(error(other).contains("power state 1 is there a second time"));

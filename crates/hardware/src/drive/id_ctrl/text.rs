@@ -14,7 +14,25 @@ pub(super) fn read(text: &str) -> Result<Printed, Located> {
             .line(pasted::unquoted(line).1.trim(), number)
             .map_err(|problem| (Some(number), problem))?;
     }
-    reader.finish()
+    let mut printed = reader.finish()?;
+    if has_coarse_powers(text) {
+        printed.forget_coarse_powers();
+    }
+    Ok(printed)
+}
+
+/// Up to 1.11, nvme-cli prints `.02` for the hundredths of any idle or active power that has two decimals. One alone may
+/// be so by chance.
+fn has_coarse_powers(text: &str) -> bool {
+    let values = text.split_whitespace().filter_map(|token| {
+        let value = token
+            .strip_prefix("idle_power:")
+            .or_else(|| token.strip_prefix("active_power:"))?;
+        let (_, decimals) = value.strip_suffix('W')?.split_once('.')?;
+        (decimals.len() == 2).then_some(decimals)
+    });
+    let decimals: Vec<&str> = values.collect();
+    decimals.len() > 1 && decimals.iter().all(|d| *d == "02")
 }
 
 /// What the lines read so far say.
