@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
