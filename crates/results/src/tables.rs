@@ -297,7 +297,7 @@ mod tests {
         write(&old, [Full { number: 0.5 }]);
         let number = 0.5;
         assert_eq!(
-            read::<Newer>(old).unwrap(),
+            read_checked::<Newer>(old, |_| Ok(())).unwrap(),
             [Newer {
                 number,
                 later: None

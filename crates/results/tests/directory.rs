@@ -89,6 +89,8 @@ fn run(repeat: u32, value: f64) -> RunRecord {
         entries: 2,
         too_deep: 1,
         too_shallow: 0,
+        above: Some(0),
+        below: Some(0),
         // As a measurement has it.
         added_latency_ns: (repeat > 0).then_some(3),
         wasted_energy_uj: Some(0.25),

@@ -127,6 +127,8 @@ mod tests {
             entries: 100,
             too_deep,
             too_shallow,
+            above: None,
+            below: None,
             added_latency_ns: None,
             wasted_energy_uj: None,
         };

@@ -103,6 +103,8 @@ pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> Run
         entries,
         too_deep: entries / 4,
         too_shallow: entries / 8,
+        above: Some(entries / 5),
+        below: Some(entries / 9),
         added_latency_ns: Some(entries * 1000),
         wasted_energy_uj: Some(entries as f64),
     };
