@@ -45,6 +45,19 @@ fn shell(command: &str) -> Output {
         .unwrap()
 }
 
+/// What a command printed, without lines of progress: they come and go with the speed of the machine.
+fn printed(output: Output) -> String {
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    let is_progress = |line: &str| {
+        let rest = line.strip_prefix("wakepath: ").unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_digit())
+            && rest.contains(" of ")
+            && rest.contains(" after ")
+    };
+    let kept = text.split_inclusive('\n').filter(|line| !is_progress(line));
+    kept.collect()
+}
+
 /// The page with the output of every console command as it really is.
 fn with_real_outputs(page: &str) -> String {
     let mut text = String::new();
@@ -54,9 +67,7 @@ fn with_real_outputs(page: &str) -> String {
         let _ = writeln!(text, "{line}");
         let part = line.strip_prefix("<!-- $ ");
         if let Some(command) = part.and_then(|rest| rest.strip_suffix(" -->")) {
-            let output = shell(command);
-            text.push_str(&String::from_utf8(output.stdout).unwrap());
-            text.push_str(&String::from_utf8(output.stderr).unwrap());
+            text.push_str(&printed(shell(command)));
             while lines.next_if(|line| *line != "<!-- end -->").is_some() {}
             assert!(lines.peek().is_some(), "no end after {line}");
             continue;
@@ -74,9 +85,7 @@ fn with_real_outputs(page: &str) -> String {
             command.push('\n');
             command.push_str(more);
         }
-        let output = shell(&command);
-        text.push_str(&String::from_utf8(output.stdout).unwrap());
-        text.push_str(&String::from_utf8(output.stderr).unwrap());
+        text.push_str(&printed(shell(&command)));
         while lines
             .peek()
             .is_some_and(|line| !line.starts_with("$ ") && !line.starts_with("```"))
