@@ -25,7 +25,7 @@ const FAILED: i32 = 2;
 const UNAVAILABLE: i32 = 3;
 const INTERRUPTED: i32 = 130;
 
-const STUDY: &str = "name = 's'\nmachine = 'MACHINE'\nrepeats = 2\npolicy = ['menu', 'ladder']\n\
+const STUDY: &str = "name = 's'\nmachine = 'MACHINE'\nrepeats = 2\nwarm_up_s = 0\npolicy = ['menu', 'ladder']\n\
     [[workload]]\nname = 'w'\nfio_job = '''\n[a]\nfilename=/dev/drive0\nsize=1g\ndirect=1\nrw=randread\n\
     time_based\nruntime=50ms\n'''\n";
 
@@ -336,7 +336,7 @@ fn what_rt_app_cannot_do_is_refused() {
         let file = format!("{{ \"tasks\": {{ \"t\": {{ {task}, }} }} }}");
         fs::write(folder.path().join("t.json"), file).unwrap();
         let text = format!(
-            "name = 's'\nmachine = '{}'\nrepeats = 1\npolicy = ['menu']\n\
+            "name = 's'\nmachine = '{}'\nrepeats = 1\nwarm_up_s = 0\npolicy = ['menu']\n\
              [[workload]]\nname = 'w'\nrt_app = 't.json'\n{keys}\n",
             machine.display()
         );
@@ -363,7 +363,7 @@ fn rt_app_and_flushes_run_in_a_guest() {
         \"timer\": { \"ref\": \"unique\", \"period\": 3000 }, } } }";
     fs::write(folder.path().join("beat.json"), beat).unwrap();
     let text = format!(
-        "name = 's'\nmachine = '{}'\nrepeats = 1\npolicy = ['menu + idle-states[disable=POLL,C1E,C6,C8]']\n\
+        "name = 's'\nmachine = '{}'\nrepeats = 1\nwarm_up_s = 0\npolicy = ['menu + idle-states[disable=POLL,C1E,C6,C8]']\n\
          [[workload]]\nname = 'beat'\nrt_app = 'beat.json'\nseconds = 1\n\
          [[workload]]\nname = 'fsync'\nfio = '{}'\nseconds = 0.5\n\
          [[workload]]\nname = 'sync'\nfio = '{}'\nseconds = 0.5\n",
@@ -494,7 +494,7 @@ fn an_older_kernel_has_interrupts_and_power_states_of_its_machine() {
         )
     };
     let text = format!(
-        "name = 's'\nmachine = '{machine}'\nrepeats = 1\n\
+        "name = 's'\nmachine = '{machine}'\nrepeats = 1\nwarm_up_s = 0\n\
          policy = [{{ name = 'C6', set = 'menu + idle-states[disable=POLL,C1,C1E,C8] + apst[primary_timeout_ms=5,\
          primary_tolerance_us=1000,secondary_timeout_ms=100]' }}]\n{}{}",
         job("awake", "runtime=100ms\n"),
@@ -830,7 +830,7 @@ fn a_run_is_recorded_and_replayed() {
     let job = repository().join("rig/laboratory/jobs/pause-500us.fio");
     let (machine, job) = (machine.display(), job.display());
     let text = format!(
-        "name = 's'\nmachine = '{machine}'\nrepeats = 1\n\
+        "name = 's'\nmachine = '{machine}'\nrepeats = 1\nwarm_up_s = 0\n\
          policy = ['menu', 'menu + psd[timeout=3ms,ceiling=20us,rule=daemon]', 'menu + cpu-latency[limit=20us]']\n\
          [[workload]]\nname = 'w'\nfio = '{job}'\nseconds = 0.25\n"
     );
