@@ -240,7 +240,9 @@ fn check_files(folder: &Folder<'_>) -> Result<(), String> {
     }
     // gcc hands its text over in a temporary file, which names the source.
     let handed = |name: &String| {
-        name == GOVERNOR || (Path::new(name).starts_with(folder.path) && name.ends_with(".s"))
+        name == GOVERNOR
+            || (Path::new(name).starts_with(folder.path)
+                && Path::new(name).extension().is_some_and(|end| end == "s"))
     };
     if !names("assembled.d")?.iter().all(handed) {
         return Err(

@@ -115,7 +115,9 @@ impl Image {
         let size = (end - start).next_multiple_of(8);
         let slots = if size > COPIED { 1 } else { MOST_SLOTS };
         let page = rustix::param::page_size() as u64;
-        segments.iter_mut().for_each(|segment| segment.widen(page));
+        for segment in &mut segments {
+            segment.widen(page);
+        }
         // What can be written is one piece: it is copied as a whole.
         let mut whole: Vec<Segment> = Vec::new();
         for segment in segments {

@@ -401,7 +401,7 @@ fn other_segment(name: &str) -> Option<Segment> {
     if server {
         return Some(Segment::Server);
     }
-    (name.starts_with("rv64") || name.contains(",")).then_some(Segment::Board)
+    (name.starts_with("rv64") || name.contains(',')).then_some(Segment::Board)
 }
 
 /// The `CPU implementer` of Apple.

@@ -157,7 +157,7 @@ fn private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError>
     };
     let cannot = |e: io::Error| not_safe(format!("cannot keep a journal of old values here: {e}"));
     let opened = directory(root, true).map_err(|error| {
-        let in_the_way = [Errno::LOOP, Errno::NOTDIR].map(|e| e.raw_os_error());
+        let in_the_way = [Errno::LOOP, Errno::NOTDIR].map(Errno::raw_os_error);
         let is_in_the_way = error.kind() == io::ErrorKind::InvalidInput
             || error
                 .raw_os_error()

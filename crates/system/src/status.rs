@@ -68,6 +68,7 @@ pub struct CpuStatus {
     pub states: Vec<StateStatus>,
 }
 
+#[expect(clippy::ref_option, reason = "as serde calls it")]
 fn limit_us<S: Serializer>(limit: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     limit
         .as_deref()

@@ -11,6 +11,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// Whether a terminal or a page shows this as something else than a character of its own, or not at all.
 ///
@@ -54,7 +55,7 @@ pub fn json(text: &str) -> Cow<'_, str> {
         if hidden(c) {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                all.push_str(&format!("\\u{unit:04x}"));
+                let _ = write!(all, "\\u{unit:04x}");
             }
         } else {
             all.push(c);

@@ -132,7 +132,8 @@ enum Word {
 
 /// What a line says, in order: text has one of it, JSON may have all.
 fn words(line: &str) -> Vec<Word> {
-    let marks: [(&str, fn(&str) -> Word); 4] = [
+    type WordReader = fn(&str) -> Word;
+    let marks: [(&str, WordReader); 4] = [
         ("Entry[", |rest| {
             Word::Entry(number(rest).map(|n| n as usize))
         }),

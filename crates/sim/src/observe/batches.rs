@@ -32,7 +32,7 @@ pub(crate) struct Batches {
     length: u64,
     /// When the present batch ends; never, if nobody asks.
     ends: u64,
-    batches: Vec<(u64, u128)>,
+    sums: Vec<(u64, u128)>,
 }
 
 impl Default for Batches {
@@ -40,7 +40,7 @@ impl Default for Batches {
         Self {
             length: 0,
             ends: NEVER,
-            batches: Vec::new(),
+            sums: Vec::new(),
         }
     }
 }
@@ -55,7 +55,7 @@ impl Batches {
         Self {
             length,
             ends: begin.saturating_add(length),
-            batches: vec![(0, 0)],
+            sums: vec![(0, 0)],
         }
     }
 
@@ -65,7 +65,7 @@ impl Batches {
         if now >= self.ends {
             self.go_on(now);
         }
-        if let Some((requests, sum)) = self.batches.last_mut() {
+        if let Some((requests, sum)) = self.sums.last_mut() {
             *requests += 1;
             *sum += u128::from(latency);
         }
@@ -73,18 +73,18 @@ impl Batches {
 
     #[cold]
     fn go_on(&mut self, now: u64) {
-        while now >= self.ends && self.batches.len() < BATCHES {
-            self.batches.push((0, 0));
+        while now >= self.ends && self.sums.len() < BATCHES {
+            self.sums.push((0, 0));
             self.ends = self.ends.saturating_add(self.length);
         }
-        if self.batches.len() == BATCHES {
+        if self.sums.len() == BATCHES {
             self.ends = NEVER;
         }
     }
 
     /// `None` where a batch has no request.
     pub(crate) fn drift(&self) -> Option<Drift> {
-        let means = self.batches.iter().map(|(requests, sum)| {
+        let means = self.sums.iter().map(|(requests, sum)| {
             let requests = (*requests > 0).then_some(*requests as f64)?;
             Some(*sum as f64 / requests)
         });

@@ -73,7 +73,7 @@ impl Place {
         let file = CounterFile::named(parts.next()?)?;
         let state = number(parts.next()?, "state")?;
         let cpu = match (parts.next(), parts.next()) {
-            (Some("cpuidle"), Some(".") | None) | (Some("."), _) | (None, _) => None,
+            (Some("cpuidle"), Some(".") | None) | (Some(".") | None, _) => None,
             (Some("cpuidle"), Some(cpu)) => Some(number(cpu, "cpu")?),
             _ => return None,
         };

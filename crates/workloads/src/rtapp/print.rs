@@ -16,7 +16,7 @@ pub(super) fn file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     };
     let version = match file.version {
         RtAppVersion::V2025 => String::new(),
-        version => format!(", \"rt_app_version\": \"{version}\""),
+        version @ RtAppVersion::V1 => format!(", \"rt_app_version\": \"{version}\""),
     };
     writeln!(
         f,

@@ -372,21 +372,20 @@ impl Reader<'_> {
                 self.warnings
                     .add(entry, "has no effect: memory is the same everywhere");
             }
-            key => match events::kind(key, task.version) {
-                Some(kind) => {
-                    events.push(events::read(kind, entry, task, &mut self.warnings)?);
-                    self.events += 1;
-                    if self.events > MAX_EVENTS {
-                        let message = format!("is one more than {MAX_EVENTS} events");
-                        return Err(entry.place.error(message));
-                    }
-                }
-                None => {
+            key => {
+                let Some(kind) = events::kind(key, task.version) else {
                     self.warnings.add_ignored(entry, common_keys());
                     let unknown = || entry.place.unknown("key", key, common_keys());
                     own.unknown.get_or_insert_with(unknown);
+                    return Ok(());
+                };
+                events.push(events::read(kind, entry, task, &mut self.warnings)?);
+                self.events += 1;
+                if self.events > MAX_EVENTS {
+                    let message = format!("is one more than {MAX_EVENTS} events");
+                    return Err(entry.place.error(message));
                 }
-            },
+            }
         }
         Ok(())
     }
