@@ -1,5 +1,6 @@
 //! Tables for people that are not wider than what they are shown on.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::fold::{fold, hanging, widest_piece, width};
@@ -65,7 +66,7 @@ impl Column {
 }
 
 /// The lines of a table. Where its columns cannot be folded to so many columns, it becomes several tables that begin with
-/// the same column.
+/// the same columns.
 pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> Vec<String> {
     let table = header.iter().enumerate().map(|(index, header)| {
         let cells = rows
@@ -122,19 +123,19 @@ fn fitted(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> 
     (widths.iter().sum::<usize>() + gaps <= columns).then_some(widths)
 }
 
-/// The columns in groups that fit, each after the first column.
+/// The columns in groups that fit, each after the columns that name a row.
 fn parts<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
-    let Some((first, rest)) = table.split_first() else {
-        return Vec::new();
-    };
-    let label = first.least(WORD).min(columns / 3);
-    let mut parts = vec![vec![*first]];
+    let (names, rest) = table.split_at(naming(table, columns));
+    let width = |column: &&Column| GAP + column.least(WORD);
+    let label = names.iter().map(width).sum::<usize>();
+    let label = label.saturating_sub(GAP).min(columns / 2);
+    let mut parts = vec![names.to_vec()];
     let mut taken = label;
     for column in rest {
-        let wanted = GAP + column.least(WORD);
+        let wanted = width(column);
         let part = parts.last().map_or(0, Vec::len);
-        if part > 1 && taken + wanted > columns {
-            parts.push(vec![*first]);
+        if part > names.len() && taken + wanted > columns {
+            parts.push(names.to_vec());
             taken = label;
         }
         taken += wanted;
@@ -143,6 +144,32 @@ fn parts<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
         }
     }
     parts
+}
+
+/// How many of the first columns tell the rows apart, if these take no more than half of the space; else 1.
+fn naming(table: &[&Column], columns: usize) -> usize {
+    let mut taken = 0;
+    for (index, column) in table.iter().enumerate() {
+        taken += column.natural();
+        if taken > columns / 2 {
+            break;
+        }
+        if tell_apart(&table[..=index]) {
+            return index + 1;
+        }
+        taken += GAP;
+    }
+    table.len().min(1)
+}
+
+/// Whether no two rows have the same cells.
+fn tell_apart(table: &[&Column]) -> bool {
+    let rows = table.first().map_or(0, |column| column.cells.len());
+    let mut seen = BTreeSet::new();
+    (0..rows).all(|row| {
+        let cells = table.iter().map(|column| column.cells[row].as_str());
+        seen.insert(cells.collect::<Vec<_>>())
+    })
 }
 
 fn rendered(table: &[&Column], widths: &[usize]) -> Vec<String> {
@@ -230,6 +257,22 @@ mod tests {
             "reads  1000000  1000001  1000002  1000003  1000004  1000005"
         );
         assert_eq!(shown[3], "load   column6  column7  column8  column9");
+    }
+
+    #[test]
+    fn each_part_names_its_rows() {
+        let header = texts(&["cpu", "state", "entries", "above", "below", "rejected"]);
+        let row = |state: &str| texts(&["all", state, "10000000", "10000000", "10000000", "1"]);
+        let shown = lines(&header, &[row("POLL"), row("C1")], 40);
+        let second = shown.iter().rposition(String::is_empty).unwrap() + 1;
+        assert_eq!(
+            shown[second..],
+            [
+                "cpu  state  rejected",
+                "all  POLL          1",
+                "all  C1            1"
+            ]
+        );
     }
 
     proptest! {
