@@ -143,6 +143,21 @@ fn what_fio_does_is_recorded() {
     assert!(cost > 0.0);
 }
 
+#[test]
+fn a_recording_begins_and_ends_with_its_command() {
+    if !possible("a_recording_begins_and_ends_with_its_command") {
+        return;
+    }
+    let folder = folder();
+    let arguments = ["-o", "r.parquet", "--duration", "300ms"];
+    let output = record(&folder, &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (metadata, events) = read(&folder.path().join("r.parquet"));
+    let [begins, ends] = metadata.span_ns.unwrap();
+    assert!(ends - begins >= 250_000_000, "{} ns", ends - begins);
+    assert!(events.iter().all(|event| event.time.0 <= ends));
+}
+
 /// A recording that is under way: part of it is in the file already.
 fn under_way(folder: &TempDir) -> Child {
     let child = record(folder, &["-o", "r.parquet", "--duration", "2m"])

@@ -60,6 +60,8 @@ pub struct LiveRecording {
     rings: Vec<RingBuf<MapData>>,
     lost_before: Vec<u64>,
     queue: Queue,
+    /// When the programs were attached.
+    begun_ns: u64,
     /// By CPU: everything until then was taken.
     looked_ns: Vec<u64>,
     meter: Meter,
@@ -97,9 +99,15 @@ impl LiveRecording {
             rings,
             lost_before: vec![0; cpus],
             queue: Queue::new(cpus, begun_ns),
+            begun_ns,
             looked_ns: vec![begun_ns; cpus],
             meter,
         })
+    }
+
+    /// When recording began, on the clock of the records.
+    pub fn begun_ns(&self) -> u64 {
+        self.begun_ns
     }
 
     /// Hooks that could not be used.

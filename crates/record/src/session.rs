@@ -41,6 +41,8 @@ pub struct RecordSession {
 struct Sink {
     writer: Writer,
     assembler: Assembler,
+    /// When recording began.
+    begun_ns: u64,
     summary: RecordSummary,
     events: Vec<Event>,
     iowaiters_seen: bool,
@@ -99,6 +101,7 @@ impl RecordSession {
             without_states,
             writer: Writer::create(path, overwrite, metadata)?,
             assembler: Assembler::new(recording.sees_reflect()),
+            begun_ns: recording.begun_ns(),
             summary,
             events: Vec::new(),
             iowaiters_seen: false,
@@ -181,7 +184,10 @@ impl Sink {
             self.assembler
                 .lost(*cpu, batch.until_ns, *count, &mut self.events);
         }
-        self.writer.metadata_mut().lost_events = self.summary.lost;
+        let metadata = self.writer.metadata_mut();
+        metadata.lost_events = self.summary.lost;
+        // A machine may rest at both ends of the recording, without any event.
+        metadata.span_ns = Some([self.begun_ns, batch.until_ns.max(self.begun_ns)]);
         self.write_events()
     }
 

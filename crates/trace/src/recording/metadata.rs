@@ -31,7 +31,8 @@ pub struct Metadata {
     pub hz: Option<u32>,
     /// Number of CPUs; 0 is unknown.
     pub cpus: u32,
-    /// When the source began and ended in ns, as its first and last event of any kind say; `None`: as the recording's do.
+    /// When the source began and ended in ns: a trace with its first and last event of any kind, `record` when it did.
+    /// `None`: with the events of the recording.
     pub span_ns: Option<[u64; 2]>,
     /// The cpuidle driver.
     pub idle_driver: Option<String>,
