@@ -16,12 +16,13 @@ use wakepath_hardware::IdleStates;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings, Step};
 use wakepath_policies::idle::Governor;
-use wakepath_policies::input::{Call, CallReader, events, read_states};
+use wakepath_policies::input::{Call, CallReader, events};
 use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
 use wakepath_policies::poll;
 use wakepath_policies::profile::PROFILES;
 use wakepath_policies::psd::{Lease, PsdPolicy, PsdSettings};
 use wakepath_policies::spec::{PolicySpec, SpecError};
+use wakepath_system::dump::GivenStates;
 use wakepath_units::{Capacity, KernelVersion, TickRate};
 
 mod kernels;
@@ -31,6 +32,7 @@ mod show;
 use self::kernels::Generation;
 use crate::policy_set::{self, Programs};
 
+use crate::messages::note;
 use crate::output::{self, Screen};
 
 #[derive(clap::Args)]
@@ -78,7 +80,7 @@ struct IdleArgs {
     /// The governor, such as `menu@6.1` or `oracle[goal=latency]`; see `wakepath policy list`.
     #[arg(long, value_name = "NAME")]
     governor: String,
-    /// The state table.
+    /// The state table, or a dump of cpuidle's sysfs files as `wakepath counters` reads it.
     #[arg(long, value_name = "FILE")]
     states: PathBuf,
     #[command(flatten)]
@@ -99,7 +101,8 @@ struct IdleArgs {
 #[command(after_help = "Example:
   wakepath policy poll-limit --states skylake.csv --hz 1000")]
 struct PollLimitArgs {
-    /// The state table: lines of name, exit_latency_ns, target_residency_ns, polling, disabled.
+    /// The state table: lines of name, exit_latency_ns, target_residency_ns, polling, disabled; or a dump of cpuidle's
+    /// sysfs files.
     #[arg(long, value_name = "FILE")]
     states: PathBuf,
     #[command(flatten)]
@@ -346,8 +349,15 @@ fn psd(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 fn states(path: &Path) -> anyhow::Result<IdleStates> {
-    let (input, name) = open(Some(path))?;
-    Ok(read_states(input, &name)?)
+    let given = if crate::input::is_stdin(path) {
+        GivenStates::read(io::stdin().lock(), "<stdin>")?
+    } else {
+        GivenStates::open(path)?
+    };
+    for text in &given.notes {
+        note!("{}: {text}", path.display());
+    }
+    Ok(given.states)
 }
 
 /// Opens a file, or standard input for `-` and for no path at all. Also returns the name to report.

@@ -1,14 +1,14 @@
 //! A recording as a workload.
 
 use std::fs;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use toml::Spanned;
 use wakepath_hardware::IdleStates;
-use wakepath_policies::input::read_states;
 use wakepath_policies::spec::{PolicySpec, SpecError};
+use wakepath_system::dump::GivenStates;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
 
@@ -52,10 +52,9 @@ impl PlannedRecording {
         let states = match &entry.states {
             Some(name) => {
                 let path = path(name.get_ref())?;
-                let file = wakepath_files::open(&path).map_err(read_error(&path))?;
-                let list = read_states(BufReader::new(file), &path.display().to_string());
-                let list = list.map_err(|e| source.error(name, e.to_string()))?;
-                Some((path, list))
+                let given =
+                    GivenStates::open(&path).map_err(|e| source.error(name, e.to_string()))?;
+                Some((path, given.states))
             }
             None => None,
         };

@@ -1,6 +1,7 @@
 //! Dumps of `/sys/devices/system/cpu/cpu*/cpuidle`, as people send them with a report: what the kernel counted of idle
 //! states between two of them (`drivers/cpuidle/sysfs.c`).
 
+mod declared;
 mod text;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use serde::Serialize;
 
+pub use declared::{GivenStates, GivenStatesError};
 use text::{Place, Values};
 
 /// Files of sysfs have at most a page.
@@ -65,6 +67,9 @@ struct Counters {
     above: Option<u64>,
     below: Option<u64>,
     rejected: Option<u64>,
+    latency_us: Option<u64>,
+    residency_us: Option<u64>,
+    disable: Option<u64>,
 }
 
 /// A dump: the counters of idle states at a moment.
@@ -373,6 +378,9 @@ impl Counters {
         above: Some(0),
         below: Some(0),
         rejected: Some(0),
+        latency_us: None,
+        residency_us: None,
+        disable: None,
     };
 
     /// Whether there is any counter.
@@ -732,6 +740,22 @@ mod tests {
             ]
         );
         assert_eq!(found.by_cpu[0].0, 4);
+        let typed = "# cat /sys/devices/system/cpu/cpu2/cpuidle/state*/name\nPOLL\nC1\n\n\
+            # cat /sys/devices/system/cpu/cpu2/cpuidle/state*/usage\n5\n7\n# cat /sys/devices/system/cpu/cpu2/cpuidle/state?/time\n6\n8\n# ";
+        assert_eq!(
+            rows(&counted(typed)),
+            [
+                ("POLL", Some(6), Some(5), None),
+                ("C1", Some(8), Some(7), None)
+            ]
+        );
+        assert_eq!(counted(typed).by_cpu[0].0, 2);
+        // Which CPU the values after the first ones are of, nobody knows.
+        let several = typed.replace(
+            "state*/usage",
+            "state*/usage /sys/devices/system/cpu/cpu3/cpuidle/state*/usage",
+        );
+        assert!(rows(&counted(&several)).iter().all(|row| row.2.is_none()));
         let cpupower = "analyzing CPU 0:\n\nNumber of idle states: 2\nAvailable idle states: POLL C1\n\
             POLL:\nFlags/Description: CPUIDLE CORE POLL IDLE\nLatency: 0\nResidency: 0\nUsage: 5\nDuration: 6\n\
             C1 (DISABLED) :\nFlags/Description: MWAIT 0x00\nLatency: 2\nResidency: 2\nUsage: 7\nDuration: 8\n";

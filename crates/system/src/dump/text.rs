@@ -19,6 +19,9 @@ pub(super) enum CounterFile {
     Above,
     Below,
     Rejected,
+    Latency,
+    Residency,
+    Disable,
     Uptime,
 }
 
@@ -31,6 +34,9 @@ impl CounterFile {
             "above" => Self::Above,
             "below" => Self::Below,
             "rejected" => Self::Rejected,
+            "latency" => Self::Latency,
+            "residency" => Self::Residency,
+            "disable" => Self::Disable,
             _ => return None,
         })
     }
@@ -43,7 +49,23 @@ impl CounterFile {
             Self::Above => "above",
             Self::Below => "below",
             Self::Rejected => "rejected",
+            Self::Latency => "latency",
+            Self::Residency => "residency",
+            Self::Disable => "disable",
             Self::Uptime => "/proc/uptime",
+        }
+    }
+}
+
+impl CounterFile {
+    /// Whether a line can be the content of such a file.
+    fn may_be(self, line: &str) -> bool {
+        match self {
+            Self::Name => {
+                !line.contains(char::is_whitespace) && line.contains(char::is_alphanumeric)
+            }
+            Self::Uptime => uptime(line).is_some(),
+            _ => line.parse::<u64>().is_ok(),
         }
     }
 }
@@ -124,6 +146,11 @@ struct Value {
 pub(super) struct Values(Vec<Value>);
 
 impl Values {
+    /// Whether nothing was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes the content of a file.
     pub(super) fn push(&mut self, place: Place, text: &str) {
         self.0.push(Value {
@@ -224,7 +251,8 @@ fn is_later(before: &[Value], after: &[Value]) -> bool {
     let (first, second) = (by_place(before), by_place(after));
     let later = |(place, then): (&Place, &String)| {
         second.get(place).is_some_and(|now| match place.file {
-            CounterFile::Name => now == then,
+            CounterFile::Name | CounterFile::Latency | CounterFile::Residency => now == then,
+            CounterFile::Disable => true,
             CounterFile::Uptime => uptime(then) <= uptime(now),
             _ => matches!((then.parse::<u64>(), now.parse::<u64>()), (Ok(a), Ok(b)) if a <= b),
         })
@@ -257,6 +285,18 @@ fn dump(values: &[Value]) -> Result<Dump, String> {
             CounterFile::Above => &mut counters.above,
             CounterFile::Below => &mut counters.below,
             CounterFile::Rejected => &mut counters.rejected,
+            CounterFile::Latency => {
+                counters.latency_us = text.parse().ok();
+                continue;
+            }
+            CounterFile::Residency => {
+                counters.residency_us = text.parse().ok();
+                continue;
+            }
+            CounterFile::Disable => {
+                counters.disable = text.parse().ok();
+                continue;
+            }
         };
         let number = text.parse();
         *counter = Some(number.map_err(|_| format!("{}: `{text}` is no count", place.path()))?);
@@ -273,6 +313,8 @@ fn dump(values: &[Value]) -> Result<Dump, String> {
 struct LineReader {
     /// A path whose value is on the next line.
     path: Option<Place>,
+    /// `cat .../state*/usage` was typed: where the next line is from.
+    listed: Option<Place>,
     cpupower: Cpupower,
 }
 
@@ -294,24 +336,50 @@ impl LineReader {
         if line.is_empty() {
             return None;
         }
+        if let Some(place) = listed_by_cat(line) {
+            self.listed = Some(place);
+            return None;
+        }
         if let Some(place) = path_alone(line) {
             self.path = Some(place);
+            self.listed = None;
             return None;
         }
         if let Some(found) = path_and_value(line) {
             self.path = None;
+            self.listed = None;
             return Some(found);
         }
         if let Some(place) = self.path.take() {
-            let fits = match place.file {
-                CounterFile::Name => !line.contains(char::is_whitespace),
-                CounterFile::Uptime => uptime(line).is_some(),
-                _ => line.parse::<u64>().is_ok(),
-            };
-            return fits.then(|| (place, line.to_owned()));
+            return place.file.may_be(line).then(|| (place, line.to_owned()));
         }
+        if let Some(place) = self.listed.take_if(|place| place.file.may_be(line)) {
+            self.listed = Some(Place {
+                state: place.state + 1,
+                ..place
+            });
+            return Some((place, line.to_owned()));
+        }
+        self.listed = None;
         self.cpupower.line(line)
     }
+}
+
+/// The first of the files that `cat` of this line shows, one after the other: those of all states of one CPU.
+fn listed_by_cat(line: &str) -> Option<Place> {
+    let mut words = line.split_whitespace().rev();
+    let path = words.next()?;
+    let (mut is_cat, mut others) = (false, 0);
+    for word in words {
+        is_cat |= word == "cat";
+        others += usize::from(word.contains("/state"));
+    }
+    let first = path
+        .replace("/state*/", "/state0/")
+        .replace("/state?/", "/state0/");
+    (is_cat && others == 0 && first != path)
+        .then(|| Place::find(&first))
+        .flatten()
 }
 
 /// The path of a line that has none but it: as `head -v` writes it, as `find` does, or behind a command that prints it.
@@ -354,11 +422,9 @@ impl Cpupower {
             "Flags/Description" => (CounterFile::Name, self.begin_state()?),
             "Usage" => (CounterFile::Usage, value.to_owned()),
             "Duration" => (CounterFile::Time, value.to_owned()),
-            heading if value.is_empty() => {
-                let name = heading.trim_end_matches("(DISABLED)").trim();
-                self.heading = Some(name.to_owned());
-                return None;
-            }
+            "Latency" => (CounterFile::Latency, value.to_owned()),
+            "Residency" => (CounterFile::Residency, value.to_owned()),
+            heading if value.is_empty() => return self.begin_heading(heading),
             _ => return None,
         };
         let place = Place {
@@ -369,12 +435,29 @@ impl Cpupower {
         Some((place, text))
     }
 
+    /// A line that may be a state's name, and that the state is switched off if it says so.
+    fn begin_heading(&mut self, heading: &str) -> Option<(Place, String)> {
+        let name = heading.trim_end_matches("(DISABLED)").trim();
+        self.heading = Some(name.to_owned());
+        let place = Place {
+            cpu: self.cpu,
+            state: self.index(name),
+            file: CounterFile::Disable,
+        };
+        (name != heading).then(|| (place, "1".to_owned()))
+    }
+
     /// The state whose name was the heading before.
     fn begin_state(&mut self) -> Option<String> {
         let name = self.heading.take()?;
-        let listed = self.names.iter().position(|known| *known == name);
-        self.state = Some(listed.map_or(self.states, |index| index as u32));
+        self.state = Some(self.index(&name));
         self.states += 1;
         Some(name)
+    }
+
+    /// The index of a state by its place in the list of names; where it is not listed, of the next one.
+    fn index(&self, name: &str) -> u32 {
+        let listed = self.names.iter().position(|known| known == name);
+        listed.map_or(self.states, |index| index as u32)
     }
 }

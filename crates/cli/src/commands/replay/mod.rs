@@ -72,8 +72,9 @@ pub(crate) struct Args {
     /// Take that machine's figures even if the recording is evidently of another one.
     #[arg(long, requires = "machine")]
     any_machine: bool,
-    /// Idle states to take: lines of name, exit_latency_ns, target_residency_ns, polling, disabled.
-    #[arg(long, value_name = "FILE.csv")]
+    /// Idle states to take: lines of name, exit_latency_ns, target_residency_ns, polling, disabled; or a dump of cpuidle's
+    /// sysfs files, as `wakepath counters` reads it.
+    #[arg(long, value_name = "FILE")]
     states: Option<PathBuf>,
     /// The governor that ran when the recording was made, to see whether it answers the same now; by
     /// default the one that the recording names.

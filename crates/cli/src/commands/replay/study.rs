@@ -1,20 +1,20 @@
 //! The study that a replay is.
 
 use std::fs;
-use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_policies::input::read_states;
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::{PolicySet, PolicySpec};
 use wakepath_study::run::replay::{RECORDED, cannot_replay};
+use wakepath_system::dump::GivenStates;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::TickRate;
 
 use super::Args;
+use crate::messages::note;
 use crate::policy_set;
 
 /// A study file.
@@ -54,9 +54,9 @@ pub(super) fn text(args: &Args, metadata: &Metadata) -> anyhow::Result<String> {
         Machine::find(machine)?;
     }
     if let Some(path) = &args.states {
-        let name = path.display().to_string();
-        let file = wakepath_files::open(path).with_context(|| name.clone())?;
-        read_states(BufReader::new(file), &name)?;
+        for text in GivenStates::open(path)?.notes {
+            note!("{}: {text}", path.display());
+        }
     }
     if let Some(ran) = &args.ran {
         let spec: PolicySpec = ran.parse().context("--ran")?;
