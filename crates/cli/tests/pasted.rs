@@ -51,6 +51,12 @@ fn drives_of_every_tool_are_planned() {
     assert_eq!(states[0]["idle_power_uw"], 630_000);
     assert_eq!(states[0]["active_power_uw"], 5_000_000);
     assert_eq!(states[1]["max_power_uw"], 5_000);
+    let shown = wakepath(&["drive", "show", &pasted("id-ctrl-2.x.json")]).success();
+    let table = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    assert!(
+        table.contains("power  active    idle") && table.contains("5.00 W  5.00 W  0.63 W"),
+        "{table}"
+    );
 
     let (text, _) = plan("smartctl.txt");
     assert_eq!(
@@ -341,4 +347,26 @@ fn a_replay_covers_the_whole_recording() {
         "{printed}"
     );
     assert!(!printed.contains("no difference"), "{printed}");
+}
+
+#[test]
+fn states_of_a_dump_do_where_a_table_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| -> String {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let table = write("states.csv", "snooze,0,0,1,0\nCEDE,12000,120000,0,0\n");
+    let dump = pasted("counters-cpupower.txt");
+    let limit = |states: &str| {
+        let found = wakepath(&["policy", "poll-limit", "--states", states]).success();
+        found.get_output().stdout.clone()
+    };
+    assert_eq!(limit(&dump), limit(&table));
+    let foreign = write("foreign.txt", "no states here\n");
+    fails_with(
+        wakepath(&["policy", "poll-limit", "--states", &foreign]),
+        &["or give a dump of /sys/devices/system/cpu/cpu*/cpuidle"],
+    );
 }

@@ -430,7 +430,8 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
     output::table(
         out,
         [
-            "state", "mode", "power", "active", "entry us", "exit us", "rrt", "rrl", "rwt", "rwl",
+            "state", "mode", "power", "active", "idle", "entry us", "exit us", "rrt", "rrl", "rwt",
+            "rwl",
         ],
         drive.states.iter().enumerate().map(|(i, s)| {
             [
@@ -438,6 +439,7 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
                 if s.non_operational { "asleep" } else { "works" }.to_owned(),
                 watts(s.max_power),
                 watts(s.active_power),
+                watts(s.idle_power),
                 s.entry_latency_us.to_string(),
                 s.exit_latency_us.to_string(),
                 s.read_throughput_rank.to_string(),
