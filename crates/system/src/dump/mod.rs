@@ -782,6 +782,12 @@ mod tests {
         let quote = |text: String| -> String { text.lines().map(|l| format!("> {l}\n")).collect() };
         let later = text([10, 200]) + &text([15, 900]);
         assert_eq!(rows(&counted(&later)), [("C1", Some(700), Some(5), None)]);
+        let named_once = later.lines().take(3).chain(later.lines().skip(4));
+        let named_once: String = named_once.map(|line| format!("{line}\n")).collect();
+        assert_eq!(
+            rows(&counted(&named_once)),
+            [("C1", Some(700), Some(5), None)]
+        );
         let error = Dump::read(written(later.as_bytes()).path())
             .unwrap_err()
             .to_string();

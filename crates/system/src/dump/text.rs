@@ -58,6 +58,14 @@ impl CounterFile {
 }
 
 impl CounterFile {
+    /// Whether it is no counter, and may be shown once for two dumps.
+    const fn is_constant(self) -> bool {
+        matches!(
+            self,
+            Self::Name | Self::Latency | Self::Residency | Self::Disable
+        )
+    }
+
     /// Whether a line can be the content of such a file.
     fn may_be(self, line: &str) -> bool {
         match self {
@@ -204,7 +212,8 @@ impl Values {
             ));
             return Ok(vec![dump]);
         }
-        let (before, after) = self.0.split_at(second_dump(&self.0));
+        let (before, again) = self.0.split_at(second_dump(&self.0));
+        let after = &with_constants(before, again)[..];
         // Files of a folder come in no order.
         let is_text = self.0.iter().all(|value| value.line > 0);
         if is_text && is_later(before, after) {
@@ -234,6 +243,14 @@ fn first_conflict(values: &[Value]) -> Option<String> {
             format!("{path} is `{}` and `{}`{lines}", known.text, value.text)
         })
     })
+}
+
+/// A second dump, with what the first one says and it does not, of what stays the same: names need not be shown twice.
+fn with_constants(before: &[Value], after: &[Value]) -> Vec<Value> {
+    let known: BTreeSet<Place> = after.iter().map(|value| value.place).collect();
+    let constants = before.iter();
+    let constants = constants.filter(|v| v.place.file.is_constant() && !known.contains(&v.place));
+    constants.chain(after).cloned().collect()
 }
 
 /// Where the first file comes for the second time.
