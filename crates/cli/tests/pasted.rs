@@ -370,3 +370,32 @@ fn states_of_a_dump_do_where_a_table_does() {
         &["or give a dump of /sys/devices/system/cpu/cpu*/cpuidle"],
     );
 }
+
+#[test]
+fn a_trace_of_block_requests_alone_has_its_drives() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let requests = [(100_000, 1000), (300_000, 2000), (3_300_000, 3000)].map(|(us, sector)| {
+        format!(
+            " fio-100 [001] {0}.{1:06}000: block_rq_issue: 259,0 R 4096 () {sector} + 8 [fio]\n \
+             <idle>-0 [001] {0}.{2:06}000: block_rq_complete: 259,0 R () {sector} + 8 [0]\n",
+            us / 1_000_000,
+            us % 1_000_000,
+            us % 1_000_000 + 80
+        )
+    });
+    std::fs::write(path("t.txt"), requests.concat()).unwrap();
+    let imported = wakepath(&["import", &path("t.txt"), "-o", &path("t.parquet")]).success();
+    let notes = String::from_utf8(imported.get_output().stderr.clone()).unwrap();
+    assert!(
+        notes.contains("no-idle") && !notes.contains("no-timers"),
+        "{notes}"
+    );
+    let arguments = ["--format", "csv", "--table", "drives"];
+    let replayed = wakepath(&[&["replay", &path("t.parquet")][..], &arguments].concat()).success();
+    let drives = String::from_utf8(replayed.get_output().stdout.clone()).unwrap();
+    assert!(
+        drives.contains("259:0") && drives.lines().count() == 2,
+        "{drives}"
+    );
+}

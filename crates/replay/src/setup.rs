@@ -1,12 +1,12 @@
 //! What a replay is to do, on which idle states.
 
 use wakepath_hardware::idle::IdleStatesError;
-use wakepath_hardware::{IdleStates, Machine};
+use wakepath_hardware::{IdleState, IdleStates, Machine};
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::power::IdlePower;
 use wakepath_policies::psd::PsdPolicy;
-use wakepath_trace::recording::Metadata;
+use wakepath_trace::recording::{Known, Metadata};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::blocks::MAX_BLOCKS;
@@ -104,8 +104,20 @@ impl States {
         }
     }
 
-    /// The states that a recording has.
+    /// The states that a recording has. Drives need none: a recording without idle events gets one to stand in.
     pub fn of_recording(metadata: &Metadata) -> Result<Vec<Self>, SetupError> {
+        let recorded = &metadata.recorded;
+        let only_drives = recorded.idle == Known::Missing && recorded.block != Known::Missing;
+        if metadata.idle_states.is_empty() && only_drives {
+            let never_entered = IdleStates::new(vec![IdleState {
+                name: "none".to_owned(),
+                exit_latency: Nanoseconds::ZERO,
+                target_residency: Nanoseconds::ZERO,
+                polling: true,
+                disabled: false,
+            }])?;
+            return Ok(vec![Self::declared(Vec::new(), never_entered)]);
+        }
         if metadata.idle_states.is_empty() {
             // The governor's name comes from where the driver's does, on the machine itself.
             let looked = metadata.idle_governor.is_some();

@@ -450,7 +450,7 @@ impl<'a> Builder<'a> {
 
     pub(super) fn finish(mut self) -> Result<Imported, Problem> {
         self.release()?;
-        if !self.seen.idle {
+        if !self.seen.idle && !self.seen.block {
             let found: Vec<&str> = self
                 .counts
                 .iter()
@@ -463,7 +463,7 @@ impl<'a> Builder<'a> {
                 format!("{} events, such as {}", self.events, found.join(", "))
             };
             return Err(format!(
-                "no idle events, without which nothing can be replayed ({found}); record with -e \
+                "no idle events and no block requests, without which nothing can be replayed ({found}); record with -e \
                  power:cpu_idle, see docs/replay.md"
             )
             .into());
@@ -486,7 +486,7 @@ impl<'a> Builder<'a> {
         metadata.hz = self.options.hz.or(self.tick.rate()).map(TickRate::hz);
         metadata.cpus = metadata.cpus.max(cpus);
         let recorded = &mut metadata.recorded;
-        recorded.idle = Known::Exact;
+        recorded.idle = exact(seen.idle);
         recorded.sleep_length = inferred(any_timer);
         recorded.tick = inferred(any_tick_stop);
         recorded.iowaiters = inferred(seen.switches);
@@ -495,7 +495,12 @@ impl<'a> Builder<'a> {
         recorded.wakes = exact(seen.wakes);
         recorded.frequency = exact(seen.frequency);
         recorded.timers = exact(seen.timers);
-        if !any_timer {
+        if !seen.idle {
+            metadata.warn("no-idle", || {
+                "no idle events, so that only its drives can be replayed; record with -e power:cpu_idle, too"
+                    .to_owned()
+            });
+        } else if !any_timer {
             metadata.warn("no-timers", || {
                 "no timer events, so the sleep lengths that the governor saw are not known, and a \
                  replay is approximate; record with -e timer, see docs/replay.md"

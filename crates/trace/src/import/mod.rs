@@ -118,7 +118,7 @@ fn check_cpu(cpu: u32) -> Result<(), Problem> {
 /// events there were so far.
 ///
 /// # Errors
-/// The trace cannot be read, is none of the known formats, is damaged, or has no idle events.
+/// The trace cannot be read, is none of the known formats, is damaged, or has neither idle events nor block requests.
 pub fn import_file(
     path: &Path,
     writer: &mut Writer,
