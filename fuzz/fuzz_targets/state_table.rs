@@ -1,11 +1,12 @@
-//! State tables of a CPU.
+//! Idle states that are given as a table or a dump.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_hardware::idle::MAX_STATES;
+use wakepath_system::dump::GivenStates;
 
 fuzz_target!(|data: &[u8]| {
-    if let Ok(states) = wakepath_policies::input::read_states(data, "fuzz.csv") {
-        assert!((1..=MAX_STATES).contains(&states.len()));
+    if let Ok(given) = GivenStates::read(data, "fuzz.csv") {
+        assert!((1..=MAX_STATES).contains(&given.states.len()));
     }
 });

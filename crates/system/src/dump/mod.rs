@@ -750,6 +750,9 @@ mod tests {
             ]
         );
         assert_eq!(counted(typed).by_cpu[0].0, 2);
+        let upside_down = "5\n/sys/devices/system/cpu/cpu0/cpuidle/state0/usage\n6\n/sys/devices/system/cpu/cpu0/cpuidle/state0/time\n";
+        let error = Dump::read(written(upside_down.as_bytes()).path()).unwrap_err();
+        assert!(error.to_string().contains("above their paths"), "{error}");
         // Which CPU the values after the first ones are of, nobody knows.
         let several = typed.replace(
             "state*/usage",

@@ -190,6 +190,11 @@ impl Values {
                 });
             }
         }
+        if reader.is_upside_down() {
+            return Err(io::Error::other(
+                "the values stand above their paths; give a text with each path above its value, or before it in the same line",
+            ));
+        }
         Ok(())
     }
 
@@ -333,6 +338,10 @@ struct LineReader {
     /// `cat .../state*/usage` was typed: where the next line is from.
     listed: Option<Place>,
     cpupower: Cpupower,
+    /// A line that may be a counter came before any path.
+    number_first: bool,
+    /// A path came.
+    any_path: bool,
 }
 
 /// Where in the output of `cpupower idle-info` a line is.
@@ -360,8 +369,10 @@ impl LineReader {
         if let Some(place) = path_alone(line) {
             self.path = Some(place);
             self.listed = None;
+            self.any_path = true;
             return None;
         }
+        self.number_first |= !self.any_path && CounterFile::Usage.may_be(line);
         if let Some(found) = path_and_value(line) {
             self.path = None;
             self.listed = None;
@@ -379,6 +390,14 @@ impl LineReader {
         }
         self.listed = None;
         self.cpupower.line(line)
+    }
+}
+
+impl LineReader {
+    /// Whether each value stood above its path, as `find -exec cat {} \; -print` has it: a number came first, and a path
+    /// last. Read the other way round, every value would be that of another file.
+    const fn is_upside_down(&self) -> bool {
+        self.number_first && self.path.is_some()
     }
 }
 
