@@ -338,10 +338,10 @@ struct LineReader {
     /// `cat .../state*/usage` was typed: where the next line is from.
     listed: Option<Place>,
     cpupower: Cpupower,
-    /// A line that may be a counter came before any path.
-    number_first: bool,
-    /// A path came.
-    any_path: bool,
+    /// The first line is a value alone.
+    value_first: Option<bool>,
+    /// The last line is the path of a file of a state alone.
+    path_last: bool,
 }
 
 /// Where in the output of `cpupower idle-info` a line is.
@@ -362,6 +362,9 @@ impl LineReader {
         if line.is_empty() {
             return None;
         }
+        let is_word = !line.contains([':', '=', ' ', '\t']);
+        self.path_last = is_word && line.contains("/state");
+        self.value_first.get_or_insert(is_word && !self.path_last);
         if let Some(place) = listed_by_cat(line) {
             self.listed = Some(place);
             return None;
@@ -369,10 +372,8 @@ impl LineReader {
         if let Some(place) = path_alone(line) {
             self.path = Some(place);
             self.listed = None;
-            self.any_path = true;
             return None;
         }
-        self.number_first |= !self.any_path && CounterFile::Usage.may_be(line);
         if let Some(found) = path_and_value(line) {
             self.path = None;
             self.listed = None;
@@ -394,10 +395,10 @@ impl LineReader {
 }
 
 impl LineReader {
-    /// Whether each value stood above its path, as `find -exec cat {} \; -print` has it: a number came first, and a path
+    /// Whether each value stood above its path, as `find -exec cat {} \; -print` has it: a value comes first and a path
     /// last. Read the other way round, every value would be that of another file.
-    const fn is_upside_down(&self) -> bool {
-        self.number_first && self.path.is_some()
+    fn is_upside_down(&self) -> bool {
+        self.value_first == Some(true) && self.path_last
     }
 }
 
