@@ -3,6 +3,7 @@
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::poll;
 use wakepath_system::System;
+use wakepath_units::printable::shell_word;
 
 use crate::counters;
 use crate::model::READS;
@@ -111,7 +112,10 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
         .fix(if affinity == "2" {
             "the drive, or the host of this virtual machine, gives no more queues".to_owned()
         } else {
-            format!("echo 2 > /{}", format_args!("sys/block/{disk}/queue/rq_affinity"))
+            format!(
+                "echo 2 > {}",
+                shell_word(&format!("/sys/block/{disk}/queue/rq_affinity"))
+            )
         })
         .costs(&difference),
     )

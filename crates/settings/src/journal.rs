@@ -3,6 +3,7 @@
 use wakepath_system::journal::{FILE, Journal, JournalOwner, legible};
 use wakepath_system::setting::Access;
 use wakepath_system::{Root, SystemError};
+use wakepath_units::printable::shell_word;
 
 use crate::SettingsError;
 use crate::store::Store;
@@ -47,7 +48,11 @@ fn what_to_do(root: &Root, content: &[u8]) -> String {
         .map(|(key, old)| {
             let path = root.path(&key.path()).display().to_string();
             match key.setting.mechanism {
-                Access::Text => format!("{key} was '{old}': echo '{old}' > {path}"),
+                Access::Text => format!(
+                    "{key} was '{old}': echo {} > {}",
+                    shell_word(old),
+                    shell_word(&path)
+                ),
                 Access::Held => format!("{key} was '{old}'; it ended with its process"),
                 Access::NvmeFeature(_) => {
                     format!(
@@ -62,10 +67,10 @@ fn what_to_do(root: &Root, content: &[u8]) -> String {
         (_, 0) => format!("It still says: {}", lines.join("; ")),
         (_, more) => format!("It still says: {}; and {more} more", lines.join("; ")),
     };
-    let void = if root.is_live() {
-        "A restart of the machine resets all of them. Then remove the file"
-    } else {
-        "Put these back by hand, then remove the file"
+    let void = match (root.is_live(), known.is_empty()) {
+        (true, _) => "A restart of the machine resets all of them. Then remove the file",
+        (false, true) => "Capture the machine again, or remove the file",
+        (false, false) => "Put these back by hand, then remove the file",
     };
     format!("{values}. {void}")
 }

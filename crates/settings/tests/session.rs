@@ -778,11 +778,20 @@ fn a_damaged_journal_says_what_it_still_has_and_what_to_do() {
     for part in [
         "journal.json",
         "idle-governor was 'menu'",
-        "echo 'menu' > ",
+        "echo menu > ",
         "cpuidle/current_governor",
         "remove the file",
     ] {
         assert!(error.contains(part), "'{part}' is not in: {error}");
     }
     assert!(journal.exists());
+    // Who copies the command runs nothing of the journal's.
+    let hostile = String::from_utf8(content[..content.len() - 20].to_vec()).unwrap();
+    let hostile = hostile.replace("\"menu\"", "\"x'; touch pwned; echo '\"");
+    fs::write(&journal, hostile).unwrap();
+    let error = Session::for_restore(&system).unwrap_err().to_string();
+    assert!(
+        error.contains("echo 'x'\\''; touch pwned; echo '\\''' > "),
+        "{error}"
+    );
 }

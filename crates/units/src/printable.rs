@@ -110,6 +110,16 @@ pub fn csv_cell(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A word of a command that people may copy into a shell: nothing in it is run.
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@:".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''")).into()
+    }
+}
+
 /// Whether it is digits with at most a point and an exponent, or infinite.
 fn is_number(text: &str) -> bool {
     text == "inf"
@@ -189,6 +199,20 @@ mod tests {
             ("a=b", "a=b"),
         ] {
             assert_eq!(csv_cell(text), cell);
+        }
+    }
+
+    #[test]
+    fn no_word_runs_anything() {
+        for (text, word) in [
+            ("balance_performance", "balance_performance"),
+            ("/sys/devices/cpu0:1/x", "/sys/devices/cpu0:1/x"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("$(reboot)", "'$(reboot)'"),
+            ("x'; reboot; '", "'x'\\''; reboot; '\\'''"),
+        ] {
+            assert_eq!(shell_word(text), word);
         }
     }
 
