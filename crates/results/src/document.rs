@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 use serde::{Deserialize, Serialize};
 
 use crate::directory::DOCUMENT;
-use crate::metric::Metric;
+use crate::metric::{self, Metric};
 use crate::question::{Question, is_among};
 use crate::rows::{RunKey, RunRecord};
 use crate::shard::Shard;
@@ -22,6 +22,12 @@ pub const VERSION: u32 = 2;
 pub const LEVELS: RangeInclusive<f64> = 0.5..=0.999;
 /// The largest margin that a study can have.
 const MAX_MARGIN_PERCENT: f64 = 1000.0;
+/// The most repeats that a study can have.
+const MAX_REPEATS: u32 = 100_000;
+/// The most CPUs of a kind: those of the largest kernel.
+const MAX_CPUS: u32 = 8192;
+/// The longest warm-up: a year.
+const MAX_WARM_UP_S: f64 = 366.0 * 86400.0;
 
 /// Where the numbers come from: the backend that made them, or another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -281,8 +287,15 @@ impl RunPlan {
                 run.version
             ));
         }
-        if let Some((metric, value)) = run.not_finite() {
-            return Err(format!("{metric} is {value}, which is no result"));
+        for (name, value) in &run.metrics {
+            metric::check(name, *value)?;
+        }
+        if let Some((what, number)) = run.too_large() {
+            return Err(format!("{what} is {number}, which is no result"));
+        }
+        let mut names = HashSet::new();
+        if let Some((twice, _)) = run.metrics.iter().find(|(name, _)| !names.insert(name)) {
+            return Err(format!("it has {twice} twice"));
         }
         if let Some((unknown, _)) = run.metrics.iter().find(|(name, _)| !self.has_metric(name)) {
             return Err(format!("{DOCUMENT} has no metric {unknown:?}"));
@@ -371,7 +384,28 @@ impl Document {
                 self.margin_percent
             ));
         }
+        if self.repeats > MAX_REPEATS {
+            return Err(format!(
+                "`repeats` is {}, and may be at most {MAX_REPEATS}",
+                self.repeats
+            ));
+        }
+        for workload in &self.workloads {
+            let seconds = workload.warm_up_s.unwrap_or(0.0);
+            if !(0.0..=MAX_WARM_UP_S).contains(&seconds) {
+                return Err(format!(
+                    "`warm_up_s` of `{}` is {seconds}, and may be 0 to {MAX_WARM_UP_S}",
+                    workload.name
+                ));
+            }
+        }
         for machine in &self.machines {
+            if let Some(kind) = machine.cpu_kinds.iter().find(|kind| kind.cpus > MAX_CPUS) {
+                return Err(format!(
+                    "`cpus` of `{}` is {}, and may be at most {MAX_CPUS}",
+                    machine.name, kind.cpus
+                ));
+            }
             check_copy("machines", &machine.name, &machine.source)?;
         }
         for workload in self.workloads.iter().filter(|w| w.has_copy()) {

@@ -56,6 +56,21 @@ pub struct Metric {
     pub headline: bool,
 }
 
+/// The largest number that is taken for a result. What is counted with it, such as squares, stays finite.
+pub(crate) const LARGEST: f64 = 1e30;
+
+/// Whether a run can have this value of the metric of this name.
+///
+/// # Errors
+/// The value, and that it is none.
+pub(crate) fn check(name: &str, value: f64) -> Result<(), String> {
+    let is_rate = || Metric::find(name).is_some_and(|m| m.mean == Mean::Harmonic);
+    if value.abs() <= LARGEST && (value >= 0.0 || !is_rate()) {
+        return Ok(());
+    }
+    Err(format!("{name} is {value}, which is no result"))
+}
+
 impl Metric {
     /// The metric of the dictionary with this name.
     pub fn find(name: &str) -> Option<&'static Self> {

@@ -7,6 +7,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::metric;
+
+/// The largest count, and the longest time in ns: 36 years of one CPU.
+pub(crate) const LARGEST_COUNT: u64 = 1 << 60;
+
 /// Which run: the columns that all tables but [`MetricRow`] and [`TimelineRow`] begin with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -308,6 +313,47 @@ impl RunRecord {
     pub fn not_finite(&self) -> Option<(&str, f64)> {
         let wrong = self.metrics.iter().find(|(_, value)| !value.is_finite());
         wrong.map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// What it has more of than can be: its name and the number.
+    pub(crate) fn too_large(&self) -> Option<(&'static str, f64)> {
+        let counts = self.counts();
+        let mut wrong = counts.filter(|(_, number)| *number > LARGEST_COUNT);
+        let count = wrong.next().map(|(what, number)| (what, number as f64));
+        let energies = self.idle.iter().filter_map(|idle| idle.wasted_energy_uj);
+        let times = self
+            .attribution
+            .iter()
+            .map(|(.., ns)| ("a part of a latency", *ns));
+        let mut numbers = times.chain(energies.map(|uj| ("an energy", uj)));
+        count.or_else(|| numbers.find(|(_, number)| number.abs() > metric::LARGEST))
+    }
+
+    /// All counts, and times in whole ns.
+    fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let idle = self.idle.iter().flat_map(|idle| {
+            [
+                ("the time in an idle state", Some(idle.time_ns)),
+                ("the entries of an idle state", Some(idle.entries)),
+                ("too deep of an idle state", Some(idle.too_deep)),
+                ("too shallow of an idle state", Some(idle.too_shallow)),
+                ("above of an idle state", idle.above),
+                ("below of an idle state", idle.below),
+                (
+                    "the latency that an idle state added",
+                    idle.added_latency_ns,
+                ),
+            ]
+        });
+        let idle = idle.filter_map(|(what, number)| Some((what, number?)));
+        let requests = self.latency.iter();
+        let requests = requests.map(|(.., count)| ("a count of requests", *count));
+        let times = self.frequency.iter();
+        let times = times.map(|(.., ns)| ("the time at a frequency", *ns));
+        let ends = self.timeline.iter();
+        let ends = ends.map(|(.., end)| ("the end of a stretch of its timeline", *end));
+        let all = idle.chain(requests).chain(times).chain(ends);
+        all.chain([("its duration", self.duration_ns)])
     }
 
     /// Its rows of `metrics.parquet`.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt32Type};
+use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, FieldRef};
 use parquet::arrow::ArrowWriter;
@@ -16,7 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_arrow::schema::{SchemaLike, TracingOptions};
 
 use crate::document::{Document, RunPlan};
-use crate::rows::RunKey;
+use crate::metric;
+use crate::rows::{LARGEST_COUNT, RunKey};
 
 /// Why a table cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -201,17 +202,36 @@ impl RowCheck {
             }
             before = Some(key);
         }
-        if let Some(values) = batch
-            .column_by_name("value")
-            .and_then(|column| column.as_primitive_opt::<Float64Type>())
-            && let Some(wrong) = values.values().iter().find(|value| !value.is_finite())
-        {
-            return Err(TableError::Foreign(format!(
-                "has the value {wrong}, which is no result"
-            )));
-        }
-        Ok(())
+        check_numbers(batch).map_err(|why| TableError::Foreign(format!("has a row where {why}")))
     }
+}
+
+/// Whether all numbers can be those of a run.
+fn check_numbers(batch: &RecordBatch) -> Result<(), String> {
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let name = field.name();
+        if let Some(numbers) = column.as_primitive_opt::<UInt64Type>()
+            && name != "seed"
+            && let Some(wrong) = numbers.iter().flatten().find(|n| *n > LARGEST_COUNT)
+        {
+            return Err(format!("{name} is {wrong}, which is no result"));
+        }
+        if let Some(numbers) = column.as_primitive_opt::<Float64Type>() {
+            for number in numbers.iter().flatten() {
+                metric::check(name, number)?;
+            }
+        }
+    }
+    let metrics = batch.column_by_name("metric");
+    let metrics = metrics.and_then(|column| column.as_string_opt::<i32>());
+    let values = batch.column_by_name("value");
+    let values = values.and_then(|column| column.as_primitive_opt::<Float64Type>());
+    if let (Some(metrics), Some(values)) = (metrics, values) {
+        for (name, value) in metrics.iter().zip(values.iter()) {
+            metric::check(name.unwrap_or_default(), value.unwrap_or(0.0))?;
+        }
+    }
+    Ok(())
 }
 
 fn known(batch: &RecordBatch, columns: &[FieldRef]) -> Result<RecordBatch, TableError> {

@@ -98,7 +98,7 @@ fn what_wakepath_has_written_is_read() {
 }
 
 #[test]
-fn a_level_out_of_range_is_refused_with_its_range() {
+fn a_number_out_of_range_is_refused_with_its_key() {
     for level in [
         "-1", "0", "1", "5", "1e308", "0.4999", "0.9991", "NaN", "null",
     ] {
@@ -111,14 +111,23 @@ fn a_level_out_of_range_is_refused_with_its_range() {
             assert!(error.contains("0.5 to 0.999"), "{error}");
         }
     }
-    let dir = tiny();
-    change(
-        &dir.path().join("result.json"),
-        "\"margin_percent\": 2.0",
-        "\"margin_percent\": -2.0",
-    );
-    let error = said(&ResultReader::open(dir.path()).unwrap_err());
-    assert!(error.contains("margin_percent"), "{error}");
+    let warm_up = |seconds: &str| format!("\"kind\": \"fio\", \"warm_up_s\": {seconds}");
+    for (from, to, key) in [
+        (
+            "\"margin_percent\": 2.0",
+            "\"margin_percent\": -2.0",
+            "margin_percent",
+        ),
+        ("\"repeats\": 4", "\"repeats\": 4000000000", "repeats"),
+        ("\"cpus\": 4", "\"cpus\": 4000000000", "cpus"),
+        ("\"kind\": \"fio\"", &warm_up("-1"), "warm_up_s"),
+        ("\"kind\": \"fio\"", &warm_up("1e308"), "warm_up_s"),
+    ] {
+        let dir = tiny();
+        change(&dir.path().join("result.json"), from, to);
+        let error = said(&ResultReader::open(dir.path()).unwrap_err());
+        assert!(error.contains(&format!("`{key}`")), "{error}");
+    }
 }
 
 #[test]
@@ -187,7 +196,7 @@ fn links_and_fifos_are_refused_wherever_they_are() {
 }
 
 /// What is no run of this study in the place of one, and what the message says of it.
-const WRONG_RUNS: [(&str, &str, &str); 9] = [
+const WRONG_RUNS: [(&str, &str, &str); 14] = [
     (
         "\"workload\":\"reads\"",
         "\"workload\":\"other\"",
@@ -209,6 +218,19 @@ const WRONG_RUNS: [(&str, &str, &str); 9] = [
     ("\"version\":2", "\"version\":3", "version 3"),
     ("[\"iops\",", "[\"iops\",1e999,", "no whole run"),
     ("\"metrics\":[", "\"metrics\":[[[", "no whole run"),
+    ("[\"iops\",", "[\"iops\",-1.0],[\"iops\",", "iops is -1"),
+    ("[\"iops\",", "[\"iops\",1e300],[\"iops\",", "no result"),
+    ("[\"iops\",", "[\"iops\",1.0],[\"iops\",", "iops twice"),
+    (
+        "\"latency\":[",
+        "\"latency\":[[1,2,18446744073709551615],",
+        "a count of requests is 18446744073709552000",
+    ),
+    (
+        "\"timeline\":[]",
+        "\"timeline\":[[\"p50\",\"x\",\"y\",1,18446744073709551615]]",
+        "the end of a stretch",
+    ),
 ];
 
 #[test]

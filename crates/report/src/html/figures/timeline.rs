@@ -42,7 +42,7 @@ pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
                     track.clone(),
                     name.to_owned(),
                     lengths().count().to_string(),
-                    short(lengths().sum::<u64>() as f64 / 1e3),
+                    short(lengths().fold(0, u64::saturating_add) as f64 / 1e3),
                     short(lengths().max().unwrap_or(0) as f64 / 1e3),
                 ]);
             }
