@@ -85,7 +85,11 @@ fn print_all(out: &mut Screen) -> io::Result<()> {
 /// Help, or what is wrong with the call. Where an argument holds what a terminal would obey, there are no colours.
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
-    if error.use_stderr() && text.contains(|c| c != '\n' && printable::is_hidden(c)) {
+    // The text has lost the sequences that clap takes for colours; the arguments have them all.
+    let mut arguments = std::env::args_os();
+    let hostile = arguments.any(|word| word.to_string_lossy().contains(printable::is_hidden))
+        || text.contains(|c| c != '\n' && printable::is_hidden(c));
+    if error.use_stderr() && hostile {
         messages::usage(&text);
     } else {
         // Without a reader there is nobody to tell.

@@ -64,6 +64,9 @@ fn nothing_else_writes_to_a_terminal() {
             continue;
         }
         let text = fs::read_to_string(&file).unwrap();
+        // Unit tests say what they skip.
+        let tests = "#[cfg(test)]\nmod tests {";
+        let text = text.split_once(tests).map_or(&*text, |(code, _)| code);
         // A call may be in several lines.
         let joined: String = text
             .lines()
@@ -166,6 +169,24 @@ fn strangers_files_do_not_steer_a_terminal() {
         assert_shown(&arguments.join(" "), &output);
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(!text.contains("\nwakepath: fine"), "{text}");
+    }
+}
+
+#[test]
+fn arguments_do_not_steer_a_terminal() {
+    let title = "x\u{1b}]0;title\u{7}";
+    for arguments in [
+        &[title][..],
+        &["sim", title],
+        &["compare", "x", "--format", title],
+        &["policy", "show", title],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+            .args(arguments)
+            .env("CLICOLOR_FORCE", "1")
+            .output()
+            .unwrap();
+        assert_shown(&arguments.join(" "), &output);
     }
 }
 

@@ -109,6 +109,53 @@ fn a_report_has_no_file_from_elsewhere() {
 }
 
 #[test]
+fn a_page_has_no_commands_of_a_stranger() {
+    let dir = tiny();
+    let document = dir.path().join("result.json");
+    change(
+        &document,
+        "\"wakepath\": \"0.1.0\"",
+        "\"wakepath\": \"0\\nreboot\"",
+    );
+    change(&document, "\"name\": \"tiny\"", "\"name\": \"a\\rhalt\"");
+    let page = dir.path().join("page.html");
+    let path = dir.path().to_str().unwrap();
+    let report = wakepath(&["report", path, "-o", page.to_str().unwrap()]);
+    report.success();
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("# a halt, with wakepath 0 reboot"));
+}
+
+#[test]
+fn counts_beyond_all_bounds_are_refused() {
+    let most = u64::MAX.to_string();
+    for (from, to) in [
+        ("\"latency\":[", format!("\"latency\":[[1,2,{most}],")),
+        ("\"entries\":513,", format!("\"entries\":{most},")),
+    ] {
+        let dir = tiny();
+        let run = dir.path().join("runs/000001.json");
+        for table in [
+            "metrics",
+            "latency",
+            "attribution",
+            "idle",
+            "frequency",
+            "timeline",
+        ] {
+            fs::remove_file(dir.path().join(format!("{table}.parquet"))).unwrap();
+        }
+        let document = dir.path().join("result.json");
+        change(&document, "\"complete\": true", "\"complete\": false");
+        change(&run, from, &to);
+        let path = dir.path().to_str().unwrap();
+        let page = dir.path().join("page.html");
+        let report = wakepath(&["report", path, "-o", page.to_str().unwrap()]);
+        fails_with(report, &["000001.json", &most[..15]]);
+    }
+}
+
+#[test]
 fn no_device_and_no_fifo_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");

@@ -56,17 +56,15 @@ fn curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for (key, row) in rows.into_iter().filter(|(_, row)| row.count > 0) {
-        *buckets
-            .entry(key)
-            .or_default()
-            .entry(row.high_ns)
-            .or_default() += row.count;
+        let bucket = buckets.entry(key).or_default();
+        let requests = bucket.entry(row.high_ns).or_default();
+        *requests = requests.saturating_add(row.count);
     }
     for ((workload, policy), buckets) in buckets {
-        let requests: u64 = buckets.values().sum();
-        let mut below = 0;
+        let requests = buckets.values().copied().fold(0, u64::saturating_add);
+        let mut below = 0_u64;
         let points = buckets.into_iter().map(|(high, count)| {
-            below += count;
+            below = below.saturating_add(count);
             (high as f64 / 1e3, below as f64 / requests as f64)
         });
         view.workloads[workload].curves.push(Curve {

@@ -85,15 +85,17 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
             .or_default()
             .entry((rank(machine, &row.state), row.state))
             .or_insert(Sums::NOTHING);
-        sums.time += row.time_ns;
-        sums.entries += row.entries;
-        sums.too_deep += row.too_deep;
-        sums.too_shallow += row.too_shallow;
-        sums.added = sums.added.zip(row.added_latency_ns).map(|(a, b)| a + b);
+        sums.time = sums.time.saturating_add(row.time_ns);
+        sums.entries = sums.entries.saturating_add(row.entries);
+        sums.too_deep = sums.too_deep.saturating_add(row.too_deep);
+        sums.too_shallow = sums.too_shallow.saturating_add(row.too_shallow);
+        let added = sums.added.zip(row.added_latency_ns);
+        sums.added = added.map(|(a, b)| a.saturating_add(b));
         sums.wasted = sums.wasted.zip(row.wasted_energy_uj).map(|(a, b)| a + b);
     }
     for ((workload, rank, cpu_kind, policy), states) in all {
-        let time: u64 = states.values().map(|s| s.time).sum();
+        let times = states.values().map(|s| s.time);
+        let time = times.fold(0, u64::saturating_add);
         if time == 0 {
             continue;
         }
@@ -128,10 +130,11 @@ fn frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     for ((workload, policy), row) in rows {
         let kind = kind_rank(machine(place, &row.machine), &row.cpu_kind);
         let key = (workload, kind, row.cpu_kind, policy);
-        *all.entry(key).or_default().entry(row.khz).or_default() += row.time_ns;
+        let time = all.entry(key).or_default().entry(row.khz).or_default();
+        *time = time.saturating_add(row.time_ns);
     }
     for ((workload, _, cpu_kind, policy), times) in all {
-        let time: u64 = times.values().sum();
+        let time = times.values().copied().fold(0, u64::saturating_add);
         let share = |(khz, ns): (u64, u64)| (khz, ns as f64 / time.max(1) as f64);
         view.workloads[workload].frequency.push(Frequency {
             cpu_kind,

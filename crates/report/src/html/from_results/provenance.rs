@@ -204,10 +204,9 @@ fn commands(results: &[ResultReader]) -> Vec<String> {
             "again".to_owned()
         };
         let version = document.tools.get("wakepath").map_or("", String::as_str);
-        commands.push(format!(
-            "# {}, with wakepath {version}",
-            document.study.name.replace('\n', " ")
-        ));
+        // Whatever ends a line would make a command of the rest.
+        let comment = format!("# {}, with wakepath {version}", document.study.name);
+        commands.push(comment.replace(char::is_control, " "));
         commands.push(format!(
             "wakepath study run {}{on} -o {again}",
             quoted(&format!("{shown}/study.toml"))
