@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(percent(3.26, Some([2.26, 4.26])), "+3.3 %");
         assert_eq!(percent(33.26, Some([-2.0, 70.0])), "+33 %");
         assert_eq!(percent(f64::NAN, None), "–");
-        assert_eq!(figure(12_345.678, Some(2.0)), "12\u{202f}345.7");
+        assert_eq!(figure(12_345.678, Some(2.0)), "12\u{202f}346");
         assert_eq!(figure(-3.0, Some(0.5)), "−3.00");
         assert_eq!(figure(1.234_56, None), "1.235");
         assert_eq!(share(0.1234), "12.34 %");
