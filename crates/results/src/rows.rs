@@ -346,8 +346,12 @@ impl RunRecord {
             ]
         });
         let idle = idle.filter_map(|(what, number)| Some((what, number?)));
-        let requests = self.latency.iter();
-        let requests = requests.map(|(.., count)| ("a count of requests", *count));
+        let requests = self.latency.iter().flat_map(|(_, high, count)| {
+            [
+                ("the end of a latency bucket", *high),
+                ("a count of requests", *count),
+            ]
+        });
         let times = self.frequency.iter();
         let times = times.map(|(.., ns)| ("the time at a frequency", *ns));
         let ends = self.timeline.iter();

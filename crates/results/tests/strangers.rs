@@ -196,7 +196,7 @@ fn links_and_fifos_are_refused_wherever_they_are() {
 }
 
 /// What is no run of this study in the place of one, and what the message says of it.
-const WRONG_RUNS: [(&str, &str, &str); 14] = [
+const WRONG_RUNS: [(&str, &str, &str); 15] = [
     (
         "\"workload\":\"reads\"",
         "\"workload\":\"other\"",
@@ -225,6 +225,11 @@ const WRONG_RUNS: [(&str, &str, &str); 14] = [
         "\"latency\":[",
         "\"latency\":[[1,2,18446744073709551615],",
         "a count of requests is 18446744073709552000",
+    ),
+    (
+        "\"latency\":[",
+        "\"latency\":[[1,18446744073709551615,2],",
+        "the end of a latency bucket",
     ),
     (
         "\"timeline\":[]",
