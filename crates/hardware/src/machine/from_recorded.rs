@@ -170,6 +170,16 @@ impl Machine {
             scheduler,
             ..template.clone()
         };
+        // Which states the other machine's hardware demotes says nothing of states that this one lacks.
+        machine.c1_demotion = machine.c1_demotion.take().filter(|demotion| {
+            let mut named = demotion.states.iter().chain([&demotion.to]);
+            named.all(|name| {
+                machine
+                    .idle_state
+                    .iter()
+                    .any(|s| s.name == *name && !s.polling)
+            })
+        });
         // The record names none, and the other machine's has a name of its own.
         ASSUMED_DRIVE.clone_into(&mut machine.drive.name);
         scale_package(&mut machine, &template);

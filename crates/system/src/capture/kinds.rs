@@ -6,6 +6,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
     ClusterIdleState, CoreKind, EFFICIENCY_CAPACITY, Figure, MachineIdleState,
 };
+use wakepath_hardware::recorded::RecordedPolicy;
 use wakepath_units::{Kilohertz, cpus};
 
 use super::machine::policy;
@@ -20,25 +21,47 @@ const DEVICES: &str = "sys/devices";
 const LOW_POWER_CAPACITY: u32 = 355;
 /// Neighbours whose capacities are this near are of one kind.
 const SAME_KIND: f64 = 0.9;
+/// Arm's small cores.
+const SMALL: [&str; 6] = [
+    "Cortex-A35",
+    "Cortex-A53",
+    "Cortex-A55",
+    "Cortex-A510",
+    "Cortex-A520",
+    "Icestorm",
+];
+/// What a small core of Arm does per MHz, in percent of a big one: `capacity-dmips-mhz` of the RK3399, 485 of 1024
+/// (Linux 6.12 arch/arm64/boot/dts/rockchip/rk3399-base.dtsi).
+const SMALL_PERCENT: u32 = 47;
 /// The bus clock, in which operating points count where they are not listed.
 const STEP_KHZ: usize = 100_000;
 
 /// Splits the cluster of a machine with cores of several kinds, if those of each kind follow each other.
 ///
+/// `cores`: Arm's by CPU that is online; empty elsewhere.
+///
 /// # Errors
 /// Why it stays one cluster.
-pub(super) fn split(system: &System, machine: &mut Machine) -> Result<(), String> {
-    let groups = groups(system);
+pub(super) fn split(
+    system: &System,
+    machine: &mut Machine,
+    cores: &[String],
+) -> Result<(), String> {
+    let groups = groups(system, cores);
     if groups.len() < 2 || machine.cluster.len() != 1 {
         return Ok(());
     }
     let together: Vec<usize> = groups.iter().flatten().copied().collect();
-    if together != system.cpus() {
+    let online = system.cpus();
+    if together != online {
         return Err("those of a kind do not follow each other".to_owned());
     }
     let kinds = groups.iter().enumerate();
     let kinds = kinds.map(|(index, cpus)| {
-        kind(system, cpus, index).ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
+        let core = online.iter().position(|cpu| *cpu == cpus[0]);
+        let core = core.and_then(|place| cores.get(place));
+        kind(system, cpus, index, core)
+            .ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
     });
     let mut kinds: Vec<CoreKind> = kinds.collect::<Result<_, _>>()?;
     // The kernel's capacities are of the biggest CPU that there is, which may be offline.
@@ -49,21 +72,33 @@ pub(super) fn split(system: &System, machine: &mut Machine) -> Result<(), String
     machine.split_by_kind(&kinds).map_err(|e| e.to_string())
 }
 
-/// The CPUs of each kind: as Intel's devices list them, else those of one capacity.
-fn groups(system: &System) -> Vec<Vec<usize>> {
+/// The CPUs of each kind: as Intel's devices list them, else those of one capacity. Where no file tells capacities, Intel's
+/// low-power cores are those with lower clocks than their neighbours, and Arm's kinds have names of their own.
+fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     let online = system.cpus();
     let mut groups = listed(system);
     // Lists that leave CPUs out make no sense.
-    if groups.iter().flatten().collect::<BTreeSet<_>>().len() != online.len() {
-        groups = vec![online];
+    let is_listed = groups.iter().flatten().collect::<BTreeSet<_>>().len() == online.len();
+    if !is_listed {
+        groups = vec![online.clone()];
     }
+    let clock = |cpu: usize| cpufreq_policy(system, cpu).map(|policy| policy.max.0);
+    let core = |cpu: usize| cores.get(online.iter().position(|other| *other == cpu)?);
+    let one_core = |a: usize, b: usize| capacity(system, a).is_some() || core(a) == core(b);
     groups.retain(|group: &Vec<usize>| !group.is_empty());
     groups.sort();
     let groups = groups.into_iter().flat_map(|group| {
         // Cores of a kind differ a little by their rank.
-        let own = |cpu: &usize| f64::from(capacity(system, *cpu).unwrap_or(1024));
-        let same = |a: &usize, b: &usize| own(a).min(own(b)) >= SAME_KIND * own(a).max(own(b));
-        let split = group.chunk_by(same).map(<[usize]>::to_vec);
+        let by_clock = |cpu: usize| clock(cpu).filter(|_| is_listed);
+        let size = |cpu: usize| {
+            capacity(system, cpu)
+                .or_else(|| by_clock(cpu))
+                .unwrap_or(1024)
+        };
+        let own = |cpu: &usize| f64::from(size(*cpu));
+        let near = |a: &usize, b: &usize| own(a).min(own(b)) >= SAME_KIND * own(a).max(own(b));
+        let split = group.chunk_by(|a, b| near(a, b) && one_core(*a, *b));
+        let split = split.map(<[usize]>::to_vec);
         split.collect::<Vec<_>>()
     });
     groups.collect()
@@ -105,21 +140,31 @@ fn capacity(system: &System, cpu: usize) -> Option<u32> {
         .filter(|c| (1..=1024).contains(c))
 }
 
+/// The cpufreq policy of a CPU; its number is that of its first CPU that is online.
+fn cpufreq_policy(system: &System, cpu: usize) -> Option<RecordedPolicy> {
+    let path = format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
+    let related = system.root().optional(&path);
+    let related = related.as_deref().and_then(cpus::parse);
+    let listed = system.cpufreq_policies().into_iter();
+    let own = listed.filter(|number| system.policy_cpus(*number).contains(&cpu));
+    let mut numbers = related.into_iter().flatten().chain(own).chain([cpu]);
+    numbers.find_map(|number| policy(system.root(), number))
+}
+
 /// The kind of these CPUs, which are alike. `index`: its place among the kinds of an Intel processor, which has its performance
-/// cores first.
-fn kind(system: &System, alike: &[usize], index: usize) -> Option<CoreKind> {
+/// cores first. `core`: the name of an Arm core.
+fn kind(system: &System, alike: &[usize], index: usize, core: Option<&String>) -> Option<CoreKind> {
     let root = system.root();
     let first = *alike.first()?;
-    let usual = match index {
-        0 => 1024,
-        1 => EFFICIENCY_CAPACITY,
+    let policy = cpufreq_policy(system, first)?;
+    let mhz = policy.max.0 / 1000;
+    let usual = match (index, core) {
+        (_, Some(core)) if SMALL.contains(&core.as_str()) => mhz * SMALL_PERCENT / 100,
+        (_, Some(_)) => mhz,
+        (0, None) => 1024,
+        (1, None) => EFFICIENCY_CAPACITY,
         _ => LOW_POWER_CAPACITY,
     };
-    // The number of a policy is that of its first CPU that is online.
-    let path = |cpu: usize| format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
-    let related = root.optional(&path(first)).as_deref().and_then(cpus::parse);
-    let mut numbers = related.into_iter().flatten().chain([first]);
-    let policy = numbers.find_map(|number| policy(root, number))?;
     let points = if policy.available.is_empty() {
         let range = (policy.min.0..=policy.max.0).step_by(STEP_KHZ);
         range.chain([policy.max.0]).map(Kilohertz).collect()

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_hardware::idle::{IdleState, IdleStates};
 use wakepath_hardware::machine::{
-    Captured, Cppc, DriveInForce, DriveModel, EXIT_NOT_KNOWN, Figure, LatencyRequest,
+    Captured, Cluster, Cppc, DriveInForce, DriveModel, EXIT_NOT_KNOWN, Figure, LatencyRequest,
     MAX_LATENCY_REQUEST_US, Transition,
 };
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
@@ -17,7 +17,7 @@ use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, cpus, printable};
 
 use super::class::MachineClass;
 use super::running::RunningPolicies;
-use super::{irq_time_accounting, kinds, power_limit, tick_rate};
+use super::{clocks, irq_time_accounting, kinds, power_limit, tick_rate};
 use crate::counters::RefusedState;
 use crate::nvme::ApstFeature;
 use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
@@ -95,6 +95,10 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     }
     threads(system, &mut machine);
     performance_scale(system, &cpu_flags(root), &mut machine);
+    let scale = machine.cluster[0].cppc.as_ref();
+    let scale_assumed = scale.and_then(|cppc| cppc.assumed.as_ref());
+    notes.extend(scale_assumed.map(|why| format!("amd-pstate's scale of performances: {why}")));
+    notes.extend(base_told_elsewhere(root, &record.frequency));
     machine.power_limit = power_limit::read(root, &machine).filter(|_| machine.has_power());
     machine.isolation = super::isolation::isolation(system);
     machine.latency_requests = latency_requests(system);
@@ -109,7 +113,7 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             state.target_residency_us = Figure::assumed(state.target_residency_us.value, &why);
         }
     }
-    let kinds = kinds::split(system, &mut machine);
+    let kinds = kinds::split(system, &mut machine, &cores);
     notes.extend(
         kinds
             .map_err(|why| {
@@ -124,7 +128,8 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     }
     assume_residencies(system, &mut machine, &mut notes);
     notes.extend(without_refused(system, &mut machine));
-    notes.extend(without_boost(system, &mut machine));
+    notes.extend(clocks::without_boost(system, &mut machine));
+    notes.extend(clocks::within_limits(system, &mut machine));
     drive(system, &mut machine, &mut notes);
     match RunningPolicies::read(system, &machine) {
         Ok(running) => {
@@ -134,6 +139,17 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
     }
     Ok((machine, notes))
+}
+
+/// Where the base clock is from, if not from cpufreq.
+fn base_told_elsewhere(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
+    let first = policies.first()?;
+    let path = format!("{CPUS}/cpufreq/policy{}/base_frequency", first.policy);
+    let base = first.base.filter(|_| !root.exists(&path))?;
+    Some(format!(
+        "no base_frequency: the base clock is {} MHz, as ACPI or the processor's name tells it",
+        base.0 / 1000
+    ))
 }
 
 /// A text of firmware or a hypervisor, with its control characters spelt out.
@@ -246,35 +262,6 @@ fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<St
     }
 }
 
-/// Takes away the clocks above the base one where boost is switched off.
-fn without_boost(system: &System, machine: &mut Machine) -> Option<String> {
-    if system.boosts() != Some(false) {
-        return None;
-    }
-    let mut tried = machine.clone();
-    let mut highest = None;
-    for cluster in &mut tried.cluster {
-        let base = match &cluster.cppc {
-            // amd-pstate has a key for it.
-            Some(_) => return None,
-            None => cluster.base_mhz.value,
-        };
-        if base > 0.0 {
-            let base_khz = (base * 1e3).round() as u32;
-            cluster.opps.retain(|opp| opp.khz <= base_khz);
-            cluster.turbo.clear();
-            highest = highest.max(cluster.opps.last().map(|opp| opp.khz));
-        }
-    }
-    let highest = highest?;
-    tried.check().ok()?;
-    *machine = tried;
-    Some(format!(
-        "turbo is off (no_turbo or boost): clocks end at {} MHz",
-        highest / 1000
-    ))
-}
-
 /// The clock that `/proc/cpuinfo` tells: x86 and POWER.
 fn clock(root: &Root) -> Option<Kilohertz> {
     let text = root.optional("proc/cpuinfo").unwrap_or_default();
@@ -355,7 +342,9 @@ fn frequencies(system: &System, notes: &mut Vec<String>) -> (Vec<RecordedPolicy>
 pub(super) fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
     let file = |name: &str| root.optional(&format!("{CPUS}/cpufreq/policy{number}/{name}"));
     let khz = |name: &str| Some(Kilohertz(file(name)?.parse().ok()?));
-    let (min, max) = (khz("cpuinfo_min_freq")?, khz("cpuinfo_max_freq")?);
+    let bound = |hardware: &str, set: &str| khz(hardware).or_else(|| khz(set));
+    let min = bound("cpuinfo_min_freq", "scaling_min_freq")?;
+    let max = bound("cpuinfo_max_freq", "scaling_max_freq")?;
     if min.0 == 0 || min > max {
         return None;
     }
@@ -365,6 +354,10 @@ pub(super) fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
         .filter_map(|f| f.parse().ok().map(Kilohertz))
         .collect();
     available.sort_unstable();
+    let is_intel =
+        file("scaling_driver").is_some_and(|d| ["intel_pstate", "intel_cpufreq"].contains(&&*d));
+    let untold = || clocks::untold_base(root, number).filter(|_| is_intel);
+    let base = khz("base_frequency").or_else(untold);
     let latency = file("cpuinfo_transition_latency").and_then(|t| t.parse().ok());
     Some(RecordedPolicy {
         policy: number,
@@ -372,7 +365,7 @@ pub(super) fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
         governor: file("scaling_governor").unwrap_or_default(),
         min,
         max,
-        base: khz("base_frequency").filter(|base| (min..=max).contains(base)),
+        base: base.filter(|base| (min..=max).contains(base)),
         // All bits set is what drivers say that cannot tell (`CPUFREQ_ETERNAL`).
         transition_latency: Nanoseconds(latency.filter(|ns| *ns < 1_000_000_000).unwrap_or(0)),
         available,
@@ -452,6 +445,10 @@ fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
         let path = format!("{CPUS}/cpufreq/policy{cpu}/amd_pstate_{file}");
         root.number(&path).and_then(|n| u8::try_from(n).ok())
     };
+    let of_driver_khz = |file: &str| {
+        let path = format!("{CPUS}/cpufreq/policy{first}/amd_pstate_{file}");
+        root.number(&path)
+    };
     let performance = |file: &str| u8::try_from(of_firmware(file)?).ok();
     let mhz = |file: &str| u32::try_from(of_firmware(file)?).ok();
     let scale = || {
@@ -474,7 +471,8 @@ fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
             full_at_percent: Figure::assumed(50.0, "half of the scale, as for Intel's HWP"),
         })
     };
-    let Some(mut cppc) = scale() else {
+    let untold = || untold_scale(&machine.cluster[0], of_driver_khz("lowest_nonlinear_freq"));
+    let Some(mut cppc) = scale().or_else(untold) else {
         return;
     };
     let cluster = &mut machine.cluster[0];
@@ -500,6 +498,31 @@ fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
     if tried.check().is_ok() {
         *machine = tried;
     }
+}
+
+/// A scale for a range of clocks whose scale nobody tells: that of the built-in Ryzen, stretched to the highest clock.
+fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<Cppc> {
+    const LIKE: &str = "ryzen-8840u";
+    let (lowest, highest) = (cluster.opps.first()?.khz, cluster.opps.last()?.khz);
+    let like = Machine::find(LIKE).ok()?.cluster.first()?.cppc.clone()?;
+    let step_khz = f64::from(highest) / f64::from(like.highest);
+    let performance = |khz: f64| (khz / step_khz).round().clamp(1.0, f64::from(like.nominal)) as u8;
+    let lowest_nonlinear = match lowest_nonlinear_khz {
+        Some(khz) => performance(khz as f64),
+        None => like.lowest_nonlinear,
+    };
+    let lowest_performance = performance(f64::from(lowest));
+    Some(Cppc {
+        lowest: lowest_performance,
+        lowest_nonlinear: lowest_nonlinear.max(lowest_performance),
+        nominal_mhz: (step_khz * f64::from(like.nominal) / 1e3) as u32,
+        lowest_mhz: lowest / 1000,
+        ranking: Vec::new(),
+        assumed: Some(format!(
+            "acpi_cppc is not there: as on {LIKE}, up to the highest clock"
+        )),
+        ..like
+    })
 }
 
 /// Hardware threads of a core, as the topology tells them.

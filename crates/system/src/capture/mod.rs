@@ -4,6 +4,7 @@
 //! [`machine`] makes a machine description of a root.
 
 pub mod class;
+mod clocks;
 pub mod guest;
 mod isolation;
 mod kinds;

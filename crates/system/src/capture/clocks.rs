@@ -1,0 +1,169 @@
+//! What a captured machine's settings leave of its clocks, and what stands in where nothing tells its base clock.
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{Cluster, Figure};
+use wakepath_units::Kilohertz;
+
+use crate::topology::CPUS;
+use crate::{Root, System};
+
+/// The base clock of processors whose driver tells none: `intel_pstate` does so with HWP alone. Firmware tells it, or else
+/// the processor's name, as in `Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz`.
+pub(super) fn untold_base(root: &Root, cpu: usize) -> Option<Kilohertz> {
+    let nominal = root.number(&format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"));
+    let nominal = nominal.filter(|mhz| (1..25_000).contains(mhz));
+    let of_firmware = nominal.map(|mhz| Kilohertz(mhz as u32 * 1000));
+    of_firmware.or_else(|| named_clock(&root.optional("proc/cpuinfo")?))
+}
+
+/// The clock at the end of the first `model name`.
+fn named_clock(cpuinfo: &str) -> Option<Kilohertz> {
+    let name = cpuinfo.lines().find_map(|line| {
+        let (key, name) = line.split_once(':')?;
+        (key.trim() == "model name").then_some(name)
+    })?;
+    let clock = name.rsplit_once('@')?.1.trim();
+    let khz = match clock.strip_suffix("GHz") {
+        Some(number) => number.trim().parse::<f64>().ok()? * 1e6,
+        None => clock.strip_suffix("MHz")?.trim().parse::<f64>().ok()? * 1e3,
+    };
+    (1e5..2.5e7)
+        .contains(&khz)
+        .then(|| Kilohertz(khz.round() as u32))
+}
+
+/// Takes away the clocks above the base one where boost is switched off.
+pub(super) fn without_boost(system: &System, machine: &mut Machine) -> Option<String> {
+    // amd-pstate has a key for it.
+    if system.boosts() != Some(false) || machine.cluster.iter().any(|c| c.cppc.is_some()) {
+        return None;
+    }
+    let base = |_: usize, cluster: &Cluster| {
+        let base = cluster.base_mhz.value;
+        (base > 0.0).then(|| (base * 1e3).round() as u32)
+    };
+    let highest = end_clocks(machine, base)?.ok()?;
+    Some(format!(
+        "turbo is off (no_turbo or boost): clocks end at {} MHz",
+        highest / 1000
+    ))
+}
+
+/// Takes away the clocks above `scaling_max_freq` and intel_pstate's `max_perf_pct`.
+pub(super) fn within_limits(system: &System, machine: &mut Machine) -> Option<String> {
+    const NAMES: &str = "scaling_max_freq or max_perf_pct";
+    let limits: Vec<Option<u32>> = (first_cpus(system, machine).into_iter())
+        .map(|cpu| highest_allowed(system, cpu?))
+        .collect();
+    let limit = |index: usize, cluster: &Cluster| {
+        let highest = cluster.opps.last()?.khz;
+        limits.get(index).copied()?.filter(|limit| *limit < highest)
+    };
+    if let Some(cluster) = machine.cluster.iter().find(|c| c.cppc.is_some()) {
+        let limit = limit(0, cluster)?;
+        return Some(format!(
+            "clocks are limited to {} MHz ({NAMES}), which is not simulated with amd-pstate",
+            limit / 1000
+        ));
+    }
+    Some(match end_clocks(machine, limit)? {
+        Ok(highest) => format!("clocks end at {} MHz ({NAMES})", highest / 1000),
+        Err(why) => format!("limits of the clocks ({NAMES}) are not simulated: {why}"),
+    })
+}
+
+/// The first CPU of each cluster.
+fn first_cpus(system: &System, machine: &Machine) -> Vec<Option<usize>> {
+    let online = system.cpus();
+    let mut first = 0;
+    let clusters = machine.cluster.iter();
+    clusters
+        .map(|cluster| {
+            let cpu = online.get(first).copied();
+            first += cluster.cpus;
+            cpu
+        })
+        .collect()
+}
+
+/// The highest clock, in kHz, that is set for a CPU.
+fn highest_allowed(system: &System, cpu: usize) -> Option<u32> {
+    let policies = system.cpufreq_policies();
+    let mut own = policies.iter().copied();
+    let policy = own.find(|policy| *policy == cpu || system.policy_cpus(*policy).contains(&cpu))?;
+    let file = |name: &str| {
+        let path = format!("{CPUS}/cpufreq/policy{policy}/{name}");
+        system
+            .root()
+            .number(&path)
+            .and_then(|n| u32::try_from(n).ok())
+    };
+    let percent = system
+        .root()
+        .number(&format!("{CPUS}/intel_pstate/max_perf_pct"));
+    let share = percent.filter(|percent| (1..100).contains(percent));
+    let of_share = share.zip(file("cpuinfo_max_freq"));
+    let of_share = of_share.map(|(percent, highest)| (u64::from(highest) * percent / 100) as u32);
+    let set = file("scaling_max_freq").filter(|khz| *khz > 0);
+    set.into_iter().chain(of_share).min()
+}
+
+/// Takes away the clocks of each cluster above `limit`, and returns the highest of those that have one. `None`: there is
+/// no limit.
+fn end_clocks(
+    machine: &mut Machine,
+    limit: impl Fn(usize, &Cluster) -> Option<u32>,
+) -> Option<Result<u32, String>> {
+    let mut tried = machine.clone();
+    let mut highest = None;
+    for (index, cluster) in tried.cluster.iter_mut().enumerate() {
+        if let Some(khz) = limit(index, cluster) {
+            highest = highest.max(end_at(cluster, khz));
+        }
+    }
+    let highest = highest?;
+    if let Err(why) = tried.check() {
+        return Some(Err(why.to_string()));
+    }
+    *machine = tried;
+    Some(Ok(highest))
+}
+
+/// Takes away the operating points above a clock, but for the lowest one. Those that stay keep their voltages.
+fn end_at(cluster: &mut Cluster, khz: u32) -> Option<u32> {
+    let lowest = cluster.opps.first()?.khz;
+    let last = cluster
+        .opps
+        .iter()
+        .rfind(|opp| opp.khz <= khz.max(lowest))?;
+    let (end, volts) = (last.khz, cluster.volts(last));
+    if let Some(volts) = volts.filter(|_| cluster.highest_uv.is_given()) {
+        let uv = (volts * 1e6).round();
+        cluster.highest_uv =
+            Figure::assumed(uv, "the voltage at the highest clock that is allowed");
+    }
+    cluster.opps.retain(|opp| opp.khz <= end);
+    cluster.turbo.clear();
+    if cluster.base_mhz.value * 1e3 > f64::from(end) {
+        cluster.base_mhz.value = f64::from(end) / 1e3;
+    }
+    Some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_processors_have_their_base_clock_at_the_end() {
+        let clock = |name: &str| named_clock(&format!("processor : 0\nmodel name\t: {name}\n"));
+        let khz = |name: &str| clock(name).map(|clock| clock.0);
+        assert_eq!(
+            khz("Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz"),
+            Some(2_600_000)
+        );
+        assert_eq!(khz("Intel(R) Atom(TM) CPU N270 @ 800MHz"), Some(800_000));
+        assert_eq!(khz("13th Gen Intel(R) Core(TM) i9-13900K"), None);
+        assert_eq!(khz("Genuine Intel(R) CPU 0000 @ GHz"), None);
+    }
+}
