@@ -1,4 +1,4 @@
-//! A captured machine has the clocks and the kinds of cores that it has, also where a file is missing.
+//! A captured machine has the clocks and the kinds of cores that it has, and its notes name what is missing.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
@@ -180,4 +180,39 @@ fn arm_cores_of_two_names_are_two_kinds_also_without_capacities() {
     let small = machine.cluster[0].capacity;
     assert!((360..400).contains(&small), "{small}");
     assert_eq!(highest_clocks(&machine), [1416, 1800]);
+}
+
+#[test]
+fn a_drive_that_cannot_be_identified_is_named_once_with_what_stands_in() {
+    let tree = copy_of_laptop();
+    fs::remove_file(tree.path().join("dev/nvme0.id-ctrl")).unwrap();
+    let root = tree.path().to_str().unwrap();
+    let assert = wakepath(&["doctor", "--format", "json", "--root", root]).success();
+    let notes = common::json(&assert)["notes"].to_string();
+    assert_eq!(
+        notes.matches("nvme0 cannot be identified").count(),
+        1,
+        "{notes}"
+    );
+    for part in ["there is no dev/nvme0.id-ctrl", "a typical drive stands in"] {
+        assert!(notes.contains(part), "{notes}");
+    }
+    assert!(!notes.contains("os error"), "{notes}");
+}
+
+#[test]
+fn states_that_are_entered_now_and_then_are_not_always_refused() {
+    let tree = planted("refused-states");
+    for cpu in 0..2 {
+        for state in 1..3 {
+            let state = format!("{CPUS}/cpu{cpu}/cpuidle/state{state}");
+            write(tree.path(), &format!("{state}/usage"), "3");
+            write(tree.path(), &format!("{state}/rejected"), "90000");
+        }
+    }
+    let (_, notes) = captured(tree.path());
+    assert!(
+        notes.contains("(99 %)") && !notes.contains("(100 %)"),
+        "{notes}"
+    );
 }

@@ -5,6 +5,7 @@
 //! on the nearest built-in machine ([`Machine::from_captured`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 
 use wakepath_hardware::idle::{IdleState, IdleStates};
 use wakepath_hardware::machine::{
@@ -231,7 +232,9 @@ fn without_refused(system: &System, machine: &mut Machine) -> Option<String> {
         return None;
     }
     *machine = tried;
-    let named = |state: &RefusedState| format!("{} ({:.0} %)", state.name, 100.0 * state.share());
+    // 99.97 % is not all of them.
+    let percent = |state: &RefusedState| (100.0 * state.share()).floor();
+    let named = |state: &RefusedState| format!("{} ({} %)", state.name, percent(state));
     let named: Vec<String> = refused.iter().map(named).collect();
     Some(format!(
         "states that are off here, because most attempts to enter them are refused: {}",
@@ -574,8 +577,15 @@ fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
                 device: Some(name),
                 ..DriveModel::declared(&drive)
             }),
+            Err(e) if e.kind() == ErrorKind::NotFound => notes.push(format!(
+                "{name} cannot be identified: there is no {} (only root can read what goes there)",
+                nvme::identify_file(&name)
+            )),
             Err(e) => notes.push(format!("{name} cannot be identified: {e}")),
         }
+    }
+    if known.is_empty() && !system.drives().is_empty() {
+        notes.push("a typical drive stands in for the one that cannot be identified".to_owned());
     }
     let mut known = known.into_iter();
     if let Some(first) = known.next() {
