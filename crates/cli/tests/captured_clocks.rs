@@ -113,6 +113,12 @@ fn amd_pstate_runs_where_its_scale_is_not_told() {
         notes.contains("not simulated with amd-pstate"),
         "a limit that is left out is named: {notes}"
     );
+    let nominal = (cppc.nominal_mhz * 1000).to_string();
+    set_in_policies(tree.path(), "scaling_max_freq", Some(&nominal));
+    write(tree.path(), &format!("{CPUS}/cpufreq/boost"), "0");
+    let (machine, notes) = captured(tree.path());
+    assert!(machine.runs.as_deref().unwrap().contains("boost=off"));
+    assert!(!notes.contains("clocks are limited"), "{notes}");
 }
 
 #[test]

@@ -61,6 +61,11 @@ pub(super) fn within_limits(system: &System, machine: &mut Machine) -> Option<St
     };
     if let Some(cluster) = machine.cluster.iter().find(|c| c.cppc.is_some()) {
         let limit = limit(0, cluster)?;
+        // Without boost the kernel ends them at the nominal clock, and `boost=off` says so.
+        let nominal_mhz = cluster.cppc.as_ref().map_or(0, |cppc| cppc.nominal_mhz);
+        if system.boosts() == Some(false) && limit / 1000 + 1 >= nominal_mhz {
+            return None;
+        }
         return Some(format!(
             "clocks are limited to {} MHz ({NAMES}), which is not simulated with amd-pstate",
             limit / 1000
