@@ -43,6 +43,7 @@ def seconds(value: object) -> dict[str, object]:
         (study, {"level": 95}, "level is 95, and may be 0.5 to 0.999"),
         (study, {"margin_percent": -1}, "margin_percent is -1"),
         (study, {"settle_s": 3601}, "settle_s is 3601"),
+        (study, {"warm_up_s": -1}, "warm_up_s is -1"),
         (study, {"repeats": 0}, "repeats is 0"),
         (study, {"on": "moon"}, "on is 'moon'"),
         (study, seconds(0), "workload: seconds is 0"),

@@ -226,6 +226,7 @@ def replay(
     hz: int | None = None,
     ran: Policy | None = None,
     blocks: int | None = None,
+    allow_programs: bool = False,
     progress: Progress = None,
 ) -> dict[str, Any]:
     """What other idle governors would have chosen on a recorded load, and what it would have cost.
@@ -240,6 +241,7 @@ def replay(
         hz: ticks per second (CONFIG_HZ), 1 to 6250, instead of what the recording or the machine says.
         ran: the governor that ran; what the recording says if not given.
         blocks: blocks of equal time, whose differences the intervals come from, 4 to 1000; 10 if not given.
+        allow_programs: run governors of one's own (`c:`, `exec:`) also where this kernel cannot confine them.
         progress: a bar: by itself on a terminal and in a notebook; or a function of done and total.
 
     Raises:
@@ -260,6 +262,7 @@ def replay(
         *option("hz", None if hz is None else check.whole("hz", hz, 1, 6250)),
         *option("ran", None if ran is None else check.policy(ran, "ran")),
         *option("blocks", None if blocks is None else check.whole("blocks", blocks, 4, 1000)),
+        *option("allow-programs", check.flag("allow_programs", allow_programs)),
     ]
     with tempfile.TemporaryDirectory(prefix="wakepath-") as own:
         named = None if machine is None else _machine(machine, own)

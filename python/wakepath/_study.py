@@ -24,9 +24,10 @@ _NUMBERS: dict[str, tuple[float, float]] = {
     "level": (0.5, 0.999),
     "margin_percent": (0, 1000),
     "settle_s": (0, 3600),
+    "warm_up_s": (0, 1e6),
 }
 _WHOLE = {"repeats": (1, 100_000), "seed": (0, MOST)}
-_WORKLOAD_NUMBERS: dict[str, tuple[float, float]] = {"seconds": (0.001, 1e7), "warm_up_s": (0, 1e6)}
+_WORKLOAD_NUMBERS: dict[str, tuple[float, float]] = {"seconds": (0.001, 1e7), "warm_up_s": _NUMBERS["warm_up_s"]}
 _WORKLOAD_WHOLE = {"copies": (1, 4096), "hz": (1, 6250), "instances": (1, 4096)}
 
 
@@ -68,6 +69,7 @@ class Study:
         level: float | None = None,
         margin_percent: float | None = None,
         settle_s: float | None = None,
+        warm_up_s: float | None = None,
         question: "Mapping[str, Any] | Iterable[Mapping[str, Any]] | None" = None,
         allow_programs: bool = False,
     ) -> None:
@@ -93,6 +95,8 @@ class Study:
             level: confidence level of intervals, 0.5 to 0.999; 0.95 if not given.
             margin_percent: differences of no interest, 0 to 1000 percent; 2 if not given.
             settle_s: seconds to wait after a change of settings, 0 to 3600; 5 if not given.
+            warm_up_s: seconds at the beginning of time-based fio jobs that no figure counts, 0 to 10^6; by how long they
+                run if not given.
             question: `[[question]]` tables.
             allow_programs: run governors of one's own (`c:`, `exec:`) that a file names. Those of keys and of `also` are
                 yours, and run.
@@ -117,6 +121,7 @@ class Study:
             "level": level,
             "margin_percent": margin_percent,
             "settle_s": settle_s,
+            "warm_up_s": warm_up_s,
             "workload": None if workload is None else _workloads(workload),
             "policy": None if policy is None else _policies(policy),
             "question": None if question is None else [_table("question", one) for one in _tables(question)],
