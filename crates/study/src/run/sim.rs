@@ -7,6 +7,7 @@ use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use wakepath_hardware::machine::MachineError;
 use wakepath_hardware::{Machine, recorded};
 use wakepath_policies::{PolicySet, PolicySpec};
@@ -139,19 +140,19 @@ impl<'a> Sim<'a> {
             .map_err(|e| StudyError::Settings(e.to_string()))
     }
 
-    /// Simulates a cell for so long at most; returns how long it took, too.
-    fn simulate_for(
-        &self,
-        cell: Cell,
-        set: &PolicySet,
-        limit: Duration,
-    ) -> Result<(wakepath_sim::Run, Duration), StudyError> {
+    /// Simulates a cell until `limit` is over, if it takes so long.
+    fn try_for(&self, cell: Cell, set: &PolicySet, limit: Duration) -> Result<Trial, StudyError> {
         let started = Instant::now();
+        let thread_started = time_of_thread();
+        let set_up = std::cell::Cell::new(None);
         // Reading the clock costs more than an event.
         let looks = std::cell::Cell::new(0_u32);
         // A run that was stopped in its warm-up has finished nothing, and is stopped again after it.
         let over = std::cell::Cell::new(false);
         let mut observer = StopWhen(|| {
+            if set_up.get().is_none() {
+                set_up.set(Some(time_of_thread()));
+            }
             looks.set(looks.get().wrapping_add(1));
             if looks.get().is_multiple_of(256) && started.elapsed() >= limit {
                 over.set(true);
@@ -159,7 +160,15 @@ impl<'a> Sim<'a> {
             over.get()
         });
         let run = self.simulate_under(cell, set, &mut observer)?;
-        Ok((run, started.elapsed()))
+        let ended = time_of_thread();
+        let set_up = set_up.get().unwrap_or(ended);
+        Ok(Trial {
+            run,
+            set_up: set_up.saturating_sub(thread_started),
+            events: ended.saturating_sub(set_up),
+            is_cut: over.get(),
+            took: started.elapsed(),
+        })
     }
 
     /// The run of a cell without its timeline.
@@ -228,30 +237,33 @@ impl Backend for Sim<'_> {
         } else {
             0.0
         };
+        let (mut of_thread, mut by_clock) = (Duration::ZERO, Duration::ZERO);
         for cell in self.plan.cells().iter().copied() {
             let set = self.without_program(cell)?;
             let mut limit = of_each;
             // On a busy machine no request may be finished in so short a time.
-            let (run, took) = loop {
-                match self.simulate_for(cell, &set, limit) {
+            let trial = loop {
+                match self.try_for(cell, &set, limit) {
                     Err(StudyError::Simulation { .. }) if limit < of_each * 100 => limit *= 10,
                     tried => break tried?,
                 }
             };
-            let simulated = run.seconds + run.warm_up_seconds;
-            let all = self.plan.workloads[cell.workload]
-                .duration()
-                .map_or(simulated, Nanoseconds::as_secs_f64);
-            let factor = if took < limit {
-                1.0
-            } else {
-                all / simulated.max(1e-9)
-            };
+            of_thread += trial.set_up + trial.events;
+            by_clock += trial.took;
+            let lasts = self.plan.workloads[cell.workload].duration();
+            let factor = trial.remains(lasts);
             let program = self.plan.policies[cell.policy].set.program();
-            let exchanges = program.map_or(0.0, |_| exchange * asked(&run) as f64);
-            total += (took.as_secs_f64() + exchanges) * factor * f64::from(self.plan.repeats());
+            let exchanges = program.map_or(0.0, |_| exchange * asked(&trial.run) as f64);
+            let events = (trial.events.as_secs_f64() + exchanges) * factor;
+            // The first run is made once more, for its timeline.
+            let runs = f64::from(self.plan.repeats()) + 1.0;
+            total += (trial.set_up.as_secs_f64() + events) * runs;
         }
-        Ok(Some(Duration::from_secs_f64(total.min(1e9))))
+        // What else runs on the machine keeps the study waiting as it did the trials. One trial would not tell how long.
+        let waits = by_clock.as_secs_f64() / of_thread.as_secs_f64().max(1e-9);
+        Ok(Some(Duration::from_secs_f64(
+            (total * waits.max(1.0)).min(1e9),
+        )))
     }
 
     fn run(
@@ -275,6 +287,36 @@ impl Backend for Sim<'_> {
         }
         Ok(())
     }
+}
+
+/// A run that was made to see how long runs take.
+struct Trial {
+    run: wakepath_sim::Run,
+    /// What its thread worked until the first event, however long the run is.
+    set_up: Duration,
+    /// What its thread worked after that.
+    events: Duration,
+    /// It was stopped before its end.
+    is_cut: bool,
+    /// By the clock of the machine, on which others run, too.
+    took: Duration,
+}
+
+impl Trial {
+    /// How many times as much as was simulated a whole run has, of a workload that lasts so long.
+    fn remains(&self, lasts: Option<Nanoseconds>) -> f64 {
+        let simulated = self.run.seconds + self.run.warm_up_seconds;
+        match lasts {
+            Some(all) if self.is_cut => (all.as_secs_f64() / simulated.max(1e-9)).max(1.0),
+            _ => 1.0,
+        }
+    }
+}
+
+/// What this thread has worked.
+fn time_of_thread() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// How often governors were asked in a run.
@@ -391,5 +433,20 @@ mod tests {
                 assert_eq!(text(&result.runs), text(of_whole));
             }
         }
+    }
+
+    #[test]
+    fn an_estimate_scales_what_follows_the_set_up_with_its_warm_up() {
+        let plan = plan("rw=randread\ntime_based\nruntime=30\nramp_time=10\n");
+        let sim = Sim::new(&plan).unwrap();
+        let cell = plan.cells()[0];
+        let set = &plan.policies[0].set;
+        let trial = sim.try_for(cell, set, Duration::from_millis(1)).unwrap();
+        assert!(trial.is_cut);
+        let simulated = trial.run.seconds + trial.run.warm_up_seconds;
+        let lasts = plan.workloads[0].duration();
+        assert!((trial.remains(lasts) * simulated - 40.0).abs() < 1e-6);
+        // A whole machine is set up before the first event, which longer runs do not do again.
+        assert!(trial.set_up > Duration::ZERO && trial.set_up + trial.events <= trial.took * 2);
     }
 }
