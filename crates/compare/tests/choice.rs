@@ -277,3 +277,27 @@ fn results_of_two_hosts_of_one_name_are_of_two_machines() {
     assert_eq!(notes(&a, &measured("c", Some("12ab"))), "");
     assert_eq!(notes(&a, &measured("d", None)), "");
 }
+
+#[test]
+fn watts_at_the_wall_are_not_averaged_with_those_of_packages() {
+    let policies = [("menu", 1000.0, 100.0), ("teo", 900.0, 90.0)];
+    let [mut both, other] = ["a", "b"].map(|name| source(name, &policies, 4, 0.01));
+    both.document.machines.extend(other.document.machines);
+    both.rows.extend(other.rows);
+    let compared = |scopes: [&str; 2]| {
+        let mut source = both.clone();
+        for (machine, scope) in source.document.machines.iter_mut().zip(scopes) {
+            machine.power_scope = scope.to_owned();
+        }
+        let comparison = compare(&[source], &CompareOptions::default()).unwrap();
+        let has_mean = |metric: &str| comparison.summaries.iter().any(|s| s.metric == metric);
+        let said = comparison.notes.join("\n");
+        (
+            has_mean("mean_mw"),
+            has_mean("p99_us"),
+            said.contains("at the wall on b"),
+        )
+    };
+    assert_eq!(compared(["package", "package"]), (true, true, false));
+    assert_eq!(compared(["package", "wall"]), (false, true, true));
+}

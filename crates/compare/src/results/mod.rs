@@ -22,6 +22,7 @@ pub use scope::{InFiles, MachineScope, Points, scopes};
 use crate::differences::machine_kinds;
 use crate::figure::Unit;
 use crate::gain::interval_of_mean;
+use crate::power_scope::{has_scope, mixed_scopes};
 use crate::{
     Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, shortfalls,
     standard_deviation, warnings,
@@ -328,6 +329,16 @@ pub struct Summary {
     pub percent: f64,
 }
 
+impl Summary {
+    /// The machines over which it is, among the rows of its comparison.
+    fn machines(&self, rows: &[Row]) -> Vec<String> {
+        let mine = rows
+            .iter()
+            .filter(|row| row.metric == self.metric && row.policy == self.policy);
+        distinct(mine.map(|row| &row.load.machine))
+    }
+}
+
 /// The runs of a metric of a workload under a policy.
 #[derive(Debug, Default)]
 struct Series {
@@ -468,9 +479,21 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
     let metric_rank = |row: &Row| metrics.iter().position(|m| m.name == row.metric);
     let load_rank = |row: &Row| names.loads.iter().position(|l| *l == row.load);
     rows.sort_by_cached_key(|row| (metric_rank(row), load_rank(row), rank(row)));
-    let summaries = summaries(&metrics, &policies, &rows);
+    let machines = distinct(
+        names
+            .loads
+            .iter()
+            .map(|l| &l.machine)
+            .filter(|m| !m.is_empty()),
+    );
     let mut metrics = metrics;
     metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
+    let mut summaries = summaries(&metrics, &policies, &rows);
+    summaries
+        .retain(|s| !has_scope(&s.metric) || mixed_scopes(sources, &s.machines(&rows)).is_none());
+    let mut notes = notes(sources);
+    let is_scoped = metrics.iter().any(|metric| has_scope(&metric.name));
+    notes.extend(mixed_scopes(sources, &machines).filter(|_| is_scoped));
     Ok(Comparison {
         baseline: wanted,
         correction: CORRECTION,
@@ -478,19 +501,13 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
         level,
         margin_percent: margin,
         policies,
-        machines: distinct(
-            names
-                .loads
-                .iter()
-                .map(|l| &l.machine)
-                .filter(|m| !m.is_empty()),
-        ),
+        machines,
         workloads: distinct(names.loads.iter().map(|l| &l.workload)),
         loads: names.loads,
         metrics,
         summaries,
         rows,
-        notes: notes(sources),
+        notes,
         assumes_power: sources.iter().any(assumes_power),
     })
 }
