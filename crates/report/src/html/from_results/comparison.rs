@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wakepath_compare::figure::{Unit, doubt};
 use wakepath_compare::results::{self, CompareError, CompareOptions, Source, compare, policy_name};
-use wakepath_compare::{Verdict, differences, shortfalls};
+use wakepath_compare::{Verdict, differences, mixed_scopes, shortfalls};
 use wakepath_results::{Better, Metric, Question};
 
 use super::super::view::{self, PageRow, Tone, View};
@@ -114,6 +114,9 @@ impl Compared {
         let named: Vec<(&str, &Source)> = names.zip(&self.sources).collect();
         let mut cautions = differences(&named);
         cautions.extend(shortfalls(&named));
+        if let Some(comparison) = &self.comparison {
+            cautions.extend(mixed_scopes(&self.sources, &comparison.machines));
+        }
         cautions
     }
 
