@@ -10,6 +10,12 @@ const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
 /// governors can count.
 pub(crate) const LATEST: u64 = 1 << 62;
 
+/// Every reason on a line of its own.
+fn lines(reasons: &[SimError]) -> String {
+    let reasons: Vec<String> = reasons.iter().map(SimError::to_string).collect();
+    reasons.join("\n")
+}
+
 /// Why a simulation cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
@@ -24,6 +30,19 @@ pub enum SimError {
         /// What it asks for.
         what: String,
     },
+    /// The simulator has no model of something that a task asks for.
+    #[error("line {line}: task '{task}': the simulator does not model {what}")]
+    Task {
+        /// The line of the task.
+        line: usize,
+        /// Its name.
+        task: String,
+        /// What it asks for.
+        what: String,
+    },
+    /// The simulator has no model of several things that a workload asks for.
+    #[error("{}", lines(.0))]
+    Several(Vec<Self>),
     /// The simulator has no model of a policy.
     #[error("policy '{policy}': the simulator does not model {what}")]
     Policy {

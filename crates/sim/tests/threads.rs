@@ -568,6 +568,10 @@ fn what_is_not_modelled_is_refused() {
         let error = on("laptop", file(tasks)).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+    let both = file("\"a\": { \"mem\": 100, \"run\": 1, \"cpus\": [99] }, \"b\": { \"mem\": 1 }");
+    let error = on("laptop", both).unwrap_err().to_string();
+    assert_eq!(error.lines().count(), 3, "{error}");
+    assert!(error.contains("line 1: task 'b': "), "{error}");
     let elsewhere =
         "{ \"tasks\": { \"a\": { \"run\": 1 } }, \"global\": { \"calibration\": \"CPU99\" } }";
     let error = on("laptop", rtapp::parse(elsewhere, "t").unwrap());

@@ -1,6 +1,6 @@
 //! rt-app tasks, compiled into what the engine executes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{CpusPolicy, FioJob};
@@ -138,6 +138,8 @@ struct Compiler<'a> {
     barrier_users: Vec<u32>,
     timers: Numbers,
     cpu_sets: Vec<Vec<bool>>,
+    /// What is not modelled: line and name of the task, and what it asks for.
+    refused: BTreeSet<(usize, &'a str, String)>,
     task: &'a RtTask,
 }
 
@@ -180,12 +182,16 @@ impl Programs {
             barrier_users: Vec::new(),
             timers: Numbers::default(),
             cpu_sets: Vec::new(),
+            refused: BTreeSet::new(),
             task: first,
         };
         let mut tasks = Vec::with_capacity(file.tasks.len());
         for task in &file.tasks {
             compiler.task = task;
-            tasks.push(compiler.program()?);
+            tasks.push(compiler.program());
+        }
+        if let Some(error) = compiler.refusal() {
+            return Err(error);
         }
         let end = file.duration.map_or(longest, |lasts| lasts.min(longest));
         Ok(Self {
@@ -217,22 +223,33 @@ impl Programs {
 }
 
 impl Compiler<'_> {
-    fn unsupported(&self, what: &str) -> SimError {
-        SimError::Workload {
-            job: self.task.name.clone(),
-            what: what.to_owned(),
+    fn refuse(&mut self, what: String) {
+        self.refused.insert((self.task.line, &self.task.name, what));
+    }
+
+    /// Everything that is not modelled, as one error.
+    fn refusal(&mut self) -> Option<SimError> {
+        let refused = std::mem::take(&mut self.refused);
+        let mut errors = Vec::with_capacity(refused.len());
+        for (line, task, what) in refused {
+            let task = task.to_owned();
+            errors.push(SimError::Task { line, task, what });
+        }
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(SimError::Several(errors)),
         }
     }
 
-    fn program(&mut self) -> Result<Program, SimError> {
+    fn program(&mut self) -> Program {
         let task = self.task;
         let mut own_timers = Numbers::default();
-        let own_cpus = self.cpu_set(task.cpus.as_deref())?;
+        let own_cpus = self.cpu_set(task.cpus.as_deref());
         let mut stages = Vec::with_capacity(task.phases.len());
         for phase in &task.phases {
-            stages.push(self.stage(phase, own_cpus, &mut own_timers)?);
+            stages.push(self.stage(phase, own_cpus, &mut own_timers));
         }
-        Ok(Program {
+        Program {
             name: task.name.clone(),
             instances: task.instances,
             delay: task.delay.0,
@@ -240,7 +257,7 @@ impl Compiler<'_> {
             class: class(task.scheduling),
             stages,
             own_timers: own_timers.0.len(),
-        })
+        }
     }
 
     fn stage(
@@ -248,21 +265,21 @@ impl Compiler<'_> {
         phase: &Phase,
         own_cpus: Option<usize>,
         own_timers: &mut Numbers,
-    ) -> Result<Stage, SimError> {
+    ) -> Stage {
         let allowed = match &phase.cpus {
-            Some(cpus) => self.cpu_set(Some(cpus))?,
+            Some(cpus) => self.cpu_set(Some(cpus)),
             None => own_cpus,
         };
         let mut ops = Vec::with_capacity(phase.events.len());
         for event in &phase.events {
-            self.event(event, own_timers, &mut ops)?;
+            self.event(event, own_timers, &mut ops);
         }
-        Ok(Stage {
+        Stage {
             loops: phase.loops,
             class: phase.scheduling.map(class),
             allowed,
             ops,
-        })
+        }
     }
 
     fn event(
@@ -270,7 +287,7 @@ impl Compiler<'_> {
         event: &RtAppEvent,
         own_timers: &mut Numbers,
         ops: &mut Vec<Op>,
-    ) -> Result<(), SimError> {
+    ) {
         let suspended = |name: &String| format!("to be resumed (\"suspend\": \"{name}\")");
         let signalled = |name: &String| format!("for the condition \"{name}\"");
         let op = match event {
@@ -327,15 +344,13 @@ impl Compiler<'_> {
             RtAppEvent::SemWait(name) => Op::Pend(self.semaphores.of(name.clone())),
             RtAppEvent::Yield => Op::Yield,
             RtAppEvent::Mem(_) => {
-                return Err(self.unsupported(
-                    "the speed of memory (mem); say how long the work takes with run",
-                ));
+                let what = "the speed of memory (mem); say how long the work takes with run";
+                return self.refuse(what.to_owned());
             }
-            RtAppEvent::IoRun(0) => return Ok(()),
+            RtAppEvent::IoRun(0) => return,
             RtAppEvent::IoRun(bytes) => Op::Write(*bytes),
         };
         ops.push(op);
-        Ok(())
     }
 
     fn cycles(&self, time: Nanoseconds) -> Cycles {
@@ -343,18 +358,19 @@ impl Compiler<'_> {
         u64::try_from(cycles).unwrap_or(u64::MAX)
     }
 
-    fn cpu_set(&mut self, cpus: Option<&[usize]>) -> Result<Option<usize>, SimError> {
-        let Some(cpus) = cpus else { return Ok(None) };
+    fn cpu_set(&mut self, cpus: Option<&[usize]>) -> Option<usize> {
+        let cpus = cpus?;
         if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= self.cpus) {
-            let what = format!("CPU {cpu}: the machine has CPUs 0 to {}", self.cpus - 1);
-            return Err(self.unsupported(&what));
+            let last = self.cpus - 1;
+            self.refuse(format!("CPU {cpu}: the machine has CPUs 0 to {last}"));
+            return None;
         }
         let set: Vec<bool> = (0..self.cpus).map(|cpu| cpus.contains(&cpu)).collect();
         let known = self.cpu_sets.iter().position(|s| *s == set);
-        Ok(Some(known.unwrap_or_else(|| {
+        Some(known.unwrap_or_else(|| {
             self.cpu_sets.push(set);
             self.cpu_sets.len() - 1
-        })))
+        }))
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::text::shown;
 
-/// Why a file was refused: one problem, its place, and the likely intention if there is one.
+/// Why a file was refused: a problem, its place, the likely intention if there is one, and the other problems of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtAppError {
     /// Name of the file, or what stands for it.
@@ -19,6 +19,8 @@ pub struct RtAppError {
     pub message: String,
     /// The nearest name that would have been understood.
     pub suggestion: Option<String>,
+    /// What else is wrong with the file, in the order of its lines.
+    pub also: Vec<Self>,
 }
 
 impl fmt::Display for RtAppError {
@@ -34,6 +36,9 @@ impl fmt::Display for RtAppError {
         if let Some(nearest) = &self.suggestion {
             // It may be a name that the file gives.
             write!(f, "; did you mean `{}`?", shown(nearest))?;
+        }
+        for other in &self.also {
+            write!(f, "\n{other}")?;
         }
         Ok(())
     }

@@ -58,6 +58,7 @@ impl<'a> Place<'a> {
             key: (!self.path.is_empty()).then(|| self.path.to_owned()),
             message: message.into(),
             suggestion: None,
+            also: Vec::new(),
         }
     }
 

@@ -58,6 +58,9 @@ const MAX_LOOPS: i64 = i32::MAX as i64;
 /// Highest number of a CPU.
 const MAX_CPUS: i64 = 65_535;
 
+/// Most reasons that a refusal gives.
+const MOST_REASONS: usize = 20;
+
 struct Reader<'a> {
     file: RtAppFile,
     warnings: Warnings,
@@ -65,6 +68,8 @@ struct Reader<'a> {
     names: HashMap<String, u64>,
     default_policy: Scheduling,
     events: usize,
+    /// Why the file is refused, as far as it is kept.
+    refused: Vec<RtAppError>,
     origin: &'a str,
 }
 
@@ -94,6 +99,7 @@ pub(super) fn read(
         names: HashMap::new(),
         default_policy: Scheduling::default(),
         events: 0,
+        refused: Vec::new(),
         origin,
     };
     // The global object may come last, but its default policy counts for all tasks.
@@ -120,7 +126,11 @@ pub(super) fn read(
     }
     entries(root, &place, |entry| match entry.name {
         "tasks" if !entry.again => {
-            entries(entry.object()?, &entry.place, |task| reader.task(&task))
+            entries(entry.object()?, &entry.place, |task| {
+                let read = reader.task(&task);
+                reader.keep_refusal(read);
+                Ok(())
+            })
         }
         _ => Ok(()),
     })?;
@@ -128,6 +138,13 @@ pub(super) fn read(
 }
 
 impl Reader<'_> {
+    /// Keeps why something is refused, so that a file is told everything at once.
+    fn keep_refusal(&mut self, read: Result<(), RtAppError>) {
+        if let Err(error) = read {
+            self.refused.push(error);
+        }
+    }
+
     fn global(
         &mut self,
         object: &Object<'_>,
@@ -135,39 +152,49 @@ impl Reader<'_> {
         version: Option<RtAppVersion>,
     ) -> Result<(), RtAppError> {
         entries(object, place, |entry| {
-            match entry.name {
-                known if entry.again => self.warnings.add_ignored(&entry, [known]),
-                _ if entry.has_no_value() => {}
-                "duration" => {
-                    let seconds = entry.integer(i64::from(i32::MIN), MAX_LOOPS)?;
-                    self.file.duration = match u64::try_from(seconds) {
-                        Ok(0) | Err(_) => None,
-                        Ok(seconds) => Some(Nanoseconds::from_secs(seconds)),
-                    };
-                }
-                "default_policy" => self.default_policy = policy(&entry, &mut self.warnings)?,
-                "calibration" => self.calibration(&entry)?,
-                "rt_app_version" => {
-                    let own: RtAppVersion =
-                        (entry.text()?.parse()).map_err(|e: String| entry.place.error(e))?;
-                    self.file.version = version.unwrap_or(own);
-                }
-                "pi_enabled" => {
-                    if entry.boolean()? {
-                        return Err(entry.place.error("priority inheritance is not supported"));
-                    }
-                }
-                other if LOGGING.contains(&other) => {
-                    self.warnings.add(&entry, "has no effect on a simulation");
-                }
-                _ => {
-                    let known = ["duration", "default_policy", "calibration", "pi_enabled"];
-                    let known = known.into_iter().chain(LOGGING);
-                    self.warnings.add_ignored(&entry, known);
-                }
-            }
+            let read = self.global_key(&entry, version);
+            self.keep_refusal(read);
             Ok(())
         })
+    }
+
+    fn global_key(
+        &mut self,
+        entry: &Entry<'_, '_>,
+        version: Option<RtAppVersion>,
+    ) -> Result<(), RtAppError> {
+        match entry.name {
+            known if entry.again => self.warnings.add_ignored(entry, [known]),
+            _ if entry.has_no_value() => {}
+            "duration" => {
+                let seconds = entry.integer(i64::from(i32::MIN), MAX_LOOPS)?;
+                self.file.duration = match u64::try_from(seconds) {
+                    Ok(0) | Err(_) => None,
+                    Ok(seconds) => Some(Nanoseconds::from_secs(seconds)),
+                };
+            }
+            "default_policy" => self.default_policy = policy(entry, &mut self.warnings)?,
+            "calibration" => self.calibration(entry)?,
+            "rt_app_version" => {
+                let own: RtAppVersion =
+                    (entry.text()?.parse()).map_err(|e: String| entry.place.error(e))?;
+                self.file.version = version.unwrap_or(own);
+            }
+            "pi_enabled" => {
+                if entry.boolean()? {
+                    return Err(entry.place.error("priority inheritance is not supported"));
+                }
+            }
+            other if LOGGING.contains(&other) => {
+                self.warnings.add(entry, "has no effect on a simulation");
+            }
+            _ => {
+                let known = ["duration", "default_policy", "calibration", "pi_enabled"];
+                let known = known.into_iter().chain(LOGGING);
+                self.warnings.add_ignored(entry, known);
+            }
+        }
+        Ok(())
     }
 
     fn calibration(&mut self, entry: &Entry<'_, '_>) -> Result<(), RtAppError> {
@@ -237,6 +264,7 @@ impl Reader<'_> {
             version: self.file.version,
         };
         let object = task.object()?;
+        let refused = self.refused.len();
         let mut own = Properties::default();
         let (mut instances, mut delay) = (1, Nanoseconds::ZERO);
         let mut phases = None;
@@ -247,26 +275,25 @@ impl Reader<'_> {
                     self.warnings.add_ignored(&entry, [known]);
                 }
                 "instance" | "delay" | "phases" if entry.has_no_value() => {}
-                "instance" => {
-                    let most = i64::from(MAX_THREADS);
-                    instances = u32::try_from(entry.integer(0, most)?).unwrap_or_default();
-                }
-                "delay" => {
-                    let us = entry.integer(0, MAX_LOOPS)?;
-                    delay = Nanoseconds::from_micros(us.unsigned_abs());
-                }
-                "phases" => {
-                    let mut all = Vec::new();
-                    entries(entry.object()?, &entry.place, |phase| {
-                        all.push(self.phase(&phase, in_task)?);
-                        Ok(())
-                    })?;
-                    phases = Some(all);
-                }
-                _ => self.common(&entry, in_task, &mut own, &mut events)?,
+                "instance" => match entry.integer(0, i64::from(MAX_THREADS)) {
+                    Ok(number) => instances = u32::try_from(number).unwrap_or_default(),
+                    Err(error) => self.refused.push(error),
+                },
+                "delay" => match entry.integer(0, MAX_LOOPS) {
+                    Ok(us) => delay = Nanoseconds::from_micros(us.unsigned_abs()),
+                    Err(error) => self.refused.push(error),
+                },
+                "phases" => match self.phases(&entry, in_task) {
+                    Ok(all) => phases = Some(all),
+                    Err(error) => self.refused.push(error),
+                },
+                _ => self.common(&entry, in_task, &mut own, &mut events),
             }
             Ok(())
         })?;
+        if self.refused.len() > refused {
+            return Ok(());
+        }
         let scheduling = own.scheduling(self.default_policy, &task.place)?;
         let phases = match phases {
             Some(phases) if phases.is_empty() => {
@@ -290,6 +317,7 @@ impl Reader<'_> {
                 events,
             }],
         };
+        let fitted = self.threads_fit();
         self.file.tasks.push(RtTask {
             line: task.place.line(),
             instances,
@@ -300,21 +328,44 @@ impl Reader<'_> {
             phases,
             name,
         });
-        let most = u64::from(MAX_THREADS);
-        if self.file.threads() > most || self.file.tasks.len() as u64 > most {
+        if fitted && !self.threads_fit() {
             let message = format!("makes more than {MAX_THREADS} threads");
             return Err(task.place.error(message));
         }
         Ok(())
     }
 
+    /// Whether there are no more threads than there may be.
+    fn threads_fit(&self) -> bool {
+        let most = u64::from(MAX_THREADS);
+        self.file.threads() <= most && self.file.tasks.len() as u64 <= most
+    }
+
+    fn phases(
+        &mut self,
+        all: &Entry<'_, '_>,
+        task: InTask<'_>,
+    ) -> Result<Vec<Phase>, RtAppError> {
+        let mut phases = Vec::new();
+        entries(all.object()?, &all.place, |phase| {
+            match self.phase(&phase, task) {
+                Ok(phase) => phases.push(phase),
+                Err(error) => self.refused.push(error),
+            }
+            Ok(())
+        })?;
+        Ok(phases)
+    }
+
     fn phase(&mut self, phase: &Entry<'_, '_>, task: InTask<'_>) -> Result<Phase, RtAppError> {
+        let refused = self.refused.len();
         let mut own = Properties::default();
         let mut events = Vec::new();
         entries(phase.object()?, &phase.place, |entry| {
-            self.common(&entry, task, &mut own, &mut events)
+            self.common(&entry, task, &mut own, &mut events);
+            Ok(())
         })?;
-        if events.is_empty() {
+        if events.is_empty() && self.refused.len() == refused {
             return Err(own.does_nothing(&phase.place));
         }
         Ok(Phase {
@@ -326,8 +377,19 @@ impl Reader<'_> {
         })
     }
 
-    /// A key that tasks and phases have in common.
+    /// A key that tasks and phases have in common, or why it is refused.
     fn common(
+        &mut self,
+        entry: &Entry<'_, '_>,
+        task: InTask<'_>,
+        own: &mut Properties,
+        events: &mut Vec<RtAppEvent>,
+    ) {
+        let read = self.common_key(entry, task, own, events);
+        self.keep_refusal(read);
+    }
+
+    fn common_key(
         &mut self,
         entry: &Entry<'_, '_>,
         task: InTask<'_>,
@@ -381,7 +443,7 @@ impl Reader<'_> {
                 };
                 events.push(events::read(kind, entry, task, &mut self.warnings)?);
                 self.events += 1;
-                if self.events > MAX_EVENTS {
+                if self.events == MAX_EVENTS + 1 {
                     let message = format!("is one more than {MAX_EVENTS} events");
                     return Err(entry.place.error(message));
                 }
@@ -392,6 +454,9 @@ impl Reader<'_> {
 
     /// What can be checked only when all tasks are known.
     fn finish(mut self) -> Result<RtAppFile, RtAppError> {
+        if let Some(refusal) = together(self.refused) {
+            return Err(refusal);
+        }
         if self.file.threads() == 0 {
             return Err(RtAppError {
                 origin: self.origin.to_owned(),
@@ -399,6 +464,7 @@ impl Reader<'_> {
                 key: None,
                 message: "has no task with a thread".to_owned(),
                 suggestion: None,
+                also: Vec::new(),
             });
         }
         self.file.warnings = self.warnings.into_list();
@@ -406,6 +472,24 @@ impl Reader<'_> {
         self.file.warnings.extend(resumed);
         Ok(self.file)
     }
+}
+
+/// All reasons for a refusal as one, in the order of their lines.
+fn together(mut reasons: Vec<RtAppError>) -> Option<RtAppError> {
+    reasons.sort_by_key(|reason| reason.line);
+    let beyond = reasons.len().saturating_sub(MOST_REASONS);
+    reasons.truncate(MOST_REASONS);
+    if let Some(last) = reasons.last_mut()
+        && beyond > 0
+    {
+        last.message.push_str(&format!(" (and {beyond} more)"));
+    }
+    let mut reasons = reasons.into_iter();
+    let first = reasons.next()?;
+    Some(RtAppError {
+        also: reasons.collect(),
+        ..first
+    })
 }
 
 /// Most names that are resumed in vain and are listed.

@@ -92,6 +92,39 @@ fn a_file_that_is_cut_off_names_its_last_line() {
 }
 
 #[test]
+fn a_refusal_gives_every_reason_with_its_line() {
+    let text = "{ \"tasks\": {
+        \"a\": { \"run\": 1000, \"util_min\": 200,
+          \"fork\": \"b\" },
+        \"b\": { \"phases\": { \"p\": { \"taskgroup\": \"/x\",
+          \"memrun\": 100 }, \"q\": { \"run\": 1.5 } } } },
+      \"global\": { \"pi_enabled\": true } }";
+    let error = parse(text, "t.json").unwrap_err().to_string();
+    let reasons: Vec<&str> = error.lines().collect();
+    let begin = [
+        "t.json:2: tasks.a.util_min: utilisation clamping",
+        "t.json:3: tasks.a.fork: is not supported",
+        "t.json:4: tasks.b.phases.p.taskgroup: task groups",
+        "t.json:5: tasks.b.phases.p.memrun: is not supported",
+        "t.json:5: tasks.b.phases.q.run: `1.5` is no whole number",
+        "t.json:6: global.pi_enabled: priority inheritance",
+    ];
+    assert_eq!(reasons.len(), begin.len(), "{error}");
+    for (reason, begin) in reasons.iter().zip(begin) {
+        assert!(reason.starts_with(begin), "{reason}");
+    }
+}
+
+#[test]
+fn many_reasons_are_counted() {
+    let forks = ", \"fork\": \"x\", \"memrun\": 1".repeat(30);
+    let text = format!("{{ \"tasks\": {{ \"a\": {{ \"run\": 1{forks} }} }} }}");
+    let error = parse(&text, "t.json").unwrap_err().to_string();
+    assert_eq!(error.lines().count(), 20);
+    assert!(error.ends_with("(and 40 more)"), "{error}");
+}
+
+#[test]
 fn errors_name_the_line_the_key_and_the_likely_intention() {
     for (body, message) in [
         (
