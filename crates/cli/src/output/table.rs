@@ -66,7 +66,7 @@ impl Column {
 }
 
 /// The lines of a table. Where its columns cannot be folded to so many columns, it becomes several tables that begin with
-/// the same columns.
+/// the columns that tell the rows apart.
 pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> Vec<String> {
     let table = header.iter().enumerate().map(|(index, header)| {
         let cells = rows
@@ -123,53 +123,62 @@ fn fitted(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> 
     (widths.iter().sum::<usize>() + gaps <= columns).then_some(widths)
 }
 
-/// The columns in groups that fit, each after the columns that name a row.
+/// The columns in groups that fit, each after the columns that tell the rows apart. The groups are about as wide as each other.
 fn parts<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
-    let (names, rest) = table.split_at(naming(table, columns));
-    let width = |column: &&Column| GAP + column.least(WORD);
-    let label = names.iter().map(width).sum::<usize>();
-    let label = label.saturating_sub(GAP).min(columns / 2);
-    let mut parts = vec![names.to_vec()];
-    let mut taken = label;
+    let (labels, rest) = table.split_at(labels(table, columns));
+    let room = columns.saturating_sub(label_width(labels, columns));
+    let fewest = grouped(labels, rest, room).len();
+    let evenly = (1..=room).map(|most| grouped(labels, rest, most));
+    let mut evenly = evenly.skip_while(|parts| parts.len() > fewest);
+    evenly.next().unwrap_or_else(|| grouped(labels, rest, room))
+}
+
+/// As many columns, from the first on, as tell the rows apart; one if they would leave little room for the others.
+fn labels(table: &[&Column], columns: usize) -> usize {
+    let labels = (1..table.len()).find(|count| tell_rows_apart(&table[..*count]));
+    let labels = labels.filter(|count| taken(&table[..*count]) <= columns / 2);
+    labels.unwrap_or(1).min(table.len())
+}
+
+/// Whether no two rows have the same cells in these columns.
+fn tell_rows_apart(labels: &[&Column]) -> bool {
+    let rows = labels.first().map_or(0, |column| column.cells.len());
+    let cells = |row: usize| labels.iter().map(move |column| &column.cells[row]);
+    let names: BTreeSet<Vec<&String>> = (0..rows).map(|row| cells(row).collect()).collect();
+    names.len() == rows
+}
+
+/// The least that columns and the gaps between them take.
+fn taken(columns: &[&Column]) -> usize {
+    let wanted = columns.iter().map(|column| GAP + column.least(WORD));
+    wanted.sum::<usize>().saturating_sub(GAP)
+}
+
+/// How much of so many columns is for the labels. A name alone can be folded further.
+fn label_width(labels: &[&Column], columns: usize) -> usize {
+    match labels {
+        [name] if !name.is_kept() => taken(labels).min(columns / 3),
+        _ => taken(labels),
+    }
+}
+
+/// The columns in groups after the labels, each group with as many as there is room for, and at least one.
+fn grouped<'a>(labels: &[&'a Column], rest: &[&'a Column], room: usize) -> Vec<Vec<&'a Column>> {
+    let mut parts = vec![labels.to_vec()];
+    let mut so_far = 0;
     for column in rest {
-        let wanted = width(column);
+        let wanted = GAP + column.least(WORD);
         let part = parts.last().map_or(0, Vec::len);
-        if part > names.len() && taken + wanted > columns {
-            parts.push(names.to_vec());
-            taken = label;
+        if part > labels.len() && so_far + wanted > room {
+            parts.push(labels.to_vec());
+            so_far = 0;
         }
-        taken += wanted;
+        so_far += wanted;
         if let Some(part) = parts.last_mut() {
             part.push(column);
         }
     }
     parts
-}
-
-/// How many of the first columns tell the rows apart, if these take no more than half of the space; else 1.
-fn naming(table: &[&Column], columns: usize) -> usize {
-    let mut taken = 0;
-    for (index, column) in table.iter().enumerate() {
-        taken += column.natural();
-        if taken > columns / 2 {
-            break;
-        }
-        if tell_apart(&table[..=index]) {
-            return index + 1;
-        }
-        taken += GAP;
-    }
-    table.len().min(1)
-}
-
-/// Whether no two rows have the same cells.
-fn tell_apart(table: &[&Column]) -> bool {
-    let rows = table.first().map_or(0, |column| column.cells.len());
-    let mut seen = BTreeSet::new();
-    (0..rows).all(|row| {
-        let cells = table.iter().map(|column| column.cells[row].as_str());
-        seen.insert(cells.collect::<Vec<_>>())
-    })
 }
 
 fn rendered(table: &[&Column], widths: &[usize]) -> Vec<String> {
@@ -250,27 +259,35 @@ mod tests {
         let shown = lines(&header, &[row], 60);
         assert_eq!(
             shown[0],
-            "load   column0  column1  column2  column3  column4  column5"
+            "load   column0  column1  column2  column3  column4"
         );
         assert_eq!(
             shown[1],
-            "reads  1000000  1000001  1000002  1000003  1000004  1000005"
+            "reads  1000000  1000001  1000002  1000003  1000004"
         );
-        assert_eq!(shown[3], "load   column6  column7  column8  column9");
+        assert_eq!(
+            shown[3],
+            "load   column5  column6  column7  column8  column9"
+        );
     }
 
     #[test]
-    fn each_part_names_its_rows() {
-        let header = texts(&["cpu", "state", "entries", "above", "below", "rejected"]);
-        let row = |state: &str| texts(&["all", state, "10000000", "10000000", "10000000", "1"]);
-        let shown = lines(&header, &[row("POLL"), row("C1")], 40);
-        let second = shown.iter().rposition(String::is_empty).unwrap() + 1;
+    fn each_part_of_a_table_says_whose_rows_it_has() {
+        let header = texts(&["policy", "task", "loops", "wake-ups", "slack"]);
+        let rows = [
+            texts(&["menu", "server", "100200", "3000", "7"]),
+            texts(&["menu", "client", "100300", "4000", "8"]),
+        ];
         assert_eq!(
-            shown[second..],
+            lines(&header, &rows, 32),
             [
-                "cpu  state  rejected",
-                "all  POLL          1",
-                "all  C1            1"
+                "policy  task     loops",
+                "menu    server  100200",
+                "menu    client  100300",
+                "",
+                "policy  task    wake-ups  slack",
+                "menu    server      3000      7",
+                "menu    client      4000      8",
             ]
         );
     }
