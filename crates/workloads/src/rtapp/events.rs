@@ -186,11 +186,17 @@ fn condition(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<[String; 
         }
         Ok(())
     })?;
-    let missing = |what: &str| entry.place.error(format!("has no `{what}`"));
     Ok([
-        condition.ok_or_else(|| missing("ref"))?,
-        mutex.ok_or_else(|| missing("mutex"))?,
+        condition.unwrap_or_else(|| unnamed(entry, "ref", warnings)),
+        mutex.unwrap_or_else(|| unnamed(entry, "mutex", warnings)),
     ])
+}
+
+/// What rt-app takes where an event names nothing: all such events share it.
+fn unnamed(entry: &Entry<'_, '_>, what: &str, warnings: &mut Warnings) -> String {
+    let message = format!("has no `{what}`: it takes the one called `unknown`, as rt-app does");
+    warnings.add(entry, &message);
+    "unknown".to_owned()
 }
 
 fn timer(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<RtAppEvent, RtAppError> {
@@ -216,10 +222,9 @@ fn timer(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<RtAppEvent, R
         }
         Ok(())
     })?;
-    let missing = |what: &str| entry.place.error(format!("has no `{what}`"));
     Ok(RtAppEvent::Timer {
-        timer: timer.ok_or_else(|| missing("ref"))?,
-        period: period.ok_or_else(|| missing("period"))?,
+        timer: timer.unwrap_or_else(|| unnamed(entry, "ref", warnings)),
+        period: period.ok_or_else(|| entry.place.error("has no `period`"))?,
         absolute,
     })
 }

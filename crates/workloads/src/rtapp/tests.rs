@@ -116,6 +116,23 @@ fn a_refusal_gives_every_reason_with_its_line() {
 }
 
 #[test]
+fn what_an_event_does_not_name_is_called_unknown() {
+    let text = "{ \"tasks\": { \"a\": { \"run\": 1, \"timer\": { \"period\": 1000 },
+        \"lock\": \"m\", \"sync\": { \"ref\": \"c\" } } } }";
+    let file = parse(text, "t.json").unwrap();
+    let events = &file.tasks[0].phases[0].events;
+    let timer = RtAppEvent::Timer {
+        timer: "unknown".to_owned(),
+        period: Nanoseconds::from_micros(1000),
+        absolute: false,
+    };
+    assert_eq!(events[1], timer);
+    let [condition, mutex] = ["c", "unknown"].map(str::to_owned);
+    assert_eq!(events[3], RtAppEvent::Sync { condition, mutex });
+    assert_eq!(file.warnings.len(), 2, "{:?}", file.warnings);
+}
+
+#[test]
 fn many_reasons_are_counted() {
     let forks = ", \"fork\": \"x\", \"memrun\": 1".repeat(30);
     let text = format!("{{ \"tasks\": {{ \"a\": {{ \"run\": 1{forks} }} }} }}");
@@ -162,10 +179,6 @@ fn errors_name_the_line_the_key_and_the_likely_intention() {
         (
             "\"loop\": 0, \"run\": 1",
             "t.json:4: tasks.a.loop: 0 loops: is -1 for ever, or at least 1",
-        ),
-        (
-            "\"wait\": {\"ref\": \"c\"}",
-            "t.json:4: tasks.a.wait: has no `mutex`",
         ),
         (
             "\"timer\": {\"ref\": \"c\"}",
