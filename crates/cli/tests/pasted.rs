@@ -329,6 +329,10 @@ fn a_replay_covers_the_whole_recording() {
         let verdict = row["verdict"].as_str().unwrap();
         assert!(verdict.starts_with("too few idle periods"), "{verdict}");
     }
+    let shown = wakepath(&replay[..6]).success();
+    let table = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+    let reasons = table.matches("too few idle periods").count();
+    assert_eq!(reasons, 1, "one reason for all rows is said once: {table}");
     let kept = folder.path().join("kept");
     let text = [
         "replay",

@@ -93,6 +93,12 @@ impl Intervals {
             self.level * 100.0,
             self.baseline
         )?;
+        let reason = self.reason_for_all();
+        if let Some(reason) = reason {
+            writeln!(out, "No verdict: {reason}.")?;
+        }
+        // Without a verdict there is no interval and no gain.
+        let shown = if reason.is_some() { 3 } else { 6 };
         let header = [
             "metric", "governor", "mean", "interval", "gain %", "verdict",
         ];
@@ -103,7 +109,7 @@ impl Intervals {
                 let [gain] = percents([gain], row.gain_interval);
                 gain
             });
-            [
+            let cells = [
                 unit.title(&row.title),
                 row.governor.clone(),
                 unit.figure(row.mean, doubt(row.interval, row.deviation)),
@@ -111,9 +117,17 @@ impl Intervals {
                     .map_or_else(none, |interval| unit.interval(row.mean, interval)),
                 gain.unwrap_or_else(none),
                 row.verdict.clone(),
-            ]
+            ];
+            cells.into_iter().take(shown).collect::<Vec<_>>()
         });
-        output::table(out, header, rows)
+        output::table(out, &header[..shown], rows)
+    }
+
+    /// Why no row has a verdict, where it is one reason for all.
+    fn reason_for_all(&self) -> Option<&str> {
+        let reason = self.rows.first()?.verdict.as_str();
+        let same = |row: &Figure| row.interval.is_none() && row.verdict == reason;
+        (!reason.is_empty() && self.rows.iter().all(same)).then_some(reason)
     }
 
     /// As CSV.
