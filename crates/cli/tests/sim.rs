@@ -689,6 +689,20 @@ fn seconds_bound_a_job_that_has_no_end() {
 }
 
 #[test]
+fn jobs_that_have_more_to_do_are_one_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("two.fio");
+    let text = "[global]\nfilename=/dev/nvme0n1\ndirect=1\nrw=randread\n[a]\n[b]\n";
+    std::fs::write(&job, text).unwrap();
+    let job = job.to_str().unwrap();
+    let short = ["--runs", "1", "--seconds", "20ms", "--warm-up", "0"];
+    let sim = ["sim", job, "--machine", "rk3399"];
+    let assert = wakepath(&[&sim[..], &short].concat()).success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(said.contains("jobs `a`, `b` have more to do"), "{said}");
+}
+
+#[test]
 fn a_kernel_gives_bare_names_its_version() {
     let csv = ["--machine", "rk3399", "--runs", "1", "--format", "csv"];
     for (arguments, set) in [

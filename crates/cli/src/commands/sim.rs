@@ -1,5 +1,6 @@
 //! `wakepath sim`: a fio job or an rt-app file on a modelled machine, under the given policy sets.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -250,15 +251,23 @@ fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) {
         return;
     };
     let runs = || comparison.results.iter().flat_map(|result| &result.runs);
+    let mut cut: BTreeMap<Nanoseconds, Vec<String>> = BTreeMap::new();
     for (index, job) in file.jobs.iter().enumerate() {
         if runs().any(|run| run.cut_jobs.contains(&index)) {
-            let seconds = job.at_most.unwrap_or(LONGEST_UNTIMED).as_secs_f64();
-            note!(
-                "job `{}` has more to do than the {seconds} s that were simulated of it; \
-                 --seconds N simulates more or less",
-                job.name
-            );
+            let after = job.at_most.unwrap_or(LONGEST_UNTIMED);
+            cut.entry(after).or_default().push(format!("`{}`", job.name));
         }
+    }
+    for (after, jobs) in cut {
+        let who = match jobs.as_slice() {
+            [job] => format!("job {job} has"),
+            jobs => format!("jobs {} have", jobs.join(", ")),
+        };
+        let seconds = after.as_secs_f64();
+        note!(
+            "{who} more to do than the {seconds} s that were simulated of it; \
+             --seconds N simulates more or less"
+        );
     }
 }
 
