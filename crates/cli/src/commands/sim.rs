@@ -255,7 +255,9 @@ fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) {
     for (index, job) in file.jobs.iter().enumerate() {
         if runs().any(|run| run.cut_jobs.contains(&index)) {
             let after = job.at_most.unwrap_or(LONGEST_UNTIMED);
-            cut.entry(after).or_default().push(format!("`{}`", job.name));
+            cut.entry(after)
+                .or_default()
+                .push(format!("`{}`", job.name));
         }
     }
     for (after, jobs) in cut {

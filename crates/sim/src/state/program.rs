@@ -260,12 +260,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn stage(
-        &mut self,
-        phase: &Phase,
-        own_cpus: Option<usize>,
-        own_timers: &mut Numbers,
-    ) -> Stage {
+    fn stage(&mut self, phase: &Phase, own_cpus: Option<usize>, own_timers: &mut Numbers) -> Stage {
         let allowed = match &phase.cpus {
             Some(cpus) => self.cpu_set(Some(cpus)),
             None => own_cpus,
@@ -282,12 +277,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn event(
-        &mut self,
-        event: &RtAppEvent,
-        own_timers: &mut Numbers,
-        ops: &mut Vec<Op>,
-    ) {
+    fn event(&mut self, event: &RtAppEvent, own_timers: &mut Numbers, ops: &mut Vec<Op>) {
         let suspended = |name: &String| format!("to be resumed (\"suspend\": \"{name}\")");
         let signalled = |name: &String| format!("for the condition \"{name}\"");
         let op = match event {

@@ -125,13 +125,11 @@ pub(super) fn read(
         return Err(error);
     }
     entries(root, &place, |entry| match entry.name {
-        "tasks" if !entry.again => {
-            entries(entry.object()?, &entry.place, |task| {
-                let read = reader.task(&task);
-                reader.keep_refusal(read);
-                Ok(())
-            })
-        }
+        "tasks" if !entry.again => entries(entry.object()?, &entry.place, |task| {
+            let read = reader.task(&task);
+            reader.keep_refusal(read);
+            Ok(())
+        }),
         _ => Ok(()),
     })?;
     reader.finish()
@@ -341,11 +339,7 @@ impl Reader<'_> {
         self.file.threads() <= most && self.file.tasks.len() as u64 <= most
     }
 
-    fn phases(
-        &mut self,
-        all: &Entry<'_, '_>,
-        task: InTask<'_>,
-    ) -> Result<Vec<Phase>, RtAppError> {
+    fn phases(&mut self, all: &Entry<'_, '_>, task: InTask<'_>) -> Result<Vec<Phase>, RtAppError> {
         let mut phases = Vec::new();
         entries(all.object()?, &all.place, |phase| {
             match self.phase(&phase, task) {
