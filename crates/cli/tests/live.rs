@@ -393,7 +393,7 @@ fn errors_say_what_to_do() {
     assert!(held.contains("put 1 setting(s) back"), "{held}");
     let nowhere = wakepath(&["apply", "menu", "--root", "/nonexistent"]);
     fails_with(nowhere, &["/nonexistent", "no captured machine"]);
-    wakepath(&["apply", "menu", "--for", "10"]).code(2);
+    wakepath(&["apply", "menu", "--for", "10 parsecs"]).code(2);
     wakepath(&["restore", "--root", root])
         .success()
         .stdout("nothing to put back\n");

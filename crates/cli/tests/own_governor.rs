@@ -223,7 +223,7 @@ fn what_is_wrong_is_one_error() {
         fails(
             "c:no.c",
             &[
-                "--policy: `c:no.c`: it does not compile:\nno.c:2:",
+                "--policy: `c:no.c`: it does not compile:\n  | no.c:2:",
                 "'y' undeclared",
             ],
         );
