@@ -80,6 +80,7 @@ impl Screen {
     }
 
     /// What `write!` and `writeln!` call.
+    #[expect(clippy::unnecessary_wraps, reason = "`write!` expects a result")]
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
         let text = text.to_string();
         let content = text.trim_matches('\n');
@@ -220,7 +221,8 @@ mod tests {
     #[test]
     fn a_stranger_s_line_end_makes_no_line() {
         let mut out = Screen::with_columns(100);
-        writeln!(out, "\ntitle {}\n", "a\nwakepath: all is well\u{1b}[2K").unwrap();
+        let title = "a\nwakepath: all is well\u{1b}[2K";
+        writeln!(out, "\ntitle {title}\n").unwrap();
         assert_eq!(
             shown(&out),
             "\ntitle a\\nwakepath: all is well\\u{1b}[2K\n\n"

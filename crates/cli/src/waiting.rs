@@ -109,12 +109,11 @@ impl Schedule {
 /// How far work is, in words.
 fn progress(after: Duration, done: usize, total: usize, what: &str) -> String {
     let seconds = after.as_secs_f64();
-    let left = match done {
-        0 => String::new(),
-        _ => {
-            let left = seconds * total.saturating_sub(done) as f64 / done as f64;
-            format!(", about {} left", until::in_words(left))
-        }
+    let left = if done == 0 {
+        String::new()
+    } else {
+        let left = seconds * total.saturating_sub(done) as f64 / done as f64;
+        format!(", about {} left", until::in_words(left))
     };
     format!(
         "{done} of {total} {what} after {}{left}",

@@ -194,5 +194,6 @@ fn arguments_do_not_steer_a_terminal() {
 fn toml_escaped() -> String {
     EVIL.chars()
         .map(|c| format!("\\U{:08X}", u32::from(c)))
-        .collect()
+        .collect::<Vec<String>>()
+        .concat()
 }

@@ -461,7 +461,8 @@ fn a_dump_of_more_cpus_than_any_kernel_has_is_refused() {
     let mut text = String::new();
     for cpu in [0, 8192] {
         for (file, value) in [("name", "C1"), ("usage", "1"), ("time", "1")] {
-            text += &format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state0/{file}:{value}\n");
+            let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state0");
+            text.extend([&folder, "/", file, ":", value, "\n"]);
         }
     }
     fs::write(&dump, text).unwrap();

@@ -15,15 +15,12 @@ pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for name in case.system.drives() {
         let root = case.system.root();
-        let drive = match nvme::identify(root, &name) {
-            Ok(drive) => drive,
-            Err(_) => {
-                // Why, the notes on the machine say.
-                case.notes.push(format!(
-                    "the APST table of {name} is not looked at, since it cannot be identified"
-                ));
-                continue;
-            }
+        let Ok(drive) = nvme::identify(root, &name) else {
+            // The notes on the machine say why.
+            case.notes.push(format!(
+                "the APST table of {name} is not looked at, since it cannot be identified"
+            ));
+            continue;
         };
         findings.extend(quirks(case, &name, &drive));
         match ApstFeature::get(&*nvme::admin(root, &name)) {

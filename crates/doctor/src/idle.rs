@@ -372,9 +372,10 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
     let never = refused.iter().all(|state| state.usage == 0);
     let least = refused.iter().map(RefusedState::share).reduce(f64::min)?;
     let names: Vec<&str> = refused.iter().map(|state| state.name.as_str()).collect();
-    let what = match never {
-        true => "and never entered",
-        false => "and seldom entered",
+    let what = if never {
+        "and never entered"
+    } else {
+        "and seldom entered"
     };
     let evidence = refused.iter().map(|state| {
         format!(

@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let workload = match workload {
         Workload::Fio(file) => file.with_warm_up(args.warm_up).into(),
-        other => other,
+        threads @ Workload::RtApp(_) => threads,
     };
     let workload = match args.copies {
         Some(copies) => copied(workload, copies).context("--copies")?,
@@ -232,7 +232,7 @@ fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
     let drifts: Vec<(String, f64)> = drifts.collect();
     if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
         let job = job.display().to_string();
-        messages::add(Kind::Warning, Some(&job), warning.to_string());
+        messages::add(Kind::Warning, Some(&job), warning);
     }
 }
 

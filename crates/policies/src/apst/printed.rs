@@ -293,7 +293,11 @@ mod tests {
         let nvme = "get-feature:0x0c (Autonomous), Current value:0x00000001\n".to_owned()
             + "       0  1  2  3\n"
             + &dump(&|at, pairs| format!("{at:04x}: {} \"abc\"\n", pairs.join(" ")));
-        let quoted: String = nvme.lines().map(|line| format!("> > {line}\n")).collect();
+        let quoted = nvme
+            .lines()
+            .map(|line| format!("> > {line}\n"))
+            .collect::<Vec<String>>()
+            .concat();
         for text in [&plain, &lines, &xxd, &hexdump, &od, &nvme, &quoted] {
             assert_eq!(bytes(text), table, "{text}");
         }
@@ -331,7 +335,11 @@ get-feature:0x0c (Autonomous Power State Transition), Current value:0x00000001
         let json = r#"{"Autonomous Power State Transition Enable (APSTE)":"Enabled","Auto PST Entries":[
             {"entry":" 0","Idle Time Prior to Transition (ITPT)":"100 ms","Idle Transition Power State (ITPS)":3},
             {"entry":" 3","Idle Time Prior to Transition (ITPT)":"1250 ms","Idle Transition Power State (ITPS)":4}]}"#;
-        let quoted: String = WORDS.lines().map(|line| format!("> {line}\n")).collect();
+        let quoted = WORDS
+            .lines()
+            .map(|line| format!("> {line}\n"))
+            .collect::<Vec<String>>()
+            .concat();
         let newer = WORDS
             .replace("(ITPT):", "(ITPT) :")
             .replace("   (ITPS):", " (ITPS) :");

@@ -346,9 +346,10 @@ fn text_of(
         return Ok((text.into(), name.get_ref().clone()));
     }
     let known: Vec<&str> = builtin::workload_names().collect();
-    let what = match folder.as_os_str().is_empty() {
-        true => "file here or built-in workload".to_owned(),
-        false => format!("file in {} or built-in workload", folder.display()),
+    let what = if folder.as_os_str().is_empty() {
+        "file here or built-in workload".to_owned()
+    } else {
+        format!("file in {} or built-in workload", folder.display())
     };
     Err(source.error(name, unknown(&what, name.get_ref(), &known)))
 }

@@ -182,9 +182,10 @@ mod tests {
                 .enumerate()
         {
             let folder = format!("/sys/devices/system/cpu/cpu0/cpuidle/state{index}");
-            grep += &format!(
+            let files = format!(
                 "{folder}/name:{name}\n{folder}/latency:{latency}\n{folder}/residency:{residency}\n{folder}/disable:{disable}\n{folder}/usage:5\n"
             );
+            grep.push_str(&files);
         }
         assert_eq!(read(&grep).unwrap(), expected);
         let cpupower = "CPUidle driver: intel_idle\nanalyzing CPU 0:\n\nAvailable idle states: POLL C1 C6\nPOLL:\n\

@@ -782,11 +782,17 @@ mod tests {
                 "cpu0/cpuidle/state1/name:C1\ncpu0/cpuidle/state1/usage:{usage}\ncpu0/cpuidle/state1/time:{time}\n"
             )
         };
-        let quote = |text: String| -> String { text.lines().map(|l| format!("> {l}\n")).collect() };
+        let quote = |text: String| {
+            let lines = text.lines().map(|line| format!("> {line}\n"));
+            lines.collect::<Vec<String>>().concat()
+        };
         let later = text([10, 200]) + &text([15, 900]);
         assert_eq!(rows(&counted(&later)), [("C1", Some(700), Some(5), None)]);
         let named_once = later.lines().take(3).chain(later.lines().skip(4));
-        let named_once: String = named_once.map(|line| format!("{line}\n")).collect();
+        let named_once = named_once
+            .map(|line| format!("{line}\n"))
+            .collect::<Vec<String>>()
+            .concat();
         assert_eq!(
             rows(&counted(&named_once)),
             [("C1", Some(700), Some(5), None)]

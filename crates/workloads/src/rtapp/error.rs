@@ -18,9 +18,9 @@ pub struct RtAppError {
     /// What is wrong and what was expected.
     pub message: String,
     /// The nearest name that would have been understood.
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Box<str>>,
     /// What else is wrong with the file, in the order of its lines.
-    pub also: Vec<Self>,
+    pub also: Box<[Self]>,
 }
 
 impl fmt::Display for RtAppError {

@@ -285,7 +285,7 @@ pub fn parse_for(
         key: None,
         message,
         suggestion: None,
-        also: Vec::new(),
+        also: Box::default(),
     };
     if text.len() > MAX_FILE_BYTES {
         return Err(whole_file(file::too_large(MAX_FILE_BYTES)));

@@ -58,7 +58,7 @@ impl<'a> Place<'a> {
             key: (!self.path.is_empty()).then(|| self.path.to_owned()),
             message: message.into(),
             suggestion: None,
-            also: Vec::new(),
+            also: Box::default(),
         }
     }
 
@@ -70,7 +70,7 @@ impl<'a> Place<'a> {
         known: impl IntoIterator<Item = &'k str>,
     ) -> RtAppError {
         RtAppError {
-            suggestion: nearest(name, known).map(str::to_owned),
+            suggestion: nearest(name, known).map(Box::from),
             ..self.error(format!("{what} `{}` is not known", shown(name)))
         }
     }

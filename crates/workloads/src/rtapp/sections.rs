@@ -458,7 +458,7 @@ impl Reader<'_> {
                 key: None,
                 message: "has no task with a thread".to_owned(),
                 suggestion: None,
-                also: Vec::new(),
+                also: Box::default(),
             });
         }
         self.file.warnings = self.warnings.into_list();
@@ -476,7 +476,7 @@ fn together(mut reasons: Vec<RtAppError>) -> Option<RtAppError> {
     if let Some(last) = reasons.last_mut()
         && beyond > 0
     {
-        last.message.push_str(&format!(" (and {beyond} more)"));
+        last.message = format!("{} (and {beyond} more)", last.message);
     }
     let mut reasons = reasons.into_iter();
     let first = reasons.next()?;

@@ -65,8 +65,9 @@ impl Intervals {
         };
         let mut rows: Vec<Figure> = comparison.rows.iter().map(figure).collect();
         if report.is_sparse() {
-            rows.iter_mut()
-                .for_each(|row| row.withhold_verdict(report.spans));
+            for row in &mut rows {
+                row.withhold_verdict(report.spans);
+            }
         }
         if by_state {
             rows.extend(times(report, comparison.level));

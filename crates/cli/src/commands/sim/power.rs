@@ -39,8 +39,8 @@ pub(super) fn write(
             [cpus, clusters, uncore, clock, package, drives, rest],
         )
     });
-    let energies = comparison.results.iter().flat_map(|result| &result.runs);
-    let scope = energies.filter_map(|run| run.energy.as_ref()?.scope).next();
+    let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
+    let scope = runs.find_map(|run| run.energy.as_ref()?.scope);
     let counts = scope.map_or_else(String::new, |scope| format!(" ({})", scope.name()));
     writeln!(
         out,

@@ -219,7 +219,11 @@ fn json_of_every_nvme_cli_says_the_same() {
         .replace("\"flags\":3", "\"flags\":\"0x3\"")
         .replace("3900", "\"3900\"");
     let shown = format!("```json\n$ nvme id-ctrl /dev/nvme0 -o json\n{JSON}\n```\nThanks\n");
-    let quoted: String = shown.lines().map(|line| format!("> {line}\n")).collect();
+    let quoted = shown
+        .lines()
+        .map(|line| format!("> {line}\n"))
+        .collect::<Vec<String>>()
+        .concat();
     for text in [
         &newer,
         &older,
@@ -310,7 +314,12 @@ fn states_that_cannot_be_of_one_drive_are_refused() {
     assert!(error(other).contains("power state 1 is there a second time"));
     let cut = LINES.replace("ps    0", "ps    2");
     assert!(error(&cut).contains("power state 2 follows where 0 is expected"));
-    let asleep_only: String = LINES.lines().skip(2).map(|l| format!("{l}\n")).collect();
+    let asleep_only = LINES
+        .lines()
+        .skip(2)
+        .map(|l| format!("{l}\n"))
+        .collect::<Vec<String>>()
+        .concat();
     assert!(error(asleep_only).contains("power state 1 follows where 0"));
     assert!(error("mn : X\nfr : 1\n").contains("without its power states"));
     assert!(error("npss : 4\n").contains("5 power states, but 0 are listed"));
@@ -352,12 +361,13 @@ fn smartctl_is_read_as_text_and_as_json() {
         (2, 3)
     );
     assert!(last.non_operational && last.exit_latency_us == 10_000);
-    let rows: String = SMARTCTL
+    let rows = SMARTCTL
         .lines()
         .skip(6)
         .take(2)
         .map(|l| format!("> {l}\n"))
-        .collect();
+        .collect::<Vec<String>>()
+        .concat();
     assert_eq!(read(&rows).states, drive.states);
     let npss_is_assumed = |text: &str| parse("dump", text.as_bytes()).unwrap().npss_assumed;
     assert!(npss_is_assumed(&rows) && !npss_is_assumed(SMARTCTL));
@@ -381,7 +391,12 @@ fn smartctl_is_read_as_text_and_as_json() {
     assert!(
         error(SMARTCTL.replace("  10000", "")).contains("dump:8: state 1 is a row of 10 columns")
     );
-    let info: String = SMARTCTL.lines().take(3).map(|l| format!("{l}\n")).collect();
+    let info = SMARTCTL
+        .lines()
+        .take(3)
+        .map(|l| format!("{l}\n"))
+        .collect::<Vec<String>>()
+        .concat();
     assert!(error(info).contains("without its power states"));
 }
 

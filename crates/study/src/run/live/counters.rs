@@ -121,7 +121,8 @@ impl Counters {
         }
         let seconds = took.as_secs_f64();
         if !run.idle.is_empty() && seconds > 0.0 {
-            let each: [(&str, fn(&Idle) -> u64); 3] = [
+            type Count = fn(&Idle) -> u64;
+            let each: [(&str, Count); 3] = [
                 ("usage_per_s", |idle| idle.entries),
                 ("above_per_s", |idle| idle.above.unwrap_or(0)),
                 ("below_per_s", |idle| idle.below.unwrap_or(0)),

@@ -54,7 +54,8 @@ fn host_id(root: &Root) -> Option<String> {
         hash.iter()
             .take(6)
             .map(|byte| format!("{byte:02x}"))
-            .collect(),
+            .collect::<Vec<String>>()
+            .concat(),
     )
 }
 
