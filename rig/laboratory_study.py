@@ -89,8 +89,8 @@ def cells_of(simulated: Path, program: Path) -> list[Cell]:
             raise RigError(f"workload {key.workload}: the laboratory runs fio jobs and rt-app files")
         if workload["kind"] == "fio" and workload.get("warm_up_s"):
             raise RigError(
-                f"workload {key.workload}: the laboratory counts from a job's first request, and the simulation leaves out "
-                f"{workload['warm_up_s']:g} s; give the study `warm_up_s = 0`"
+                f"workload {key.workload}: the laboratory counts from a job's first request, and the simulation leaves "
+                f"out {workload['warm_up_s']:g} s; give the study `warm_up_s = 0`"
             )
         job = simulated / workload["source"]
         policies = parse_set(sets[key.policy])

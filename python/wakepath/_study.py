@@ -95,11 +95,11 @@ class Study:
             level: confidence level of intervals, 0.5 to 0.999; 0.95 if not given.
             margin_percent: differences of no interest, 0 to 1000 percent; 2 if not given.
             settle_s: seconds to wait after a change of settings, 0 to 3600; 5 if not given.
-            warm_up_s: seconds at the beginning of time-based fio jobs that no figure counts, 0 to 10^6; by how long they
-                run if not given.
+            warm_up_s: seconds at the beginning of time-based fio jobs that no figure counts, 0 to 10^6; by how long
+                they run if not given.
             question: `[[question]]` tables.
-            allow_programs: run governors of one's own (`c:`, `exec:`) that a file names. Those of keys and of `also` are
-                yours, and run.
+            allow_programs: run governors of one's own (`c:`, `exec:`) that a file names. Those of keys and of `also`
+                are yours, and run.
 
         Raises:
             Error: what `wakepath study check` would say.

@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+"""A governor that answers lines: the deepest state that the next timer leaves time for."""
+
 import sys
 
 tick, states = 0, []  # states: (exit latency, target residency)
@@ -12,5 +14,9 @@ for line in sys.stdin:
         states[int(fields[0])][2] = fields[1] == "1"
     elif word == "select":
         sleep, limit = int(fields[0]), int(fields[3])
-        fits = [i for i, (latency, residency, off) in enumerate(states) if not off and latency <= limit and residency <= sleep]
+        fits = [
+            i
+            for i, (latency, residency, off) in enumerate(states)
+            if not off and latency <= limit and residency <= sleep
+        ]
         print(f"{fits[-1] if fits else 0},{int(sleep > tick)}", flush=True)

@@ -234,12 +234,8 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
 fn write_brief(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
         let title = &outcome.title;
-        writeln!(
-            out,
-            "{}: {title}\n   {}",
-            outcome.experiment,
-            in_short(&outcome.summary)
-        )?;
+        writeln!(out, "{}: {title}", outcome.experiment)?;
+        writeln!(out, "   {}", in_short(&outcome.summary))?;
     }
     Ok(())
 }
