@@ -211,7 +211,8 @@ fn ctrl_c_keeps_no_half_timeline() {
 fn progress_is_shown_on_a_terminal_only() {
     let folder = Folder::new("1s");
     let piped = folder.sim(&["--runs", "2"]).output().unwrap();
-    assert_eq!(stderr(&piped), "");
+    let note = "wakepath: note: the first 2 s are a warm-up and do not count (--warm-up)\n";
+    assert_eq!(stderr(&piped), note);
     // script runs a command on a terminal of its own.
     if !Path::new("/usr/bin/script").exists() {
         let reason = "script is not installed (Debian package bsdutils)";

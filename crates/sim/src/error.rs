@@ -77,7 +77,9 @@ pub enum SimError {
     #[error(transparent)]
     Stuck(#[from] Stuck),
     /// The jobs end before they have done anything.
-    #[error("no request was finished in {seconds} s of simulated time: the jobs are too short")]
+    #[error(
+        "no request was finished in {seconds} s of simulated time: the jobs are too short, or pause for longer than what follows their warm-up (--warm-up 0 counts from the first request)"
+    )]
     NoRequest {
         /// How long the jobs ran.
         seconds: f64,
