@@ -139,7 +139,7 @@ fn the_answer_has_figures_the_next_one_and_what_better_ones_miss() {
         "fast: power 30 W (30 to 30) on reads, 30 W (30 to 30) on writes; surely keeps \
          p99_us < 150, at worst p99 latency 101.00 us (100.80 to 101.20) on writes."
     );
-    assert!(says[1].starts_with("Next: hot, power +33.3 %: power 40.000 W"));
+    assert!(says[1].starts_with("Next: hot, power +33.3 %: power 40 W"));
     assert!(
         says[2].starts_with("Better, but misses p99_us < 150 by 101 %: slow, power -33.3 %"),
         "{says:?}"
