@@ -16,7 +16,8 @@ fuzz_target!(|text: &str| {
             assert_eq!(file.duration, back.duration);
         }
         Err(error) => {
-            assert!(!error.to_string().contains('\n'));
+            let reasons = 1 + error.also.len();
+            assert_eq!(error.to_string().lines().count(), reasons);
             assert!(
                 error
                     .line

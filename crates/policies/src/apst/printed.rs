@@ -9,6 +9,9 @@ use super::{ApstTable, TABLE_BYTES};
 const FORMS: &str = "expected what `nvme get-feature -f 0x0c` prints (with -H, with -b, with -o json, or plain), or a \
      hexadecimal dump of its 256 bytes";
 
+/// Hexadecimal digits in a row of a dump.
+const ROW_NIBBLES: usize = 32;
+
 /// A table that a tool printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrintedTable {
@@ -189,7 +192,8 @@ fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
             problem,
         };
         if with_offsets {
-            repeats |= *line == "*";
+            // Before the first whole row, `*` has nothing to repeat.
+            repeats |= *line == "*" && nibbles.len() >= ROW_NIBBLES;
             let Some((offsets, digits)) = offset(line) else {
                 continue;
             };
@@ -197,8 +201,7 @@ fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
                 && !offsets.contains(&(nibbles.len() / 2))
                 && nibbles.len() < 2 * TABLE_BYTES
             {
-                let row = nibbles.len().saturating_sub(32);
-                nibbles.extend_from_within(row..);
+                nibbles.extend_from_within(nibbles.len() - ROW_NIBBLES..);
             }
             repeats = false;
             if !offsets.contains(&(nibbles.len() / 2)) {
@@ -243,7 +246,7 @@ fn offset(line: &str) -> Option<([usize; 2], Vec<u32>)> {
         digits.then(|| number(16).map(|at| [at, number(8).unwrap_or(at)]))?
     };
     if let Some((at, rest)) = line.split_once(": ") {
-        let digits = rest.chars().filter(|c| *c != ' ').take(32);
+        let digits = rest.chars().filter(|c| *c != ' ').take(ROW_NIBBLES);
         let [at, _] = hex(at, 4)?;
         return Some(([at; 2], digits.map_while(|c| c.to_digit(16)).collect()));
     }
@@ -376,6 +379,10 @@ get-feature:0x0c (Autonomous Power State Transition), Current value:0x00000001
         assert_eq!(
             error("0000: 00 11\n0010: 00 11\n"),
             "line 2: offset 0x10, expected 0x2"
+        );
+        assert_eq!(
+            error("*\n0030: 00 11\n"),
+            "line 2: offset 0x30, expected 0x0"
         );
         let foreign = error("hello");
         assert!(
