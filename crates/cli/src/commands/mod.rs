@@ -12,6 +12,7 @@ mod apst;
 mod compare;
 mod counters;
 mod drive;
+mod explain;
 mod generate;
 mod import;
 mod live;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Import(import::Args),
     /// Run recorded wake-ups through other idle governors.
     Replay(replay::Args),
+    /// Where the time of recorded block requests went.
+    Explain(explain::Args),
     /// Make a page of results, with pictures.
     Report(report::Args),
     /// Change power settings of this machine by policy names, so that they can be put back.
@@ -91,6 +94,7 @@ impl Command {
             Self::Reproduce(args) => return reproduce::run(&args, out),
             Self::Import(args) => import::run(&args, out),
             Self::Replay(args) => replay::run(&args, out),
+            Self::Explain(args) => explain::run(&args, out),
             Self::Report(args) => report::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),
             Self::Doctor(args) => return live::doctor::run(&args, out),

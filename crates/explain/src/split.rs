@@ -1,0 +1,400 @@
+//! What the exit from each idle state costs, by requests that are alike but for the state.
+//!
+//! A request counts by the state that its CPU chose *first* after issue, because long requests let the governor choose
+//! again, and deeper. The state met follows from that choice by chance alone, so the first state serves as an instrument:
+//! two-stage least squares within strata of gap, depth and clock. Where no CPU chose again this is the plain difference of
+//! means. Intervals come from a bootstrap of blocks of time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+
+use crate::requests::{MetState, TracedRequest};
+
+/// A state with fewer requests in a stratum is left out of that stratum.
+const FEWEST: usize = 8;
+/// Blocks of time that are drawn.
+const BLOCKS: usize = 40;
+/// Fewer requests than this per block have no interval.
+const PER_BLOCK: usize = 5;
+const RESAMPLES: usize = 499;
+/// Largest share of requests that met a state which nobody chose first.
+const MOST_FOREIGN: f64 = 0.01;
+
+/// A mean in ns with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ExitEstimate {
+    /// The estimate.
+    pub mean_ns: f64,
+    /// The interval's lower end.
+    pub low_ns: f64,
+    /// The interval's upper end.
+    pub high_ns: f64,
+}
+
+/// Why a state has no cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unseparated {
+    /// Too few requests met it.
+    TooFew,
+    /// It goes with the gap, the depth or the clock: no stratum has it and another state.
+    GoesWithGap,
+    /// It was met only where the governor chose again.
+    ChosenAnew,
+}
+
+/// What the exit from a state costs more than that from the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ExitCost {
+    /// Index of the state.
+    pub state: u8,
+    /// Requests whose interrupt was the first to end this state.
+    pub met: u64,
+    /// The cost, where it can be told.
+    pub cost: Option<ExitEstimate>,
+    /// Why not.
+    pub reason: Option<Unseparated>,
+}
+
+/// Drive and idle exits apart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Split {
+    /// The state that the others are compared with: the shallowest of those compared.
+    pub reference: Option<u8>,
+    /// Requests in strata with more than one state.
+    pub compared: u64,
+    /// All states met but the reference.
+    pub states: Vec<ExitCost>,
+}
+
+/// Gap in eighths of octaves, requests in flight in octaves, clock.
+type Stratum = (u32, u32, u32);
+
+/// A request that counts.
+#[derive(Clone, Copy)]
+struct Sample {
+    stratum: Stratum,
+    gap: u64,
+    first: u8,
+    met: u8,
+    latency: f64,
+}
+
+/// Splits the latency of requests of one kind, which come in the order of their completions.
+pub fn split(requests: &[&TracedRequest]) -> Split {
+    let mut met_counts: BTreeMap<u8, u64> = BTreeMap::new();
+    for request in requests {
+        if let MetState::State(state) = request.met {
+            *met_counts.entry(state).or_default() += 1;
+        }
+    }
+    let samples: Vec<Sample> = requests.iter().filter_map(|r| sample(r)).collect();
+    let mut compared = keep_overlaps(&samples);
+    let states = largest_component(&compared);
+    compared.retain(|sample| states.contains(&sample.first));
+    let all = compared.len();
+    compared.retain(|sample| states.contains(&sample.met));
+    let foreign = (all - compared.len()) as f64 > MOST_FOREIGN * all as f64;
+    let others: Vec<u8> = states.iter().skip(1).copied().collect();
+    let estimates = estimate(&compared, &others).filter(|_| !foreign);
+    let reference = states.first().copied().filter(|_| estimates.is_some());
+    let mut costs = Vec::new();
+    for (state, met) in met_counts {
+        if Some(state) == reference {
+            continue;
+        }
+        let place = others.iter().position(|other| *other == state);
+        let cost = place.and_then(|place| estimates.as_ref()?.get(place).copied());
+        let reason = match cost {
+            Some(_) => None,
+            None if foreign && states.contains(&state) => Some(Unseparated::ChosenAnew),
+            None => Some(find_reason(&samples, state)),
+        };
+        costs.push(ExitCost {
+            state,
+            met,
+            cost,
+            reason,
+        });
+    }
+    Split {
+        reference,
+        compared: compared.len() as u64,
+        states: costs,
+    }
+}
+
+fn sample(request: &TracedRequest) -> Option<Sample> {
+    let MetState::State(met) = request.met else {
+        return None;
+    };
+    let gap = request.gap?;
+    Some(Sample {
+        stratum: (
+            gap_class(gap),
+            request.in_flight.checked_ilog2().map_or(0, |log| log + 1),
+            request.khz,
+        ),
+        gap,
+        first: request.first?,
+        met,
+        latency: request.latency as f64,
+    })
+}
+
+/// Eighths of octaves: a drive that falls asleep after some gap spoils one of them only.
+fn gap_class(gap: u64) -> u32 {
+    let octave = gap.checked_ilog2().unwrap_or(0);
+    let eighth = (gap >> octave.saturating_sub(3)) & 7;
+    octave * 8 + eighth as u32
+}
+
+/// Why a state is not among the compared ones.
+fn find_reason(samples: &[Sample], state: u8) -> Unseparated {
+    let mut strata: BTreeMap<Stratum, usize> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.first == state) {
+        *strata.entry(sample.stratum).or_default() += 1;
+    }
+    let met = samples.iter().filter(|sample| sample.met == state).count();
+    match strata.values().max() {
+        Some(most) if *most >= FEWEST => Unseparated::GoesWithGap,
+        None if met >= FEWEST => Unseparated::ChosenAnew,
+        _ => Unseparated::TooFew,
+    }
+}
+
+/// The samples of strata in which at least two states have enough requests at the same gaps.
+///
+/// Within a stratum a governor may still choose by the gap. So only gaps count that all its states had.
+fn keep_overlaps(samples: &[Sample]) -> Vec<Sample> {
+    let mut strata: BTreeMap<Stratum, BTreeMap<u8, Vec<u64>>> = BTreeMap::new();
+    for sample in samples {
+        let states = strata.entry(sample.stratum).or_default();
+        states.entry(sample.first).or_default().push(sample.gap);
+    }
+    let ranges: BTreeMap<Stratum, (u64, u64)> = strata
+        .iter_mut()
+        .filter_map(|(stratum, states)| Some((*stratum, common_range(states)?)))
+        .collect();
+    let mut kept = samples.to_vec();
+    kept.retain(|sample| {
+        let range = ranges.get(&sample.stratum);
+        let enough = strata
+            .get(&sample.stratum)
+            .is_some_and(|states| states.contains_key(&sample.first));
+        enough && range.is_some_and(|(low, high)| (*low..=*high).contains(&sample.gap))
+    });
+    kept
+}
+
+/// The gaps that all states with enough requests had. Other states are taken away.
+fn common_range(states: &mut BTreeMap<u8, Vec<u64>>) -> Option<(u64, u64)> {
+    states.retain(|_, gaps| gaps.len() >= FEWEST);
+    let low = states.values().filter_map(|gaps| gaps.iter().min()).max()?;
+    let high = states.values().filter_map(|gaps| gaps.iter().max()).min()?;
+    let (low, high) = (*low, *high);
+    states.retain(|_, gaps| gaps.iter().filter(|g| (low..=high).contains(g)).count() >= FEWEST);
+    (states.len() >= 2).then_some((low, high))
+}
+
+/// States that strata connect with each other; of several such sets the one with most requests.
+fn largest_component(samples: &[Sample]) -> BTreeSet<u8> {
+    let mut strata: BTreeMap<Stratum, BTreeSet<u8>> = BTreeMap::new();
+    let mut counts: BTreeMap<u8, usize> = BTreeMap::new();
+    for sample in samples {
+        strata
+            .entry(sample.stratum)
+            .or_default()
+            .insert(sample.first);
+        *counts.entry(sample.first).or_default() += 1;
+    }
+    let mut components: Vec<BTreeSet<u8>> = Vec::new();
+    for states in strata.into_values() {
+        let (touching, mut apart): (Vec<_>, Vec<_>) = components
+            .into_iter()
+            .partition(|component| !component.is_disjoint(&states));
+        apart.push(touching.into_iter().flatten().chain(states).collect());
+        components = apart;
+    }
+    let requests = |component: &BTreeSet<u8>| -> usize {
+        component.iter().filter_map(|state| counts.get(state)).sum()
+    };
+    components
+        .into_iter()
+        .max_by_key(requests)
+        .unwrap_or_default()
+}
+
+/// Sums over the samples of a stratum in a block; `x` marks the state met, `z` the one chosen first.
+#[derive(Clone, Default)]
+struct Sums {
+    n: f64,
+    y: f64,
+    x: Vec<f64>,
+    z: Vec<f64>,
+    zx: Vec<Vec<f64>>,
+    zy: Vec<f64>,
+}
+
+impl Sums {
+    fn with_states(states: usize) -> Self {
+        Self {
+            n: 0.0,
+            y: 0.0,
+            x: vec![0.0; states],
+            z: vec![0.0; states],
+            zx: vec![vec![0.0; states]; states],
+            zy: vec![0.0; states],
+        }
+    }
+
+    fn add_sample(&mut self, latency: f64, first: Option<usize>, met: Option<usize>) {
+        self.n += 1.0;
+        self.y += latency;
+        for (place, x) in self.x.iter_mut().enumerate() {
+            *x += f64::from(u8::from(met == Some(place)));
+        }
+        let rows = self.z.iter_mut().zip(&mut self.zy).zip(&mut self.zx);
+        for (_, ((z, zy), row)) in rows.enumerate().filter(|(row, _)| first == Some(*row)) {
+            *z += 1.0;
+            *zy += latency;
+            for (place, zx) in row.iter_mut().enumerate() {
+                *zx += f64::from(u8::from(met == Some(place)));
+            }
+        }
+    }
+
+    fn add_times(&mut self, times: f64, other: &Self) {
+        let add = |to: &mut [f64], from: &[f64]| {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += times * from;
+            }
+        };
+        self.n += times * other.n;
+        self.y += times * other.y;
+        add(&mut self.x, &other.x);
+        add(&mut self.z, &other.z);
+        add(&mut self.zy, &other.zy);
+        for (to, from) in self.zx.iter_mut().zip(&other.zx) {
+            add(to, from);
+        }
+    }
+}
+
+/// The sums of each stratum in each block.
+type Blocks = Vec<BTreeMap<Stratum, Sums>>;
+
+/// The costs of `others` over the reference, each with its interval; `None` if the samples do not carry that.
+fn estimate(samples: &[Sample], others: &[u8]) -> Option<Vec<ExitEstimate>> {
+    let blocks = BLOCKS.min(samples.len() / PER_BLOCK);
+    if others.is_empty() || blocks < BLOCKS / 2 {
+        return None;
+    }
+    let sums = sum_blocks(samples, others, blocks);
+    let means = solve(&sums, &vec![1; blocks], others.len())?;
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let mut drawn: Vec<Vec<f64>> = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        let mut times = vec![0; blocks];
+        for _ in 0..blocks {
+            if let Some(count) = times.get_mut(random.random_range(0..blocks)) {
+                *count += 1;
+            }
+        }
+        drawn.extend(solve(&sums, &times, others.len()));
+    }
+    if drawn.len() < RESAMPLES * 95 / 100 {
+        return None;
+    }
+    let means = means.iter().enumerate();
+    means
+        .map(|(place, mean)| with_interval(*mean, &drawn, place))
+        .collect()
+}
+
+/// A mean with the middle 95 % of what resamples say of it.
+fn with_interval(mean: f64, drawn: &[Vec<f64>], place: usize) -> Option<ExitEstimate> {
+    let mut values: Vec<f64> = drawn.iter().filter_map(|d| d.get(place).copied()).collect();
+    values.sort_by(f64::total_cmp);
+    let rank = |share: f64| (share * values.len() as f64) as usize;
+    Some(ExitEstimate {
+        mean_ns: mean,
+        low_ns: *values.get(rank(0.025))?,
+        high_ns: *values.get(rank(0.975))?,
+    })
+}
+
+fn sum_blocks(samples: &[Sample], others: &[u8], blocks: usize) -> Blocks {
+    let mut sums: Blocks = vec![BTreeMap::new(); blocks];
+    let place = |state: u8| others.iter().position(|other| *other == state);
+    for (index, sample) in samples.iter().enumerate() {
+        let Some(block) = sums.get_mut(index * blocks / samples.len()) else {
+            continue;
+        };
+        let cell = block.entry(sample.stratum);
+        let cell = cell.or_insert_with(|| Sums::with_states(others.len()));
+        cell.add_sample(sample.latency, place(sample.first), place(sample.met));
+    }
+    sums
+}
+
+/// The costs, with each block counted so many times.
+fn solve(blocks: &Blocks, times: &[u32], states: usize) -> Option<Vec<f64>> {
+    let mut strata: BTreeMap<Stratum, Sums> = BTreeMap::new();
+    for (block, times) in blocks.iter().zip(times).filter(|(_, times)| **times > 0) {
+        for (stratum, sums) in block {
+            let total = strata.entry(*stratum);
+            let total = total.or_insert_with(|| Sums::with_states(states));
+            total.add_times(f64::from(*times), sums);
+        }
+    }
+    // Each row: what the first state explains of the states met, and of the latency.
+    let mut rows = vec![vec![0.0; states + 1]; states];
+    for sums in strata.values() {
+        let parts = rows
+            .iter_mut()
+            .zip(&sums.z)
+            .zip(sums.zx.iter().zip(&sums.zy));
+        for ((row, z), (zx, zy)) in parts {
+            let products = zx.iter().chain([zy]).zip(sums.x.iter().chain([&sums.y]));
+            for (cell, (product, sum)) in row.iter_mut().zip(products) {
+                *cell += product - z * sum / sums.n;
+            }
+        }
+    }
+    eliminate(rows)
+}
+
+/// Solves linear equations, the right side last in each row; `None` if they have no single solution.
+fn eliminate(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+    let count = rows.len();
+    for column in 0..count {
+        let size = |row: &usize| {
+            rows.get(*row)
+                .and_then(|r| r.get(column))
+                .map_or(0.0, |v| v.abs())
+        };
+        let best = (column..count).max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        // In requests: less than one of them tells nothing.
+        if size(&best) < 1.0 {
+            return None;
+        }
+        rows.swap(column, best);
+        let pivot_row = rows.get(column)?.clone();
+        let pivot = *pivot_row.get(column)?;
+        for row in (0..count).filter(|row| *row != column) {
+            let target = rows.get_mut(row)?;
+            let factor = target.get(column)? / pivot;
+            for (cell, value) in target.iter_mut().zip(&pivot_row) {
+                *cell -= factor * value;
+            }
+        }
+    }
+    let solution = rows.iter().enumerate();
+    solution
+        .map(|(i, row)| Some(row.last()? / row.get(i)?))
+        .collect()
+}

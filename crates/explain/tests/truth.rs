@@ -1,0 +1,335 @@
+//! Recordings whose truth is known, and what comes out of them.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, LogNormal};
+use rand_pcg::Pcg64Mcg;
+use wakepath_explain::{Collector, ExitCost, MetState, Split, TracedRequest, Unseparated, split};
+use wakepath_trace::recording::{Block, Event, EventKind, IdlePeriod, TimerKind};
+use wakepath_units::Nanoseconds;
+
+const SHALLOW: u8 = 1;
+const DEEP: u8 = 2;
+const SHALLOW_EXIT: u64 = 4_000;
+const DEEP_EXIT: u64 = 100_000;
+/// What the deep state costs more.
+const TRUE_COST: f64 = 96_000.0;
+
+/// What may fool a comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trap {
+    None,
+    /// The drive sleeps after 300 us, and the governor chooses by gap with errors.
+    DriveSleeps,
+    /// The governor chooses by gap alone.
+    GapDecides,
+    /// A tick ends shallow periods after 150 us, and the governor chooses the deep state.
+    Tick,
+    /// A timer ends the deep period 20 us before the drive's interrupt, one time in three.
+    Timer,
+    /// States say nothing of their exits.
+    Shuffled,
+}
+
+/// Whether the CPU leaves its state before or after it handles the interrupt.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    ExitFirst,
+    InterruptFirst,
+}
+
+fn event(time: u64, cpu: u32, kind: EventKind) -> Event {
+    let time = Nanoseconds(time);
+    Event { time, cpu, kind }
+}
+
+fn idle(entry: u64, exit: u64, state: u8) -> Event {
+    let period = IdlePeriod {
+        state,
+        duration: Nanoseconds(exit - entry),
+        ..IdlePeriod::default()
+    };
+    event(exit, 0, EventKind::Idle(period))
+}
+
+fn block(sector: u64) -> Block {
+    Block {
+        device: 259 << 20,
+        sector,
+        bytes: 4096,
+        write: false,
+    }
+}
+
+/// A task that reads, thinks, and reads again on one CPU.
+fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let spread = LogNormal::new(0.0, 0.4).unwrap();
+    let mut events = Vec::new();
+    let mut now = 1_000_000;
+    for sector in 0..number {
+        let gap = (100_000.0 * f64::exp2(random.random_range(0.0..3.0))) as u64;
+        let issued = now + gap;
+        events.push(event(issued, 0, EventKind::BlockIssue(block(sector))));
+        let tail = if random.random_bool(0.005) {
+            2_000_000
+        } else {
+            0
+        };
+        let asleep = if trap == Trap::DriveSleeps && gap > 300_000 {
+            80_000
+        } else {
+            0
+        };
+        let drive = (80_000.0 * spread.sample(&mut random)) as u64 + tail + asleep;
+        let chance = match trap {
+            Trap::DriveSleeps if gap > 300_000 => 0.8,
+            Trap::DriveSleeps => 0.2,
+            Trap::GapDecides => f64::from(u8::from(gap > 283_000)),
+            _ => 0.5,
+        };
+        let mut state = if random.random_bool(chance) {
+            DEEP
+        } else {
+            SHALLOW
+        };
+        let mut entry = issued + 1_000;
+        let arrives = issued + drive.max(5_000);
+        let mut awake_from = None;
+        if trap == Trap::Tick && state == SHALLOW && arrives > entry + 150_000 {
+            let tick = entry + 150_000;
+            events.push(idle(entry, tick, SHALLOW));
+            events.push(event(tick + 500, 0, EventKind::Timer(TimerKind::Tick)));
+            (state, entry) = (DEEP, tick + 2_000);
+        } else if trap == Trap::Timer && state == DEEP && random.random_bool(0.33) {
+            awake_from = Some(arrives.saturating_sub(20_000).max(entry + 1_000));
+        }
+        let exit_time = match state {
+            DEEP if trap != Trap::Shuffled => DEEP_EXIT,
+            _ => SHALLOW_EXIT,
+        };
+        let entry = entry.min(arrives - 1);
+        let woken = match awake_from {
+            Some(timer) => arrives.max(timer + exit_time),
+            None => arrives + exit_time,
+        };
+        let completed = woken + 2_000;
+        let complete = event(completed, 0, EventKind::BlockComplete(block(sector)));
+        let wake = EventKind::Wake {
+            target: 0,
+            iowait: Some(true),
+        };
+        let wake = event(completed + 700, 0, wake);
+        if awake_from.is_some() {
+            let left = woken - 1_000;
+            events.push(idle(entry, left, state));
+            events.push(event(
+                left + 300,
+                0,
+                EventKind::Timer(TimerKind::HighResolution),
+            ));
+        }
+        match (order, awake_from) {
+            (_, Some(_)) => events.extend([complete, wake]),
+            (Order::ExitFirst, None) => events.extend([idle(entry, woken, state), complete, wake]),
+            (Order::InterruptFirst, None) => {
+                events.extend([complete, wake, idle(entry, completed + 1_500, state)]);
+            }
+        }
+        now = completed + 3_000;
+    }
+    events
+}
+
+fn collect(events: &[Event]) -> Vec<TracedRequest> {
+    let mut collector = Collector::default();
+    events.iter().for_each(|event| collector.push(event));
+    collector.finish().0
+}
+
+fn split_of_recording(events: &[Event]) -> Split {
+    let requests = collect(events);
+    split(&requests.iter().collect::<Vec<_>>())
+}
+
+fn deep(split: &Split) -> ExitCost {
+    *split.states.iter().find(|s| s.state == DEEP).unwrap()
+}
+
+/// The difference of means by the state met.
+fn plain_difference(requests: &[TracedRequest]) -> f64 {
+    let mean = |state: u8| {
+        let met = requests
+            .iter()
+            .filter(|r| r.periods > 0 && last_state(r) == Some(state));
+        let latencies: Vec<f64> = met.map(|r| r.latency as f64).collect();
+        latencies.iter().sum::<f64>() / latencies.len() as f64
+    };
+    mean(DEEP) - mean(SHALLOW)
+}
+
+fn last_state(request: &TracedRequest) -> Option<u8> {
+    match request.met {
+        MetState::State(state) => Some(state),
+        _ => None,
+    }
+}
+
+#[test]
+fn parts_add_up_to_the_nanosecond_in_either_order() {
+    for order in [Order::ExitFirst, Order::InterruptFirst] {
+        let requests = collect(&record(1, 2_000, Trap::Tick, order));
+        assert_eq!(requests.len(), 2_000);
+        for request in requests {
+            assert_eq!(request.out + request.interrupt, request.latency);
+            assert_eq!(request.hand_over, Some(700));
+            let interrupt = if order == Order::ExitFirst { 2_000 } else { 0 };
+            assert_eq!(request.interrupt, interrupt, "{request:?}");
+            let exit = if order == Order::ExitFirst { 0 } else { 800 };
+            assert_eq!(request.task_exit, exit);
+        }
+    }
+}
+
+#[test]
+fn a_known_exit_is_found_in_either_order() {
+    for order in [Order::ExitFirst, Order::InterruptFirst] {
+        let split = split_of_recording(&record(2, 20_000, Trap::None, order));
+        assert_eq!(split.reference, Some(SHALLOW));
+        let cost = deep(&split).cost.unwrap();
+        assert!(
+            (cost.mean_ns - TRUE_COST).abs() < 0.05 * TRUE_COST,
+            "{cost:?}"
+        );
+        assert!(
+            cost.low_ns < TRUE_COST && TRUE_COST < cost.high_ns,
+            "{cost:?}"
+        );
+    }
+}
+
+#[test]
+fn what_misleads_a_plain_difference_does_not_mislead_the_split() {
+    for trap in [Trap::DriveSleeps, Trap::Tick] {
+        let events = record(3, 30_000, trap, Order::ExitFirst);
+        let plain = plain_difference(&collect(&events));
+        assert!(
+            (plain - TRUE_COST).abs() > 0.2 * TRUE_COST,
+            "{trap:?}: {plain}"
+        );
+        let cost = deep(&split_of_recording(&events)).cost.unwrap();
+        assert!(
+            (cost.mean_ns - TRUE_COST).abs() < 0.1 * TRUE_COST,
+            "{trap:?}: {cost:?}"
+        );
+    }
+}
+
+#[test]
+fn a_state_that_the_gap_decides_is_not_separated() {
+    let split = split_of_recording(&record(4, 20_000, Trap::GapDecides, Order::ExitFirst));
+    assert_eq!(split.reference, None);
+    let deep = deep(&split);
+    assert_eq!(
+        (deep.cost, deep.reason),
+        (None, Some(Unseparated::GoesWithGap))
+    );
+}
+
+#[test]
+fn requests_behind_a_timer_are_charged_with_no_state() {
+    let events = record(5, 20_000, Trap::Timer, Order::ExitFirst);
+    let requests = collect(&events);
+    let leaving = requests
+        .iter()
+        .filter(|r| r.met == MetState::Leaving)
+        .count();
+    assert!((2_800..3_800).contains(&leaving), "{leaving}");
+    let cost = deep(&split_of_recording(&events)).cost.unwrap();
+    assert!(
+        (cost.mean_ns - TRUE_COST).abs() < 0.05 * TRUE_COST,
+        "{cost:?}"
+    );
+}
+
+#[test]
+fn intervals_cover_the_truth_and_shuffled_states_cost_nothing() {
+    let covered = |trap: Trap, truth: f64| {
+        let covers = |seed: &u64| {
+            let cost = deep(&split_of_recording(&record(
+                *seed,
+                1_500,
+                trap,
+                Order::ExitFirst,
+            )));
+            let cost = cost.cost.unwrap();
+            cost.low_ns <= truth && truth <= cost.high_ns
+        };
+        (100..300).filter(covers).count()
+    };
+    let found = covered(Trap::None, TRUE_COST);
+    assert!(found >= 180, "{found} of 200");
+    let nothing = covered(Trap::Shuffled, 0.0);
+    assert!(nothing >= 180, "{nothing} of 200");
+}
+
+#[test]
+fn the_same_recording_gives_the_same_answer() {
+    let events = record(6, 3_000, Trap::DriveSleeps, Order::ExitFirst);
+    assert_eq!(split_of_recording(&events), split_of_recording(&events));
+}
+
+#[test]
+fn a_second_completion_of_an_interrupt_is_behind_the_first() {
+    let events = [
+        event(1_000, 0, EventKind::BlockIssue(block(1))),
+        event(1_100, 0, EventKind::BlockIssue(block(2))),
+        idle(2_000, 90_000, DEEP),
+        event(91_000, 0, EventKind::BlockComplete(block(1))),
+        event(91_500, 0, EventKind::BlockComplete(block(2))),
+    ];
+    let met: Vec<MetState> = collect(&events).iter().map(|r| r.met).collect();
+    assert_eq!(met, [MetState::State(DEEP), MetState::Behind]);
+}
+
+#[test]
+fn any_order_of_events_is_survived() {
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let mut events = record(7, 500, Trap::Tick, Order::ExitFirst);
+    events.push(event(0, u32::MAX, EventKind::Lost { count: u64::MAX }));
+    events.push(event(
+        u64::MAX,
+        0,
+        EventKind::BlockComplete(block(u64::MAX)),
+    ));
+    events.push(event(u64::MAX, 3, EventKind::Hotplug { online: false }));
+    for _ in 0..50 {
+        for place in (1..events.len()).rev() {
+            events.swap(place, random.random_range(0..=place));
+        }
+        let requests = collect(&events);
+        assert!(requests.iter().all(|r| r.out + r.interrupt == r.latency));
+        _ = split(&requests.iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn lost_events_leave_no_request_that_spans_them() {
+    let events = [
+        event(1_000, 0, EventKind::BlockIssue(block(1))),
+        event(2_000, 1, EventKind::Lost { count: 3 }),
+        event(3_000, 0, EventKind::BlockComplete(block(1))),
+    ];
+    let mut collector = Collector::default();
+    events.iter().for_each(|event| collector.push(event));
+    let (requests, coverage) = collector.finish();
+    assert!(requests.is_empty());
+    assert_eq!(
+        (coverage.without_issue, coverage.without_completion),
+        (1, 1)
+    );
+}
