@@ -92,25 +92,24 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
         }
     }
     let samples: Vec<Sample> = requests.iter().filter_map(|r| sample(r)).collect();
-    let mut compared = keep_overlaps(&samples);
-    let states = largest_component(&compared);
-    compared.retain(|sample| states.contains(&sample.first));
-    let all = compared.len();
-    compared.retain(|sample| states.contains(&sample.met));
-    let foreign = (all - compared.len()) as f64 > MOST_FOREIGN * all as f64;
-    let others: Vec<u8> = states.iter().skip(1).copied().collect();
-    let estimates = estimate(&compared, &others).filter(|_| !foreign);
-    let reference = states.first().copied().filter(|_| estimates.is_some());
+    let overlapping = keep_overlaps(&samples);
+    let component = largest_component(&overlapping);
+    let comparison = compare_states(&overlapping, component.clone());
+    let others: Vec<u8> = comparison.states.iter().skip(1).copied().collect();
+    let estimates = comparison.estimates.as_ref();
+    let reference = comparison.states.first().copied();
+    let reference = reference.filter(|_| estimates.is_some());
     let mut costs = Vec::new();
     for (state, met) in met_counts {
         if Some(state) == reference {
             continue;
         }
         let place = others.iter().position(|other| *other == state);
-        let cost = place.and_then(|place| estimates.as_ref()?.get(place).copied());
+        let cost = place.and_then(|place| estimates?.get(place).copied());
         let reason = match cost {
             Some(_) => None,
-            None if foreign && states.contains(&state) => Some(Unseparated::ChosenAnew),
+            None if comparison.foreign => Some(Unseparated::ChosenAnew),
+            None if component.contains(&state) => Some(Unseparated::TooFew),
             None => Some(find_reason(&samples, state)),
         };
         costs.push(ExitCost {
@@ -122,8 +121,43 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
     }
     Split {
         reference,
-        compared: compared.len() as u64,
+        compared: comparison.requests,
         states: costs,
+    }
+}
+
+/// What a comparison of states came to.
+struct Comparison {
+    states: BTreeSet<u8>,
+    requests: u64,
+    /// The costs of all states but the first.
+    estimates: Option<Vec<ExitEstimate>>,
+    /// Too many requests met a state that nobody chose first.
+    foreign: bool,
+}
+
+/// Compares the states, without the rarest ones as long as those leave too many resamples without a solution.
+fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
+    loop {
+        let mut compared = samples.to_vec();
+        compared.retain(|sample| states.contains(&sample.first));
+        let all = compared.len();
+        compared.retain(|sample| states.contains(&sample.met));
+        let foreign = (all - compared.len()) as f64 > MOST_FOREIGN * all as f64;
+        let others: Vec<u8> = states.iter().skip(1).copied().collect();
+        let estimates = estimate(&compared, &others).filter(|_| !foreign);
+        if estimates.is_some() || foreign || states.len() <= 2 {
+            return Comparison {
+                states,
+                requests: compared.len() as u64,
+                estimates,
+                foreign,
+            };
+        }
+        let number = |state: &&u8| compared.iter().filter(|s| s.first == **state).count();
+        if let Some(rarest) = states.iter().min_by_key(number).copied() {
+            states.remove(&rarest);
+        }
     }
 }
 

@@ -230,6 +230,32 @@ fn what_misleads_a_plain_difference_does_not_mislead_the_split() {
 }
 
 #[test]
+fn a_rare_state_does_not_hide_what_others_cost() {
+    let mut requests = collect(&record(8, 20_000, Trap::None, Order::ExitFirst));
+    // Ten in a row, at one gap: most resamples lack them.
+    let gap = requests[100].gap;
+    for request in &mut requests[100..110] {
+        (request.gap, request.first) = (gap, Some(3));
+        request.met = MetState::State(3);
+    }
+    // The state shares its gaps with another one.
+    for (request, extra) in requests[120..136].iter_mut().zip(0..) {
+        request.gap = gap;
+        let state = if extra % 2 == 0 { SHALLOW } else { DEEP };
+        (request.first, request.met) = (Some(state), MetState::State(state));
+    }
+    let split = split(&requests.iter().collect::<Vec<_>>());
+    let cost = deep(&split).cost.unwrap();
+    assert!(
+        (cost.mean_ns - TRUE_COST).abs() < 0.05 * TRUE_COST,
+        "{cost:?}"
+    );
+    let rare = split.states.iter().find(|s| s.state == 3).unwrap();
+    assert_eq!((rare.met, rare.cost), (10, None));
+    assert_eq!(rare.reason, Some(Unseparated::TooFew));
+}
+
+#[test]
 fn a_state_that_the_gap_decides_is_not_separated() {
     let split = split_of_recording(&record(4, 20_000, Trap::GapDecides, Order::ExitFirst));
     assert_eq!(split.reference, None);

@@ -128,16 +128,9 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
         writeln!(out)?;
         out.prose(text, 2)?;
     }
-    let costly = |state: &ExitCost| state.cost.is_some_and(|cost| cost.low_ns > 0.0);
-    if explanation
-        .kinds
-        .iter()
-        .any(|kind| kind.split.states.iter().any(costly))
-    {
-        let text = "What would help: a latency limit keeps CPUs out of states that cost. `wakepath policy list` names the \
-                    policies, `wakepath apply POLICY --dry-run` shows what one would change.";
+    for help in explanation.kinds.iter().filter_map(help_sentence) {
         writeln!(out)?;
-        out.prose(text, 2)?;
+        out.prose(&help, 2)?;
     }
     Ok(())
 }
@@ -191,6 +184,30 @@ fn sentences(kind: &RequestKind) -> Vec<String> {
         all.push(after);
     }
     all
+}
+
+/// What keeps CPUs out of the states that surely cost, and how much that is worth.
+fn help_sentence(kind: &RequestKind) -> Option<String> {
+    let requests = kind.requests.max(1) as f64;
+    let costly = kind.split.states.iter().filter_map(|state| {
+        let cost = state.cost.filter(|cost| cost.low_ns > 0.0)?;
+        Some([cost.low_ns, cost.high_ns].map(|ns| ns * state.met as f64 / requests))
+    });
+    let [low, high] = costly.reduce(|a, b| [a[0] + b[0], a[1] + b[1]])?;
+    let ceiling = kind.state_names.get(&kind.split.reference?)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if ceiling.is_empty() || !ceiling.chars().all(plain) {
+        return None;
+    }
+    Some(format!(
+        "What would help {} of {}, {}: no state deeper than {ceiling}, {} to {} us of the mean. Try it with `wakepath apply \
+         'idle-states[ceiling={ceiling}]' --for 10m`. Its cost in watts is not known from a recording.",
+        direction(kind),
+        kind.device,
+        size(kind.bytes),
+        us(low),
+        us(high),
+    ))
 }
 
 fn charged_term(kind: &RequestKind, state: &ExitCost) -> Option<String> {
