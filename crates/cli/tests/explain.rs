@@ -100,6 +100,7 @@ fn the_answer_comes_first_and_in_each_format() {
     assert!(table.contains("+ interrupt 2.0"), "{table}");
     assert!(table.contains("C6 costs 96.0 us ["), "{table}");
     assert!(table.contains("more than C1"), "{table}");
+    assert!(table.contains("= drive and C1 8"), "{table}");
     assert!(table.contains("ceiling=C1]"), "{table}");
 
     let json: serde_json::Value =

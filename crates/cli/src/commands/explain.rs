@@ -139,21 +139,9 @@ fn sentences(kind: &RequestKind) -> Vec<String> {
     let parts = &kind.parts;
     let mut terms = Vec::new();
     if let (Some(rest), Some(reference)) = (kind.rest_ns, kind.split.reference) {
-        if kind.polling.contains(&reference) {
-            terms.push(format!("drive {}", us(rest)));
-        } else {
-            terms.push(format!(
-                "drive and {} {}",
-                kind.state_name(reference),
-                us(rest)
-            ));
-        }
-        terms.extend(
-            kind.split
-                .states
-                .iter()
-                .filter_map(|state| charged_term(kind, state)),
-        );
+        terms.push(format!("{} {}", rest_name(kind, reference), us(rest)));
+        let states = kind.split.states.iter();
+        terms.extend(states.filter_map(|state| charged_term(kind, state)));
     } else {
         terms.push(format!("drive and idle exits {}", us(parts.out_ns)));
     }
@@ -184,6 +172,18 @@ fn sentences(kind: &RequestKind) -> Vec<String> {
         all.push(after);
     }
     all
+}
+
+/// What is left when the known exits are charged.
+fn rest_name(kind: &RequestKind, reference: u8) -> String {
+    let unknown = kind.split.states.iter().any(|state| state.cost.is_none());
+    let polls = kind.polling.contains(&reference);
+    match (polls, kind.state_name(reference), unknown) {
+        (true, _, false) => "drive".to_owned(),
+        (true, _, true) => "drive and unknown exits".to_owned(),
+        (false, name, false) => format!("drive and {name}"),
+        (false, name, true) => format!("drive, {name} and unknown exits"),
+    }
 }
 
 /// What keeps CPUs out of the states that surely cost, and how much that is worth.
