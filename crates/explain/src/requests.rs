@@ -9,6 +9,8 @@ use wakepath_trace::recording::{Block, Event, EventKind};
 pub const MAX_REQUESTS: usize = 4_000_000;
 /// Requests without a completion that are remembered; a truncated recording may have any number.
 const MAX_OUTSTANDING: usize = 1 << 20;
+/// CPUs from this number on, and devices beyond so many, are damage: Linux has at most 8,192 CPUs (`NR_CPUS` of x86).
+const MAX_NUMBER: u32 = 1 << 16;
 /// Idle periods remembered per CPU. A request that saw more keeps no first state.
 const PERIODS: usize = 64;
 /// Completions per CPU that wait for the idle period around them.
@@ -142,6 +144,9 @@ impl Collector {
     /// Takes the next event.
     pub fn push(&mut self, event: &Event) {
         let time = event.time.0;
+        if event.cpu >= MAX_NUMBER {
+            return;
+        }
         match &event.kind {
             EventKind::Idle(period) if period.duration.0 > 0 => {
                 let period = Period {
@@ -154,6 +159,7 @@ impl Collector {
             EventKind::Idle(_) => {}
             EventKind::BlockIssue(block) => self.issue(time, block),
             EventKind::BlockComplete(block) => self.complete(time, event.cpu, block),
+            EventKind::Wake { target, .. } if *target >= MAX_NUMBER => {}
             EventKind::Wake { target, .. } => self.wake(time, event.cpu, *target),
             EventKind::Frequency(khz) => self.cpus.entry(event.cpu).or_default().khz = khz.0,
             EventKind::Timer(_) => {
@@ -178,7 +184,9 @@ impl Collector {
     }
 
     fn issue(&mut self, time: u64, block: &Block) {
-        if self.outstanding.len() >= MAX_OUTSTANDING {
+        let known = self.devices.contains_key(&block.device);
+        let too_many_devices = !known && self.devices.len() >= MAX_NUMBER as usize;
+        if self.outstanding.len() >= MAX_OUTSTANDING || too_many_devices {
             self.coverage.without_completion += 1;
             return;
         }

@@ -332,6 +332,11 @@ fn any_order_of_events_is_survived() {
         0,
         EventKind::BlockComplete(block(u64::MAX)),
     ));
+    let far = EventKind::Wake {
+        target: u32::MAX,
+        iowait: None,
+    };
+    events.push(event(5, 0, far));
     events.push(event(u64::MAX, 3, EventKind::Hotplug { online: false }));
     for _ in 0..50 {
         for place in (1..events.len()).rev() {
