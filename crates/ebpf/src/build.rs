@@ -1,6 +1,6 @@
-//! For build scripts: compiles eBPF programs with clang, where there is one.
+//! For build scripts: compiles eBPF programs with clang, if installed.
 //!
-//! `include/kernel.h`, which the programs share, has the few kernel types that they read.
+//! `include/kernel.h` has the few kernel types that the programs read.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 /// Compiles `bpf/NAME.bpf.c` to `NAME.bpf.o` in the folder for build products. Without clang the crate still builds:
 /// the object is empty then, and `NAME.missing` beside it says why. `user` is who will not work then.
 ///
-/// `headers` are other files of the crate that the programs include.
+/// `headers` are further files of the crate that the programs include.
 pub fn compile(name: &str, headers: &[&str], user: &str) {
     let source = format!("bpf/{name}.bpf.c");
     for file in headers.iter().copied().chain([source.as_str(), INCLUDE]) {

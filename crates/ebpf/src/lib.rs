@@ -1,5 +1,5 @@
-//! What all eBPF programs share: how build scripts compile them (the module `build`), how they are loaded on the running kernel, its
-//! refusals in words, and what the programs cost.
+//! Shared by all eBPF programs: compilation in build scripts (the module `build`), loading on the running kernel,
+//! refusals in words, and the programs' cost.
 
 #[cfg(feature = "build")]
 pub mod build;

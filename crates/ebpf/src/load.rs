@@ -6,10 +6,10 @@ use thiserror::Error;
 /// Why eBPF programs cannot run.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// Wakepath was built without them.
+    /// Wakepath was built without eBPF programs.
     #[error("wakepath has no eBPF programs: {0}")]
     NoPrograms(&'static str),
-    /// The kernel does not say where its fields are.
+    /// The kernel has no type information.
     #[error(
         "the kernel has no type information (/sys/kernel/btf/vmlinux), which eBPF programs need: use a kernel built \
          with CONFIG_DEBUG_INFO_BTF"
@@ -24,7 +24,7 @@ pub enum LoadError {
          container without CAP_BPF and CAP_PERFMON, or a kernel without CONFIG_BPF_SYSCALL"
     )]
     Refused(String),
-    /// The kernel cannot do what the programs need.
+    /// The kernel lacks a feature that the programs need.
     #[error("the kernel cannot run the eBPF programs: {0}; they need Linux 5.16 or later")]
     Unsupported(String),
 }
@@ -37,7 +37,7 @@ pub fn kernel_types() -> Result<Btf, LoadError> {
     Btf::from_sys_fs().map_err(|_| LoadError::NoTypes)
 }
 
-/// What a failed load means to users. `what` is what was to be done, as the first word of a sentence.
+/// Explains a failed load to users. `what` is the intended action, as the first word of a sentence.
 pub fn refusal(what: &'static str, text: String) -> LoadError {
     let denied = text.contains("Operation not permitted") || text.contains("Permission denied");
     match denied {
@@ -47,7 +47,7 @@ pub fn refusal(what: &'static str, text: String) -> LoadError {
     }
 }
 
-/// An error with all its causes, in one line.
+/// An error with all its causes, on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -58,7 +58,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text.replace('\n', " ")
 }
 
-/// The innermost cause, in one line: the kernel's own word on it.
+/// The innermost cause, on one line: the kernel's own message.
 pub fn cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

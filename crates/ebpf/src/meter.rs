@@ -1,4 +1,4 @@
-//! What eBPF programs cost, as the kernel's own statistics have it.
+//! Cost of eBPF programs, from the kernel's own statistics.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -14,11 +14,11 @@ pub struct Overhead {
     pub run_time: Duration,
     /// How often a program ran.
     pub runs: u64,
-    /// Runs that the kernel left out because the program was running on that CPU already.
+    /// Runs skipped by the kernel because the program was already running on that CPU.
     pub missed_runs: u64,
 }
 
-/// Has the kernel count as long as it lives.
+/// Keeps the kernel's accounting of eBPF programs on until dropped.
 pub struct Meter {
     /// Counting goes on while this is open. `None`: the kernel does not count for us.
     counting: Option<OwnedFd>,
@@ -44,7 +44,7 @@ impl Meter {
         }
     }
 
-    /// What was counted since the programs were loaded; `None` when nothing is counted.
+    /// Totals since the programs were loaded; `None` while nothing is counted.
     pub fn read(&self) -> Option<Overhead> {
         self.counting.as_ref()?;
         let mut sum = Overhead::default();
@@ -59,7 +59,7 @@ impl Meter {
     }
 }
 
-/// A number of `/proc/PID/fdinfo/FD`.
+/// A number in `/proc/PID/fdinfo/FD`.
 fn field(fdinfo: &str, name: &str) -> Option<u64> {
     fdinfo
         .lines()

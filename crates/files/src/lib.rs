@@ -1,11 +1,11 @@
-//! Files of strangers. Every file that a user names, or that lies in a directory from somewhere else, is opened here.
+//! Files from strangers. Every file that a user names, or that lies in a foreign directory, is opened here.
 //!
 //! Only regular files are opened: a FIFO would block for ever, and opening a device can do something. Only so many bytes are
 //! read as the caller allows. They are counted as they come, since files grow and special ones have no length.
 //!
 //! - [`open`], [`read`] and [`read_text`]: a file that the user names; links are followed.
-//! - [`Tree`]: a directory whose files may not lead out of it.
-//! - [`open_in`]: a file of a folder that is held open.
+//! - [`Tree`]: a directory that confines every path.
+//! - [`open_in`]: a file in a folder that is held open.
 //! - [`read_up_to`]: anything else that can be read, such as standard input.
 
 mod resolve;
@@ -31,23 +31,21 @@ pub fn open(path: &Path) -> io::Result<File> {
     )
 }
 
-/// Opens a regular file of a folder that is open; a link is refused.
+/// Opens a regular file in an open folder; links are refused.
 ///
 /// # Errors
 /// As [`open`].
 pub fn open_in(folder: impl AsFd, name: &str, flags: OFlags) -> io::Result<File> {
-    let opens = |flags| {
-        Ok(openat(
-            &folder,
-            name,
-            flags | OFlags::NOFOLLOW,
-            Mode::empty(),
-        )?)
-    };
-    regular(opens, flags)
+    regular(
+        |flags| {
+            let flags = flags | OFlags::NOFOLLOW;
+            Ok(openat(&folder, name, flags, Mode::empty())?)
+        },
+        flags,
+    )
 }
 
-/// The bytes of a regular file of at most `limit` bytes.
+/// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
 /// As [`open`]; `FileTooLarge` for a longer one.
@@ -55,7 +53,7 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_up_to(open(path)?, limit)
 }
 
-/// The text of a regular file of at most `limit` bytes.
+/// Reads a regular UTF-8 file of at most `limit` bytes.
 ///
 /// # Errors
 /// As [`read`]; `InvalidData` for what is not UTF-8.
@@ -63,7 +61,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     text(read(path, limit)?)
 }
 
-/// All bytes of a source that has at most `limit`.
+/// Reads all bytes of a source, at most `limit`.
 ///
 /// # Errors
 /// The source's; `FileTooLarge` if it has more.
@@ -84,14 +82,14 @@ pub(crate) fn text(bytes: Vec<u8>) -> io::Result<String> {
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "is not UTF-8 text"))
 }
 
-/// Opens a regular file. `opens` is asked twice: first for a handle that touches nothing, then for one with `flags`.
+/// Opens a regular file. `opens` is called twice: first for a handle that touches nothing, then with `flags`.
 pub(crate) fn regular(
     opens: impl Fn(OFlags) -> io::Result<rustix::fd::OwnedFd>,
     flags: OFlags,
 ) -> io::Result<File> {
     let untouched = flags & OFlags::NOFOLLOW;
     check_regular(&opens(untouched | OFlags::PATH | OFlags::CLOEXEC)?)?;
-    // Between the two it can have become a FIFO.
+    // A FIFO may have taken the file's place between the two calls.
     let opened = opens(flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC)?;
     check_regular(&opened)?;
     Ok(opened.into())

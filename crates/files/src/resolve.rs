@@ -12,23 +12,21 @@ use rustix::io::Errno;
 
 use crate::Links;
 
-/// As many links on one way as the kernel follows.
+/// Links followed while a path is resolved: as many as the kernel follows.
 const MOST_LINKS: usize = 40;
 /// `openat2` asks to be called again if something was moved while it looked.
 const TRIES: usize = 16;
 
-/// Opens `path`, which counts from `base`.
+/// Opens `path` relative to `base`.
 pub(crate) fn open(
     base: &OwnedFd,
     path: &Path,
     flags: OFlags,
     links: Links,
 ) -> io::Result<OwnedFd> {
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
+    if path.as_os_str().is_empty() {
+        return open(base, Path::new("."), flags, links);
+    }
     let how = ResolveFlags::NO_MAGICLINKS
         | match links {
             Links::Refused => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
@@ -37,7 +35,7 @@ pub(crate) fn open(
     for _ in 0..TRIES {
         match openat2(base, path, flags, Mode::empty(), how) {
             Err(Errno::AGAIN) => {}
-            // Without the call, or in a sandbox that does not know it.
+            // The kernel is too old, or a sandbox forbids the call.
             Err(Errno::NOSYS | Errno::PERM) => break,
             Err(Errno::LOOP) if links == Links::Refused => return Err(link_refused()),
             opened => return Ok(opened?),
@@ -79,9 +77,9 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
                 return Err(Errno::LOOP.into());
             }
             let target = OsString::from_vec(readlinkat(&entry, "", Vec::new())?.into_bytes());
-            let mut target = parts(&target, &mut way);
-            target.append(&mut left);
-            left = target;
+            let mut unresolved = parts(&target, &mut way);
+            unresolved.append(&mut left);
+            left = unresolved;
         } else if last {
             let opened = openat(
                 here,
@@ -100,7 +98,7 @@ fn by_component(base: &OwnedFd, path: &Path, flags: OFlags, links: Links) -> io:
     Ok(openat(here, ".", flags, Mode::empty())?)
 }
 
-/// The components of a path; an absolute one begins at the base again.
+/// The components of a path; an absolute path starts at the base again.
 fn parts(path: &OsStr, way: &mut Vec<OwnedFd>) -> VecDeque<OsString> {
     let mut parts = VecDeque::new();
     for part in Path::new(path).components() {
@@ -127,7 +125,7 @@ mod tests {
     use super::*;
     use crate::Tree;
 
-    /// A tree with links of every kind, and a secret beside it.
+    /// A directory with every kind of link, and a secret next to the directory.
     fn tree() -> (tempfile::TempDir, std::path::PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("root");
@@ -153,7 +151,7 @@ mod tests {
         (directory, root)
     }
 
-    /// Paths below it.
+    /// Paths below the root of [`tree`].
     const PATHS: [&str; 22] = [
         "",
         ".",
@@ -218,23 +216,26 @@ mod tests {
         }
     }
 
+    fn read(tree: &Tree, path: &str) -> Option<String> {
+        tree.read_text(Path::new(path), 100).ok()
+    }
+
     #[test]
     fn links_stay_inside() {
         let (_directory, root) = tree();
         let tree = Tree::open(&root, Links::InTree).unwrap();
-        let text = |path: &str| tree.read_text(Path::new(path), 100).ok();
         for path in [
             "sys/class/cpu0/idle/name",
             "sys/class/absolute/idle/name",
             "sys/class/chain",
         ] {
-            assert_eq!(text(path).as_deref(), Some("C1"), "{path}");
+            assert_eq!(read(&tree, path).as_deref(), Some("C1"), "{path}");
         }
         // As in a chroot: what climbs too far stays at the top.
         for path in ["sys/class/out", "sys/class/top", "../secret", "/secret"] {
-            assert_eq!(text(path).as_deref(), Some("own"), "{path}");
+            assert_eq!(read(&tree, path).as_deref(), Some("own"), "{path}");
         }
-        assert_eq!(text("sys/class/outside"), None);
-        assert_eq!(text("sys/class/loop"), None);
+        assert_eq!(read(&tree, "sys/class/outside"), None);
+        assert_eq!(read(&tree, "sys/class/loop"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A directory from somewhere else, whose files may not lead out of it.
+//! A foreign directory whose files may not lead out.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,16 +12,17 @@ use rustix::io::Errno;
 
 use crate::{read_up_to, regular, resolve, text};
 
-/// What a link in a [`Tree`] means.
+/// How a [`Tree`] treats links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// No path may have a link in it, nor a `..`: data that somebody else has made.
+    /// No path may contain a link or `..`: for data made by somebody else.
     Refused,
-    /// Links are followed as if the directory was `/`: the root of a captured machine, in which sysfs is made of links.
+    /// Links are followed as if the directory was `/`: for the root of a captured machine, since sysfs is full of
+    /// links.
     InTree,
 }
 
-/// A directory, held open. Nothing outside of it is opened through it, whatever paths and links say.
+/// A directory, held open. Nothing outside is ever opened, whatever paths and links say.
 #[derive(Debug)]
 pub struct Tree {
     base: OwnedFd,
@@ -60,7 +61,7 @@ impl Tree {
         regular(|flags| self.open_any(path, flags), flags)
     }
 
-    /// The bytes of a regular file of at most `limit` bytes.
+    /// Reads a regular file of at most `limit` bytes.
     ///
     /// # Errors
     /// As [`Self::open_file`]; `FileTooLarge` for a longer one.
@@ -68,7 +69,7 @@ impl Tree {
         read_up_to(self.open_file(path, OFlags::RDONLY)?, limit)
     }
 
-    /// The text of a regular file of at most `limit` bytes.
+    /// Reads a regular UTF-8 file of at most `limit` bytes.
     ///
     /// # Errors
     /// As [`Self::read`]; `InvalidData` for what is not UTF-8.
@@ -93,7 +94,7 @@ impl Tree {
         Ok(names)
     }
 
-    /// Makes a folder and those above it, where they are not there.
+    /// Makes a folder and its missing parents.
     ///
     /// # Errors
     /// As [`Self::open_any`].
@@ -112,16 +113,16 @@ impl Tree {
             .map(|_| ())
     }
 
-    /// Writes a file anew, and makes the folders above it. A file that is there is replaced: another name of it elsewhere
-    /// keeps its content.
+    /// Writes a new file, with missing parent folders. An existing file is replaced, not overwritten: a hard link
+    /// elsewhere keeps the old content.
     ///
     /// # Errors
     /// As [`Self::open_any`]; a folder of this name is there.
     pub fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        self.make_folder(folder)?;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        self.make_folder(parent)?;
         let name = path.file_name().unwrap_or_default();
-        let folder = self.open_any(folder, OFlags::PATH | OFlags::DIRECTORY)?;
+        let folder = self.open_any(parent, OFlags::PATH | OFlags::DIRECTORY)?;
         match unlinkat(&folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -131,7 +132,7 @@ impl Tree {
         File::from(openat(folder, name, flags, mode)?).write_all(content)
     }
 
-    /// What tells this directory from every other one of the running system: device and inode.
+    /// Identity of the directory on the running system: device and inode.
     ///
     /// # Errors
     /// The system's.
@@ -141,7 +142,7 @@ impl Tree {
     }
 }
 
-/// Why a path may lead out of a directory, if it may.
+/// The reason why a path may lead out of a directory, if any.
 fn leads_out(path: &Path) -> Option<&'static str> {
     path.components().find_map(|part| match part {
         Component::Prefix(_) | Component::RootDir => {

@@ -1,8 +1,8 @@
-//! Errors in words, with what caused them.
+//! Errors in words, with their causes.
 
 use std::error::Error;
 
-/// An error with its causes, but for those that it has named itself.
+/// An error followed by its causes, each unless the text names the cause already.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

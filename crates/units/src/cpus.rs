@@ -1,4 +1,4 @@
-//! Lists of CPUs as sysfs writes them: `0-3,8`.
+//! Lists of CPUs in the notation of sysfs: `0-3,8`.
 
 /// No kernel has more CPUs: the largest `NR_CPUS` of Linux (`arch/x86/Kconfig`).
 pub const MAX_CPUS: u32 = 8192;

@@ -1,27 +1,27 @@
-//! Versions of Linux whose policies are known: 6.1 to 7.3, with their stable releases.
+//! Supported versions of Linux: 6.1 to 7.3, with their stable releases.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize, de};
 
-/// A version of Linux, as a person writes it: `6.12`, `6.12.48` or `7.3`.
+/// A version of Linux, as a person writes one: `6.12`, `6.12.48` or `7.3`.
 ///
-/// Without a third number it means the newest stable release of its series, which is what distributions ship. It
-/// orders and prints by what was written, so that a name prints back unchanged.
+/// Two numbers mean the newest stable release of the series, as distributions ship. Comparison and printing follow
+/// the written form, so that a name prints back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KernelVersion {
     major: u16,
     minor: u16,
-    /// The newest stable release if there is none.
+    /// Third number of a stable release; `None` stands for the newest.
     patch: Option<u16>,
 }
 
-/// The series that are known, oldest first: the last minor number of each major one follows.
+/// The oldest supported series; [`LAST_MINORS`] has the last minor number for each major number.
 const FIRST: (u16, u16) = (6, 1);
 const LAST_MINORS: [(u16, u16); 2] = [(6, 19), (7, 3)];
 
-/// All series that are known, oldest first.
+/// All supported series, oldest first.
 fn all_series() -> impl Iterator<Item = (u16, u16)> {
     LAST_MINORS
         .into_iter()
@@ -32,7 +32,7 @@ fn all_series() -> impl Iterator<Item = (u16, u16)> {
 /// The highest third number that is taken for a stable release's.
 const LAST_PATCH: u16 = 999;
 
-/// Why a text is not a version of Linux that is known.
+/// An error: the text is no supported version of Linux.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}`: {problem}")]
 pub struct KernelVersionError {
@@ -41,18 +41,25 @@ pub struct KernelVersionError {
 }
 
 impl KernelVersionError {
-    /// What is wrong, and which versions there are, without the text.
+    fn new(text: &str, problem: String) -> Self {
+        Self {
+            text: text.to_owned(),
+            problem,
+        }
+    }
+
+    /// The fault and the supported versions, without the text itself.
     pub fn problem(&self) -> &str {
         &self.problem
     }
 }
 
 impl KernelVersion {
-    /// Linux 6.1, as Debian 12 has it.
+    /// Linux 6.1, from Debian 12.
     pub const V6_1: Self = Self::series(6, 1);
-    /// Linux 6.12, as Debian 13 has it.
+    /// Linux 6.12, from Debian 13.
     pub const V6_12: Self = Self::series(6, 12);
-    /// Linux 7.3, the newest that is known.
+    /// Linux 7.3, the newest supported.
     pub const V7_3: Self = Self::series(7, 3);
 
     const fn series(major: u16, minor: u16) -> Self {
@@ -63,22 +70,20 @@ impl KernelVersion {
         }
     }
 
-    /// Every series that is known, oldest first, each as its newest stable release.
+    /// Every supported series, oldest first, each as its newest stable release.
     pub fn all_series() -> impl Iterator<Item = Self> {
         all_series().map(|(major, minor)| Self::series(major, minor))
     }
 
-    /// The first releases of the series after this one, oldest first: what mainline came to next.
+    /// The first releases of the series after this version, oldest first: the next steps of mainline.
     pub fn next_series(self) -> impl Iterator<Item = Self> {
         first_releases_after((self.major, self.minor))
     }
 
-    /// The kernel that `uname -r` or a capture names, or else the nearest one that is known. For newer kernels that
-    /// is the newest one. For older ones it is the first release of the next known series: it has what mainline had
-    /// come to, and none of what stable releases changed later. `None`: the text does not begin with two numbers.
+    /// The kernel named by `uname -r` or a capture.
     ///
-    /// In `6.1.0-56-amd64` and `6.8.0-45-generic` the 0 stands for any stable release: distributions keep it for as long
-    /// as modules fit. Such a kernel counts as the newest one of its series.
+    /// In `6.1.0-56-amd64` and `6.8.0-45-generic` the 0 stands for any stable release: distributions keep the 0 while
+    /// modules fit. Such a kernel counts as the newest release of its series.
     ///
     /// # Errors
     /// The text does not begin with a version that is known.
@@ -103,9 +108,9 @@ impl KernelVersion {
             })
     }
 
-    /// The kernel that `uname -r` or a capture names, or else the nearest one that is known: the newest one for newer
-    /// kernels; the first release of the next known series for older ones, which has what mainline had come to, and
-    /// none of what stable releases changed later. `None`: the text does not begin with two numbers.
+    /// The kernel named by `uname -r` or a capture, or else the nearest supported version. A newer kernel becomes the
+    /// newest version. An older kernel becomes the first release of the next series: equal to mainline then, without
+    /// later stable changes. `None`: the text does not begin with two numbers.
     pub fn nearest(release: &str) -> Option<Self> {
         if let Ok(known) = Self::of_release(release) {
             return Some(known);
@@ -117,8 +122,7 @@ impl KernelVersion {
         Some(first_releases_after(series).next().unwrap_or(Self::V7_3))
     }
 
-    /// Its series and stable release, for a look-up in a table of releases. The newest stable release is
-    /// [`u16::MAX`].
+    /// Series and stable release, for a look-up in a table of releases. [`u16::MAX`] stands for the newest release.
     pub const fn release(self) -> (u16, u16, u16) {
         let patch = match self.patch {
             Some(patch) => patch,
@@ -127,8 +131,8 @@ impl KernelVersion {
         (self.major, self.minor, patch)
     }
 
-    /// Whether it has a change that came with a release, such as `(6, 12, 78)`, of one of these series or, at the
-    /// latest, with the last release of the list.
+    /// Whether this kernel has a change that came with releases such as `(6, 12, 78)`, one for each stable series.
+    /// Series missing from the list got the change with the last release listed.
     pub fn has(self, releases: &[(u16, u16, u16)]) -> bool {
         let (major, minor, patch) = self.release();
         let own = releases
@@ -158,34 +162,23 @@ impl FromStr for KernelVersion {
     type Err = KernelVersionError;
 
     fn from_str(text: &str) -> Result<Self, KernelVersionError> {
-        let error = |problem: String| KernelVersionError {
-            text: text.to_owned(),
-            problem,
-        };
-        let number = |part: &str| {
-            let plain = part == "0" || !part.starts_with('0');
-            let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-            (digits && plain)
-                .then(|| part.parse::<u16>().ok())
-                .flatten()
-        };
-        let parts: Option<Vec<_>> = text.split('.').map(number).collect();
+        let parts: Option<Vec<_>> = text.split('.').map(parse_part).collect();
         let (major, minor, patch) = match parts.as_deref() {
             Some(&[major, minor]) => (major, minor, None),
             Some(&[major, minor, patch]) if patch <= LAST_PATCH => (major, minor, Some(patch)),
             _ => {
-                return Err(error(
-                    "not a kernel version; write one such as 6.12, 6.12.48 or 7.3".to_owned(),
-                ));
+                let problem = "not a kernel version; write one such as 6.12, 6.12.48 or 7.3";
+                return Err(KernelVersionError::new(text, problem.to_owned()));
             }
         };
         if !all_series().any(|known| known == (major, minor)) {
-            return Err(error(format!(
+            let problem = format!(
                 "the policies of this kernel are not known, only those of {} to {}; nearest: {}",
                 Self::series(FIRST.0, FIRST.1),
                 Self::V7_3,
                 nearest(major, minor),
-            )));
+            );
+            return Err(KernelVersionError::new(text, problem));
         }
         Ok(Self {
             major,
@@ -195,7 +188,14 @@ impl FromStr for KernelVersion {
     }
 }
 
-/// The series that are known before and after this one.
+/// Parses decimal digits without leading zeros.
+fn parse_part(part: &str) -> Option<u16> {
+    let plain = part == "0" || !part.starts_with('0');
+    let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    (digits && plain).then(|| part.parse().ok()).flatten()
+}
+
+/// The supported series before and after a series, in words.
 fn nearest(major: u16, minor: u16) -> String {
     let before = all_series().take_while(|known| *known < (major, minor));
     let after = all_series().find(|known| *known > (major, minor));
@@ -206,7 +206,7 @@ fn nearest(major: u16, minor: u16) -> String {
     names.join(", ")
 }
 
-/// The first release of each series after this one.
+/// The first release of each series after `series`.
 fn first_releases_after(series: (u16, u16)) -> impl Iterator<Item = KernelVersion> {
     all_series()
         .filter(move |known| *known > series)

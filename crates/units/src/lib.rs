@@ -1,7 +1,7 @@
-//! What every layer shares: typed units and [`quantity`], which reads them; [`cpus`], which reads lists of CPUs;
-//! [`kernel`] versions; [`median()`]. [`spelling`] finds what a misspelt name probably meant, [`pasted`] takes off what
-//! mails put around a text, and [`causes`] prints an error with its causes. [`printable`] shows text of strangers so that
-//! no terminal obeys it.
+//! Shared by every layer: typed units and [`quantity`], their parser; [`cpus`], lists of CPUs; [`kernel`] versions;
+//! [`median()`]. [`spelling`] guesses the meaning of a misspelt name, [`pasted`] removes what mails put around a
+//! text, and [`causes`] prints an error with its causes. [`printable`] shows text from strangers so that no terminal
+//! obeys.
 //!
 //! Inside an algorithm a time is an integer number of nanoseconds. At a public boundary it has a
 //! type, so that a caller cannot pass microseconds, a frequency or a capacity by mistake.
@@ -48,7 +48,7 @@ impl Nanoseconds {
         Self(s.saturating_mul(1_000_000_000))
     }
 
-    /// This time as the standard library has it.
+    /// Converts to the duration type of the standard library.
     pub const fn as_duration(self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.0)
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Nanoseconds {
     }
 }
 
-/// The rate of the scheduler tick, `CONFIG_HZ`.
+/// Rate of the scheduler tick, `CONFIG_HZ`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct TickRate(u32);
@@ -120,7 +120,7 @@ impl Default for TickRate {
     }
 }
 
-/// A CPU frequency in kHz, the unit of cpufreq.
+/// CPU frequency in kHz, the unit of cpufreq.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -149,8 +149,8 @@ impl Microwatts {
     }
 }
 
-/// Computing capacity or utilisation on the scheduler's scale, on which the biggest CPU of the
-/// machine at its highest frequency has 1024 (`SCHED_CAPACITY_SCALE`).
+/// Computing capacity or utilisation on the scheduler's scale: the biggest CPU at its highest frequency has 1024
+/// (`SCHED_CAPACITY_SCALE`).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

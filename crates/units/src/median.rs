@@ -1,6 +1,6 @@
-//! The median of some numbers.
+//! The median of numbers.
 
-/// The middle value, or the mean of the two in the middle; `None` of nothing.
+/// The middle value, or the mean of the two middle values; `None` for an empty list.
 ///
 /// ```
 /// use wakepath_units::median;

@@ -1,9 +1,9 @@
-//! Text as people paste it into mails and issues: quoted, in other encodings, with marks of an editor before it.
+//! Text pasted into mails and issues: quoted, in other encodings, behind an editor's byte-order mark.
 
 use std::borrow::Cow;
 
-/// A file's bytes as text. UTF-16 with its mark, which PowerShell writes, is decoded; bytes that are no text are
-/// replaced.
+/// Decodes a file's bytes as text. UTF-16 with a byte-order mark, as PowerShell writes, is decoded; bytes that are no
+/// text are replaced.
 pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
     type FromBytes = fn([u8; 2]) -> u16;
     let encodings: [(&[u8], FromBytes); 2] = [
@@ -56,14 +56,16 @@ mod tests {
     #[test]
     fn every_encoding_is_the_same_text() {
         let text = "mn : X\n";
-        let wide = |mark: [u8; 2], bytes: fn(u16) -> [u8; 2]| {
-            let units = text.encode_utf16().flat_map(bytes);
-            mark.into_iter().chain(units).collect::<Vec<u8>>()
-        };
         assert_eq!(decode(text.as_bytes()), text);
         assert_eq!(decode(b"\xef\xbb\xbfmn : X\n"), text);
-        assert_eq!(decode(&wide([0xff, 0xfe], u16::to_le_bytes)), text);
-        assert_eq!(decode(&wide([0xfe, 0xff], u16::to_be_bytes)), text);
+        for (mark, to_bytes) in [
+            ([0xff, 0xfe], u16::to_le_bytes as fn(u16) -> [u8; 2]),
+            ([0xfe, 0xff], u16::to_be_bytes),
+        ] {
+            let mut bytes = mark.to_vec();
+            bytes.extend(text.encode_utf16().flat_map(to_bytes));
+            assert_eq!(decode(&bytes), text);
+        }
         assert_eq!(decode(b"\xff"), "\u{fffd}");
     }
 }

@@ -1,7 +1,7 @@
-//! Text of strangers, shown so that it neither steers a terminal nor passes for a line of ours.
+//! Text from strangers, shown so that no terminal is steered and nobody takes a line for ours.
 //!
-//! File names, titles, policies, what drivers and programs say: all of it may hold escape sequences, characters that turn the
-//! text around them, and line ends. They are shown as what they are: `\u{1b}`, `\u{202e}`, `\n`.
+//! File names, titles, policies and messages of drivers may hold escape sequences, direction marks and line ends.
+//! Output shows such characters as escapes: `\u{1b}`, `\u{202e}`, `\n`.
 //!
 //! ```
 //! use wakepath_units::printable::{one_line, own_lines};
@@ -13,11 +13,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a terminal or a page shows this as something else than a character of its own, or not at all.
+/// Whether a terminal or a page shows a character as something else, or not at all.
 ///
-/// That is every control character, every character that Unicode calls default-ignorable (`DerivedCoreProperties.txt`:
-/// directions, joiners, blanks of no width, tags), line and paragraph separators, annotations, and code points that are
-/// no characters.
+/// Hidden are all control characters, all default-ignorable characters of Unicode (`DerivedCoreProperties.txt`:
+/// directions, joiners, blanks without width, tags), line and paragraph separators, annotations, and code points that
+/// are no characters.
 pub fn is_hidden(c: char) -> bool {
     if c.is_control() {
         return true;
@@ -33,18 +33,17 @@ pub fn is_hidden(c: char) -> bool {
         )
 }
 
-/// A stranger's text as part of a line.
+/// Makes a stranger's text part of a line.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     shown(text, is_hidden)
 }
 
-/// Text in lines of our own, with strangers' words in it: line ends stay.
+/// Makes text printable that has strangers' words in our own lines: line ends stay.
 pub fn own_lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| c != '\n' && is_hidden(c))
 }
 
-/// JSON with what is hidden as escapes, which mean the same: outside of texts JSON has none of these characters but line
-/// ends.
+/// Escapes hidden characters in JSON without changing the meaning: outside strings, JSON has none but line ends.
 pub fn json(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| c != '\n' && is_hidden(c);
     if !text.contains(hidden) {
@@ -64,13 +63,13 @@ pub fn json(text: &str) -> Cow<'_, str> {
     all.into()
 }
 
-/// A stranger's text as part of a line of Markdown, or as a cell of a table: no markup of its own.
+/// Makes a stranger's text part of a line or table cell of Markdown, without markup.
 pub fn markdown(text: &str) -> String {
     let mut cell = String::with_capacity(text.len());
     for c in without_tags(text).chars() {
         match c {
             '|' | '*' | '`' => cell.extend(['\\', c]),
-            // A link: its text alone does nothing.
+            // Escaping the `(` breaks a link; brackets alone do nothing.
             '(' if cell.ends_with(']') => cell.push_str("\\("),
             _ => cell.push(c),
         }
@@ -78,14 +77,14 @@ pub fn markdown(text: &str) -> String {
     cell
 }
 
-/// A line of Markdown, possibly with markup of ours, in which no stranger's words are a tag of HTML or a link.
+/// A line of Markdown, possibly with markup of ours, where strangers' words make no HTML tag and no link.
 pub fn without_tags(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     let shown = one_line(text);
     let mut chars = shown.chars().peekable();
     while let Some(c) = chars.next() {
-        let begins_tag = |next: &char| next.is_alphabetic() || "/!?".contains(*next);
-        if c == '<' && chars.peek().is_some_and(begins_tag) {
+        let next = chars.peek().copied().unwrap_or(' ');
+        if c == '<' && (next.is_alphabetic() || "/!?".contains(next)) {
             line.push_str("&lt;");
         } else {
             line.push(c);
@@ -96,31 +95,34 @@ pub fn without_tags(text: &str) -> String {
 
 /// A cell of CSV that no spreadsheet takes for a formula.
 ///
-/// Cells that begin with `=`, `+`, `-` or `@`, also in their wide forms, and are no numbers get an apostrophe before them, by
-/// which spreadsheets know text. What is hidden is shown as in a line.
+/// A cell that begins with `=`, `+`, `-` or `@`, also in wide forms, and is no number gets a leading apostrophe:
+/// spreadsheets then read text. Hidden characters are escaped as in a line.
 pub fn csv_cell(text: &str) -> Cow<'_, str> {
     let cell = one_line(text);
-    let starts = |c: char| "=+-@＝＋－＠".contains(c);
+    let formula_signs = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
     let signed = cell.strip_prefix(['+', '-']);
     let harmless = signed.is_some_and(|rest| rest.is_empty() || is_number(rest));
-    if cell.trim_start().starts_with(starts) && !harmless {
+    if cell.trim_start().starts_with(formula_signs) && !harmless {
         format!("'{cell}").into()
     } else {
         cell
     }
 }
 
-/// A word of a command that people may copy into a shell: nothing in it is run.
+/// Quotes a word of a command line for people who copy the command into a shell: nothing in the word is run.
 pub fn shell_word(text: &str) -> Cow<'_, str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@:".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
+    if !text.is_empty() && text.chars().all(is_plain_in_shell) {
         text.into()
     } else {
         format!("'{}'", text.replace('\'', "'\\''")).into()
     }
 }
 
-/// Whether it is digits with at most a point and an exponent, or infinite.
+fn is_plain_in_shell(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "/._-+=@:".contains(c)
+}
+
+/// Whether a text is digits with at most a point and an exponent, or infinite.
 fn is_number(text: &str) -> bool {
     text == "inf"
         || text.starts_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()

@@ -24,13 +24,13 @@ const TIME: &[(&str, u64)] = &[
 
 const FREQUENCY: &[(&str, u64)] = &[("kHz", 1), ("MHz", 1_000), ("GHz", 1_000_000)];
 
-/// A length of time in `ns`, `us`, `ms`, `s`, `m` (minutes) or `h`. `None` if it is not one, is no
-/// whole number of nanoseconds, or does not fit.
+/// Parses a length of time in `ns`, `us`, `ms`, `s`, `m` (minutes) or `h`. `None` for anything else, for fractions of
+/// a nanosecond, and for overflow.
 pub fn time(text: &str) -> Option<Nanoseconds> {
     scaled(text, TIME).map(Nanoseconds)
 }
 
-/// The same, or a plain number, which counts this unit of time: `time_or("8", "s")` are 8 seconds.
+/// Like [`time`], and takes a number without a unit as multiples of `unit`: `time_or("8", "s")` are 8 seconds.
 pub fn time_or(text: &str, unit: &str) -> Option<Nanoseconds> {
     time(text).or_else(|| time(&format!("{text}{unit}")))
 }
@@ -38,8 +38,7 @@ pub fn time_or(text: &str, unit: &str) -> Option<Nanoseconds> {
 /// How times are written, for messages.
 pub const TIMES: &str = "20us, 500ms, 30s, 2m or 1h";
 
-/// A frequency in `kHz`, `MHz` or `GHz`. `None` if it is not one, is no whole number of kHz, or does
-/// not fit.
+/// Parses a frequency in `kHz`, `MHz` or `GHz`. `None` for anything else, for fractions of a kHz, and for overflow.
 pub fn frequency(text: &str) -> Option<Kilohertz> {
     let khz = scaled(text, FREQUENCY)?;
     u32::try_from(khz).ok().map(Kilohertz)

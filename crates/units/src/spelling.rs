@@ -1,14 +1,14 @@
-//! What a user who misspelt a name probably meant, for error messages.
+//! Suggestions for misspelt names, for error messages.
 
 /// How alike a name must be to be suggested, 0 to 1.
 const MEANT: f64 = 0.7;
 /// Nothing longer is a misspelt name, and comparing takes quadratic time.
 const LONGEST: usize = 64;
 
-/// The longest name of a machine or drive, in bytes. What is longer is refused before anything is compared with it.
+/// Longest name of a machine or drive, in bytes. A longer name is refused before any comparison.
 pub const LONGEST_NAME: usize = 100;
 
-/// The known name that was probably meant by `wrong`, if one is like it.
+/// The known name that a user probably meant by `wrong`, if any is similar.
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     closest(wrong, known)
         .filter(|(likeness, _)| *likeness > MEANT)
@@ -41,7 +41,7 @@ pub fn likeness(wrong: &str, name: &str) -> f64 {
     }
 }
 
-/// The end of a message about an unknown name: what was probably meant, and what there is.
+/// The end of a message about an unknown name: the probable meaning and all known names.
 pub fn suggestion(wrong: &str, known: &[&str]) -> String {
     let meant = nearest(wrong, known.iter().copied()).map_or_else(
         || ".".to_owned(),
@@ -50,8 +50,8 @@ pub fn suggestion(wrong: &str, known: &[&str]) -> String {
     format!("{meant} Known: {}", known.join(", "))
 }
 
-/// A TOML parser's message for users, who know keys and not fields; about an unknown key with the one that was probably
-/// meant.
+/// Rewrites a TOML parser's message for users, who know keys and not fields. For an unknown key, suggests the
+/// probable one.
 pub fn toml_message(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted[..] {
@@ -62,7 +62,7 @@ pub fn toml_message(message: &str) -> String {
     }
 }
 
-/// What a TOML parser calls the types of Rust, as people call them.
+/// Type names in messages of the TOML parser, and plain words for them.
 const TYPES: [(&str, &str); 21] = [
     ("a borrowed string", "a text"),
     ("a string", "a text"),
@@ -106,22 +106,24 @@ fn in_plain_words(message: &str) -> String {
     let Some((found, expected)) = parts else {
         return message.to_owned();
     };
-    let plain = |text: &str| {
-        // Its name is one of the program.
-        if text.starts_with("struct ") {
-            return "a table".to_owned();
-        }
-        let known = TYPES.iter().find(|(rust, _)| text.starts_with(rust));
-        known.map_or_else(
-            || text.to_owned(),
-            |(rust, word)| format!("{word}{}", &text[rust.len()..]),
-        )
-    };
-    format!("{} instead of {}", plain(found), plain(expected))
+    format!("{} instead of {}", plain_type(found), plain_type(expected))
 }
 
-/// The key on the line of `text` that holds the byte `at`, if it sets one, or the table that it opens: what a parser's
-/// message leaves out.
+/// Replaces the type's name at the start of a text by plain words.
+fn plain_type(text: &str) -> String {
+    // Users do not know the names of structs.
+    if text.starts_with("struct ") {
+        return "a table".to_owned();
+    }
+    let known = TYPES.iter().find(|(rust, _)| text.starts_with(rust));
+    known.map_or_else(
+        || text.to_owned(),
+        |(rust, word)| format!("{word}{}", &text[rust.len()..]),
+    )
+}
+
+/// The key that is set, or the table that is opened, on the line of `text` around byte `at`; parsers' messages leave
+/// the key out.
 pub fn key_at(text: &str, at: usize) -> Option<&str> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |line| line + 1);
@@ -132,14 +134,15 @@ pub fn key_at(text: &str, at: usize) -> Option<&str> {
     })
 }
 
-/// `name` of `[name]` and `[[name]]`. A line of a list that goes over several lines is neither.
+/// `name` from `[name]` and `[[name]]`. A line inside a list of several lines is neither.
 fn table_of(line: &str) -> Option<&str> {
     let (opened, behind) = line.trim().strip_prefix('[')?.split_once(']')?;
     let name = opened.strip_prefix('[').unwrap_or(opened).trim();
     let behind = behind.trim_start_matches(']').trim_start();
-    let bare = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     let is_header = name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(bare)
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
         && (behind.is_empty() || behind.starts_with('#'));
     is_header.then_some(name)
 }
@@ -147,7 +150,7 @@ fn table_of(line: &str) -> Option<&str> {
 /// As [`toml_message`], with the key that an error about a value is of. `at`: where in `text` the error is.
 pub fn toml_error(message: &str, text: &str, at: usize) -> String {
     let said = toml_message(message);
-    // These are about keys, and name them.
+    // Messages that name the key already.
     let of_key = ["unknown field", "missing field", "duplicate key"];
     match key_at(text, at) {
         Some(key)
