@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 
 use crate::Machine;
 
-/// When which state is demoted to which.
+/// Which idle states the hardware demotes, to which state, and when.
 #[derive(Clone, Debug)]
 pub struct DemotionRule {
-    /// Index of the state entered instead.
+    /// Index of the shallower state entered.
     pub to: usize,
     /// Whether each state is demoted.
     demoted: Vec<bool>,
@@ -20,21 +20,24 @@ pub struct DemotionRule {
 }
 
 impl DemotionRule {
-    /// The rule of `machine`; `None` if its hardware does not demote.
+    /// The demotion rule of `machine`; `None` if the hardware does not demote.
     pub fn new(machine: &Machine) -> Option<Self> {
-        let of = machine.c1_demotion.as_ref()?;
+        let rule = machine.c1_demotion.as_ref()?;
         let states = &machine.idle_state;
         Some(Self {
-            to: states.iter().position(|s| s.name == of.to)?,
-            demoted: states.iter().map(|s| of.states.contains(&s.name)).collect(),
-            wake_ups: of.wake_ups.value as usize,
-            within: of.within_us.micros().0,
-            undemote: of.undemote_us.micros().0,
+            to: states.iter().position(|s| s.name == rule.to)?,
+            demoted: states
+                .iter()
+                .map(|s| rule.states.contains(&s.name))
+                .collect(),
+            wake_ups: rule.wake_ups.value as usize,
+            within: rule.within_us.micros().0,
+            undemote: rule.undemote_us.micros().0,
         })
     }
 }
 
-/// What the hardware knows of one CPU.
+/// Recent wake-ups of one CPU, as the hardware tracks them.
 #[derive(Clone, Debug, Default)]
 pub struct Demotion {
     /// The last wake-ups, oldest first.

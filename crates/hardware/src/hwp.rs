@@ -1,29 +1,28 @@
 //! Hardware-managed P-states (HWP, Speed Shift; AMD's CPPC in active mode). The controller in the processor chooses
 //! the frequency by itself, between the kernel's limits and by its preference.
 //!
-//! The real one is not documented. This is a model with two measurable constants. The controller
-//! watches which share of its highest performance a CPU uses, as a moving average `s` that forgets
-//! with a time constant `T`, and asks for
+//! Intel does not document the algorithm. This model has two measurable constants. The controller watches the share
+//! of its highest performance that a CPU uses, as a moving average `s` with time constant `T`, and requests
 //!
 //! ```text
 //! frequency = highest frequency x s / U      U = U128 x EPP / 128, at most 0.99
 //! ```
 //!
-//! so that a CPU which uses the share `U` of its highest performance, or more, gets the highest frequency. A fully
-//! loaded CPU raises its own share by running faster, which gives the gradual ramp that is observed. With a lowest
-//! frequency `f0` and a highest one `f1` it takes `T x (-ln(1 - U) + ln(f1 / f0) / (1 / U - 1))`. So a measured ramp
-//! gives `T`.
+//! so that a CPU with use share `U` or more gets the highest frequency. A fully loaded CPU raises its own share by
+//! running faster, hence the observed gradual ramp. From a lowest frequency `f0` to a highest `f1` the ramp takes
+//! `T x (-ln(1 - U) + ln(f1 / f0) / (1 / U - 1))`. So a measured ramp gives `T`.
 //!
-//! What it asks for lies in a range that the preference narrows. A processor that is to be fast runs what little
-//! there is to do quickly and idles (race to halt). So below EPP 128 the range begins above the lowest frequency. One
-//! that is to save energy keeps out of turbo: above EPP 128 it ends below the highest one.
+//! The preference narrows the range of requests. A processor tuned for speed runs short work quickly and idles (race
+//! to halt): below EPP 128 the range begins above the lowest frequency. A processor tuned for energy avoids turbo:
+//! above EPP 128 the range ends below the highest frequency.
 //!
 //! ```text
 //! EPP <= 128: from  highest - (highest - lowest) x EPP / 128
 //! EPP >= 128: up to highest - (highest - base) x (EPP - 128) / 127
 //! ```
 //!
-//! That both happen is published; that both are straight lines, which meet at 128, is assumed. `docs/frequency.md` has the sources.
+//! Both effects are published. Assumed: both are straight lines that meet at 128. `docs/frequency.md` has the
+//! sources.
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
@@ -33,11 +32,11 @@ const HIGHEST_EPP: f64 = 255.0;
 /// Beyond this a fully loaded CPU would hardly speed up at all.
 const HIGHEST_FULL_AT: f64 = 0.99;
 
-/// The controller of one clock.
+/// The HWP controller of one clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Hwp {
     highest: f64,
-    /// What the preference leaves of the range.
+    /// Range that the preference allows, from the lowest request.
     from: f64,
     up_to: f64,
     /// The share from which on the highest frequency is asked for; 0: always.
@@ -78,14 +77,14 @@ impl Hwp {
         }
     }
 
-    /// The busiest CPU of the clock has used this share of its highest performance, 0 to 1, over
-    /// the last `elapsed`.
+    /// Records that the busiest CPU of the clock used the share `used`, 0 to 1, of its highest performance for
+    /// `elapsed`.
     pub fn observe(&mut self, elapsed: Nanoseconds, used: f64) {
         let kept = (-(elapsed.0 as f64) / self.time_constant).exp();
         self.share = used + (self.share - used) * kept;
     }
 
-    /// The frequency that it asks for.
+    /// The frequency that the controller requests.
     pub fn desired(&self) -> Kilohertz {
         let full = self.full_at <= 0.0 || self.share >= self.full_at;
         let wanted = if full {
@@ -111,7 +110,7 @@ mod tests {
         Hwp::new(RANGE, Nanoseconds::from_millis(5), 0.5, epp)
     }
 
-    /// Slots of 10 us until a CPU that is busy for `busy` of the time runs at `wanted`.
+    /// Slots of 10 us until a CPU with load `busy` runs at `wanted`.
     fn slots_until(hwp: &mut Hwp, busy: f64, wanted: Kilohertz) -> u64 {
         (1..100_000)
             .find(|_| {
@@ -124,10 +123,14 @@ mod tests {
 
     #[test]
     fn the_ramp_takes_as_long_as_was_measured() {
-        let ms = |epp| slots_until(&mut controller(epp), 1.0, HIGHEST) as f64 / 100.0;
+        fn ms(epp: u8) -> f64 {
+            slots_until(&mut controller(epp), 1.0, HIGHEST) as f64 / 100.0
+        }
+        fn to_base(epp: u8) -> u64 {
+            slots_until(&mut controller(epp), 1.0, BASE)
+        }
         assert!((4.95..5.05).contains(&ms(128)), "{}", ms(128));
         // A preference for power ramps more slowly, one for performance does not ramp at all.
-        let to_base = |epp| slots_until(&mut controller(epp), 1.0, BASE);
         assert!(to_base(192) > to_base(128) * 3 / 2, "{}", to_base(192));
         assert!(ms(64) < 0.6 * ms(128), "{}", ms(64));
         assert_eq!(controller(0).desired(), HIGHEST);
@@ -144,11 +147,11 @@ mod tests {
     /// A CPU that is busy for a twentieth of the time, which EPP 64 to 255 once left at the lowest frequency alike.
     #[test]
     fn the_preference_sets_the_range() {
-        let settled = |epp: u8, busy: f64| {
+        fn settled(epp: u8, busy: f64) -> u32 {
             let mut hwp = controller(epp);
             slots_until(&mut hwp, busy, Kilohertz(u32::MAX));
             hwp.desired().0
-        };
+        }
         let light = [0, 32, 64, 96, 128, 192, 255].map(|epp| settled(epp, 0.05));
         assert_eq!(light[0], HIGHEST.0);
         assert_eq!(light[2], 2_350_000);

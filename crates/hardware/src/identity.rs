@@ -1,8 +1,8 @@
-//! Which processor a machine has, and what kind of machine it is in.
+//! Identifies a machine's processor and market segment.
 
 use std::fmt;
 
-/// Who made a processor.
+/// Vendor of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuVendor {
     /// AMD.
@@ -11,7 +11,7 @@ pub enum CpuVendor {
     Intel,
     /// Apple.
     Apple,
-    /// A core of Arm's architecture that is not Apple's.
+    /// An Arm core by anybody but Apple.
     Arm,
     /// Any other: POWER, RISC-V, s390x, LoongArch.
     Other,
@@ -29,7 +29,7 @@ impl fmt::Display for CpuVendor {
     }
 }
 
-/// What kind of machine it is, from the one that draws least to the one that draws most.
+/// Market segment, ordered by typical power, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Segment {
     /// A phone or a tablet.
@@ -56,32 +56,32 @@ impl fmt::Display for Segment {
     }
 }
 
-/// What says which kind of machine it is.
+/// Hints from firmware about the segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentHints {
-    /// The profile of ACPI's FADT (`/sys/firmware/acpi/pm_profile`).
+    /// ACPI profile from the FADT (`/sys/firmware/acpi/pm_profile`).
     pub pm_profile: Option<u32>,
-    /// The chassis of SMBIOS (`/sys/class/dmi/id/chassis_type`).
+    /// SMBIOS chassis type (`/sys/class/dmi/id/chassis_type`).
     pub chassis_type: Option<u32>,
     /// The chassis of the device tree (`chassis-type`).
     pub tree_chassis: Option<String>,
-    /// It has a battery of its own, not only that of a mouse or an uninterruptible supply.
+    /// The machine has a battery; batteries in mice and uninterruptible supplies do not count.
     pub battery: bool,
     /// What the device tree is compatible with, the most special first.
     pub compatible: Vec<String>,
 }
 
-/// A core of Arm's architecture.
+/// An Arm core by its identification registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArmCore {
-    /// Who made it, `CPU implementer` of `/proc/cpuinfo`.
+    /// Implementer: `CPU implementer` in `/proc/cpuinfo`.
     pub implementer: u32,
-    /// Which one it is, `CPU part`.
+    /// Part number: `CPU part`.
     pub part: u32,
 }
 
 impl ArmCore {
-    /// What it is called; `None` if nobody here knows it.
+    /// Product name of the core; `None` for an unlisted core.
     pub fn name(self) -> Option<&'static str> {
         let mut known = ARM_CORES.iter();
         let found = known
@@ -103,23 +103,23 @@ impl fmt::Display for ArmCore {
     }
 }
 
-/// A processor as `/proc/cpuinfo` tells it.
+/// A processor, identified from `/proc/cpuinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessorIdentity {
-    /// What it is called.
+    /// Product name.
     pub name: String,
-    /// Who made it.
+    /// Vendor.
     pub vendor: CpuVendor,
-    /// CPUID family, 0 where there is none.
+    /// CPUID family; 0 without CPUID.
     pub family: u32,
-    /// CPUID model, 0 where there is none.
+    /// CPUID model; 0 without CPUID.
     pub model: u32,
     /// Arm's cores, by CPU in the order of the file; empty elsewhere.
     pub cores: Vec<ArmCore>,
 }
 
-/// The keys of `/proc/cpuinfo` that have a processor's name, by how well they name it: x86, RISC-V, POWER, MIPS, LoongArch,
-/// 32-bit Arm, s390x.
+/// Keys in `/proc/cpuinfo` for the processor's name, most specific first: x86, RISC-V, POWER, MIPS, LoongArch, 32-bit
+/// Arm, s390x.
 const NAME_KEYS: [&str; 8] = [
     "model name",
     "uarch",
@@ -134,14 +134,8 @@ const NAME_KEYS: [&str; 8] = [
 impl ProcessorIdentity {
     /// Reads `/proc/cpuinfo`.
     pub fn from_cpuinfo(text: &str) -> Self {
-        let fields = || {
-            let lines = text.lines().filter_map(|line| line.split_once(':'));
-            lines.map(|(key, value)| (key.trim(), value.trim()))
-        };
-        let field = |name: &str| fields().find(|(key, _)| *key == name).map(|(_, v)| v);
-        let number = |name: &str| field(name).and_then(|v| v.parse::<u32>().ok()).unwrap_or(0);
-        let cores = arm_cores(fields());
-        let vendor = match (field("vendor_id"), cores.first()) {
+        let cores = arm_cores(cpuinfo_fields(text));
+        let vendor = match (cpuinfo_field(text, "vendor_id"), cores.first()) {
             (Some("AuthenticAMD"), _) => CpuVendor::Amd,
             (Some("GenuineIntel"), _) => CpuVendor::Intel,
             (_, Some(core)) if core.implementer == APPLE => CpuVendor::Apple,
@@ -152,35 +146,57 @@ impl ProcessorIdentity {
             Some(_) => names_of(&cores),
             None => NAME_KEYS
                 .iter()
-                .find_map(|key| field(key).filter(|name| !name.is_empty()))
+                .find_map(|key| cpuinfo_field(text, key).filter(|name| !name.is_empty()))
                 .unwrap_or("unknown processor")
                 .to_owned(),
         };
         Self {
             name,
             vendor,
-            family: number("cpu family"),
-            model: number("model"),
+            family: cpuinfo_number(text, "cpu family"),
+            model: cpuinfo_number(text, "model"),
             cores,
         }
     }
 
-    /// Its family and model, as recorded systems have them: `6/85`.
+    /// Family and model in the notation used for recorded systems: `6/85`.
     pub fn family_model(&self) -> String {
         format!("{}/{}", self.family, self.model)
     }
 }
 
-/// The cores that the lines of `/proc/cpuinfo` have, one for each CPU.
+/// Keys and values in `/proc/cpuinfo`, all CPUs in sequence.
+fn cpuinfo_fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.map(|(key, value)| (key.trim(), value.trim()))
+}
+
+/// The first value of a key in `/proc/cpuinfo`.
+fn cpuinfo_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    cpuinfo_fields(text)
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
+}
+
+/// The first value of a key as a number; 0 if missing.
+fn cpuinfo_number(text: &str, name: &str) -> u32 {
+    let value = cpuinfo_field(text, name).and_then(|value| value.parse().ok());
+    value.unwrap_or(0)
+}
+
+fn parse_hexadecimal(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+}
+
+/// Arm cores listed in `/proc/cpuinfo`, one per CPU.
 fn arm_cores<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<ArmCore> {
-    let hexadecimal = |text: &str| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok();
     let mut cores = Vec::new();
     let mut implementer = None;
     for (key, value) in fields {
         match key {
-            "CPU implementer" => implementer = hexadecimal(value),
+            "CPU implementer" => implementer = parse_hexadecimal(value),
             "CPU part" => {
-                let core = implementer.zip(hexadecimal(value));
+                let core = implementer.zip(parse_hexadecimal(value));
                 cores.extend(core.map(|(implementer, part)| ArmCore { implementer, part }));
             }
             _ => {}
@@ -202,7 +218,7 @@ fn names_of(cores: &[ArmCore]) -> String {
 }
 
 impl SegmentHints {
-    /// What kind of machine has this processor, and what says so; `None`: nothing does.
+    /// The segment of a machine with this processor, and the evidence; `None` without evidence.
     pub fn segment(&self, processor: &ProcessorIdentity) -> Option<(Segment, String)> {
         let told = self
             .acpi()
@@ -211,7 +227,7 @@ impl SegmentHints {
             .or_else(|| self.of_battery(processor));
         let by_name = segment_of_name(processor);
         match (told, by_name) {
-            // Entry-level servers have the processors of desktops, which draw what these draw.
+            // Entry-level servers use desktop processors, with the same power.
             (Some((Segment::Server, why)), Some(Segment::Desktop | Segment::Laptop)) => {
                 let why = format!("{why}, with the processor of a desktop");
                 Some((Segment::Desktop, why))
@@ -273,12 +289,12 @@ impl SegmentHints {
     }
 }
 
-/// The kind of machine that processors of this name are made for.
+/// The segment that a processor's product name implies.
 fn segment_of_name(processor: &ProcessorIdentity) -> Option<Segment> {
     match processor.vendor {
         CpuVendor::Amd => amd_segment(&processor.name),
         CpuVendor::Intel => intel_segment(&processor.name),
-        // Those of desktops are the same chips; a laptop has a battery.
+        // Apple's desktops and laptops share chips; a battery tells laptops apart.
         CpuVendor::Apple => Some(Segment::Desktop),
         CpuVendor::Arm => arm_segment(&processor.cores),
         CpuVendor::Other => other_segment(&processor.name),
@@ -286,23 +302,18 @@ fn segment_of_name(processor: &ProcessorIdentity) -> Option<Segment> {
 }
 
 fn amd_segment(name: &str) -> Option<Segment> {
-    let words = || name.split_whitespace();
     if is_amd_server(name) {
         return Some(Segment::Server);
     }
     if name.contains("EPYC") || name.contains("Threadripper") {
         return Some(Segment::Desktop);
     }
-    let embedded = |word: &str| {
-        let digits = word
-            .trim_start_matches(['V', 'R'])
-            .trim_end_matches(char::is_alphabetic);
-        word.starts_with(['V', 'R']) && digits.len() == 4 && digits.parse::<u32>().is_ok()
-    };
-    if name.contains("Embedded") || name.starts_with("AMD GX-") || words().any(embedded) {
+    let mut words = name.split_whitespace();
+    if name.contains("Embedded") || name.starts_with("AMD GX-") || words.any(is_amd_embedded_model)
+    {
         return Some(Segment::Board);
     }
-    // The Steam Deck's, those of other handhelds, and the Ryzen AI that only laptops have.
+    // Steam Deck, other handhelds, and the Ryzen AI sold only in laptops.
     if name.contains("Custom APU") || name.contains("Ryzen Z") || name.contains("Ryzen AI") {
         return Some(Segment::Laptop);
     }
@@ -314,21 +325,30 @@ fn amd_segment(name: &str) -> Option<Segment> {
     {
         return None;
     }
-    let suffix = words().find_map(model_suffix)?;
+    let suffix = name.split_whitespace().find_map(model_suffix)?;
     Some(match suffix.trim_end_matches("3D") {
         "U" | "H" | "HS" | "HX" | "C" | "P" | "M" | "B" => Segment::Laptop,
         _ => Segment::Desktop,
     })
 }
 
-/// EPYC 4004 and 4005 are the chips of desktops.
+/// Whether a word is a model number such as `V1605B` or `R2314`.
+fn is_amd_embedded_model(word: &str) -> bool {
+    let digits = word
+        .trim_start_matches(['V', 'R'])
+        .trim_end_matches(char::is_alphabetic);
+    word.starts_with(['V', 'R']) && digits.len() == 4 && digits.parse::<u32>().is_ok()
+}
+
+/// Whether an AMD processor is made for servers; EPYC 4004 and 4005 are desktop chips.
 pub(crate) fn is_amd_server(name: &str) -> bool {
-    let entry = |word: &str| {
-        word.len() >= 4
-            && word.starts_with('4')
-            && word.get(..4).is_some_and(|d| d.parse::<u32>().is_ok())
-    };
-    (name.contains("EPYC") && !name.split_whitespace().any(entry)) || name.contains("Opteron")
+    (name.contains("EPYC") && !name.split_whitespace().any(is_entry_epyc_model))
+        || name.contains("Opteron")
+}
+
+/// Whether a word is a model number of EPYC 4004 or 4005.
+fn is_entry_epyc_model(word: &str) -> bool {
+    word.starts_with('4') && word.get(..4).is_some_and(|d| d.parse::<u32>().is_ok())
 }
 
 fn intel_segment(name: &str) -> Option<Segment> {
@@ -350,8 +370,8 @@ fn intel_segment(name: &str) -> Option<Segment> {
     }
     // `i7-1260P`, and what follows `Ultra 7`: `255H`. Years of the first Cores have no such words.
     let model = words.iter().rev().find_map(|word| {
-        let model = word.rsplit_once('-').map_or(*word, |(_, model)| model);
-        model_suffix(model).map(|suffix| (model, suffix))
+        let number = word.rsplit_once('-').map_or(*word, |(_, number)| number);
+        model_suffix(number).map(|suffix| (number, suffix))
     })?;
     Some(match model {
         // `7Y30`, `5Y10c`.
@@ -365,7 +385,7 @@ fn intel_segment(name: &str) -> Option<Segment> {
     })
 }
 
-/// The letters, and what follows them, of a word such as `7840U` or `1065G7`: `U`, `G7`.
+/// The suffix of a model number, such as `U` in `7840U` and `G7` in `1065G7`.
 fn model_suffix(word: &str) -> Option<&str> {
     let digits = word
         .find(|c: char| !c.is_ascii_digit())
@@ -375,12 +395,12 @@ fn model_suffix(word: &str) -> Option<&str> {
     let fits = (3..=5).contains(&digits)
         && suffix.len() <= 4
         && suffix.chars().all(|c| c.is_ascii_alphanumeric());
-    // `7Y30` has its letter after one digit.
+    // `7Y30` has the letter after the first digit.
     let early = digits == 1 && word.len() >= 4 && suffix.starts_with('Y');
     (fits || early).then_some(suffix)
 }
 
-/// Arm's own cores for servers, and those of makers that only make servers.
+/// Segment of Arm cores: Arm's own server cores, and cores by makers of servers only.
 fn arm_segment(cores: &[ArmCore]) -> Option<Segment> {
     let core = cores.first()?;
     let name = core.name().unwrap_or_default();
@@ -404,10 +424,10 @@ fn other_segment(name: &str) -> Option<Segment> {
     (name.starts_with("rv64") || name.contains(',')).then_some(Segment::Board)
 }
 
-/// The `CPU implementer` of Apple.
+/// Apple's `CPU implementer`.
 const APPLE: u32 = 0x61;
 
-/// Cores of Arm's architecture by implementer and part: `arch/arm64/include/asm/cputype.h` of Linux 6.16, and the table of `lscpu`
+/// Arm cores by implementer and part: `arch/arm64/include/asm/cputype.h` in Linux 6.16, and the table in `lscpu`
 /// (util-linux 2.41, `sys-utils/lscpu-arm.c`).
 const ARM_CORES: &[(u32, u32, &str)] = &[
     (0x41, 0xb76, "ARM1176"),

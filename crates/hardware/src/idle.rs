@@ -1,4 +1,4 @@
-//! Idle states of a CPU, as a cpuidle driver declares them.
+//! CPU idle states, as declared by a cpuidle driver.
 
 use serde::{Deserialize, Serialize};
 use wakepath_units::Nanoseconds;
@@ -12,8 +12,7 @@ pub fn is_polling(name: &str) -> bool {
     matches!(name, "POLL" | "snooze")
 }
 
-/// One idle state of a CPU. The latencies are the declared ones, which are upper bounds: what the
-/// hardware really takes belongs to the machine model.
+/// A CPU idle state. Declared latencies are upper bounds; true latencies are part of the machine model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleState {
     /// The driver's name for it: `POLL`, `C1`, `cpu-sleep`.
@@ -23,13 +22,13 @@ pub struct IdleState {
     pub exit_latency: Nanoseconds,
     /// Shortest residency for which entering the state saves energy against the next shallower one.
     pub target_residency: Nanoseconds,
-    /// The CPU spins in this state instead of sleeping (`CPUIDLE_FLAG_POLLING`).
+    /// The CPU spins instead of sleeping (`CPUIDLE_FLAG_POLLING`).
     pub polling: bool,
     /// Switched off through sysfs; no governor may pick it.
     pub disabled: bool,
 }
 
-/// The idle states of a CPU, shallowest first: 1 to [`MAX_STATES`] of them.
+/// The 1 to [`MAX_STATES`] idle states of a CPU, shallowest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct IdleStates(Vec<IdleState>);
@@ -51,7 +50,7 @@ pub enum IdleStatesError {
 }
 
 impl IdleStates {
-    /// Checks the number of states and that every time fits the kernel's `s64`.
+    /// Checks the number of states, and that every time fits the kernel's `s64`.
     pub fn new(states: Vec<IdleState>) -> Result<Self, IdleStatesError> {
         if states.is_empty() {
             return Err(IdleStatesError::Empty);

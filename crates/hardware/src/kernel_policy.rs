@@ -1,4 +1,4 @@
-//! The policies that the kernel of a recorded system ran, by the names that the simulator has for them.
+//! Policies that a recorded system's kernel ran, under the simulator's names.
 
 use crate::recorded::RecordedSystem;
 
@@ -9,24 +9,25 @@ pub struct KernelPolicy {
     pub idle: String,
     /// The frequency policy, as policy sets name it.
     pub freq: String,
-    /// What stands in for a policy that is not simulated, for people.
+    /// Note about a substitute for a policy that the simulator lacks.
     pub stands_in: Option<String>,
 }
 
-/// Idle governors that are simulated.
+/// Simulated idle governors.
 const IDLE: [&str; 4] = ["menu", "teo", "ladder", "haltpoll"];
-/// cpufreq governors that are simulated.
+/// Simulated cpufreq governors.
 const GOVERNORS: [&str; 4] = ["schedutil", "ondemand", "performance", "powersave"];
 
 /// Governors that are simulated with amd-pstate in passive mode.
 const AMD_GOVERNORS: [&str; 3] = ["schedutil", "performance", "powersave"];
 
 impl RecordedSystem {
-    /// What its kernel ran: the driver, the governor, the energy-performance preference and HWP boost of its record.
+    /// The kernel's policy, from the recorded driver, governor, energy-performance preference and HWP boost.
     pub fn kernel_policy(&self) -> KernelPolicy {
         let idle = self.idle.as_ref().map_or("menu", |idle| &idle.governor);
         let mut stands_in = Vec::new();
-        let mut simulated = |kind: &str, recorded: &str, instead: &'static str| {
+        // Notes a policy that is not simulated, and returns the substitute.
+        let mut substitute = |kind: &str, recorded: &str, instead: &'static str| {
             stands_in.push(format!(
                 "{} ran {kind} {recorded}, which is not simulated; {instead} stands in for it",
                 self.name
@@ -35,7 +36,7 @@ impl RecordedSystem {
         };
         let idle = match IDLE.iter().find(|known| **known == idle) {
             Some(known) => (*known).to_owned(),
-            None => simulated("the idle governor", idle, "menu"),
+            None => substitute("the idle governor", idle, "menu"),
         };
         let freq = match self.frequency.first() {
             None => "schedutil".to_owned(),
@@ -46,7 +47,7 @@ impl RecordedSystem {
                 ("acpi-cpufreq" | "intel_cpufreq", governor) if GOVERNORS.contains(&governor) => {
                     governor.to_owned()
                 }
-                // Active mode; its performance governor writes its own preference.
+                // In active mode the performance governor writes its own preference.
                 ("amd-pstate-epp", "performance") => "amd-pstate[governor=performance]".to_owned(),
                 ("amd-pstate-epp", _) => match policy.epp.as_deref() {
                     Some("default") | None => "amd-pstate".to_owned(),
@@ -61,7 +62,7 @@ impl RecordedSystem {
                         "performance" => "performance",
                         _ => "schedutil",
                     };
-                    simulated(driver, &format!("with {governor}"), instead)
+                    substitute(driver, &format!("with {governor}"), instead)
                 }
             },
         };

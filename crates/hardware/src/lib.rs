@@ -1,5 +1,5 @@
-//! What the hardware is: idle states, machines (modelled and recorded) and drives, with the source of
-//! every figure. And what it decides by itself: its clock under HWP, and C1 demotion.
+//! Hardware: idle states, machines (modelled and recorded) and drives, with a source for every figure. Also decisions
+//! by the hardware itself: the clock under HWP, and C1 demotion.
 
 pub mod c1_demotion;
 pub mod drive;

@@ -1,4 +1,4 @@
-//! The built-in machine that lends what nobody tells of a machine.
+//! Chooses the built-in machine that lends a captured machine its missing figures.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::identity::{CpuVendor, ProcessorIdentity, Segment, SegmentHints, is_am
 const INTEL_HYBRID: [u32; 13] = [
     138, 151, 154, 170, 172, 181, 183, 186, 189, 191, 197, 198, 204,
 ];
-/// Clients with cores of one kind, from Nehalem to Rocket Lake.
+/// Client processors with identical cores, Nehalem to Rocket Lake.
 const INTEL_CLIENT: [u32; 22] = [
     30, 31, 37, 42, 58, 60, 61, 69, 70, 71, 78, 94, 102, 125, 126, 140, 141, 142, 158, 165, 166,
     167,
@@ -19,7 +19,7 @@ const INTEL_SMALL: [u32; 26] = [
     28, 38, 39, 53, 54, 55, 74, 76, 77, 87, 90, 92, 93, 95, 117, 122, 133, 134, 150, 156, 175, 182,
     190, 213, 215, 221,
 ];
-/// Servers from Nehalem to Broadwell, whose cores are on a ring as those of the Haswell machine.
+/// Server processors, Nehalem to Broadwell: cores on a ring, as in the Haswell machine.
 const INTEL_RING_SERVER: [u32; 10] = [26, 44, 45, 46, 47, 62, 63, 79, 86, 29];
 /// Servers with a mesh from Skylake to Emerald Rapids, which are also sold for workstations.
 const INTEL_MESH_SERVER: [u32; 5] = [85, 106, 108, 143, 207];
@@ -28,14 +28,14 @@ const INTEL_REDWOOD_COVE_SERVER: [u32; 2] = [173, 174];
 /// The first CPUID family with Zen cores.
 const ZEN: u32 = 23;
 
-/// The machine whose figures stand in for what nobody tells.
+/// The machine whose figures stand in for unknown ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lender {
     /// A built-in machine.
     pub machine: &'static str,
-    /// It lends powers too, because it is of the same class. Without, there are none.
+    /// The lender's powers apply, since the class is the same. Otherwise there are no powers.
     pub power: bool,
-    /// Why this one, and why no powers if there are none.
+    /// Reason for this lender, and for missing powers.
     pub why: String,
 }
 
@@ -143,16 +143,20 @@ fn amd(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static str
 }
 
 fn intel(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static str, bool) {
-    let is = |models: &[u32]| processor.family == 6 && models.contains(&processor.model);
-    let hybrid = is(&INTEL_HYBRID);
-    let ring = is(&INTEL_RING_SERVER);
-    let redwood_cove = is(&INTEL_REDWOOD_COVE_SERVER);
-    let is_server = ring || redwood_cove || is(&INTEL_MESH_SERVER);
-    let is_client = hybrid || is(&INTEL_CLIENT);
-    let listed = is_server || is_client || is(&INTEL_SMALL);
-    // Processors that are newer than these lists go by their names.
-    let named = |word: &str| !listed && processor.name.to_uppercase().contains(word);
-    let (client, server) = (is_client || named("CORE"), is_server || named("XEON"));
+    let hybrid = is_intel_model(processor, &INTEL_HYBRID);
+    let ring = is_intel_model(processor, &INTEL_RING_SERVER);
+    let redwood_cove = is_intel_model(processor, &INTEL_REDWOOD_COVE_SERVER);
+    let is_server = ring || redwood_cove || is_intel_model(processor, &INTEL_MESH_SERVER);
+    let is_client = hybrid || is_intel_model(processor, &INTEL_CLIENT);
+    let listed = is_server || is_client || is_intel_model(processor, &INTEL_SMALL);
+    // Processors newer than the lists are matched by name.
+    let name = if listed {
+        String::new()
+    } else {
+        processor.name.to_uppercase()
+    };
+    let client = is_client || name.contains("CORE");
+    let server = is_server || name.contains("XEON");
     match segment {
         Some(Segment::Server) if ring => ("intel-tbench-80t", true),
         Some(Segment::Server) if redwood_cove => ("xeon-6741p", true),
@@ -164,12 +168,17 @@ fn intel(processor: &ProcessorIdentity, segment: Option<Segment>) -> (&'static s
     }
 }
 
+/// Whether the processor is a member of family 6 with a listed model number.
+fn is_intel_model(processor: &ProcessorIdentity, models: &[u32]) -> bool {
+    processor.family == 6 && models.contains(&processor.model)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::identity::ArmCore;
 
-    /// An x86 processor: its family and model, and its name.
+    /// An x86 processor with a given family, model and name.
     fn x86(vendor: CpuVendor, family: u32, model: u32, name: &str) -> ProcessorIdentity {
         ProcessorIdentity {
             name: name.to_owned(),
@@ -216,11 +225,13 @@ mod tests {
     #[test]
     fn x86_processors_get_figures_of_their_own_class() {
         use CpuVendor::{Amd, Intel};
+        fn chassis(chassis_type: u32) -> SegmentHints {
+            SegmentHints {
+                chassis_type: Some(chassis_type),
+                ..SegmentHints::default()
+            }
+        }
         let none = SegmentHints::default();
-        let chassis = |chassis_type| SegmentHints {
-            chassis_type: Some(chassis_type),
-            ..SegmentHints::default()
-        };
         for (vendor, family, model, name, hints, expected) in [
             (
                 Amd,

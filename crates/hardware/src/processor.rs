@@ -1,7 +1,7 @@
 //! The processors of the recorded systems: sockets, cores, threads, clocks and thermal design power.
 //!
-//! A plain figure is what the system itself said: its processor through registers, its kernel through `/proc` and
-//! `/sys`. Thermal design power is mostly the rating of the product, which is marked as assumed.
+//! A plain figure was reported by the system itself: by processor registers, `/proc` or `/sys`. Thermal design power
+//! is mostly the product's rating, and marked as assumed.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use crate::recorded::RecordError;
 const PROCESSORS: &str = include_str!("../data/recorded_systems/processors.toml");
 const FILE: &str = "processors.toml";
 
-/// The processors of a recorded system, all of which are alike.
+/// The processors of a recorded system, all alike.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
@@ -21,12 +21,12 @@ pub struct Processor {
     pub system: String,
     /// Number of sockets.
     pub sockets: usize,
-    /// Cores of a socket that are enabled, of all kinds.
+    /// Enabled cores per socket, all kinds together.
     pub cores: usize,
-    /// How many of these are efficiency cores, which have one thread each.
+    /// Efficiency cores among the cores, with one thread each.
     #[serde(default)]
     pub efficiency_cores: usize,
-    /// Hardware threads of a core; of a hybrid processor those of a performance core.
+    /// Hardware threads per core; on hybrid processors, per performance core.
     pub threads_per_core: usize,
     /// The highest clock without turbo, in MHz.
     #[serde(default)]
@@ -40,37 +40,37 @@ pub struct Processor {
     /// Rated maximum turbo power of a socket in W, where the processor has such a rating.
     #[serde(default)]
     pub max_turbo_w: Figure,
-    /// Power limits of a socket as its MSR 610h has them: watts and seconds of PL1 and of PL2.
+    /// Power limits per socket from MSR 610h: watts and seconds for PL1, then PL2.
     #[serde(default)]
     pub power_limits: Option<[(f64, f64); 2]>,
     /// Lowest and highest clock of the uncore, in MHz.
     #[serde(default)]
     pub uncore_mhz: Option<(u32, u32)>,
-    /// Energy-performance preference that its processor was set to, 0 to 255.
+    /// Energy-performance preference in force, 0 to 255.
     #[serde(default)]
     pub epp: Option<u8>,
-    /// Its performance scale, as `acpi_cppc` shows it.
+    /// CPPC performance scale from `acpi_cppc`.
     #[serde(default)]
     pub cppc: Option<Cppc>,
-    /// What else one should know.
+    /// Further remarks.
     #[serde(default)]
     pub note: Option<String>,
-    /// Path in the recording's repository, and what there tells the plain figures.
+    /// Path in the recording's repository, and the file there with the plain figures.
     pub source: String,
 }
 
 impl Processor {
-    /// CPUs of a socket, that is hardware threads.
+    /// CPUs (hardware threads) per socket.
     pub fn cpus_per_socket(&self) -> usize {
         (self.cores - self.efficiency_cores) * self.threads_per_core + self.efficiency_cores
     }
 
-    /// CPUs of the system.
+    /// CPUs in the system.
     pub fn cpus(&self) -> usize {
         self.sockets * self.cpus_per_socket()
     }
 
-    /// Whether it has cores of two kinds.
+    /// Whether the processor has two kinds of cores.
     pub fn is_hybrid(&self) -> bool {
         self.efficiency_cores > 0
     }
@@ -114,7 +114,7 @@ struct Processors {
     processor: Vec<Processor>,
 }
 
-/// The processors of all recorded systems.
+/// Processors of all recorded systems.
 #[expect(
     clippy::expect_used,
     reason = "the data is part of the build and tested"
@@ -124,27 +124,34 @@ fn processors() -> &'static [Processor] {
     ALL.get_or_init(|| parse(PROCESSORS).expect("the processors are well-formed"))
 }
 
-/// Those of the recorded system of this name.
+/// The processors of the recorded system with this name.
 pub(crate) fn find(system: &str) -> Option<&'static Processor> {
     processors().iter().find(|p| p.system == system)
 }
 
 /// Reads `processors.toml`.
 fn parse(text: &str) -> Result<Vec<Processor>, RecordError> {
-    let error = |at: usize, what: String| RecordError {
-        file: FILE,
-        line: text[..at.min(text.len())].matches('\n').count() as u64 + 1,
-        what,
-    };
-    let all: Processors = toml::from_str(text)
-        .map_err(|e| error(e.span().map_or(0, |s| s.start), e.message().to_owned()))?;
+    let all: Processors = toml::from_str(text).map_err(|e| {
+        let at = e.span().map_or(0, |s| s.start);
+        error_at(text, at, e.message().to_owned())
+    })?;
     for processor in &all.processor {
         if let Some(what) = processor.fault() {
             let name = format!("system = \"{}\"", processor.system);
-            return Err(error(text.find(&name).unwrap_or(0), what.to_owned()));
+            let at = text.find(&name).unwrap_or(0);
+            return Err(error_at(text, at, what.to_owned()));
         }
     }
     Ok(all.processor)
+}
+
+/// An error on the line around the byte `at`.
+fn error_at(text: &str, at: usize, what: String) -> RecordError {
+    RecordError {
+        file: FILE,
+        line: text[..at.min(text.len())].matches('\n').count() as u64 + 1,
+        what,
+    }
 }
 
 #[cfg(test)]
@@ -154,16 +161,13 @@ mod tests {
 
     #[test]
     fn every_recorded_system_has_its_processors_and_each_once() {
-        let names = |all: &mut Vec<&str>| {
-            all.sort_unstable();
-            all.join(" ")
-        };
-        let mut of_processors = processors().iter().map(|p| p.system.as_str()).collect();
-        let mut of_systems = recorded::systems()
-            .iter()
-            .map(|s| s.name.as_str())
-            .collect();
-        assert_eq!(names(&mut of_processors), names(&mut of_systems));
+        let mut with_processors: Vec<&str> =
+            processors().iter().map(|p| p.system.as_str()).collect();
+        let systems = recorded::systems().iter();
+        let mut recorded: Vec<&str> = systems.map(|s| s.name.as_str()).collect();
+        with_processors.sort_unstable();
+        recorded.sort_unstable();
+        assert_eq!(with_processors, recorded);
     }
 
     #[test]
@@ -215,8 +219,8 @@ mod tests {
             ("[400, 4000]", "[4000, 400]", "lowest"),
             ("cores = 12", "cors = 12", "unknown field"),
         ] {
-            let message = parse(&PROCESSORS.replacen(from, to, 1)).unwrap_err();
-            let message = message.to_string();
+            let error = parse(&PROCESSORS.replacen(from, to, 1)).unwrap_err();
+            let message = error.to_string();
             let expected = message.starts_with("processors.toml:") && message.contains(says);
             assert!(expected, "{message}");
         }

@@ -19,45 +19,45 @@ const INTEL_IDLE: &str = include_str!("../data/recorded_systems/intel_idle.csv")
 /// A real system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordedSystem {
-    /// Short name, as its recorder gave it.
+    /// Short name, given by the recorder.
     pub name: String,
     /// The processor's own name.
     pub cpu_model: String,
     /// CPUID family and model, decimal: `6/85`.
     pub family_model: String,
-    /// Version of the kernel that was running.
+    /// Version of the running kernel.
     pub kernel: String,
     /// Idle states; `None` if they were not recorded.
     pub idle: Option<RecordedIdle>,
-    /// Frequency policies. One that equals an earlier one is left out.
+    /// Frequency policies, without repetitions.
     pub frequency: Vec<RecordedPolicy>,
     /// `intel_pstate/hwp_dynamic_boost`; `None` where the kernel does not offer it.
     pub hwp_dynamic_boost: Option<bool>,
     /// `intel_pstate/status`: `active` or `passive`; `None` without that driver.
     pub intel_pstate_status: Option<String>,
-    /// Its processors, where they are known beyond the name.
+    /// Details of the processors, where known beyond the name.
     pub processor: Option<Processor>,
     /// Where the record is from.
     pub source: String,
 }
 
-/// The idle side of a [`RecordedSystem`].
+/// Idle side of a [`RecordedSystem`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedIdle {
     /// cpuidle driver.
     pub driver: String,
     /// cpuidle governor.
     pub governor: String,
-    /// Of how many CPUs the idle states were recorded: at most 66, even of systems that have more.
+    /// Number of CPUs with recorded idle states: at most 66, even on bigger systems.
     pub recorded_cpus: usize,
     /// The states as declared. A state that is off by default is `disabled`.
     pub states: IdleStates,
 }
 
-/// One cpufreq policy of a [`RecordedSystem`].
+/// A cpufreq policy of a [`RecordedSystem`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordedPolicy {
-    /// Number of the policy, which is that of its first CPU.
+    /// Policy number: the number of the policy's first CPU.
     pub policy: usize,
     /// cpufreq driver.
     pub driver: String,
@@ -67,22 +67,22 @@ pub struct RecordedPolicy {
     pub min: Kilohertz,
     /// Highest frequency.
     pub max: Kilohertz,
-    /// Guaranteed frequency, where it is told.
+    /// Guaranteed frequency, where reported.
     pub base: Option<Kilohertz>,
-    /// Declared time of a change; 0 is what drivers say that cannot tell.
+    /// Declared time for a frequency change; drivers without a value report 0.
     pub transition_latency: Nanoseconds,
     /// The frequencies to choose from, where they are told.
     pub available: Vec<Kilohertz>,
-    /// Energy-performance preference, where there is one.
+    /// Energy-performance preference, if any.
     pub epp: Option<String>,
-    /// The highest performance that ACPI declares (`acpi_cppc/highest_perf`), where it does.
+    /// Highest performance declared by ACPI (`acpi_cppc/highest_perf`), if any.
     pub highest_performance: Option<u32>,
 }
 
-/// An idle-state table of a kernel driver, for one kind of processor.
+/// Idle-state table from a kernel driver, for one processor family.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DriverTable {
-    /// The driver's name for it.
+    /// The driver's name for the table.
     pub name: String,
     /// The states, with the polling state that the kernel puts before them. A state that the driver
     /// marks as not to be used is `disabled`.
@@ -99,7 +99,7 @@ pub struct RecordError {
     pub file: &'static str,
     /// Line, counted from 1; 0 if the parser did not tell.
     pub line: u64,
-    /// What is wrong there.
+    /// The fault in the row.
     pub what: String,
 }
 
@@ -115,12 +115,12 @@ pub fn systems() -> &'static [RecordedSystem] {
     })
 }
 
-/// The recorded system of this name.
+/// Finds a recorded system by name.
 pub fn find(name: &str) -> Option<&'static RecordedSystem> {
     systems().iter().find(|s| s.name == name)
 }
 
-/// The 26 tables of the intel_idle driver of Linux 6.12, oldest processor first.
+/// The 26 tables of the intel_idle driver in Linux 6.12, oldest processor first.
 #[expect(
     clippy::expect_used,
     reason = "the data is part of the build and tested"
@@ -187,7 +187,7 @@ struct TableRow {
 /// policy, as described in `data/README.md`. The idle states of a system follow each other.
 ///
 /// # Errors
-/// The first row that is malformed, out of order, or contradicts another one of its system.
+/// The first row that is malformed, out of order, or contradicts another row for the same system.
 pub fn parse_systems(idle: &str, frequency: &str) -> Result<Vec<RecordedSystem>, RecordError> {
     const IDLE: &str = "idle_states.csv";
     const FREQ: &str = "frequency.csv";
@@ -309,7 +309,7 @@ pub fn parse_systems(idle: &str, frequency: &str) -> Result<Vec<RecordedSystem>,
     Ok(systems)
 }
 
-/// Reads idle-state tables of a driver, one row per state; the rows of a table follow each other.
+/// Reads a driver's idle-state tables: one row per state, tables in sequence.
 ///
 /// # Errors
 /// The first row that is malformed, or that makes a table no driver can have.
@@ -353,7 +353,7 @@ fn declared(name: &str, exit_us: u64, residency_us: u64, disabled: bool) -> Idle
     }
 }
 
-/// `8` of `0-7(8)`.
+/// The count `8` in `0-7(8)`.
 fn count_of(cpus: &str) -> Option<usize> {
     cpus.strip_suffix(')')?.split_once('(')?.1.parse().ok()
 }
@@ -362,24 +362,28 @@ fn some_text(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// All rows of a CSV file with a header, each with its line.
+/// All rows of a CSV file with a header, each with its line number.
 fn rows<T: DeserializeOwned>(file: &'static str, text: &str) -> Result<Vec<(u64, T)>, RecordError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let headers = reader.headers().cloned();
-    let error = |e: &csv::Error| RecordError {
-        file,
-        line: e.position().map_or(0, csv::Position::line),
-        what: e.to_string(),
-    };
-    let headers = headers.map_err(|e| error(&e))?;
+    let headers = reader.headers().map_err(|e| csv_error(file, &e))?.clone();
     let mut all = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(|e| error(&e))?;
+    for read in reader.records() {
+        let record = read.map_err(|e| csv_error(file, &e))?;
         let line = record.position().map_or(0, csv::Position::line);
-        let row = record.deserialize(Some(&headers)).map_err(|e| error(&e))?;
+        let row = record
+            .deserialize(Some(&headers))
+            .map_err(|e| csv_error(file, &e))?;
         all.push((line, row));
     }
     Ok(all)
+}
+
+fn csv_error(file: &'static str, e: &csv::Error) -> RecordError {
+    RecordError {
+        file,
+        line: e.position().map_or(0, csv::Position::line),
+        what: e.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -428,13 +432,9 @@ mod tests {
 
     #[test]
     fn hwp_boost_is_on_where_a_server_runs_active_with_hwp() {
-        let on = |wanted| {
-            systems()
-                .iter()
-                .filter(|s| s.hwp_dynamic_boost == wanted)
-                .count()
-        };
-        assert_eq!((on(Some(true)), on(Some(false))), (17, 11));
+        let boosts = systems().iter().filter_map(|s| s.hwp_dynamic_boost);
+        let (on, off): (Vec<bool>, Vec<bool>) = boosts.partition(|boost| *boost);
+        assert_eq!((on.len(), off.len()), (17, 11));
         for s in systems().iter().filter(|s| s.hwp_dynamic_boost.is_some()) {
             assert_eq!(
                 s.intel_pstate_status.as_deref(),

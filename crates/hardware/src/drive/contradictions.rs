@@ -1,4 +1,4 @@
-//! What a drive's power states declare that cannot all be true.
+//! Contradictions between a drive's declared power states.
 
 use wakepath_units::Microwatts;
 
@@ -12,9 +12,10 @@ impl Drive {
     /// idle power are averages, so that neither can be above the maximum of its state.
     pub fn contradictions(&self) -> Vec<String> {
         let mut found = Vec::new();
-        let known = self.states.iter().enumerate();
-        let known = known.filter_map(|(i, s)| Some((i, s, s.max_power?)));
-        let known: Vec<(usize, &PowerState, Microwatts)> = known.collect();
+        let states = self.states.iter().enumerate();
+        let known: Vec<(usize, &PowerState, Microwatts)> = states
+            .filter_map(|(i, s)| Some((i, s, s.max_power?)))
+            .collect();
         for pair in known.windows(2) {
             let [(above, _, more), (below, _, less)] = pair else {
                 continue;
@@ -38,10 +39,10 @@ impl Drive {
                 }
             }
         }
-        let nothing = |s: &&(usize, &PowerState, Microwatts)| {
-            !s.1.non_operational && s.1.active_power == Some(Microwatts(0))
-        };
-        if let Some((i, ..)) = known.iter().find(nothing) {
+        let idle_at_work = known.iter().find(|(_, state, _)| {
+            !state.non_operational && state.active_power == Some(Microwatts(0))
+        });
+        if let Some((i, ..)) = idle_at_work {
             found.push(format!("PS{i} declares 0 W active"));
         }
         let mut working = known.iter().filter(|(_, s, _)| !s.non_operational);
@@ -63,16 +64,16 @@ mod tests {
     use super::*;
     use crate::drive::DriveLibrary;
 
-    fn of(name: &str) -> Vec<String> {
+    fn contradictions(name: &str) -> Vec<String> {
         let model = DriveLibrary::builtin().find(name).unwrap();
         model.usual_table().drive.contradictions()
     }
 
     #[test]
     fn each_kind_names_the_states() {
-        assert_eq!(of("WDC PC SN530 SDBPNPZ-256G-1006"), [""; 0]);
-        let drive = DriveLibrary::builtin().find("KCM61RUL960G").unwrap();
-        let mut drive = drive.usual_table().drive.clone();
+        assert_eq!(contradictions("WDC PC SN530 SDBPNPZ-256G-1006"), [""; 0]);
+        let model = DriveLibrary::builtin().find("KCM61RUL960G").unwrap();
+        let mut drive = model.usual_table().drive.clone();
         assert_eq!(drive.contradictions(), [""; 0]);
         drive.states[6].max_power = Some(Microwatts(10_000_000));
         drive.states[5].idle_power = Some(Microwatts(9_950_000));
@@ -88,11 +89,11 @@ mod tests {
     #[test]
     fn the_library_has_them() {
         assert_eq!(
-            of("Samsung SSD 990 PRO 1TB"),
+            contradictions("Samsung SSD 990 PRO 1TB"),
             ["PS2 declares 9.39 W at most, as much as PS0, although it is to draw less"]
         );
-        assert!(of("MTFDHBK256TDP")[0].contains("PS0 declares 300 W active"));
-        assert!(of("CT1000P3SSD8").contains(&"PS0 declares 0 W active".to_owned()));
+        assert!(contradictions("MTFDHBK256TDP")[0].contains("PS0 declares 300 W active"));
+        assert!(contradictions("CT1000P3SSD8").contains(&"PS0 declares 0 W active".to_owned()));
         let tables = DriveLibrary::builtin().tables();
         let with = tables.filter(|t| !t.drive.contradictions().is_empty());
         assert_eq!(with.count(), 61);

@@ -24,7 +24,7 @@ pub struct DriveLibrary {
     models: Vec<CatalogEntry>,
 }
 
-/// A drive model with every power-state table that was seen for it.
+/// A drive model with every power-state table reported for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogEntry {
     /// The model string, as the drive reports it.
@@ -35,14 +35,14 @@ pub struct CatalogEntry {
     pub tables: Vec<DriveTable>,
 }
 
-/// One power-state table of a model.
+/// A power-state table of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriveTable {
-    /// The drive with this table.
+    /// The drive with these power states.
     pub drive: Drive,
-    /// Firmware revisions that were seen with this table.
+    /// Firmware revisions reported with this table.
     pub firmwares: Vec<String>,
-    /// How many drives of the model were seen with this table.
+    /// Number of drives reported with this table.
     pub samples: u32,
     /// How many drives of the model were seen at all.
     pub samples_of_model: u32,
@@ -52,7 +52,7 @@ pub struct DriveTable {
     pub warning_temperatures_c: Vec<u16>,
     /// Critical composite temperatures in degrees Celsius; several if the samples differ.
     pub critical_temperatures_c: Vec<u16>,
-    /// Where it is known from that the drive supports APST, if it is.
+    /// Evidence that the drive supports APST, if any.
     pub apsta_source: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub struct LibraryError {
     pub file: &'static str,
     /// Line, counted from 1; 0 if the parser did not tell.
     pub line: u64,
-    /// What is wrong there.
+    /// The fault in the row.
     pub what: String,
 }
 
@@ -79,35 +79,35 @@ pub enum LookupError {
         "a drive name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath drive list` prints them all"
     )]
     TooLong(usize),
-    /// No model has this in its name.
+    /// No model name contains the requested name.
     #[error("no drive has \"{name}\" in its model name{}", did_you_mean(.nearest))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The nearest names, best first.
         nearest: Vec<String>,
     },
-    /// Several models have this in their name.
+    /// Several model names contain the requested name.
     #[error("\"{name}\" matches {} drives: {}", .candidates.len() + .more, listed(.candidates, *.more))]
     Ambiguous {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The first of the matching names.
+        /// The first matching names.
         candidates: Vec<String>,
-        /// How many more there are.
+        /// Number of further matches.
         more: usize,
     },
-    /// No model is called that, but it is a part of the names of some.
+    /// No model has exactly this name, but longer names contain these words.
     #[error(
         "no drive is called \"{name}\"; names with it: {}. They may be other products; give a whole name",
         listed(.candidates, *.more)
     )]
     Contained {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The first of the names.
+        /// The first matching names.
         candidates: Vec<String>,
-        /// How many more there are.
+        /// Number of further matches.
         more: usize,
     },
     /// The model is known, but not with this firmware.
@@ -117,9 +117,9 @@ pub enum LookupError {
         model: String,
         /// The firmware revision asked for.
         firmware: String,
-        /// The first of the known revisions.
+        /// The first known revisions.
         known: Vec<String>,
-        /// How many more there are.
+        /// Number of further revisions.
         more: usize,
     },
 }
@@ -142,7 +142,7 @@ fn listed(names: &[String], more: usize) -> String {
 }
 
 impl DriveLibrary {
-    /// The library that comes with wakepath.
+    /// The built-in drive library.
     #[expect(
         clippy::expect_used,
         reason = "the data is part of the build and tested"
@@ -176,8 +176,11 @@ impl DriveLibrary {
         self.models.iter().flat_map(|m| &m.tables)
     }
 
-    /// Models with `part` in their model string, else in their label. Case and the width of gaps
-    /// do not count.
+    fn filter(&self, wanted: impl Fn(&CatalogEntry) -> bool) -> Vec<&CatalogEntry> {
+        self.models.iter().filter(|model| wanted(model)).collect()
+    }
+
+    /// Models with `part` in the model string, else in the label. Case and the width of gaps are ignored.
     pub fn matching(&self, part: &str) -> Vec<&CatalogEntry> {
         let part = fold(part);
         let by_name: Vec<_> = self
@@ -194,10 +197,10 @@ impl DriveLibrary {
             .collect()
     }
 
-    /// The one model that `name` means: that of exactly this name or label, else the only one that has all of its words
-    /// in a row, unless it goes on with a word that may make it another product. Several models are ambiguous even if their
-    /// tables are alike: a name must not change its meaning when the library grows. A part of a label is not enough,
-    /// because not every model has one. [`CatalogEntry::note_on`] says which one was taken.
+    /// The one model meant by `name`: an exact name or label, else the only model with all the words in a row. A
+    /// following word that may make another product rules a model out. Several matches are ambiguous even if their
+    /// tables are equal: a name must keep its meaning when the library grows. A part of a label is not enough,
+    /// because some models have none. [`CatalogEntry::note_on`] tells users about the choice.
     ///
     /// # Errors
     /// [`LookupError`] with the drives that may be meant.
@@ -212,12 +215,9 @@ impl DriveLibrary {
         if let Some(model) = self.models.iter().find(|m| m.name == name.trim()) {
             return Ok(model);
         }
-        let matching = |wanted: &dyn Fn(&CatalogEntry) -> bool| -> Vec<&CatalogEntry> {
-            self.models.iter().filter(|m| wanted(m)).collect()
-        };
-        let same_name = matching(&|m| fold(&m.name) == folded);
-        let same_label = matching(&|m| m.label.as_ref().is_some_and(|l| fold(l) == folded));
-        let in_words = matching(&|m| has_words(&fold(&m.name), &folded));
+        let same_name = self.filter(|m| fold(&m.name) == folded);
+        let same_label = self.filter(|m| m.label.as_ref().is_some_and(|l| fold(l) == folded));
+        let in_words = self.filter(|m| has_words(&fold(&m.name), &folded));
         for found in [&same_name, &same_label] {
             if let [only] = found[..] {
                 return Ok(only);
@@ -228,25 +228,21 @@ impl DriveLibrary {
         {
             return Ok(only);
         }
-        let listed = |found: Vec<&CatalogEntry>| {
-            let names = found.iter().map(|m| m.name.clone()).take(LISTED).collect();
-            (names, found.len().saturating_sub(LISTED))
-        };
         let name = name.to_owned();
         if in_words.len() > 1 {
-            let (candidates, more) = listed(in_words);
+            let (candidates, more) = first_names(&in_words);
             return Err(LookupError::Ambiguous {
                 name,
                 candidates,
                 more,
             });
         }
-        let contained = matching(&|m| fold(&m.name).contains(&folded));
+        let contained = self.filter(|m| fold(&m.name).contains(&folded));
         if contained.is_empty() {
             let nearest = self.nearest(&folded);
             return Err(LookupError::Unknown { name, nearest });
         }
-        let (candidates, more) = listed(contained);
+        let (candidates, more) = first_names(&contained);
         Err(LookupError::Contained {
             name,
             candidates,
@@ -254,8 +250,8 @@ impl DriveLibrary {
         })
     }
 
-    /// The drives that have `folded` in their label, else those with the names most like it, best
-    /// first, without the merely random ones.
+    /// Drives with `folded` in the label, else drives with the most similar names, best first; random matches are
+    /// left out.
     fn nearest(&self, folded: &str) -> Vec<String> {
         let mut scored: Vec<(f64, &CatalogEntry)> = self
             .models
@@ -285,7 +281,7 @@ impl DriveLibrary {
 }
 
 impl CatalogEntry {
-    /// Says that this model was taken for `name`, if that is only a part of what it is called.
+    /// A note that this model was chosen, if `name` is only a part of the model's name.
     pub fn note_on(&self, name: &str) -> Option<String> {
         let asked = fold(name);
         let mut called = std::iter::once(&self.name).chain(&self.label);
@@ -334,7 +330,7 @@ fn fold(text: &str) -> String {
     words.join(" ").to_lowercase()
 }
 
-/// What comes after the words asked for where a name has them in a row; `None`: it has not.
+/// The words behind the requested words in a name; `None` without a match.
 fn words_after<'a>(name: &'a str, asked: &str) -> Option<Vec<&'a str>> {
     let (name, asked) = (words(name), words(asked));
     let from = name
@@ -357,29 +353,39 @@ fn has_words(name: &str, asked: &str) -> bool {
 /// capacity does not, nor does what follows a part number.
 fn has_further_word(name: &str, asked: &str) -> bool {
     const PART_NUMBER: usize = 8;
-    let has_digit = |word: &str| word.contains(|c: char| c.is_ascii_digit());
-    let is_part = |word: &&str| word.len() >= PART_NUMBER && has_digit(word);
     let further = words_after(name, asked).and_then(|after| after.first().copied());
-    further.is_some_and(|word| !has_digit(word)) && !words(asked).last().is_some_and(is_part)
+    let last = words(asked).last().copied().unwrap_or_default();
+    let ends_with_part_number = last.len() >= PART_NUMBER && has_digit(last);
+    further.is_some_and(|word| !has_digit(word)) && !ends_with_part_number
+}
+
+fn has_digit(word: &str) -> bool {
+    word.contains(|c: char| c.is_ascii_digit())
+}
+
+/// The first names of some models, and the number of further ones.
+fn first_names(models: &[&CatalogEntry]) -> (Vec<String>, usize) {
+    let names = models.iter().map(|m| m.name.clone()).take(LISTED).collect();
+    (names, models.len().saturating_sub(LISTED))
 }
 
 /// 0 to 1: how well every word asked for is found among the words of a name.
 fn likeness(asked: &str, name: &str) -> f64 {
     let separators = [' ', '-', '_', '/'];
-    let best = |word: &str| {
+    let words: Vec<_> = asked.split(separators).filter(|w| !w.is_empty()).collect();
+    if words.is_empty() {
+        return 0.0;
+    }
+    let best_matches = words.iter().map(|word| {
         name.split(separators)
             .chain(std::iter::once(name))
             .map(|candidate| strsim::normalized_damerau_levenshtein(word, candidate))
             .fold(0.0, f64::max)
-    };
-    let asked: Vec<_> = asked.split(separators).filter(|w| !w.is_empty()).collect();
-    if asked.is_empty() {
-        return 0.0;
-    }
-    asked.iter().map(|word| best(word)).sum::<f64>() / asked.len() as f64
+    });
+    best_matches.sum::<f64>() / words.len() as f64
 }
 
-/// One row of the CSV.
+/// A row of the CSV file.
 #[derive(Deserialize)]
 struct Row<'a> {
     model: &'a str,
@@ -466,7 +472,7 @@ impl Row<'_> {
         )
     }
 
-    /// Whether this row is a further state of `table`.
+    /// Whether the row is a further state of `table`.
     fn continues(&self, table: &DriveTable) -> bool {
         let drive = &table.drive;
         drive.states.len() <= usize::from(drive.npss)
@@ -507,67 +513,86 @@ fn temperatures(field: &str, text: &str) -> Result<Vec<u16>, String> {
 }
 
 fn read_tables(text: &str) -> Result<Vec<CatalogEntry>, LibraryError> {
-    const FILE: &str = "nvme_power_states.csv";
-    let at = |line, what| LibraryError {
-        file: FILE,
-        line,
-        what,
-    };
-    let from_csv = |e: csv::Error| at(e.position().map_or(0, csv::Position::line), e.to_string());
-
     let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let headers = reader.headers().map_err(from_csv)?.clone();
-    let mut models: Vec<CatalogEntry> = Vec::new();
-    let mut index: HashMap<String, usize> = HashMap::new();
+    let headers = reader.headers().map_err(|e| csv_error(&e))?.clone();
+    let mut catalog = Catalog::default();
     let mut open: Option<DriveTable> = None;
     let mut line = 1;
 
-    let mut close = |table: Option<DriveTable>, line| -> Result<(), LibraryError> {
-        let Some(table) = table else { return Ok(()) };
-        let drive = &table.drive;
-        if drive.states.len() != usize::from(drive.npss) + 1 {
-            return Err(at(
-                line,
-                format!(
-                    "{} has {} power states, its npss {} means {}",
-                    drive.model,
-                    drive.states.len(),
-                    drive.npss,
-                    u32::from(drive.npss) + 1
-                ),
-            ));
-        }
-        let slot = *index.entry(drive.model.clone()).or_insert_with(|| {
-            models.push(CatalogEntry {
-                name: drive.model.clone(),
-                label: None,
-                tables: Vec::new(),
-            });
-            models.len() - 1
-        });
-        models[slot].tables.push(table);
-        Ok(())
-    };
-
     let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(from_csv)? {
+    while reader.read_record(&mut record).map_err(|e| csv_error(&e))? {
         line = record.position().map_or(0, csv::Position::line);
-        let row: Row = record.deserialize(Some(&headers)).map_err(from_csv)?;
+        let row: Row = record
+            .deserialize(Some(&headers))
+            .map_err(|e| csv_error(&e))?;
         if !open.as_ref().is_some_and(|table| row.continues(table)) {
-            close(open.take(), line)?;
-            open = Some(row.table().map_err(|what| at(line, what))?);
+            if let Some(complete) = open.take() {
+                catalog
+                    .add(complete)
+                    .map_err(|what| tables_error(line, what))?;
+            }
+            open = Some(row.table().map_err(|what| tables_error(line, what))?);
         }
         if let Some(table) = &mut open {
             let states = &mut table.drive.states;
             if usize::from(row.ps) != states.len() {
                 let what = format!("power state {} where {} belongs", row.ps, states.len());
-                return Err(at(line, what));
+                return Err(tables_error(line, what));
             }
-            states.push(row.power_state().map_err(|what| at(line, what))?);
+            states.push(row.power_state().map_err(|what| tables_error(line, what))?);
         }
     }
-    close(open, line)?;
-    Ok(models)
+    if let Some(last) = open {
+        catalog.add(last).map_err(|what| tables_error(line, what))?;
+    }
+    Ok(catalog.models)
+}
+
+/// An error in the file of power-state tables.
+fn tables_error(line: u64, what: String) -> LibraryError {
+    LibraryError {
+        file: "nvme_power_states.csv",
+        line,
+        what,
+    }
+}
+
+fn csv_error(e: &csv::Error) -> LibraryError {
+    tables_error(e.position().map_or(0, csv::Position::line), e.to_string())
+}
+
+/// Models read so far.
+#[derive(Default)]
+struct Catalog {
+    models: Vec<CatalogEntry>,
+    /// Index into `models` by name.
+    index: HashMap<String, usize>,
+}
+
+impl Catalog {
+    /// Adds a complete table to its model. The error says which states are missing.
+    fn add(&mut self, table: DriveTable) -> Result<(), String> {
+        let drive = &table.drive;
+        if drive.states.len() != usize::from(drive.npss) + 1 {
+            return Err(format!(
+                "{} has {} power states, its npss {} means {}",
+                drive.model,
+                drive.states.len(),
+                drive.npss,
+                u32::from(drive.npss) + 1
+            ));
+        }
+        let slot = *self.index.entry(drive.model.clone()).or_insert_with(|| {
+            self.models.push(CatalogEntry {
+                name: drive.model.clone(),
+                label: None,
+                tables: Vec::new(),
+            });
+            self.models.len() - 1
+        });
+        self.models[slot].tables.push(table);
+        Ok(())
+    }
 }
 
 /// `drive_facts.toml`.
@@ -596,18 +621,21 @@ struct ApstSupport {
     source: String,
 }
 
-fn add_facts(models: &mut [CatalogEntry], text: &str) -> Result<(), LibraryError> {
-    const FILE: &str = "drive_facts.toml";
-    let at = |line, what| LibraryError {
-        file: FILE,
+/// An error in the file of facts about drives.
+fn facts_error(line: u64, what: String) -> LibraryError {
+    LibraryError {
+        file: "drive_facts.toml",
         line,
         what,
-    };
+    }
+}
+
+fn add_facts(models: &mut [CatalogEntry], text: &str) -> Result<(), LibraryError> {
     let facts: Facts = toml::from_str(text).map_err(|e| {
         let line = e
             .span()
             .map_or(0, |s| text[..s.start].matches('\n').count() as u64 + 1);
-        at(line, e.message().to_owned())
+        facts_error(line, e.message().to_owned())
     })?;
     let index: HashMap<String, usize> = models
         .iter()
@@ -618,7 +646,7 @@ fn add_facts(models: &mut [CatalogEntry], text: &str) -> Result<(), LibraryError
         index
             .get(name)
             .copied()
-            .ok_or_else(|| at(0, format!("no table of a drive named \"{name}\"")))
+            .ok_or_else(|| facts_error(0, format!("no table of a drive named \"{name}\"")))
     };
     for fact in facts.label {
         models[slot(&fact.model)?].label = Some(fact.label);
@@ -671,10 +699,10 @@ mod tests {
             "the drive \"sdbpnpz-256g-1006\" is taken to be WDC PC SN530 SDBPNPZ-256G-1006"
         );
         assert_eq!(taken.note_on("wdc pc sn530  sdbpnpz-256g-1006 "), None);
-        // Gaps of any width.
+        // Gaps may have any width.
         assert_eq!(name("THNSF5256GPUK"), Ok("THNSF5256GPUK TOSHIBA"));
         assert_eq!(name("wd_black sn750 2tb"), Ok("WD_BLACK  SN750 2TB"));
-        // A whole name wins over the longer names that contain it.
+        // A full name beats longer names that contain the same words.
         assert!(library.matching("Sabrent").len() > 1);
         assert_eq!(name("Sabrent"), Ok("Sabrent"));
         // The name on the box, but only the whole of it: other capacities may have none.

@@ -1,4 +1,4 @@
-//! NVMe drives: the power states that their firmware declares.
+//! NVMe drives: the power states declared by firmware.
 //!
 //! A [`Drive`] comes from the built-in [`library`] or from an Identify Controller dump
 //! ([`id_ctrl`]). Its figures are declarations: upper bounds, and sometimes changed by a firmware
@@ -19,7 +19,7 @@ pub use library::{CatalogEntry, DriveLibrary, DriveTable};
 /// `PSD0` to `PSD31`).
 pub const MAX_POWER_STATES: usize = 32;
 
-/// One power state of an NVMe controller, as its power state descriptor declares it.
+/// An NVMe power state, as declared in the power state descriptor.
 ///
 /// Latencies keep the descriptor's own unit and width, whole microseconds in 32 bits, because the
 /// kernel's APST rules count in them.
@@ -42,7 +42,7 @@ pub struct PowerState {
     pub write_throughput_rank: u8,
     /// Rank of the write latency, 0 the best (`RWL`, 0 to 31).
     pub write_latency_rank: u8,
-    /// Typical power after 30 s of idling in this state (`IDLP`), if reported.
+    /// Typical idle power after 30 s in this state (`IDLP`), if reported.
     #[serde(rename = "idle_power_uw")]
     pub idle_power: Option<Microwatts>,
     /// Largest average power over 10 s under the workload that the drive names (`ACTP`), if
@@ -61,7 +61,7 @@ impl PowerState {
 /// What an NVMe controller says about itself, as far as power management needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drive {
-    /// Model string (`MN`) without its padding.
+    /// Model string (`MN`) without padding.
     pub model: String,
     /// Firmware revision (`FR`) without its padding. In the library several revisions with the
     /// same table are joined by `|`; see [`DriveTable::firmwares`].
@@ -70,7 +70,7 @@ pub struct Drive {
     pub vendor_id: Option<u16>,
     /// PCI subsystem vendor id (`SSVID`). `None` if the source does not tell.
     pub subsystem_vendor_id: Option<u16>,
-    /// Index of the last power state (`NPSS`, 0 to 31): one less than the number of states.
+    /// Index of the last power state (`NPSS`, 0 to 31): the number of states minus one.
     pub npss: u8,
     /// The power states 0 to `npss`, in this order.
     pub states: Vec<PowerState>,

@@ -1,4 +1,4 @@
-//! The kernel's list of drives whose power management it must not trust.
+//! The kernel's list of drives with faulty power management.
 //!
 //! The list is data (`data/quirks.toml`), read from Linux 6.12. What identifies a drive differs:
 //! some entries go by what Identify Controller says, most by PCI id, some by PCI id and computer.
@@ -13,7 +13,7 @@ use super::Drive;
 
 const BUILTIN: &str = include_str!("../../data/quirks.toml");
 
-/// What a quirk changes.
+/// Effects of a quirk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuirkKind {
@@ -40,7 +40,7 @@ impl QuirkKind {
 }
 
 impl QuirkKind {
-    /// What `nvme.quirks=` and the controller's attribute `quirks` call it (`nvme_quirk_name()`, Linux 7.0).
+    /// Name in `nvme.quirks=` and in the controller's attribute `quirks` (`nvme_quirk_name()`, Linux 7.0).
     pub const fn short_name(self) -> &'static str {
         match self {
             Self::NoDeepest => "no_deepest_ps",
@@ -51,13 +51,13 @@ impl QuirkKind {
     }
 }
 
-/// The quirk list of one kernel version.
+/// The quirk list of a kernel version.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quirks {
     /// The kernel version that the list was read from.
     pub kernel: String,
-    /// What each kind does.
+    /// Explanation for each kind of quirk.
     pub kind: KindTexts,
     /// The entries.
     #[serde(rename = "quirk")]
@@ -74,33 +74,33 @@ pub struct KindTexts {
     force_no_simple_suspend: KindText,
 }
 
-/// What a kind of quirk does.
+/// Explanation of a kind of quirk.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindText {
     /// The kernel's name.
     pub kernel_name: String,
-    /// What it changes.
+    /// Effect on power management.
     pub effect: String,
-    /// How the administrator can override it.
+    /// How an administrator overrides the quirk.
     pub lifted_by: String,
 }
 
-/// One entry of the list. Every criterion that it has must hold.
+/// An entry of the list. A drive must meet every criterion present.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quirk {
-    /// What it changes.
+    /// Kinds of the quirk.
     pub kinds: Vec<QuirkKind>,
-    /// The kernel file that has it.
+    /// Kernel file with the entry.
     pub file: String,
-    /// The drives that it is for, in words.
+    /// Affected drives, in words.
     pub drives: String,
-    /// What goes wrong without it.
+    /// Failure without the quirk.
     pub why: String,
-    /// Criterion: what the drive says of itself.
+    /// Criterion: the drive's identification.
     pub identify: Option<IdentifyCriterion>,
-    /// Criterion: one of these PCI ids, `vendor:device` in hexadecimal.
+    /// Criterion: any of the PCI ids, `vendor:device` in hexadecimal.
     #[serde(default)]
     pub pci: Vec<PciId>,
     /// Criterion: the computer.
@@ -131,47 +131,53 @@ pub struct PciId {
     pub device: u16,
 }
 
+/// Parses four hexadecimal digits.
+fn parse_pci_number(text: &str) -> Option<u16> {
+    (text.len() == 4).then(|| u16::from_str_radix(text, 16).ok())?
+}
+
 impl TryFrom<String> for PciId {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let hex = |part: &str| (part.len() == 4).then(|| u16::from_str_radix(part, 16).ok())?;
         text.split_once(':')
             .and_then(|(vendor, device)| {
                 Some(Self {
-                    vendor: hex(vendor)?,
-                    device: hex(device)?,
+                    vendor: parse_pci_number(vendor)?,
+                    device: parse_pci_number(device)?,
                 })
             })
             .ok_or_else(|| format!("\"{text}\" is no PCI id such as 8086:f1a5"))
     }
 }
 
-/// A computer as its firmware describes it (`/sys/class/dmi/id`). As a criterion, every field that
-/// is not empty must have one of the values listed; as a machine, each field has its one value.
+/// A computer's identity from firmware (`/sys/class/dmi/id`). As a criterion, each non-empty field lists accepted
+/// values; as a machine, each field has the machine's value.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Dmi {
     /// Maker of the computer.
     pub sys_vendor: Vec<String>,
-    /// Name of the computer.
+    /// Product name of the computer.
     pub product_name: Vec<String>,
     /// Maker of the board.
     pub board_vendor: Vec<String>,
-    /// Name of the board.
+    /// Product name of the board.
     pub board_name: Vec<String>,
 }
 
 impl Dmi {
     fn holds_on(&self, machine: &Self) -> bool {
-        let one = |wanted: &[String], have: &[String]| {
-            wanted.is_empty() || have.iter().any(|value| wanted.contains(value))
-        };
-        one(&self.sys_vendor, &machine.sys_vendor)
-            && one(&self.product_name, &machine.product_name)
-            && one(&self.board_vendor, &machine.board_vendor)
-            && one(&self.board_name, &machine.board_name)
+        accepts(&self.sys_vendor, &machine.sys_vendor)
+            && accepts(&self.product_name, &machine.product_name)
+            && accepts(&self.board_vendor, &machine.board_vendor)
+            && accepts(&self.board_name, &machine.board_name)
     }
+}
+
+/// Whether a list of accepted values is empty or has any of the given values.
+fn accepts(accepted: &[String], values: &[String]) -> bool {
+    accepted.is_empty() || values.iter().any(|value| accepted.contains(value))
 }
 
 /// Model strings behind which a PCI id is to be expected.
@@ -192,7 +198,7 @@ pub struct QuirkPlace {
     pub dmi: Option<Dmi>,
 }
 
-/// How sure it is that a quirk applies.
+/// Certainty that a quirk applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {
     /// Everything that the kernel looks at is known, and matches.
@@ -202,7 +208,7 @@ pub enum Certainty {
 }
 
 impl Quirks {
-    /// The list that comes with wakepath.
+    /// The built-in quirk list.
     #[expect(
         clippy::expect_used,
         reason = "the data is part of the build and tested"
@@ -220,7 +226,7 @@ impl Quirks {
         toml::from_str(text)
     }
 
-    /// What a kind of quirk does.
+    /// Explains a kind of quirk.
     pub fn text(&self, kind: QuirkKind) -> &KindText {
         match kind {
             QuirkKind::NoDeepest => &self.kind.no_deepest,
@@ -270,12 +276,15 @@ impl IdentifyCriterion {
     /// As the kernel compares: the whole padded field (`string_matches()`, `core.c`), so that a
     /// longer name is another name. A [`Drive`]'s strings are without padding.
     fn holds_on(&self, drive: &Drive) -> bool {
-        let same = |wanted: &Option<String>, have: &str| {
-            wanted.as_deref().is_none_or(|wanted| wanted == have)
-        };
         drive.vendor_id == Some(self.vendor)
-            && same(&self.model, &drive.model)
-            && same(&self.firmware, &drive.firmware)
+            && self
+                .model
+                .as_ref()
+                .is_none_or(|model| *model == drive.model)
+            && self
+                .firmware
+                .as_ref()
+                .is_none_or(|firmware| *firmware == drive.firmware)
     }
 }
 

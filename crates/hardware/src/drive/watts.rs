@@ -6,15 +6,15 @@ use wakepath_units::Microwatts;
 /// and for what exceeds a 64-bit number of microwatts.
 pub(crate) fn parse(text: &str) -> Option<Microwatts> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 6 {
+    let mut characters = whole.chars().chain(fraction.chars());
+    if whole.is_empty() || !characters.all(|c| c.is_ascii_digit()) || fraction.len() > 6 {
         return None;
     }
-    let whole: u64 = whole.parse().ok()?;
-    let fraction: u64 = format!("{fraction:0<6}").parse().ok()?;
-    whole
+    let watts: u64 = whole.parse().ok()?;
+    let microwatts: u64 = format!("{fraction:0<6}").parse().ok()?;
+    watts
         .checked_mul(1_000_000)?
-        .checked_add(fraction)
+        .checked_add(microwatts)
         .map(Microwatts)
 }
 

@@ -1,14 +1,14 @@
-//! A machine as the source of figures for another one, where each of them is an assumption.
+//! A machine whose figures are lent to another machine, as assumptions.
 
 use toml::{Table, Value};
 
 use super::{Machine, MachineError};
 
 impl Machine {
-    /// This machine with every figure marked as assumed, with its own origin as the reason: what another machine takes
-    /// from it was not measured there.
+    /// A copy with every figure marked as assumed; the reason is the original source. The borrowing machine was not
+    /// measured.
     ///
-    /// It goes through all tables of the machine, so that no figure can be left out, whatever keys there will be.
+    /// Walks the TOML tables, so that no figure is left out when new keys appear.
     pub(super) fn borrowed(&self) -> Result<Self, MachineError> {
         let invalid = |message: String| MachineError::Invalid {
             origin: self.name.clone(),
@@ -22,7 +22,8 @@ impl Machine {
     }
 }
 
-/// Marks the figures in a value; `source` is that of the table around it. `false`: a figure that is not given.
+/// Marks the figures in a value as assumed; `source` belongs to the surrounding table. `false`: a figure that is not
+/// given.
 fn assume(value: &mut Value, lender: &str, source: &str) -> bool {
     match value {
         Value::Array(list) => {

@@ -1,4 +1,4 @@
-//! Idle states that differ from kind to kind of core: what a cluster has of its own.
+//! Idle states that differ between core types: overrides per cluster.
 //!
 //! The kernel has a driver, and so a table, for each CPU (`CONFIG_CPU_IDLE_MULTIPLE_DRIVERS`). Device trees declare
 //! states for each kind of core, ACPI for each CPU. The driver intel_idle has one table for both kinds of a hybrid
@@ -12,13 +12,13 @@ use super::validate::{Fault, idle_table};
 use super::{Cluster, Figure, Machine, MachineError, MachineIdleState};
 use crate::idle::{IdleState, IdleStates, IdleStatesError};
 
-/// What an idle state is on one cluster, where that differs from the machine's `[[idle_state]]` of that name.
+/// Override for an idle state on one cluster; the name refers to the machine's `[[idle_state]]`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterIdleState {
-    /// Name of the machine's state.
+    /// Name of the overridden state.
     pub name: String,
-    /// The cluster's CPUs do not use it, or do not have it.
+    /// The cluster's CPUs lack the state or do not use it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
     /// Declared exit latency.
@@ -33,19 +33,19 @@ pub struct ClusterIdleState {
     /// Mean time that leaving the state really takes.
     #[serde(default)]
     pub true_exit_us: Figure,
-    /// Standard deviation of that time over its mean.
+    /// Standard deviation of the exit time over the mean.
     #[serde(default)]
     pub exit_spread: Figure,
-    /// Extra work after leaving it, in thousands of cycles of the biggest core.
+    /// Extra work after leaving the state, in thousands of cycles on the biggest core.
     #[serde(default)]
     pub cold_start_kcycles: Figure,
-    /// Power of one CPU while it is in the state.
+    /// Power of a CPU in the state.
     #[serde(default)]
     pub power_mw: Figure,
-    /// Power of one CPU while it enters or leaves the state.
+    /// Power of a CPU that enters or leaves the state.
     #[serde(default)]
     pub transition_mw: Figure,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
@@ -67,7 +67,7 @@ impl ClusterIdleState {
         }
     }
 
-    /// Every figure with its key.
+    /// All figures by key.
     pub(super) fn figures(&self) -> [(&'static str, &Figure); 8] {
         [
             ("exit_latency_us", &self.exit_latency_us),
@@ -81,7 +81,7 @@ impl ClusterIdleState {
         ]
     }
 
-    /// Puts what it says in place of what `state` has.
+    /// Overrides the figures of `state`.
     fn apply(&self, state: &mut MachineIdleState) {
         state.disabled |= self.disabled;
         let places = [
@@ -120,7 +120,7 @@ impl Machine {
     /// The idle states of a cluster's CPUs as the driver declares them to a governor.
     ///
     /// # Errors
-    /// No table of a kernel has them; no checked machine has such.
+    /// The states form no valid table; impossible on a checked machine.
     pub fn declared_idle_states_of(
         &self,
         cluster: &Cluster,
@@ -137,11 +137,11 @@ impl Machine {
         cluster: &str,
         names: &[&str],
     ) -> Result<(), MachineError> {
-        let Some(of) = self.cluster.iter().position(|c| c.name == cluster) else {
+        let Some(index) = self.cluster.iter().position(|c| c.name == cluster) else {
             return Err(self.wrong("cluster", format!("no cluster is called '{cluster}'")));
         };
-        self.can_disable(&self.cluster[of..=of], names)?;
-        let own = &mut self.cluster[of].idle_state;
+        self.can_disable(&self.cluster[index..=index], names)?;
+        let own = &mut self.cluster[index].idle_state;
         for name in names {
             match own.iter_mut().find(|state| state.name == *name) {
                 Some(state) => state.disabled = true,
@@ -154,7 +154,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether these states are there, and leave one to each of the clusters when they are off.
+    /// Whether the states exist, and each cluster keeps a state when the others are disabled.
     pub(super) fn can_disable(
         &self,
         clusters: &[Cluster],
@@ -199,14 +199,14 @@ impl Machine {
 
 /// A table as a governor sees it.
 pub(super) fn declared(states: &[MachineIdleState]) -> Result<IdleStates, IdleStatesError> {
-    let of = |s: &MachineIdleState| IdleState {
+    let declared = states.iter().map(|s| IdleState {
         name: s.name.clone(),
         exit_latency: s.exit_latency_us.micros(),
         target_residency: s.target_residency_us.micros(),
         polling: s.polling,
         disabled: s.disabled,
-    };
-    IdleStates::new(states.iter().map(of).collect())
+    });
+    IdleStates::new(declared.collect())
 }
 
 /// Whether the states of each cluster can be.
@@ -216,8 +216,8 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
         let mut seen: Vec<&str> = Vec::new();
         for own in &cluster.idle_state {
             if !machine.idle_state.iter().any(|s| s.name == own.name) {
-                let known: Vec<&str> = machine.idle_state.iter().map(|s| &*s.name).collect();
-                let known = known.join(", ");
+                let names: Vec<&str> = machine.idle_state.iter().map(|s| &*s.name).collect();
+                let known = names.join(", ");
                 let message = format!("the machine has no state '{}', but {known}", own.name);
                 return Err((key, message));
             }
@@ -254,13 +254,14 @@ mod tests {
         machine.check().unwrap();
         let index = |name: &str| machine.idle_state.iter().position(|s| s.name == name);
         let sleep = index("cpu-sleep").unwrap();
-        let of = |cluster: usize| machine.idle_states_of(&machine.cluster[cluster]);
-        assert!((of(1)[sleep].exit_latency_us.value - 300.0).abs() < 1e-9);
+        let little = &machine.idle_states_of(&machine.cluster[0])[sleep];
+        let big = &machine.idle_states_of(&machine.cluster[1])[sleep];
+        assert!((big.exit_latency_us.value - 300.0).abs() < 1e-9);
         assert_eq!(
-            of(0)[sleep].exit_latency_us,
+            little.exit_latency_us,
             machine.idle_state[sleep].exit_latency_us
         );
-        assert_eq!(of(1)[sleep].power_mw, machine.idle_state[sleep].power_mw);
+        assert_eq!(big.power_mw, machine.idle_state[sleep].power_mw);
         let figures = machine.figures();
         let key = "cluster.big.idle_state.cpu-sleep.exit_latency_us";
         assert!(figures.iter().any(|(k, _)| k == key), "{figures:?}");
@@ -295,7 +296,7 @@ mod tests {
                 && message.contains("no state 'C99', but WFI, cpu-sleep"),
             "{message}"
         );
-        // Deeper than what follows.
+        // A target residency above the next state's.
         let message = fault(&with(|own| own.target_residency_us = Figure::plain(1e6)));
         assert!(message.contains("target residency"), "{message}");
         let mut twice = with(|_| {});

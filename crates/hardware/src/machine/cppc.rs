@@ -1,4 +1,4 @@
-//! CPPC: the performance scale of processors that take performances instead of frequencies.
+//! CPPC: performance scale for processors that accept performance levels instead of frequencies.
 
 use serde::{Deserialize, Serialize};
 use wakepath_units::Kilohertz;
@@ -26,10 +26,11 @@ pub struct Cppc {
     /// wait for.
     #[serde(default)]
     pub registers: bool,
-    /// The ranking of each core, in order: the highest performance that it can have. Empty: all alike.
+    /// Highest performance of each core, in order: the core's rank. Empty: all alike.
     #[serde(default)]
     pub ranking: Vec<u8>,
-    /// The kernel prefers the cores of the highest ranks, as it does unless `amd_prefcore=disable` is on its command line.
+    /// The kernel prefers cores with the highest rank: the default without `amd_prefcore=disable` on the command
+    /// line.
     #[serde(default = "by_default", skip_serializing_if = "Clone::clone")]
     pub preferred_cores: bool,
     /// Why, where the source does not say it.
@@ -53,7 +54,7 @@ impl Cppc {
         Kilohertz(scaled.div_ceil(u64::from(self.nominal.max(1))) as u32)
     }
 
-    /// What is wrong with it in a cluster with so many cores, and at which key.
+    /// The first fault in a cluster with `cores` cores: key and explanation.
     pub(super) fn fault(&self, cores: usize) -> Option<(&'static str, &'static str)> {
         let levels = [
             self.lowest,
@@ -93,8 +94,8 @@ impl Cppc {
 }
 
 impl Cluster {
-    /// The operating points of its performance scale: one for each performance. The voltage is that of the lowest
-    /// operating point up to the lowest non-linear performance, and rises with the frequency from there on.
+    /// Operating points, one per performance level. Voltage is constant up to the lowest non-linear performance, then
+    /// rises with frequency.
     fn points_of(&self, cppc: &Cppc) -> Vec<Opp> {
         let (flat, top) = (
             cppc.frequency(cppc.lowest_nonlinear).0,
@@ -126,7 +127,7 @@ impl Machine {
     /// Gives the CPUs their whole performance scale as operating points, as amd-pstate has it.
     ///
     /// # Errors
-    /// The name of the first cluster without such a scale, and what it lacks.
+    /// Name of the first cluster without a performance scale, and the missing figure.
     pub fn use_performance_scale(&mut self) -> Result<(), (String, &'static str)> {
         for cluster in &mut self.cluster {
             let Some(cppc) = &cluster.cppc else {

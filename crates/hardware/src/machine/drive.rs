@@ -1,9 +1,7 @@
-//! Drives as the simulator needs them: how fast they serve, what they draw, and how long they
-//! really take to wake up.
+//! Drives for the simulator: service times, power, and true wake-up times.
 //!
-//! [`DriveModel::find`] knows every drive of the [`DriveLibrary`]. Its declared power states come
-//! from there; what no drive declares is assumed alike for all of them, unless a file in
-//! `data/drive_models` knows better.
+//! [`DriveModel::find`] knows every drive in the [`DriveLibrary`]. Declared power states come from the library; other
+//! figures are assumed, equal for all drives, unless a file in `data/drive_models` has better ones.
 
 use std::io;
 use std::path::Path;
@@ -28,16 +26,16 @@ pub(super) const BUILTIN: [(&str, &str); 5] = [
     ),
 ];
 
-/// Bytes of a drive whose size is not given.
+/// Default capacity in bytes.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 
 /// A drive as the I/O path sees it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveModel {
-    /// What it is.
+    /// Title of the drive.
     pub name: String,
-    /// The kernel's name of its controller, if it was captured with a machine: `nvme0`.
+    /// Controller name in the kernel, such as `nvme0`, for a drive captured with a machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Mean service time of a 4 KiB read.
@@ -62,24 +60,24 @@ pub struct DriveModel {
     /// The same for writes.
     #[serde(default)]
     pub write_stream_mb_per_s: Figure,
-    /// Standard deviation of the service time over its mean.
+    /// Standard deviation of the service time over the mean.
     pub spread: Figure,
-    /// Requests that one drive serves at the same time.
+    /// Requests that a drive serves at the same time.
     pub parallel_units: Figure,
-    /// 1: a read waits for the unit that its address lies on, as flash has it; 0 or not given: the first unit that is
-    /// free serves it. Writes go to the first free one in either case.
+    /// 1: a read waits for the unit with its address, as in flash. 0 or absent: the first free unit serves the read.
+    /// Writes always take the first free unit.
     #[serde(default)]
     pub reads_by_address: Figure,
     /// Number of such drives; several are striped (RAID0).
     #[serde(default = "super::one")]
     pub count: usize,
-    /// How much of a striped volume lies on one drive before the next one follows.
+    /// Stripe size: bytes of a striped volume on one drive before the next drive follows.
     #[serde(default)]
     pub chunk_kib: Figure,
     /// Its size in 10^9 bytes; not given: 1000 is assumed.
     #[serde(default)]
     pub capacity_gb: Figure,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
     /// The buffer that writes end in; absent: the media keep up with any rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,8 +86,8 @@ pub struct DriveModel {
     /// other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<Flash>,
-    /// Power states; absent: the drive never sleeps and what it draws is not known. A machine file has what the drive
-    /// declares (`declared`), and the rest is assumed; or all of it (`power`), as [`Machine::to_toml`] writes it.
+    /// Power states; absent: the drive never sleeps and has no known power. A machine file gives the declared states
+    /// (`declared`), and the rest is assumed; or everything (`power`), as written by [`Machine::to_toml`].
     ///
     /// [`Machine::to_toml`]: super::Machine::to_toml
     #[serde(
@@ -100,16 +98,16 @@ pub struct DriveModel {
         skip_serializing_if = "Option::is_none"
     )]
     pub power: Option<DrivePower>,
-    /// What was in force when the machine was captured; a simulation has policies of its own.
+    /// Settings in force during the capture; a simulation sets its own policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_force: Option<DriveInForce>,
-    /// What a user should know of how [`DriveModel::find`] came to it: which drive a part of a name means, or what a
-    /// dump does not say.
+    /// Note for users about the choice by [`DriveModel::find`]: the drive meant by a partial name, or facts missing
+    /// in a dump.
     #[serde(skip)]
     pub note: Option<String>,
 }
 
-/// Settings of a drive's power management.
+/// Power-management settings of a drive.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveInForce {
@@ -120,7 +118,7 @@ pub struct DriveInForce {
     /// Whether the drive goes to sleep by itself (APST); absent: it could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apst: Option<bool>,
-    /// Its transitions.
+    /// Transitions in the table.
     #[serde(default)]
     pub table: Vec<Transition>,
 }
@@ -129,9 +127,9 @@ pub struct DriveInForce {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transition {
-    /// From this power state
+    /// Power state before the transition.
     pub from: u8,
-    /// to this one,
+    /// Power state after the transition.
     pub to: u8,
     /// after so much idle time.
     pub idle_ms: u32,
@@ -168,45 +166,42 @@ fn power<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DrivePower>, D::Er
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBuffer {
-    /// Its size.
+    /// Buffer size.
     pub kib: Figure,
-    /// Time in which the media take 4 KiB out of it.
+    /// Time for the media to take 4 KiB from the buffer.
     pub media_us: Figure,
 }
 
-/// Flash that the buffer is emptied into and that reads come from.
+/// Flash behind the write buffer, which also serves reads.
 ///
-/// `media_us` of the buffer is what it takes in when it does nothing else.
+/// The buffer's `media_us` holds while the flash does nothing but program.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flash {
-    /// Time that it programs without a break. A read that comes meanwhile waits for the end.
+    /// Duration of uninterrupted programming. A read that arrives meanwhile waits for the end.
     pub program_us: Figure,
-    /// The longest that a read waits where programming can be suspended for it; not given: it
-    /// cannot.
+    /// Longest wait for a read when programming can be suspended; absent: no suspension.
     #[serde(default)]
     pub suspend_us: Figure,
-    /// Rate in 10^6 bytes per second at which it gives data when it does nothing else, to all reads
-    /// together. It programs nothing in the meantime.
+    /// Combined read rate in 10^6 bytes per second without other work. Reads exclude programming.
     pub read_mb_per_s: Figure,
 }
 
-/// What a drive draws, and how it sleeps.
+/// Power and sleep of a drive.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DrivePower {
-    /// What it declares.
+    /// Declared power states.
     pub declared: Drive,
-    /// Power while it serves requests or empties its buffer.
+    /// Power while the drive serves requests or empties the write buffer.
     pub active_w: Figure,
     /// Power while it waits for requests in an operational state.
     pub idle_w: Figure,
-    /// Idle time after which the drive and its link rest a little without leaving their power
-    /// state.
+    /// Idle time before drive and link enter light rest without a change of power state.
     pub rest_after_ms: Figure,
-    /// What the first request after that waits for; waking from a power state covers it.
+    /// Delay for the first request after light rest; waking from a power state includes the delay.
     pub rest_exit_us: Figure,
-    /// Work that it does by itself while asleep.
+    /// Autonomous work while asleep.
     pub background: Option<DriveBackground>,
     /// How the power states really are, by index.
     pub states: Vec<TruePowerState>,
@@ -216,11 +211,11 @@ pub struct DrivePower {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveBackground {
-    /// Idle time before it begins.
+    /// Idle time before background work starts.
     pub after_ms: Figure,
-    /// How long it lasts.
+    /// Duration of the work.
     pub for_ms: Figure,
-    /// What it draws on top of the power state, while the drive is in a non-operational one.
+    /// Extra power on top of a non-operational power state.
     pub power_w: Figure,
 }
 
@@ -228,11 +223,11 @@ pub struct DriveBackground {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TruePowerState {
-    /// Time to enter it.
+    /// Entry time.
     pub entry_us: Figure,
-    /// Time to leave it.
+    /// Exit time.
     pub exit_us: Figure,
-    /// What it draws while nothing happens.
+    /// Power while the state lasts.
     pub power_w: Figure,
 }
 
@@ -242,9 +237,9 @@ pub struct TruePowerState {
 struct ModelFile {
     schema: u32,
     name: String,
-    /// A drive of the library, by its full name.
+    /// A library drive by full name.
     library: String,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     source: String,
     read_service_us: Option<Figure>,
     write_service_us: Option<Figure>,
@@ -278,7 +273,7 @@ struct StateFile {
 }
 
 impl DrivePower {
-    /// The power management of a drive of which nothing is known but what it declares.
+    /// Power management for a drive known only by declared states.
     pub(super) fn declared(drive: &Drive) -> Self {
         let states: Vec<_> = drive.states.iter().map(TruePowerState::declared).collect();
         let (active_w, idle_w) = awake(drive, &states);
@@ -293,7 +288,7 @@ impl DrivePower {
         }
     }
 
-    /// The state that draws the most of those in which the drive sleeps.
+    /// The non-operational state with the highest power.
     fn most_asleep(&self) -> Option<(usize, &Figure)> {
         most_asleep(&self.declared, &self.states)
     }
@@ -308,8 +303,8 @@ fn most_asleep<'a>(drive: &Drive, states: &'a [TruePowerState]) -> Option<(usize
         .max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 
-/// What a drive draws at work and while it waits in PS0, `states` being what it draws in each state: as declared,
-/// or else assumed. A drive at work draws no less than one that waits, and that no less than one asleep.
+/// Power of a drive at work and idle in PS0, declared or else assumed. `states` has the power of each state. Active
+/// power is at least idle power, and idle power at least sleep power.
 fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
     let first = drive.states.first().copied().unwrap_or_default();
     let most = first.max_power.map_or(5.0, watts);
@@ -338,7 +333,7 @@ fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
     (active, idle)
 }
 
-/// What a drive draws that waits in PS0 and does not declare it; `most`: maximum power of PS0 in W.
+/// Idle power in PS0 for a drive that declares none; `most`: maximum power of PS0 in W.
 fn waiting(drive: &Drive, most: f64) -> Figure {
     let working = drive.states.iter().filter(|s| !s.non_operational);
     let mut powers = working.filter_map(|s| s.max_power).map(watts);
@@ -357,8 +352,8 @@ fn waiting(drive: &Drive, most: f64) -> Figure {
 }
 
 impl DriveModel {
-    /// A built-in model by its name; a file: a model if its name ends in `.toml`, else what a tool printed of a drive
-    /// ([`id_ctrl`]); or a drive of the library by any name that [`DriveLibrary::find`] takes.
+    /// Finds a drive: a built-in model by name; a `.toml` file with a model; another file with a tool's output
+    /// ([`id_ctrl`]); or a library drive by any name accepted by [`DriveLibrary::find`].
     ///
     /// # Errors
     /// The file cannot be read or describes no drive, or the library has no such drive.
@@ -392,7 +387,7 @@ impl DriveModel {
         })
     }
 
-    /// Why there is no file of a name that no drive has; `None`: it does not look like that of a file.
+    /// The error for a name that looks like a missing file; `None` for other names.
     pub fn missing_file(name: &str) -> Option<MachineError> {
         let path = Path::new(name);
         let endings = ["txt", "json", "bin", "log", "out", "dump"];
@@ -413,7 +408,7 @@ impl DriveModel {
         })
     }
 
-    /// The model of a drive that a tool printed into a file.
+    /// The model of a drive printed by a tool into a file.
     fn printed(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
         let found = id_ctrl::parse(&file, &library::read_bytes(path)?)?;
@@ -428,7 +423,7 @@ impl DriveModel {
         })
     }
 
-    /// The drive of the library that a short name such as `sn530` means, which [`DriveModel::find`] takes, too.
+    /// The library drive meant by a short name such as `sn530`, also accepted by [`DriveModel::find`].
     pub fn library_name(short: &str) -> Option<&'static str> {
         let (_, text) = BUILTIN
             .iter()
@@ -497,7 +492,7 @@ impl DriveModel {
         Ok(model)
     }
 
-    /// The model of a drive of which nothing is known but what it declares.
+    /// The model of a drive known only by declared states.
     pub fn declared(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
@@ -530,12 +525,12 @@ impl DriveModel {
         }
     }
 
-    /// The units that its reads are spread over, where each waits for that of its address.
+    /// Number of units that reads are spread over, if each read waits for its address's unit.
     pub fn addressed_units(&self) -> Option<usize> {
         (self.reads_by_address.value > 0.0).then_some(self.parallel_units.value as usize)
     }
 
-    /// Bytes of the volume: those of all its drives.
+    /// Capacity in bytes of the whole volume, all drives together.
     pub fn capacity(&self) -> u64 {
         let of_one = if self.capacity_gb.is_given() {
             (self.capacity_gb.value * 1e9).round() as u64
@@ -545,7 +540,7 @@ impl DriveModel {
         of_one.saturating_mul(self.count as u64)
     }
 
-    /// Every figure with the key that names it.
+    /// Every figure with the naming key.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let mut all = vec![
             ("drive.read_service_us".to_owned(), &self.read_service_us),
@@ -600,7 +595,7 @@ impl DriveModel {
         all
     }
 
-    /// Returns the key of the first impossible value, and what is wrong with it.
+    /// The key of the first impossible value, with an explanation.
     pub(super) fn check(&self) -> Result<(), (String, String)> {
         let bad = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
         for (key, figure) in self.figures() {
@@ -758,7 +753,7 @@ mod tests {
             (power.active_w.watts(), power.idle_w.watts())
         };
         let watts = |watts: u64| Microwatts(watts * 1_000_000);
-        // PS6 declares 5 W asleep, more than a fifth of the 9.9 W of PS5.
+        // PS6 declares 5 W asleep, more than a fifth of PS5's 9.9 W.
         assert_eq!(waits("KCM61RUL960G"), (watts(25), watts(5)));
         // All operational states declare 9.39 W.
         let (_, idle) = waits("Samsung SSD 990 PRO 1TB");

@@ -9,13 +9,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The file does not give the figure, so that it counts as 0.
+    /// Missing in the file, and counted as 0.
     Default,
-    /// The `source` of the table that it stands in.
+    /// Covered by the `source` in the same table.
     Table,
-    /// A source of its own.
+    /// Own source.
     Source(String),
-    /// Chosen so that the model meets published results; the text says which.
+    /// Fitted to published results, named in the text.
     Fitted(String),
     /// Neither published nor fitted; the text says why this value.
     Assumed(String),
@@ -27,12 +27,12 @@ pub enum Origin {
 pub struct Figure {
     /// The number, in the unit that the key names.
     pub value: f64,
-    /// Where it comes from.
+    /// Origin of the value.
     pub origin: Origin,
 }
 
 impl Figure {
-    /// A figure that the source of its table covers.
+    /// A figure covered by the table's source.
     pub const fn plain(value: f64) -> Self {
         Self {
             value,
@@ -40,7 +40,7 @@ impl Figure {
         }
     }
 
-    /// A figure that has its own source.
+    /// A figure with an own source.
     pub fn sourced(value: f64, source: impl Into<String>) -> Self {
         Self {
             value,
@@ -48,7 +48,7 @@ impl Figure {
         }
     }
 
-    /// A figure that is assumed.
+    /// An assumed figure, with the reason.
     pub fn assumed(value: f64, why: impl Into<String>) -> Self {
         Self {
             value,
@@ -61,7 +61,7 @@ impl Figure {
         self.origin != Origin::Default
     }
 
-    /// What the figure was fitted to, if it was.
+    /// The results that the figure was fitted to, if any.
     pub fn fitted_to(&self) -> Option<&str> {
         match &self.origin {
             Origin::Fitted(to) => Some(to),

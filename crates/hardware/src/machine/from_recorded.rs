@@ -1,5 +1,5 @@
-//! A recorded system as a machine: its own settings, and for what no kernel tells the figures of a
-//! built-in machine of the same kind, all of them marked as assumed.
+//! Turns a recorded system into a machine. Unrecorded figures come from a similar built-in machine, and are marked as
+//! assumed.
 
 use wakepath_units::{KernelVersion, Kilohertz};
 
@@ -13,13 +13,13 @@ use crate::nearest::Lender;
 use crate::processor::Processor;
 use crate::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 
-/// The bus clock of x86 processors, in which their operating points count.
+/// Bus clock on x86 processors: the step between operating points.
 const STEP_KHZ: usize = 100_000;
 /// A system with more CPUs than this is a server.
 const MAX_CLIENT_CPUS: usize = 24;
 /// C1 stops the clock only; nobody declares more for it.
 const C1_EXIT_US: f64 = 2.0;
-/// CPUID family and model of Sapphire Rapids and of Emerald Rapids, which has the same core generation.
+/// CPUID family and model for Sapphire Rapids and for Emerald Rapids, with the same core generation.
 const SAPPHIRE_RAPIDS: [&str; 2] = ["6/143", "6/207"];
 /// What leaving C6 takes there: the medians are 97 us at 2.0 GHz, 100.5 at 1.4 and 104 at 0.8.
 const SAPPHIRE_RAPIDS_C6_US: f64 = 100.5;
@@ -30,8 +30,8 @@ const PACKAGE_C6_US: [(&[&str], f64, f64); 3] = [
     (&["6/106", "6/108"], 170.0, 128.0),
     (&SAPPHIRE_RAPIDS, 290.0, 190.0),
 ];
-/// What limits the power of an Intel processor whose own registers were not recorded: PL1 and PL2 of a client and of
-/// a server. Each is a multiple of the thermal design power, and seconds.
+/// Default power limits for Intel processors without recorded registers: PL1 and PL2 for clients and for servers.
+/// Each is a multiple of thermal design power, and seconds.
 const CLIENT_LIMITS: [(f64, f64); 2] = [(1.0, 28.0), (1.25, 0.01)];
 const CLIENT_LIMITS_WHY: [&str; 2] = [
     "thermal design power over 28 s: the default of PL1, and the window for mobile use (MSR 610h), by the data sheet of the 4th \
@@ -49,36 +49,36 @@ const AMD_SLOT_WHY: &str = "as measured on an EPYC 7502: changes are uniform wit
 const SLOTTED_TRANSITION_US: f64 = 371.0;
 const SLOTTED_TRANSITION_WHY: &str =
     "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms";
-/// Two declared exit latencies this many times apart are not of one state.
+/// Declared exit latencies with a higher ratio belong to different states.
 const FAR_APART: f64 = 10.0;
 /// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
 const TURBO_MARK_KHZ: u32 = 1000;
 
-/// What the drive of a recorded system is called.
+/// Name of a recorded system's drive.
 const ASSUMED_DRIVE: &str = "NVMe SSD (assumed)";
 
 impl Machine {
     /// A recorded system as a machine.
     ///
-    /// Idle states, frequency range, base frequency and transition latency are the record's. Sockets, cores, threads,
-    /// turbo limits and the range of the uncore are those of its [`Processor`]. All else is assumed. Leaving a state
-    /// takes half of the declared exit latency, less what of it is the package's on servers. C6 of Sapphire and
-    /// Emerald Rapids, and the states of AMD's systems, take what was measured on a processor of the kind. The rest
-    /// is that of a built-in machine of the same kind, per socket. Hybrid processors become a cluster for each kind
-    /// of core, by the highest frequency of their policies ([`Machine::split_by_kind`]).
+    /// Idle states, frequency range, base frequency and transition latency are recorded. Sockets, cores, threads,
+    /// turbo limits and the uncore's range come from the system's [`Processor`]. All else is assumed. Exit times are
+    /// half of the declared latency; on servers, without the package's part. C6 on Sapphire and Emerald Rapids, and
+    /// AMD's states, use measurements from similar processors. Other figures come from a similar built-in machine,
+    /// per socket. Hybrid processors get a cluster for each core type, told apart by the highest frequency of their
+    /// policies ([`Machine::split_by_kind`]).
     ///
     /// # Errors
     /// The record lacks the idle states or the frequencies.
     pub fn from_recorded(system: &RecordedSystem) -> Result<Self, MachineError> {
         let idle = recorded_idle(system)?;
-        let kind = Kind::of(system, idle);
+        let kind = Kind::for_system(system, idle);
         Self::from_record(system, kind, kind.template())
     }
 
     /// A captured machine: as [`Machine::from_recorded`], with the figures that another machine lends.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Machine::from_recorded`].
     pub fn from_captured(
         system: &RecordedSystem,
         captured: &Captured<'_>,
@@ -98,8 +98,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Gives each cluster the core that its first CPU has, and the powers that this core has on the machine that lends them.
-    /// `cores`: their names by CPU.
+    /// Gives each cluster its first CPU's core name and the lender's powers for such a core. `cores`: core names by
+    /// CPU.
     ///
     /// # Errors
     /// The lender is no built-in machine.
@@ -122,7 +122,7 @@ impl Machine {
         Ok(())
     }
 
-    /// `lender`: the built-in machine that lends what was not recorded.
+    /// `lender`: the built-in machine with figures for unrecorded ones.
     fn from_record(
         system: &RecordedSystem,
         kind: Kind,
@@ -149,7 +149,7 @@ impl Machine {
                 "{} as recorded under Linux {}; what its hardware really takes is assumed",
                 system.cpu_model, system.kernel
             ),
-            // None where no policies of that kernel are known.
+            // `None` if the policies of this kernel are unknown.
             kernel: KernelVersion::of_release(&system.kernel).ok(),
             kernel_from: Some(format!("the record: Linux {}", system.kernel)),
             runs: None,
@@ -170,7 +170,7 @@ impl Machine {
             scheduler,
             ..template.clone()
         };
-        // Which states the other machine's hardware demotes says nothing of states that this one lacks.
+        // Drop the lender's demotions for states missing here.
         machine.c1_demotion = machine.c1_demotion.take().filter(|demotion| {
             let mut named = demotion.states.iter().chain([&demotion.to]);
             named.all(|name| {
@@ -193,7 +193,7 @@ impl Machine {
         let processor = system.processor.as_ref().filter(|_| kind != Kind::Amd);
         machine.power_limit = processor.and_then(|p| power_limit(p, kind));
         if let Some(kinds) = core_kinds(system) {
-            // The other machine's power is that of one of its threads.
+            // The lender's power is per thread.
             let (first, like) = (&mut machine.cluster[0], &template.cluster[0]);
             first.threads_per_core = like.threads_per_core;
             first.smt_speedup.clone_from(&like.smt_speedup);
@@ -221,10 +221,10 @@ fn missing(system: &RecordedSystem, what: &'static str) -> MachineError {
     }
 }
 
-/// What is known of a captured machine beside what a record has.
+/// Facts about a captured machine beyond a record.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured<'a> {
-    /// The machine that lends what nobody tells.
+    /// The machine that lends missing figures.
     pub lender: &'a Lender,
     /// Arm's cores by CPU; empty elsewhere.
     pub cores: &'a [String],
@@ -232,14 +232,14 @@ pub struct Captured<'a> {
     pub sockets: usize,
 }
 
-/// The cluster of a machine that has this core, else the first one.
+/// The cluster with this core, else the first cluster.
 fn cluster_with_core<'a>(machine: &'a Machine, core: Option<&String>) -> &'a Cluster {
     let mut clusters = machine.cluster.iter();
     let same = core.and_then(|core| clusters.find(|cluster| cluster.core == *core));
     same.unwrap_or(&machine.cluster[0])
 }
 
-/// Gives a cluster the powers and voltages of another one.
+/// Copies powers and voltages from another cluster.
 fn take_power(cluster: &mut Cluster, like: &Cluster) {
     cluster.dynamic_power_uw_per_mhz_v2 = like.dynamic_power_uw_per_mhz_v2.clone();
     cluster.static_mw = like.static_mw.clone();
@@ -259,7 +259,7 @@ fn take_power(cluster: &mut Cluster, like: &Cluster) {
     }
 }
 
-/// A captured machine is one cluster, whatever its sockets: its package stands for all of them.
+/// A captured machine is one cluster whatever the number of sockets, so the package stands for all sockets.
 fn package_of_sockets(machine: &mut Machine, sockets: usize) {
     let Some(package) = machine.package.as_mut().filter(|_| sockets > 1) else {
         return;
@@ -287,7 +287,7 @@ const SAPPHIRE_RAPIDS_PACKAGE_MW: [(f64, &str); 2] = [
     ),
 ];
 
-/// Package power of a processor whose family was measured: its figures have no fans, memory and losses in them.
+/// Package power for a processor family measured by package counters: without fans, memory and losses.
 fn measured_package(machine: &mut Machine, system: &RecordedSystem) {
     if !SAPPHIRE_RAPIDS.contains(&&*system.family_model) {
         return;
@@ -308,22 +308,25 @@ fn measured_package(machine: &mut Machine, system: &RecordedSystem) {
     }
 }
 
-/// Power that belongs to no CPU: each socket has its share of the other machine's.
+/// Power besides the CPUs: the lender's, scaled by sockets.
 fn scale_package(machine: &mut Machine, template: &Machine) {
-    let (sockets, of) = (machine.cluster.len(), template.cluster.len());
-    let Some(package) = machine.package.as_mut().filter(|_| sockets != of) else {
+    let (sockets, lender_sockets) = (machine.cluster.len(), template.cluster.len());
+    let package = machine.package.as_mut();
+    let Some(package) = package.filter(|_| sockets != lender_sockets) else {
         return;
     };
     for figure in [&mut package.idle_mw, &mut package.active_mw] {
         if let Origin::Assumed(why) = &figure.origin {
-            let why = format!("{sockets} socket(s), each with its share of the {of} there; {why}");
-            *figure = Figure::assumed(figure.value * sockets as f64 / of as f64, why);
+            let why = format!(
+                "{sockets} socket(s), each with its share of the {lender_sockets} there; {why}"
+            );
+            *figure = Figure::assumed(figure.value * sockets as f64 / lender_sockets as f64, why);
         }
     }
 }
 
-/// What a server's package takes to come up: the part of the declared exit latency of the deepest state that is there only
-/// because the package goes down with it.
+/// Time for a server's package to power up: the part of the deepest state's declared exit latency caused by the
+/// package.
 fn package_exit(system: &RecordedSystem, idle: &RecordedIdle) -> Figure {
     let declared = |state: &IdleState| state.exit_latency.0 as f64 / 1e3;
     let [.., core, deepest] = idle.states.as_slice() else {
@@ -352,7 +355,7 @@ fn package_exit(system: &RecordedSystem, idle: &RecordedIdle) -> Figure {
     }
 }
 
-/// The range of the uncore is known where the kernel told it.
+/// Limits the uncore's clock to the recorded range.
 fn limit_uncore(uncore: &mut Uncore, processor: &Processor) {
     let Some((lowest, highest)) = processor.uncore_mhz else {
         return;
@@ -361,7 +364,7 @@ fn limit_uncore(uncore: &mut Uncore, processor: &Processor) {
     (uncore.min_mhz, uncore.max_mhz) = (known(lowest), known(highest));
 }
 
-/// What an Intel processor may draw: as its register says, or else what is usual for its thermal design power.
+/// Power limits of an Intel processor: from the register, or else usual multiples of thermal design power.
 fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
     let limits = |[pl1, pl2]: [(Figure, Figure); 2]| PowerLimit {
         pl1_mw: pl1.0,
@@ -390,7 +393,7 @@ fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
             Figure::assumed(seconds * 1e3, why[index]),
         )
     });
-    // The rating may have a source; that this system has it as its limit is assumed all the same.
+    // The rating may have a source, but not the claim that the system uses the rating as limit.
     let rating = &processor.max_turbo_w;
     if let (true, Origin::Assumed(why) | Origin::Source(why)) = (rating.is_given(), &rating.origin)
     {
@@ -400,7 +403,7 @@ fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
     Some(limits(figures))
 }
 
-/// What kind of system it is, which says where to take from what was not recorded.
+/// Kind of system, which decides where missing figures come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Amd,
@@ -411,7 +414,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The kind of machine that lends its figures.
+    /// The kind of machine that lends figures.
     fn of_lender(lender: &Lender) -> Self {
         match lender.machine {
             "epyc-7502" | "ryzen-8840u" => Self::Amd,
@@ -421,10 +424,10 @@ impl Kind {
         }
     }
 
-    fn of(system: &RecordedSystem, idle: &RecordedIdle) -> Self {
-        // CPUID families from 15 on are AMD's; Intel's processors of these decades are family 6.
-        let family = system.family_model.split('/').next();
-        let family = family.and_then(|f| f.parse().ok()).unwrap_or(6_u32);
+    fn for_system(system: &RecordedSystem, idle: &RecordedIdle) -> Self {
+        // CPUID families from 15 on are AMD's; Intel's processors since 1995 are family 6.
+        let written = system.family_model.split('/').next();
+        let family = written.and_then(|f| f.parse().ok()).unwrap_or(6_u32);
         if family >= 15 {
             Self::Amd
         } else if cpus(system, idle) > MAX_CLIENT_CPUS {
@@ -444,7 +447,7 @@ impl Kind {
     }
 }
 
-/// CPUs of the system.
+/// Number of CPUs in the system.
 fn cpus(system: &RecordedSystem, idle: &RecordedIdle) -> usize {
     let known = system.processor.as_ref().map(Processor::cpus);
     known.unwrap_or(idle.recorded_cpus)
@@ -466,15 +469,15 @@ fn irq_time_accounting(kernel: &str) -> Figure {
     }
 }
 
-/// The kinds of cores of a hybrid processor. Policies that equal an earlier one are left out of a record, so that the first one
-/// with another highest frequency is where the next kind begins. `None`: one kind, or the record does not fit its processor.
+/// Core types of a hybrid processor. A record leaves out repeated policies, so a new highest frequency marks the next
+/// core type. `None`: one type only, or a record that does not fit the processor.
 fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
     let processor = system.processor.as_ref().filter(|p| p.is_hybrid())?;
     let mut firsts = system.frequency.clone();
     firsts.sort_by_key(|policy| policy.policy);
     firsts.dedup_by_key(|policy| policy.max);
-    let ends = firsts.iter().skip(1).map(|policy| policy.policy);
-    let ends = ends.chain([processor.cpus()]);
+    let next_firsts = firsts.iter().skip(1).map(|policy| policy.policy);
+    let ends = next_firsts.chain([processor.cpus()]);
     let fastest = firsts.iter().max_by_key(|policy| policy.max)?;
     let capacity =
         |policy: &RecordedPolicy| match (policy.highest_performance, fastest.highest_performance) {
@@ -531,7 +534,7 @@ fn cluster(
 ) -> Cluster {
     let like = &template.cluster[0];
     let threads = match &system.processor {
-        // Cores with one and with two threads make no cluster of alike ones.
+        // A cluster needs equal thread counts.
         Some(processor) if processor.is_hybrid() => 1,
         Some(processor) => processor.threads_per_core,
         None if cpus.is_multiple_of(like.threads_per_core) => like.threads_per_core,
@@ -540,9 +543,9 @@ fn cluster(
     let (frequencies, opps_assumed) = frequencies(policy, system.processor.as_ref());
     let declared = policy.transition_latency.0 as f64 / 1e3;
     let hwp = policy.driver == "intel_pstate" && policy.epp.is_some();
-    // Intel's hardware takes up requests alike in all of its processors.
-    let intel = Machine::find("xeon-e3-1240v5").and_then(|m| m.borrowed());
-    let intel = intel
+    // All Intel processors accept frequency requests alike.
+    let intel = Machine::find("xeon-e3-1240v5")
+        .and_then(|m| m.borrowed())
         .ok()
         .filter(|_| matches!(kind, Kind::Client | Kind::Server));
     let clock = &intel.as_ref().unwrap_or(template).cluster[0];
@@ -672,13 +675,13 @@ fn idle_state(
     }
 }
 
-/// The state of another machine with the same name, or else the one that is left as fast.
-fn most_similar<'a>(state: &IdleState, declared: f64, of: &'a Machine) -> &'a MachineIdleState {
+/// The lender's state with the same name, or else with the nearest exit latency.
+fn most_similar<'a>(state: &IdleState, declared: f64, lender: &'a Machine) -> &'a MachineIdleState {
     let apart = |other: &MachineIdleState| (other.exit_latency_us.value - declared).abs();
-    let states = of.idle_state.iter();
+    let states = lender.idle_state.iter();
     let mut candidates = states.filter(|s| s.polling == state.polling);
-    // A state of the same name is another one where it is declared to be left in a fraction of the time: C2 of an EPYC is C3 of a
-    // laptop.
+    // A state with the same name may be another state: C2 on an EPYC is C3 on a laptop. Very different exit latencies
+    // tell.
     let far = |other: &MachineIdleState| {
         let other = other.exit_latency_us.value;
         declared.max(other) > FAR_APART * declared.min(other).max(1.0)
@@ -691,12 +694,12 @@ fn most_similar<'a>(state: &IdleState, declared: f64, of: &'a Machine) -> &'a Ma
                 .min_by(|a, b| apart(a).total_cmp(&apart(b)))
         })
         .or_else(|| candidates.next())
-        .unwrap_or(&of.idle_state[0])
+        .unwrap_or(&lender.idle_state[0])
 }
 
-/// What leaving a state takes and how much that varies, where the machine that lends figures says more than the rule of thumb.
+/// Exit time and spread, where the lender has more than the rule of thumb.
 fn exit_of_lender(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
-    // Twice as much declared, or half of it, is the same state.
+    // Up to a factor of 2 between declared latencies, the state is the same.
     let ratio = declared / like.exit_latency_us.value.max(1e-9);
     if (0.5..=2.0).contains(&ratio) {
         return (like.true_exit_us.clone(), like.exit_spread.clone());
@@ -705,8 +708,7 @@ fn exit_of_lender(declared: f64, like: &MachineIdleState) -> (Figure, Figure) {
     (Figure::assumed(declared / 2.0, why), Figure::default())
 }
 
-/// What leaving a state really takes, and how much that varies. `declared`: what is declared, and which part of it is the
-/// package's, in us.
+/// True exit time and spread. `declared`: the declared latency, and the package's part, in us.
 fn true_exit(
     state: &IdleState,
     (declared, of_package): (f64, f64),
@@ -773,7 +775,7 @@ mod tests {
             if !processor.is_hybrid() {
                 assert_eq!(machine.cluster.len(), processor.sockets);
             }
-            // What a governor is told is what was recorded.
+            // Governors see the recorded states.
             assert_eq!(machine.declared_idle_states().unwrap(), idle.states);
             let fastest = system.frequency.iter().map(|p| p.max).max();
             let turbo = processor
@@ -828,11 +830,13 @@ mod tests {
             ("ptl-h-4", &[(2, 1, 3200, 1024), (8, 1, 2400, 682)]),
         ] {
             let machine = Machine::find(name).unwrap();
-            let of = |c: &Cluster| {
-                let mhz = c.max_frequency().0 / 1000;
-                (c.cpus, c.threads_per_core, mhz, c.capacity)
-            };
-            let found: Vec<_> = machine.cluster.iter().map(of).collect();
+            let clusters = machine.cluster.iter();
+            let found: Vec<_> = clusters
+                .map(|c| {
+                    let mhz = c.max_frequency().0 / 1000;
+                    (c.cpus, c.threads_per_core, mhz, c.capacity)
+                })
+                .collect();
             assert_eq!(found, kinds, "{name}");
             assert_eq!(machine.scheduler.home.cluster, "performance");
             assert_eq!(machine.power_limit.unwrap().clusters, kinds.len());
@@ -863,7 +867,7 @@ mod tests {
             let c6 = machine.idle_state.iter().find(|s| s.name == "C6").unwrap();
             assert!((97.0..=104.0).contains(&c6.true_exit_us.value), "{name}");
         }
-        // The published figure is of that core only.
+        // The published figure holds for this core only.
         let other = Machine::find("clx4s0").unwrap();
         let c6 = other.idle_state.iter().find(|s| s.name == "C6").unwrap();
         assert!((c6.true_exit_us.value * 2.0 + 41.0 - c6.exit_latency_us.value).abs() < 1e-9);
@@ -883,7 +887,7 @@ mod tests {
         let ice = package("icx2s0");
         assert!((ice.idle_mw.value - two.idle_mw.value).abs() < 1e-6);
         assert_eq!((ice.scope, two.scope), (PowerScope::Wall, PowerScope::Wall));
-        // Figures of its own family, by the packages' counters, with what CPUs in C6 and the mesh draw taken off.
+        // Figures for the family from package counters, minus the power of CPUs in C6 and of the mesh.
         for (name, sockets) in [("spr1", 4.0), ("spr-nomwait", 1.0), ("emr0", 2.0)] {
             let machine = Machine::find(name).unwrap();
             let package = machine.package.as_ref().unwrap();
@@ -908,16 +912,16 @@ mod tests {
     fn processors_may_draw_what_their_register_says_or_what_is_usual() {
         const W: u64 = 1_000_000;
         const MS: u64 = 1_000_000;
-        let of = |name: &str| {
+        fn limits_and_origin(name: &str) -> Option<(Vec<(u64, u64)>, Origin)> {
             let limit = Machine::find(name).unwrap().power_limit?;
             let all: Vec<(u64, u64)> = limit.limits().map(|(p, w)| (p.0, w.0)).collect();
             Some((all, limit.pl1_mw.origin))
-        };
+        }
         for (name, pl1, window, pl2) in [
             ("spr1", 330, 1000 * MS, (396 * W, 11_718_750)),
             ("hswex0", 165, 12_000 * MS, (198 * W, 7_812_500)),
         ] {
-            let (limits, origin) = of(name).unwrap();
+            let (limits, origin) = limits_and_origin(name).unwrap();
             assert_eq!(limits, [(pl1 * W, window), pl2], "{name}");
             assert_eq!(origin, Origin::Table, "{name}");
         }
@@ -927,16 +931,15 @@ mod tests {
             ("dell-9360-kbl", 15, 28_000 * MS, (18_750_000, 10 * MS)),
             ("clx2s0", 165, 1000 * MS, (198 * W, 11_718_750)),
         ] {
-            let (limits, origin) = of(name).unwrap();
+            let (limits, origin) = limits_and_origin(name).unwrap();
             assert_eq!(limits, [(pl1 * W, window), pl2], "{name}");
             assert!(matches!(origin, Origin::Assumed(_)), "{name}");
         }
         // Not AMD's, and not where the thermal design power is not known.
-        assert!(of("rome0").is_none() && of("snr0").is_none());
+        assert!(limits_and_origin("rome0").is_none() && limits_and_origin("snr0").is_none());
     }
 
-    /// A processor keeps its base clock within its thermal design power. The powers are borrowed, so that this shows how far
-    /// they can be right.
+    /// A processor holds the base clock within thermal design power. This bounds the error of borrowed powers.
     #[test]
     fn borrowed_powers_come_near_the_limit_at_the_base_clock() {
         for system in recorded::systems().iter().filter(|s| s.idle.is_some()) {
@@ -952,7 +955,7 @@ mod tests {
             let Some((base, _)) = at_base(&machine.cluster[0]) else {
                 continue;
             };
-            // Of one socket, or of all kinds of cores.
+            // Per socket, or for all core types.
             let of_one = &machine.cluster[..limit.clusters];
             let cpus: u64 = of_one
                 .iter()

@@ -13,18 +13,17 @@ const SYSCALL_WHY: &str = "wake-ups by clock_nanosleep() took 2270 ns in place o
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Isolation {
-    /// CPUs on which only tasks run that are bound there (`isolcpus=`).
+    /// CPUs reserved for tasks bound there (`isolcpus=`).
     #[serde(default)]
     pub isolcpus: Vec<usize>,
-    /// CPUs without a tick while they have one task to run (`nohz_full=`). What else they would do goes elsewhere.
+    /// CPUs without a tick while a single task runs (`nohz_full=`). Housekeeping work moves elsewhere.
     #[serde(default)]
     pub nohz_full: Vec<usize>,
-    /// Interrupts of drives keep out of `isolcpus`, where their queue has another CPU (`isolcpus=managed_irq`).
+    /// Drive interrupts avoid `isolcpus` where the queue has another CPU (`isolcpus=managed_irq`).
     #[serde(default)]
     pub managed_irq: bool,
-    /// What a system call costs more on CPUs of `nohz_full`, in thousands of cycles of the biggest core. These count
-    /// the time of tasks at each entry into the kernel and exit from it (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`, context
-    /// tracking).
+    /// Extra cost of a system call on `nohz_full` CPUs, in thousands of cycles on the biggest core: every kernel
+    /// entry and exit accounts the task's time (`CONFIG_VIRT_CPU_ACCOUNTING_GEN`, context tracking).
     #[serde(default = "published_cost")]
     pub syscall_kcycles: Figure,
 }
@@ -55,7 +54,7 @@ impl Isolation {
         !self.isolcpus.contains(&cpu) && !self.nohz_full.contains(&cpu)
     }
 
-    /// What is wrong with it on a machine of so many CPUs, and at which key.
+    /// The first fault on a machine with `cpus` CPUs: key and explanation.
     pub(super) fn fault(&self, cpus: usize) -> Option<(&'static str, String)> {
         for (key, list) in [("isolcpus", &self.isolcpus), ("nohz_full", &self.nohz_full)] {
             if let Some(cpu) = list.iter().find(|cpu| **cpu >= cpus) {
@@ -72,7 +71,7 @@ impl Isolation {
 }
 
 impl Machine {
-    /// The CPU that does a CPU's work for others: itself, or for one of `nohz_full` the next one for housekeeping.
+    /// The CPU that does deferred work for `cpu`: itself, or for a `nohz_full` CPU the next housekeeping CPU.
     pub fn housekeeper_of(&self, cpu: usize) -> usize {
         if !self.isolation.nohz_full.contains(&cpu) {
             return cpu;

@@ -1,4 +1,4 @@
-//! Cores of several kinds in one processor: a cluster for each.
+//! Several core types in one processor: a cluster for each.
 
 use std::cmp::Reverse;
 
@@ -8,36 +8,38 @@ use super::{Cluster, ClusterIdleState, Figure, Machine, MachineError, Opp, Origi
 
 /// Names of the kinds, the biggest first.
 const NAMES: [&str; 3] = ["performance", "efficiency", "low-power"];
-/// What one of the smaller cores draws, of what one of the biggest does.
+/// Power of a small core relative to a big core.
 const SMALL_POWER: f64 = 1.0 / 3.0;
 const SMALL_POWER_WHY: &str =
     "a third of a performance core's: four efficiency cores have the area of one performance core";
-/// The capacity of an efficiency core where nothing tells it: highest performance 34 to 60, as recorded of adl0.
+/// Default capacity of an efficiency core: highest performance 34 to 60, as recorded on adl0.
 pub const EFFICIENCY_CAPACITY: u32 = 580;
 
-/// CPUs of one kind of core, which follow each other.
+/// Consecutive CPUs with the same core type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreKind {
     /// How many CPUs.
     pub cpus: usize,
-    /// Hardware threads of a core.
+    /// Hardware threads per core.
     pub threads_per_core: usize,
     /// Capacity at the highest operating point; the biggest kind has 1024.
     pub capacity: u32,
     /// Operating points, slowest first.
     pub points: Vec<Kilohertz>,
-    /// Why these, if no source has them.
+    /// Reason for assumed operating points, if no source has any.
     pub points_assumed: Option<String>,
     /// The highest clock without turbo.
     pub base: Option<Kilohertz>,
 }
 
 impl Machine {
-    /// Splits the only cluster into one for each kind of core, in the order of their CPUs. Tasks start on the biggest one. The cluster's
-    /// power is that of one of so many threads of a big core; smaller cores are assumed to draw a third. Turbo limits by active cores are those of the biggest kind.
+    /// Splits the only cluster into one for each core type, in CPU order. Tasks start on the biggest core type. The
+    /// old cluster's power becomes a big core's; small cores are assumed to draw a third. Turbo limits by active
+    /// cores stay with the biggest type.
     ///
     /// # Errors
-    /// There are several clusters, fewer than two kinds or more than three, or what comes of it cannot be. The machine is then as it was.
+    /// There are several clusters, fewer than two core types or more than three, or the result is invalid. The
+    /// machine then stays unchanged.
     pub fn split_by_kind(&mut self, kinds: &[CoreKind]) -> Result<(), MachineError> {
         let invalid = |key: &str, message: String| MachineError::Invalid {
             origin: self.name.clone(),
@@ -51,18 +53,17 @@ impl Machine {
         let mut ranks: Vec<usize> = (0..kinds.len()).collect();
         ranks.sort_by_key(|kind| Reverse(kinds[*kind].capacity));
         let biggest = ranks[0];
-        let of = |(kind, name): (usize, &str)| {
-            (kind, one_kind(self, &kinds[kind], name, kind != biggest))
-        };
-        let mut clusters: Vec<(usize, Cluster)> =
-            ranks.iter().copied().zip(NAMES).map(of).collect();
+        let named = ranks.iter().copied().zip(NAMES);
+        let mut clusters: Vec<(usize, Cluster)> = named
+            .map(|(kind, name)| (kind, one_kind(self, &kinds[kind], name, kind != biggest)))
+            .collect();
         clusters.sort_by_key(|(kind, _)| *kind);
         let mut split = self.clone();
         split.cluster = clusters.into_iter().map(|(_, cluster)| cluster).collect();
         let home = &mut split.scheduler.home;
         home.cluster.clone_from(&split.cluster[biggest].name);
         "tasks start on the performance cores".clone_into(&mut home.assumed);
-        // A limit of power is that of the package.
+        // Power limits apply to the package.
         if let Some(limit) = &mut split.power_limit {
             limit.clusters = kinds.len();
         }
@@ -90,8 +91,8 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
         }
         own
     };
-    let turbo = like.turbo.iter().copied();
-    let turbo = turbo.filter(|limit| !is_small && limit.active_cores <= kind.cpus / threads);
+    let limits = like.turbo.iter().copied();
+    let turbo = limits.filter(|limit| !is_small && limit.active_cores <= kind.cpus / threads);
     let own_power = machine.idle_state.iter().filter(|s| s.power_mw.is_given());
     let idle_state = own_power.map(|state| {
         let mut own = ClusterIdleState::named(&state.name, &like.source);

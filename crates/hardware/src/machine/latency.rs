@@ -9,13 +9,13 @@ use super::{Fault, Machine, MachineIdleState};
 /// `include/linux/pm_qos.h`, Linux 6.12).
 pub const MAX_LATENCY_REQUEST_US: u64 = i32::MAX as u64 - 1;
 
-/// A request that leaving an idle state takes no longer than this, which the kernel hands to the governor.
+/// An upper bound on idle exit latency, which the kernel passes to the governor.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyRequest {
     /// The longest exit latency in us, 0 to [`MAX_LATENCY_REQUEST_US`]; 0 is state 0.
     pub us: u64,
-    /// The CPUs that it holds for (`pm_qos_resume_latency_us`); empty: all, as with `/dev/cpu_dma_latency`.
+    /// CPUs with the bound (`pm_qos_resume_latency_us`); empty: all CPUs, as with `/dev/cpu_dma_latency`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
 }
@@ -35,15 +35,15 @@ impl LatencyRequest {
 }
 
 impl Machine {
-    /// The latency request in force on a CPU, the smallest one that holds for it; `None`: there is none
-    /// (`cpuidle_governor_latency_req()`, `drivers/cpuidle/governor.c`, Linux 6.1 and 6.12).
+    /// The smallest latency request that applies to a CPU; `None` without requests (`cpuidle_governor_latency_req()`,
+    /// `drivers/cpuidle/governor.c`, Linux 6.1 and 6.12).
     pub fn latency_request(&self, cpu: usize) -> Option<Nanoseconds> {
         let requests = self.latency_requests.iter().filter(|r| r.holds_for(cpu));
         requests.map(|r| Nanoseconds::from_micros(r.us)).min()
     }
 
-    /// Gives these CPUs this request in us in place of their own, or none, as writing their
-    /// `pm_qos_resume_latency_us` does. Requests for the whole system stay in force.
+    /// Replaces these CPUs' own request, in us, or removes it, as writing `pm_qos_resume_latency_us` does.
+    /// System-wide requests stay in force.
     pub fn set_latency_requests(&mut self, cpus: &[usize], us: Option<u64>) {
         self.latency_requests.retain_mut(|request| {
             let of_system = request.cpus.is_empty();
@@ -70,7 +70,7 @@ impl Machine {
     }
 }
 
-/// Whether every request is one that the kernel takes, of CPUs that the machine has.
+/// Checks that the kernel accepts every request, and that the CPUs exist.
 pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     for request in &machine.latency_requests {
         if request.us > MAX_LATENCY_REQUEST_US {

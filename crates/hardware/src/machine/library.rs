@@ -9,7 +9,7 @@ use super::Machine;
 use crate::drive::id_ctrl::IdCtrlError;
 use crate::drive::library::LookupError;
 
-/// The machines that come with wakepath, each with the text of its file.
+/// The built-in machines, each with the text of the machine file.
 macro_rules! builtin {
     ($($name:literal),* $(,)?) => {
         [$(($name, include_str!(concat!("../../data/machines/", $name, ".toml")))),*]
@@ -30,7 +30,7 @@ const BUILTIN: [(&str, &str); 11] = builtin![
     "hybrid-i7-1260p",
 ];
 
-/// Largest machine file that is read; real ones have a few kilobytes.
+/// Size limit for machine files; real ones have a few kilobytes.
 const MAX_FILE: u64 = 1 << 20;
 
 /// Names of the built-in machines.
@@ -41,12 +41,12 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 /// Why a machine could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// No built-in machine of that name.
+    /// No machine has this name.
     #[error(
         "unknown machine '{name}'; did you mean '{nearest}'? A machine is one of: {known}; a recorded system (wakepath machine list); or the path of a .toml file"
     )]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The most similar name.
         nearest: String,
@@ -58,23 +58,23 @@ pub enum MachineError {
         "a machine name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath machine list` prints them all"
     )]
     TooLong(usize),
-    /// A recorded system of which too little was recorded.
+    /// A recorded system with too little data.
     #[error(
         "{name} is a recorded system whose {missing} were not recorded; it cannot be simulated"
     )]
     OnlyRecorded {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What the record lacks.
+        /// The missing data.
         missing: &'static str,
     },
-    /// A table of idle states that drivers have.
+    /// A driver's idle-state table.
     #[error(
         "{name} is a table of idle states of the intel_idle driver, without clock, power and drive; it cannot be simulated by \
          itself. `wakepath machine show {name}` prints it; a machine is one that `wakepath machine list` has with CPUs"
     )]
     OnlyStates {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
     /// The file cannot be read.
@@ -92,13 +92,13 @@ pub enum MachineError {
         origin: String,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
-    /// No drive of that name.
+    /// No drive has this name.
     #[error(transparent)]
     Drive(#[from] LookupError),
-    /// A file that describes no drive.
+    /// The file describes no drive.
     #[error(transparent)]
     Dump(#[from] IdCtrlError),
     /// A value cannot be.
@@ -108,7 +108,7 @@ pub enum MachineError {
         origin: String,
         /// Key of the value.
         key: String,
-        /// What is wrong and what is expected.
+        /// The fault and the expected value.
         message: String,
     },
 }
@@ -152,7 +152,7 @@ impl Machine {
         })
     }
 
-    /// Reads a machine file, or that of a directory that a capture made.
+    /// Reads a machine file, or the machine file in a capture's directory.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
         let in_directory = captured(path);
         let file = if in_directory.is_file() {
@@ -176,16 +176,16 @@ impl Machine {
     }
 }
 
-/// The machine file of a directory that a capture made.
+/// The machine file in a capture's directory.
 fn captured(directory: &Path) -> PathBuf {
     directory.join("machine.toml")
 }
 
-/// The first system whose processor has every word of a name that is none, such as `Xeon 8460H`.
+/// The first system whose processor has every word of a title such as `Xeon 8460H`.
 fn by_title(name: &str) -> Option<&'static str> {
     let words: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
     let has_digit = |word: &String| word.bytes().any(|b| b.is_ascii_digit());
-    // `Xeon` alone means none of them.
+    // `Xeon` alone identifies no processor.
     if !words.iter().any(has_digit) {
         return None;
     }
@@ -193,9 +193,9 @@ fn by_title(name: &str) -> Option<&'static str> {
         let title = title.to_lowercase();
         words.iter().all(|word| title.contains(word.as_str()))
     };
-    let recorded = crate::recorded::systems().iter();
-    let mut recorded = recorded.filter(|system| has_all(&system.cpu_model));
-    recorded.next().map(|system| system.name.as_str())
+    let systems = crate::recorded::systems();
+    let found = systems.iter().find(|system| has_all(&system.cpu_model));
+    found.map(|system| system.name.as_str())
 }
 
 /// Reads a description file.
@@ -207,7 +207,7 @@ pub(super) fn read(path: &Path) -> Result<String, MachineError> {
     })
 }
 
-/// All of a file.
+/// Reads a whole file.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, MachineError> {
     let read_error = |source| MachineError::Read {
         path: path.to_owned(),

@@ -48,21 +48,21 @@ use crate::idle::IdleStates;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// Version of the file format; 1.
+    /// Version of the file format: 1.
     pub schema: u32,
-    /// Short name, as `--machine` takes it.
+    /// Short name for `--machine`.
     pub name: String,
-    /// What it is.
+    /// Title for people.
     pub title: String,
-    /// The kernel that it runs, `7.3` or `6.12.48`; absent: what a policy's bare name means. It chooses the version of policies,
-    /// not what is a matter of configuration, such as `hz`.
+    /// Kernel version, `7.3` or `6.12.48`; absent: the default version of each policy. Decides versions of policies,
+    /// not build configuration such as `hz`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelVersion>,
     /// Where that is known from; what is only taken to be so begins with `assumed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_from: Option<String>,
-    /// The policy set that its kernel runs by itself, such as `menu + amd-pstate[mode=active]`; absent: menu and schedutil, or
-    /// what a recorded system of this name ran.
+    /// Default policy set, such as `menu + amd-pstate[mode=active]`; absent: menu and schedutil, or the recorded
+    /// policies of a system with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<String>,
     /// Why nothing here tells what the machine draws, if nothing does.
@@ -90,32 +90,32 @@ pub struct Machine {
     /// CPUs kept free for some tasks.
     #[serde(default, skip_serializing_if = "Isolation::is_none")]
     pub isolation: Isolation,
-    /// CPU work of one I/O and where it is done.
+    /// CPU work for an I/O, and the CPUs that do the work.
     pub io_path: IoPath,
-    /// How much the page cache holds, and what writing into it costs.
+    /// Size of the page cache, and the cost of writing into the cache.
     #[serde(default, skip_serializing_if = "PageCache::is_assumed")]
     pub page_cache: PageCache,
     /// The drive that the workload uses.
     pub drive: DriveModel,
-    /// The others of a captured machine, which [`Machine::find_drive`] knows.
+    /// Further drives of a captured machine, known to [`Machine::find_drive`].
     #[serde(default, rename = "other_drive", skip_serializing_if = "Vec::is_empty")]
     pub other_drives: Vec<DriveModel>,
     /// Power that belongs to no CPU or cluster.
     #[serde(default)]
     pub package: Option<Package>,
-    /// Interconnect and last-level cache with a clock of their own.
+    /// Interconnect and last-level cache with a separate clock.
     #[serde(default)]
     pub uncore: Option<Uncore>,
-    /// What each processor may draw; absent: as much as it does.
+    /// Power limits per processor; absent: unlimited.
     #[serde(default)]
     pub power_limit: Option<PowerLimit>,
-    /// What runs the CPUs in turn, if that is what the machine is; absent: they work side by side.
+    /// Emulator that runs the CPUs in turn; absent: CPUs run in parallel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator: Option<Emulator>,
     /// What RCU's grace periods cost; absent: nobody waits for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rcu: Option<Rcu>,
-    /// Demotion of deep idle states by the hardware itself, if it does that.
+    /// Demotion of deep idle states by the hardware, if any.
     #[serde(default)]
     pub c1_demotion: Option<C1Demotion>,
     /// What else runs on the machine. Not given: [`Background::of_every_kernel`].
@@ -123,7 +123,7 @@ pub struct Machine {
     pub background: Vec<Background>,
 }
 
-/// CPUs of one kind that share a cache, and mostly a clock too.
+/// CPUs with the same core type and a shared cache, mostly also a shared clock.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
@@ -131,19 +131,19 @@ pub struct Cluster {
     pub name: String,
     /// Core type.
     pub core: String,
-    /// Number of CPUs, that is of hardware threads.
+    /// Number of CPUs (hardware threads).
     pub cpus: usize,
-    /// Hardware threads of a core.
+    /// Hardware threads per core.
     #[serde(default = "one")]
     pub threads_per_core: usize,
-    /// How much a core does with all of its threads busy, over what it does with one; absent: its
-    /// threads do not slow each other down.
+    /// Throughput of a core with all threads busy, relative to one busy thread; absent: threads do not slow each
+    /// other down.
     #[serde(default)]
     pub smt_speedup: Figure,
-    /// The share of its speed that a thread loses while another one of its core polls; absent: none.
+    /// Share of speed that a thread loses while a sibling polls; absent: none.
     #[serde(default)]
     pub smt_poll_loss: Figure,
-    /// How many CPUs, in order, share one clock; absent: all of the cluster.
+    /// Number of consecutive CPUs with a shared clock; absent: the whole cluster.
     #[serde(default)]
     pub clock_cpus: Option<usize>,
     /// Capacity at the highest operating point; the biggest cluster of a machine has 1024.
@@ -162,13 +162,13 @@ pub struct Cluster {
     /// How long a CPU stands still when its frequency changes.
     #[serde(default)]
     pub clock_stall_us: Figure,
-    /// The highest frequency without turbo, which HWP calls guaranteed. intel_pstate needs it.
+    /// Highest frequency without turbo, called guaranteed by HWP. intel_pstate needs this figure.
     #[serde(default)]
     pub base_mhz: Figure,
     /// Highest frequencies by the number of active cores; empty: no such limits.
     #[serde(default)]
     pub turbo: Vec<TurboLimit>,
-    /// Why these limits, where they are not the source's.
+    /// Reason for assumed turbo limits.
     #[serde(default)]
     pub turbo_assumed: Option<String>,
     /// The HWP controller, with EPP 128: time from the lowest to the highest frequency after a
@@ -184,10 +184,10 @@ pub struct Cluster {
     pub cppc: Option<Cppc>,
     /// Operating points, slowest first.
     pub opps: Vec<Opp>,
-    /// Why these operating points, where they are not the source's.
+    /// Reason for assumed operating points.
     #[serde(default)]
     pub opps_assumed: Option<String>,
-    /// Voltage at the slowest operating point, for those that do not state theirs.
+    /// Voltage at the slowest operating point, for points without a voltage.
     #[serde(default)]
     pub lowest_uv: Figure,
     /// Voltage at the fastest operating point; in between it is linear in the frequency.
@@ -200,16 +200,16 @@ pub struct Cluster {
     /// What a running CPU draws besides, at any frequency.
     #[serde(default)]
     pub static_mw: Figure,
-    /// What the cluster draws besides its CPUs while it is up.
+    /// Cluster power besides the CPUs, while the cluster is up.
     #[serde(default)]
     pub cluster_on_mw: Figure,
-    /// What it draws in a cluster idle state.
+    /// Cluster power in a cluster idle state.
     #[serde(default)]
     pub cluster_off_mw: Figure,
-    /// What idle states are on these CPUs, where that differs from the machine's of the same name.
+    /// Overrides for idle states on these CPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_state: Vec<ClusterIdleState>,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
@@ -258,8 +258,8 @@ pub enum Scope {
     /// The CPU alone.
     #[default]
     Cpu,
-    /// The whole cluster, once all its CPUs ask for it; until then the CPU waits in its deepest
-    /// state of scope `cpu`.
+    /// The whole cluster, once all CPUs ask for the state; until then a CPU waits in its deepest state with scope
+    /// `cpu`.
     Cluster,
 }
 
@@ -267,16 +267,16 @@ pub enum Scope {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineIdleState {
-    /// The driver's name for it.
+    /// The driver's name for the state.
     pub name: String,
-    /// How far it reaches.
+    /// Scope of the state.
     #[serde(default)]
     pub scope: Scope,
-    /// The CPU spins in it.
+    /// The CPU spins.
     #[serde(default)]
     pub polling: bool,
-    /// The CPU watches its need-resched flag in it (MONITOR and MWAIT), so that another CPU wakes it
-    /// with a store and needs no inter-processor interrupt.
+    /// The CPU watches its need-resched flag (MONITOR and MWAIT): another CPU wakes it by a store, without an
+    /// inter-processor interrupt.
     #[serde(default)]
     pub mwait: bool,
     /// Switched off, as by writing 1 to its `disable` file in sysfs.
@@ -291,22 +291,19 @@ pub struct MachineIdleState {
     pub true_entry_us: Figure,
     /// Mean time that leaving the state really takes.
     pub true_exit_us: Figure,
-    /// Standard deviation of that time over its mean.
+    /// Standard deviation of the exit time over the mean.
     #[serde(default)]
     pub exit_spread: Figure,
-    /// Extra work after leaving it, because caches and predictors are cold, in thousands of
-    /// cycles of the biggest core.
+    /// Extra work after a wake-up with cold caches and predictors, in thousands of cycles on the biggest core.
     #[serde(default)]
     pub cold_start_kcycles: Figure,
-    /// Power of one CPU while it is in the state. A polling state that does not give it costs
-    /// what running costs.
+    /// Power of a CPU in the state. A polling state without this figure costs as much as running.
     #[serde(default)]
     pub power_mw: Figure,
-    /// Power of one CPU while it enters or leaves the state; not given: see
-    /// [`Cluster::transition_power`].
+    /// Power of a CPU that enters or leaves the state; default: [`Cluster::transition_power`].
     #[serde(default)]
     pub transition_mw: Figure,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
@@ -318,29 +315,28 @@ pub struct Scheduler {
     pub home: Home,
     /// Time until another CPU sees an inter-processor interrupt.
     pub ipi_us: Figure,
-    /// Work of one tick, in thousands of cycles of the biggest core.
+    /// Work per tick, in thousands of cycles on the biggest core.
     pub tick_kcycles: Figure,
-    /// Work of refilling the caches of a core that a task has moved to, in thousands of cycles of
-    /// the biggest core; absent: none.
+    /// Work to refill caches after a migration, in thousands of cycles on the biggest core; absent: none.
     #[serde(default)]
     pub migration_kcycles: Figure,
-    /// Work of refilling what other tasks have pushed out of a core's caches since a task last ran there,
-    /// in thousands of cycles of the biggest core; absent: none.
+    /// Work to refill caches that other tasks used since the task last ran on the core, in thousands of cycles on the
+    /// biggest core; absent: none.
     #[serde(default)]
     pub switch_kcycles: Figure,
     /// How much later than asked for a sleep ends (`/proc/PID/timerslack_ns`), in us: fio's, or that of an rt-app
     /// thread. fio then spins for pauses that are too short to sleep. Absent: sleeps end in time.
     #[serde(default)]
     pub timer_slack_us: Figure,
-    /// Work of schedutil's thread (`sugov:0`) with each change of frequency, in thousands of cycles of the biggest core; absent: the
-    /// driver switches fast, and there is no such thread.
+    /// Work of schedutil's thread (`sugov:0`) per frequency change, in thousands of cycles on the biggest core;
+    /// absent: fast switching, without a thread.
     #[serde(default)]
     pub sugov_kcycles: Figure,
-    /// Work of the interrupt that wakes it (`irq_work`), likewise.
+    /// Work of the interrupt that wakes the thread (`irq_work`), likewise.
     #[serde(default)]
     pub sugov_interrupt_kcycles: Figure,
-    /// Work of the menu idle governor each further time that it goes over the last idle intervals to find one that repeats, likewise.
-    /// It measures idle periods from then on, so that one of equal ones may count a microsecond less.
+    /// Work of the menu governor for each further pass over the last idle intervals in search of a repeated one,
+    /// likewise. Idle time is measured only afterwards, so equal periods may differ by a microsecond.
     #[serde(default)]
     pub menu_round_kcycles: Figure,
 }
@@ -355,41 +351,40 @@ pub struct Home {
     pub assumed: String,
 }
 
-/// CPU work of one I/O and where it is done.
+/// CPU work for an I/O, and the CPUs that do the work.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IoPath {
-    /// All CPU work of one I/O, in thousands of cycles of the biggest core.
+    /// Total CPU work per I/O, in thousands of cycles on the biggest core.
     pub kcycles_per_io: Figure,
-    /// What the task does besides, before the drive has the request, for each KiB of it beyond 4: pinning
-    /// and mapping its pages, or copying them; absent: nothing.
+    /// Extra work per KiB beyond 4 before submission: pinning and mapping pages, or copying; absent: none.
     #[serde(default)]
     pub kcycles_per_kib: Figure,
-    /// What a buffered read of 4 KiB costs besides: finding, allocating and mapping a page of the page cache,
-    /// and copying it, in thousands of cycles of the biggest core; absent: nothing.
+    /// Extra cost of a buffered 4-KiB read: finding, allocating, mapping and copying a page of the page cache, in
+    /// thousands of cycles on the biggest core; absent: none.
     #[serde(default)]
     pub page_cache_kcycles: Figure,
-    /// What the program does between two of its I/Os, which is part of neither's latency, in thousands of cycles of the biggest
-    /// core; absent: nothing.
+    /// Work by the program between two I/Os, outside both latencies, in thousands of cycles on the biggest core;
+    /// absent: none.
     #[serde(default)]
     pub program_kcycles: Figure,
-    /// What an I/O costs more with an asynchronous engine that submits it and takes it back by a system call each. In
-    /// thousands of cycles of the biggest core, half before the drive has it and half after. Absent: nothing.
+    /// Extra cost per I/O of an asynchronous engine with a system call each for submission and completion. In
+    /// thousands of cycles on the biggest core, half before submission and half after completion. Absent: none.
     #[serde(default)]
     pub asynchronous_kcycles: Figure,
-    /// What a flush costs more than a read until the drive has it: a kernel thread sends it (`kworker/N:1H`,
-    /// `blk_mq_requeue_work()`). In thousands of cycles of the biggest core. Absent: nothing.
+    /// Extra cost of a flush over a read before submission: a kernel thread sends the flush (`kworker/N:1H`,
+    /// `blk_mq_requeue_work()`). In thousands of cycles on the biggest core. Absent: none.
     #[serde(default)]
     pub flush_kcycles: Figure,
     /// Share spent by the task until the drive has the request and the task sleeps.
     pub submission_share: Figure,
-    /// Part of `submission_share`: going to sleep, which a task does only if it waits. Absent: 0, so that a
-    /// submission costs the same whether the task waits after it or goes on.
+    /// Part of `submission_share` for going to sleep, spent only by a task that waits. Absent: 0; every submission
+    /// costs the same.
     #[serde(default)]
     pub deactivation_share: Figure,
     /// Share spent in the completion interrupt, waking the task included.
     pub interrupt_share: Figure,
-    /// Part of `interrupt_share`: waking the task, which is done only if it sleeps. Absent: 0.
+    /// Part of `interrupt_share` for waking the task, spent only if the task sleeps. Absent: 0.
     #[serde(default)]
     pub reactivation_share: Figure,
     /// Share spent by the woken task until it is back in user space.
@@ -398,32 +393,31 @@ pub struct IoPath {
     /// runs again. Absent: 0.
     #[serde(default)]
     pub switch_share: Figure,
-    /// Which CPU takes the completion interrupt.
+    /// CPU for the completion interrupt.
     pub completion: Completion,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
-/// Which CPU takes the completion interrupt.
+/// CPU for the completion interrupt.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
-    /// A fixed CPU; absent: that of the queue.
+    /// A fixed CPU; absent: chosen by the queue.
     #[serde(default)]
     pub cpu: Option<usize>,
-    /// Hardware queues of each drive, each with an interrupt; absent: one per CPU. Of fewer queues
-    /// each serves several CPUs that follow each other, and interrupts one of them.
+    /// Hardware queues per drive, each with an interrupt; absent: one per CPU. With fewer queues each serves
+    /// consecutive CPUs, and interrupts one of them.
     #[serde(default)]
     pub queues: Option<usize>,
-    /// Share of the completions, 0 to 1, that come to the CPU that the queue gives; the rest come to
-    /// any other CPU of its cluster. Not given: all.
+    /// Share of completions, 0 to 1, on the queue's CPU; the rest go to any other CPU in the cluster. Absent: all.
     #[serde(default)]
     pub same_cpu_share: Figure,
     /// Completions that a queue collects before it interrupts (NVMe feature 08h, aggregation
     /// threshold). Not given: 1.
     #[serde(default)]
     pub coalesce: Figure,
-    /// The longest that the first of them waits (aggregation time).
+    /// Longest wait for the first completion (aggregation time).
     #[serde(default)]
     pub coalesce_us: Figure,
     /// Why.
@@ -436,17 +430,17 @@ pub struct Completion {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct C1Demotion {
-    /// Name of the idle state that is entered instead.
+    /// Name of the state entered instead.
     pub to: String,
-    /// Names of those that are demoted.
+    /// Names of the demoted states.
     pub states: Vec<String>,
     /// A request is demoted when the CPU's last so many wake-ups ...
     pub wake_ups: Figure,
-    /// ... lie within this time.
+    /// ... occur within this time.
     pub within_us: Figure,
     /// After so long in the shallow state the CPU goes on to what was asked for; 0: never.
     pub undemote_us: Figure,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
@@ -454,13 +448,13 @@ pub struct C1Demotion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runs {
-    /// In a task: the CPU leaves its idle loop, which gives it its tick back.
+    /// In a task: the CPU leaves the idle loop and gets its tick back.
     Task,
     /// In a timer interrupt only: the CPU stays in its idle loop.
     Interrupt,
 }
 
-/// Which of the kernel's timers brings background work.
+/// Kernel timer that triggers background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackgroundTimer {
@@ -468,58 +462,58 @@ pub enum BackgroundTimer {
     Wheel,
     /// A high-resolution timer.
     Precise,
-    /// The same of a task that sleeps: it may expire early by the timer slack, with another timer of its CPU.
+    /// Timer of a sleeping task: may fire early with another timer on the same CPU, by the timer slack.
     Sleep,
 }
 
-/// How many there are of a kind of background work.
+/// Instances of a kind of background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
-    /// Every CPU has its own, which stays there.
+    /// An instance on every CPU, which never migrates.
     #[default]
     Cpu,
-    /// One for all: a task that the scheduler places as any other.
+    /// A single task, placed by the scheduler as any other.
     Machine,
 }
 
-/// A kind of workload.
+/// Kind of workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beside {
-    /// Jobs of fio.
+    /// fio jobs.
     Fio,
-    /// Threads of rt-app.
+    /// rt-app threads.
     RtApp,
 }
 
-/// Work that arrives by itself.
+/// Autonomous work.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
-    /// What it stands for.
+    /// Name of the modelled work.
     pub name: String,
-    /// Mean time between two arrivals on one CPU; exponentially distributed, unless it is `periodic`. Of a task that is there
-    /// once, from when it goes to sleep.
+    /// Mean time between arrivals on a CPU; exponentially distributed unless `periodic`. For a single task, counted
+    /// from when the task goes to sleep.
     pub every_ms: Figure,
     /// It arrives at regular intervals, on each CPU at other times.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub periodic: bool,
-    /// Work of one arrival, in thousands of cycles of the biggest core.
+    /// Work per arrival, in thousands of cycles on the biggest core.
     pub kcycles: Figure,
-    /// It leaves an RCU callback on the CPU that it ran on each time, which keeps its tick until a grace period is over
+    /// Each arrival leaves an RCU callback on its CPU, which keeps the tick until a grace period ends
     /// (`rcu_needs_cpu()`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub callbacks: bool,
-    /// Where it runs.
+    /// Where the work runs.
     pub runs: Runs,
-    /// The only workloads beside which it exists, such as what fio does itself; absent: all.
+    /// Workload kinds that come with this work, such as fio's own housekeeping; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// How many there are.
+    /// Number of instances.
     #[serde(default, skip_serializing_if = "Per::is_cpu")]
     pub per: Per,
-    /// What brings it. Not given: see [`Background::timer`].
+    /// Trigger. Default: see [`Background::timer`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<BackgroundTimer>,
 }
@@ -585,7 +579,7 @@ impl Figure {
         nanoseconds(self.value * 1e3)
     }
 
-    /// The figure as a number of cycles, its value being in thousands.
+    /// A figure in thousands of cycles as cycles.
     pub fn kilocycles(&self) -> u64 {
         (self.value * 1e3).round() as u64
     }
@@ -597,11 +591,10 @@ impl Machine {
         TickRate::new(self.hz.value as u32).unwrap_or_default()
     }
 
-    /// The idle states as the driver declares them to a governor, but for what a kind of core has of its own
-    /// ([`Self::declared_idle_states_of`]).
+    /// Idle states as declared to a governor, without overrides per core type ([`Self::declared_idle_states_of`]).
     ///
     /// # Errors
-    /// No table of a kernel has them; no checked machine has such.
+    /// The states form no valid table; impossible on a checked machine.
     pub fn declared_idle_states(&self) -> Result<IdleStates, crate::idle::IdleStatesError> {
         cluster_states::declared(&self.idle_state)
     }
@@ -610,7 +603,7 @@ impl Machine {
     /// governors see them, and do not use them.
     ///
     /// # Errors
-    /// There is no state of that name, or none would be left.
+    /// No state has this name, or none would remain.
     pub fn disable_idle_states(&mut self, names: &[&str]) -> Result<(), MachineError> {
         self.can_disable(&self.cluster, names)?;
         for state in &mut self.idle_state {
@@ -619,8 +612,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A drive that the machine was captured with, by the kernel's name of its controller, or any that
-    /// [`DriveModel::find`] knows.
+    /// Finds a captured drive by the kernel's controller name, or any drive known to [`DriveModel::find`].
     ///
     /// # Errors
     /// As [`DriveModel::find`].
@@ -632,7 +624,7 @@ impl Machine {
         }
     }
 
-    /// Puts a drive in place of the machine's own: as many of them as the machine has.
+    /// Replaces the machine's drives, keeping their number.
     pub fn replace_drive(&mut self, drive: DriveModel) {
         self.drive = DriveModel {
             count: self.drive.count,
@@ -641,10 +633,10 @@ impl Machine {
         };
     }
 
-    /// Whether the machine can be, for one that was changed.
+    /// Checks a changed machine for impossible values.
     ///
     /// # Errors
-    /// The first value that cannot be, with its key.
+    /// The first impossible value, with its key.
     pub fn check(&self) -> Result<(), MachineError> {
         validate::check(self).map_err(|(key, message)| MachineError::Invalid {
             origin: self.name.clone(),
@@ -653,7 +645,7 @@ impl Machine {
         })
     }
 
-    /// What its figures of power count; `None` without a package, where no figure is larger than a cluster.
+    /// Scope of the machine's power figures; `None` without a package, where no figure exceeds a cluster.
     pub fn power_scope(&self) -> Option<PowerScope> {
         self.package.as_ref().map(|package| package.scope)
     }
@@ -663,7 +655,7 @@ impl Machine {
         self.cluster.iter().map(|c| c.cpus).sum()
     }
 
-    /// The source of the table that a figure stands in, by the key that [`Self::figures`] gives it.
+    /// The source given in the table with a figure, by the figure's key from [`Self::figures`].
     pub fn table_source(&self, key: &str) -> Option<&str> {
         let (table, rest) = key.split_once('.')?;
         let name = rest.rsplit_once('.').map_or(rest, |(name, _)| name);
@@ -689,7 +681,7 @@ impl Machine {
         Some(source)
     }
 
-    /// Every figure with the key that names it.
+    /// Every figure with the naming key.
     pub fn figures(&self) -> Vec<(String, &Figure)> {
         let mut all = vec![
             ("hz".to_owned(), &self.hz),
@@ -778,8 +770,9 @@ impl Machine {
             all.push((key.to_owned(), figure));
         }
         if !self.page_cache.is_assumed() {
-            let of = self.page_cache.figures().into_iter();
-            all.extend(of.map(|(key, figure)| (format!("page_cache.{key}"), figure)));
+            for (key, figure) in self.page_cache.figures() {
+                all.push((format!("page_cache.{key}"), figure));
+            }
         }
         all.extend(self.drive.figures());
         if let Some(package) = &self.package {
@@ -809,16 +802,19 @@ impl Machine {
             }
         }
         if let Some(limit) = &self.power_limit {
-            let of = limit.figures().into_iter();
-            all.extend(of.map(|(key, figure)| (format!("power_limit.{key}"), figure)));
+            for (key, figure) in limit.figures() {
+                all.push((format!("power_limit.{key}"), figure));
+            }
         }
         if let Some(emulator) = &self.emulator {
-            let of = emulator.figures().into_iter();
-            all.extend(of.map(|(key, figure)| (format!("emulator.{key}"), figure)));
+            for (key, figure) in emulator.figures() {
+                all.push((format!("emulator.{key}"), figure));
+            }
         }
         if let Some(rcu) = &self.rcu {
-            let of = rcu.figures().into_iter();
-            all.extend(of.map(|(key, figure)| (format!("rcu.{key}"), figure)));
+            for (key, figure) in rcu.figures() {
+                all.push((format!("rcu.{key}"), figure));
+            }
         }
         if let Some(demotion) = &self.c1_demotion {
             for (key, figure) in [

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Figure, Machine};
 
-/// Memory of a machine that does not say how much it has.
+/// Default memory size.
 const MEMORY_GIB: f64 = 16.0;
 const MEMORY_WHY: &str = "the machine does not say how much memory it has";
 
@@ -23,20 +23,20 @@ const WRITE_BACK_KCYCLES: f64 = 1.0;
 const WRITE_BACK_WHY: &str =
     "1.9 thousand instructions in the laboratory (docs/laboratory.md), two in a cycle";
 
-/// How much the page cache holds, and what a write into it costs.
+/// Size of the page cache, and the cost of writing into the cache.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PageCache {
-    /// Memory that it can have, and of which the limits of dirty pages are shares, in GiB.
+    /// Memory available to the page cache, the base for limits on dirty pages, in GiB.
     pub memory_gib: Figure,
-    /// Work of a system call that writes, whatever its size, in thousands of cycles of the biggest core.
+    /// Work for a write system call of any size, in thousands of cycles on the biggest core.
     pub write_kcycles: Figure,
-    /// Work of each 4 KiB that it writes: finding or allocating the page, copying, and accounting for it, in thousands of cycles.
+    /// Work per 4 KiB written: finding or allocating the page, copying, and accounting, in thousands of cycles.
     pub page_kcycles: Figure,
-    /// Work of each page that is written back, beyond that of its request, in thousands of cycles: marking it clean, and as
-    /// written back when that has ended.
+    /// Extra work per page written back, besides the request's, in thousands of cycles: marking the page clean, and
+    /// finishing writeback.
     pub write_back_kcycles: Figure,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
@@ -58,7 +58,7 @@ impl PageCache {
         *self == Self::default()
     }
 
-    /// Every figure with its key.
+    /// All figures by key.
     pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
         [
             ("memory_gib", &self.memory_gib),
@@ -68,7 +68,7 @@ impl PageCache {
         ]
     }
 
-    /// What is wrong with it, and at which key.
+    /// The first fault: key and explanation.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let plain = |figure: &Figure| figure.origin == super::Origin::Table;
         if !MEMORY_RANGE.contains(&self.memory_gib.value) {
@@ -83,7 +83,7 @@ impl PageCache {
 }
 
 impl Machine {
-    /// Memory that the page cache can have, in pages of 4 KiB.
+    /// Memory available to the page cache, in pages of 4 KiB.
     pub fn page_cache_pages(&self) -> u64 {
         (self.page_cache.memory_gib.value * f64::from(1 << 18)) as u64
     }

@@ -1,7 +1,7 @@
 //! Power of CPUs, clusters, the uncore and the package.
 //!
-//! The power of a machine is the sum of
-//! - for every CPU: [`Cluster::active_power`] while it runs, [`Cluster::idle_power`] while it idles;
+//! Machine power is the sum of
+//! - for every CPU: [`Cluster::active_power`] when running, [`Cluster::idle_power`] when idle;
 //! - for every cluster: [`Cluster::on_power`] while it is up, else [`Cluster::off_power`];
 //! - for every cluster's uncore: [`Uncore::power`] at its clock, while the package is not down;
 //! - for the package: [`Package::idle_power`] always, and [`Package::active_power`] on top while it is
@@ -15,11 +15,11 @@ use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use super::{Cluster, Figure, Machine, MachineIdleState, Opp};
 
-/// What a figure of power counts. Figures of two scopes are neither added nor compared.
+/// Scope of power figures. Figures with different scopes are neither added nor compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PowerScope {
-    /// The processor packages, as their energy counters (RAPL) have it.
+    /// Processor packages, as counted by RAPL.
     #[default]
     Package,
     /// The board with memory and devices, behind the power supply.
@@ -29,7 +29,7 @@ pub enum PowerScope {
 }
 
 impl PowerScope {
-    /// As files have it.
+    /// Name in files.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Package => "package",
@@ -55,7 +55,7 @@ pub struct Package {
     /// What the figures count. Not given: the processor packages.
     #[serde(default)]
     pub scope: PowerScope,
-    /// Drawn always; all of it while every CPU is in its deepest state.
+    /// Constant power: the total while every CPU is in the deepest state.
     #[serde(default)]
     pub idle_mw: Figure,
     /// Drawn besides while the package is not down.
@@ -64,13 +64,13 @@ pub struct Package {
     /// How long every CPU has to be in its deepest state before the package begins to go down.
     #[serde(default)]
     pub hysteresis_us: Figure,
-    /// How long going down takes. A CPU that wakes up meanwhile waits for the end of it.
+    /// Power-down time. A CPU that wakes up meanwhile waits for the end.
     #[serde(default)]
     pub entry_us: Figure,
-    /// How long it takes to come up, before the CPU that wakes up begins to leave its own state.
+    /// Power-up time, before the waking CPU begins to leave its own state.
     #[serde(default)]
     pub exit_us: Figure,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
@@ -111,7 +111,7 @@ impl Package {
         }
     }
 
-    /// What is drawn while every CPU is in its deepest state.
+    /// Power while every CPU is in the deepest state.
     pub fn idle_power(&self) -> Microwatts {
         self.idle_mw.milliwatts()
     }
@@ -127,9 +127,9 @@ impl Package {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uncore {
-    /// Its lowest clock.
+    /// Lowest clock.
     pub min_mhz: Figure,
-    /// Its highest clock.
+    /// Highest clock.
     pub max_mhz: Figure,
     /// How often the hardware chooses its clock.
     pub slot_us: Figure,
@@ -139,7 +139,7 @@ pub struct Uncore {
     pub highest_uv: Figure,
     /// Switching power of one cluster's uncore in uW over MHz x V^2.
     pub dynamic_power_uw_per_mhz_v2: Figure,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
@@ -151,7 +151,7 @@ impl Uncore {
         Kilohertz(fastest.0.clamp(lowest, khz(&self.max_mhz).max(lowest)))
     }
 
-    /// Power of one cluster's uncore at this clock: coefficient x f x V^2.
+    /// Power of one cluster's uncore at a clock: coefficient x f x V^2.
     pub fn power(&self, clock: Kilohertz) -> Microwatts {
         let mhz = f64::from(clock.0) / 1e3;
         let uv = interpolate(
@@ -164,7 +164,7 @@ impl Uncore {
     }
 }
 
-/// The value at `at` on the line that goes through both values of `to` at those of `from`.
+/// The value at `at` on the line through (`from[0]`, `to[0]`) and (`from[1]`, `to[1]`).
 fn interpolate(at: f64, from: [f64; 2], to: [f64; 2]) -> f64 {
     let range = from[1] - from[0];
     let along = if range > 0.0 {
@@ -183,18 +183,17 @@ impl Figure {
 }
 
 impl MachineIdleState {
-    /// Power of a CPU in this state, 0 if the file does not give it. For a polling state see
-    /// [`Cluster::idle_power`].
+    /// Power of a CPU in this state; 0 without a figure. For a polling state see [`Cluster::idle_power`].
     pub fn power(&self) -> Microwatts {
         self.power_mw.milliwatts()
     }
 }
 
-/// Why the exit time of a state is not known that a guest's host keeps. What the kernel declares stands in for it.
+/// Explanation for an unknown exit time, when a guest's host decides. The declared latency stands in.
 pub const EXIT_NOT_KNOWN: &str = "not known until measured: a halt goes to the host, which polls or sleeps as it likes; what the kernel declares stands in for it";
 
 impl Machine {
-    /// Whether anything tells what its CPUs or its package draw. A drive's power alone is not the machine's.
+    /// Whether power figures exist for CPUs or package. A drive's power alone does not count.
     pub fn has_power(&self) -> bool {
         let of_clusters = self.cluster.iter().flat_map(|cluster| {
             [
@@ -210,7 +209,7 @@ impl Machine {
         all.any(|figure| figure.value > 0.0) || self.uncore.is_some()
     }
 
-    /// Takes away what its CPUs and its package draw; times stay. `why` there are no powers.
+    /// Removes the power figures of CPUs and package; times stay. `why`: the reason for missing powers.
     pub fn remove_power(&mut self, why: &str) {
         for cluster in &mut self.cluster {
             for figure in [
@@ -268,8 +267,8 @@ impl Cluster {
         Microwatts((dynamic + self.static_mw.value * 1e3).round() as u64)
     }
 
-    /// Power of a CPU of this cluster in an idle state. In a polling state the clock runs on, at
-    /// `opp`; unless the state gives a power of its own, it costs what running costs.
+    /// Power of a CPU in an idle state of this cluster. In a polling state the clock runs at `opp`; without an own
+    /// figure, polling costs as much as running.
     pub fn idle_power(&self, state: &MachineIdleState, opp: &Opp) -> Microwatts {
         if state.polling && !state.power_mw.is_given() {
             self.active_power(opp)
@@ -290,12 +289,12 @@ impl Cluster {
         }
     }
 
-    /// What the cluster draws besides its CPUs while it is up.
+    /// Cluster power besides the CPUs while up.
     pub fn on_power(&self) -> Microwatts {
         self.cluster_on_mw.milliwatts()
     }
 
-    /// What the cluster draws while it is in a cluster idle state.
+    /// Cluster power in a cluster idle state.
     pub fn off_power(&self) -> Microwatts {
         self.cluster_off_mw.milliwatts()
     }

@@ -16,23 +16,23 @@ use super::Figure;
 pub struct PowerLimit {
     /// The long-term limit.
     pub pl1_mw: Figure,
-    /// Its window (tau).
+    /// Window of PL1 (tau).
     pub pl1_window_ms: Figure,
     /// The short-term limit; absent: none.
     #[serde(default)]
     pub pl2_mw: Figure,
-    /// Its window.
+    /// Window of PL2.
     #[serde(default)]
     pub pl2_window_ms: Figure,
     /// How many clusters, in order, are a package and share the limits. Default 1.
     #[serde(default = "super::one")]
     pub clusters: usize,
-    /// Source of the plain figures.
+    /// Default source for the table's figures.
     pub source: String,
 }
 
 impl PowerLimit {
-    /// Each limit and its window, the long-term one first.
+    /// Each limit with its window, long-term limit first.
     pub fn limits(&self) -> impl Iterator<Item = (Microwatts, Nanoseconds)> {
         let pl1 = (&self.pl1_mw, &self.pl1_window_ms);
         let pl2 = (&self.pl2_mw, &self.pl2_window_ms);
@@ -45,7 +45,7 @@ impl PowerLimit {
             })
     }
 
-    /// Every figure with its key.
+    /// All figures by key.
     pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
         [
             ("pl1_mw", &self.pl1_mw),
@@ -55,9 +55,9 @@ impl PowerLimit {
         ]
     }
 
-    /// The key of the first value that cannot be on a machine with so many clusters, and what is wrong with it.
+    /// The first impossible value on a machine with `clusters` clusters: key and explanation.
     pub(super) fn fault(&self, clusters: usize) -> Option<(&'static str, &'static str)> {
-        let window = |of: &Figure| (1.0..=1e6).contains(&of.value);
+        let window = |figure: &Figure| (1.0..=1e6).contains(&figure.value);
         if self.pl1_mw.value < 1.0 {
             Some(("pl1_mw", "at least 1 mW"))
         } else if !window(&self.pl1_window_ms) {

@@ -1,4 +1,4 @@
-//! Writes a machine as the TOML file that describes it.
+//! Writes a machine as a TOML machine file.
 
 use std::fmt::Write;
 
@@ -6,14 +6,14 @@ use toml::{Table, Value};
 
 use super::{DriveModel, DrivePower, Machine, MachineError};
 
-/// Elements of a list in a line, so that operating points do not make one very long line.
+/// List elements per line, so that operating points do not make a very long line.
 const IN_A_LINE: usize = 4;
 /// The tables that a cluster has: too long for a line.
 const IDLE_STATE: &str = "idle_state";
 
 impl Machine {
-    /// The machine as a file that [`Machine::parse`] reads, with nothing lost. Of a drive's power states it has what the
-    /// drive declares, if all else is assumed.
+    /// Writes a file that [`Machine::parse`] reads back without loss. If all power figures of a drive are assumed,
+    /// only the declared states are written.
     ///
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
@@ -48,16 +48,16 @@ impl Machine {
     }
 }
 
-/// The tables of tables of a drive, which follow the rest.
+/// Nested tables of a drive, written after the other keys.
 #[derive(Default)]
 struct Nested {
-    /// What is more than declared.
+    /// Power figures beyond the declared states.
     power: Option<Table>,
     /// The others.
     plain: Table,
 }
 
-/// Takes them out of a drive.
+/// Moves the nested tables out of a drive.
 fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::ser::Error> {
     let mut nested = Nested::default();
     let (Value::Table(drive), Some(power)) = (drive, &model.power) else {
@@ -75,7 +75,7 @@ fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::se
 }
 
 impl Nested {
-    /// Writes them as tables of the last drive of that key.
+    /// Writes the tables under the last drive with this key.
     fn write(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
         let write = |text: &mut String, tables: Table| {
             if tables.is_empty() {

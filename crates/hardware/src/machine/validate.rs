@@ -1,4 +1,4 @@
-//! Values that cannot be.
+//! Finds impossible values.
 
 use std::ops::RangeInclusive;
 
@@ -9,10 +9,10 @@ use super::{
     cluster_states, latency,
 };
 
-/// The largest value of any figure.
+/// Largest value for any figure.
 const MAX_FIGURE: f64 = 1e12;
 
-/// Largest values of figures with a unit of their own, by the end of their key.
+/// Largest values for figures with a unit, by the key's ending.
 const MAX_BY_KEY: [(&str, f64); 12] = [
     // A quarter of an hour to days, and as much work as a core does in as long: sums of these cannot
     // overflow.
@@ -34,7 +34,7 @@ const MAX_BY_KEY: [(&str, f64); 12] = [
     ("spread", 10.0),
 ];
 
-/// The largest value of the figure that this key names.
+/// Largest value for a figure with this key.
 pub(super) fn most(key: &str) -> f64 {
     MAX_BY_KEY
         .iter()
@@ -42,14 +42,14 @@ pub(super) fn most(key: &str) -> f64 {
         .map_or(MAX_FIGURE, |(_, most)| *most)
 }
 
-/// Key of an impossible value, and what is wrong with it.
+/// Key of an impossible value, and an explanation.
 pub(super) type Fault = (String, String);
 
 fn fault<T>(key: &str, message: &str) -> Result<T, Fault> {
     Err((key.to_owned(), message.to_owned()))
 }
 
-/// Returns the key of the first impossible value, and what is wrong with it.
+/// The first impossible value.
 pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     if machine.schema != 1 {
         return fault("schema", "this version reads schema 1");
@@ -190,7 +190,7 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Every figure is a number in the range of its unit.
+/// Checks that every figure is within the range of its unit.
 fn figures(machine: &Machine) -> Result<(), Fault> {
     for (key, figure) in machine.figures() {
         let most = most(&key);
@@ -208,7 +208,7 @@ fn is_whole(figure: &Figure, range: RangeInclusive<f64>) -> bool {
     range.contains(&figure.value) && figure.value.fract() == 0.0
 }
 
-/// Names are part of keys, so that each must mean one thing.
+/// Names are parts of keys, hence unique.
 fn unique<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Fault> {
     let mut seen = Vec::new();
     for name in names {
@@ -291,7 +291,7 @@ fn cluster(c: &Cluster) -> Result<(), Fault> {
     clock(c)
 }
 
-/// What the hardware makes of frequency requests.
+/// Checks the hardware's handling of frequency requests.
 fn clock(c: &Cluster) -> Result<(), Fault> {
     let bad = |name: &str, message: &str| fault(&format!("cluster.{}.{name}", c.name), message);
     let slot = c.clock_slot_us.value;
@@ -404,7 +404,7 @@ fn demotion(machine: &Machine) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether these states make a table; `key` says where they stand.
+/// Checks that states form a table; `key` is the table's position for messages.
 pub(super) fn idle_table(key: &str, states: &[MachineIdleState]) -> Result<(), Fault> {
     if let Err(e) = cluster_states::declared(states) {
         return fault(key, &e.to_string());

@@ -1,4 +1,4 @@
-//! JSON of `nvme id-ctrl -o json` and of `smartctl -j`.
+//! JSON from `nvme id-ctrl -o json` and `smartctl -j`.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::drive::PowerState;
 
-/// The part of a text that is JSON, with as many lines before it as the text has; `None`: there is none. Prompts,
-/// headings and fences around it are left out.
+/// Cuts JSON out of a text, without prompts, headings and fences. Leading lines become empty so that line numbers
+/// stay. `None` without JSON.
 pub(super) fn part(text: &str) -> Option<Cow<'_, str>> {
     if starts_json(text.trim_start()) {
         return Some(Cow::Borrowed(text));
@@ -36,11 +36,11 @@ fn starts_json(text: &str) -> bool {
 
 pub(super) fn read(text: &str) -> Result<Printed, Located> {
     let value: Value = serde_json::from_str(text).map_err(|e| {
-        let what = e.to_string();
-        // The parser's own message ends in the place, which is told separately.
-        let what = what
+        let message = e.to_string();
+        // The parser's message ends in the position, which is reported separately.
+        let what = message
             .rsplit_once(" at line ")
-            .map_or(what.as_str(), |(what, _)| what);
+            .map_or(message.as_str(), |(what, _)| what);
         let problem = IdCtrlProblem::Json {
             column: e.column(),
             what: what.to_owned(),
@@ -97,54 +97,74 @@ fn states_of_nvme_cli(states: &[Value]) -> Result<Vec<PowerState>, IdCtrlProblem
 
 /// nvme-cli up to 2.3 has `flags`, later ones its bits by name. Scales are whole bytes of the descriptor up to 2.0.
 fn state_of_nvme_cli(json: &Value) -> Result<PowerState, IdCtrlProblem> {
-    let byte = |field| number(json, field, 0xff, BYTE);
-    let word = |field| number(json, field, 0xffff, "a number from 0 to 65535");
-    let any_byte = |fields: [&'static str; 2]| match byte(fields[0])? {
-        Some(value) => Ok(Some(value)),
-        None => byte(fields[1]),
-    };
-    let (fine, non_operational) = match byte("flags")? {
+    let (fine, non_operational) = match byte(json, "flags")? {
         Some(flags) => (flags & 1 != 0, flags & 2 != 0),
         None => (
-            required(byte("max_power_scale")?, "max_power_scale")? != 0,
+            required(byte(json, "max_power_scale")?, "max_power_scale")? != 0,
             required(
-                any_byte(["non-operational_state", "non_operational_state"])?,
+                byte_of_either(json, ["non-operational_state", "non_operational_state"])?,
                 "non-operational_state",
             )? != 0,
         ),
     };
-    let scale = |value: Option<u64>| match value.unwrap_or(0) {
-        scale @ 0..=3 => scale,
-        byte => byte >> 6,
-    };
-    let rank_field = |field| Ok(rank(byte(field)?.unwrap_or(0)));
+    let idle = word(json, "idle_power")?.unwrap_or(0);
+    let active = word(json, "active_power")?.unwrap_or(0);
     Ok(PowerState {
-        max_power: max_power(required(word("max_power")?, "max_power")?, fine),
+        max_power: max_power(required(word(json, "max_power")?, "max_power")?, fine),
         non_operational,
         entry_latency_us: latency(json, "entry_lat")?,
         exit_latency_us: latency(json, "exit_lat")?,
-        read_throughput_rank: rank_field("read_tput")?,
-        read_latency_rank: rank_field("read_lat")?,
-        write_throughput_rank: rank_field("write_tput")?,
-        write_latency_rank: rank_field("write_lat")?,
-        idle_power: scaled_power(word("idle_power")?.unwrap_or(0), scale(byte("idle_scale")?)),
+        read_throughput_rank: rank_field(json, "read_tput")?,
+        read_latency_rank: rank_field(json, "read_lat")?,
+        write_throughput_rank: rank_field(json, "write_tput")?,
+        write_latency_rank: rank_field(json, "write_lat")?,
+        idle_power: scaled_power(idle, power_scale(byte(json, "idle_scale")?)),
         active_power: scaled_power(
-            word("active_power")?.unwrap_or(0),
-            scale(any_byte(["active_scale", "active_work_scale"])?),
+            active,
+            power_scale(byte_of_either(json, ["active_scale", "active_work_scale"])?),
         ),
     })
 }
 
+fn byte(json: &Value, field: &'static str) -> Result<Option<u64>, IdCtrlProblem> {
+    number(json, field, 0xff, BYTE)
+}
+
+fn word(json: &Value, field: &'static str) -> Result<Option<u64>, IdCtrlProblem> {
+    number(json, field, 0xffff, "a number from 0 to 65535")
+}
+
+/// A byte under the first of two names, else under the second.
+fn byte_of_either(json: &Value, fields: [&'static str; 2]) -> Result<Option<u64>, IdCtrlProblem> {
+    match byte(json, fields[0])? {
+        Some(value) => Ok(Some(value)),
+        None => byte(json, fields[1]),
+    }
+}
+
+/// A relative performance rank; 0 if missing.
+fn rank_field(json: &Value, field: &'static str) -> Result<u8, IdCtrlProblem> {
+    Ok(rank(byte(json, field)?.unwrap_or(0)))
+}
+
+/// The scale of a power, printed as number or as the whole byte with the scale in the upper two bits.
+fn power_scale(printed: Option<u64>) -> u64 {
+    match printed.unwrap_or(0) {
+        scale @ 0..=3 => scale,
+        byte => byte >> 6,
+    }
+}
+
 fn of_smartctl(json: &Value) -> Result<Printed, IdCtrlProblem> {
     let vendor = json.get("nvme_pci_vendor").unwrap_or(&Value::Null);
-    let states = array(json, "nvme_power_states")?.iter().enumerate();
-    let states: Vec<PowerState> = states
+    let listed = array(json, "nvme_power_states")?.iter().enumerate();
+    let states: Vec<PowerState> = listed
         .map(|(index, json)| {
             state_of_smartctl(json)
                 .map_err(|problem| problem.inside(&format!("nvme_power_states[{index}]")))
         })
         .collect::<Result<_, _>>()?;
-    // smartctl does not print their number, but always all of them.
+    // smartctl prints all states, and not their number.
     let last = states.len().checked_sub(1);
     Ok(Printed {
         model: text(json, "model_name")?,
@@ -159,17 +179,16 @@ fn of_smartctl(json: &Value) -> Result<Printed, IdCtrlProblem> {
 }
 
 fn state_of_smartctl(json: &Value) -> Result<PowerState, IdCtrlProblem> {
-    let rank_field = |field| Ok(rank(number(json, field, 0xff, BYTE)?.unwrap_or(0)));
     let asleep = number(json, "non_operational_state", 1, "true or false")?;
     Ok(PowerState {
         max_power: power(json, "max_power")?,
         non_operational: required(asleep, "non_operational_state")? != 0,
         entry_latency_us: latency(json, "entry_latency_us")?,
         exit_latency_us: latency(json, "exit_latency_us")?,
-        read_throughput_rank: rank_field("relative_read_throughput")?,
-        read_latency_rank: rank_field("relative_read_latency")?,
-        write_throughput_rank: rank_field("relative_write_throughput")?,
-        write_latency_rank: rank_field("relative_write_latency")?,
+        read_throughput_rank: rank_field(json, "relative_read_throughput")?,
+        read_latency_rank: rank_field(json, "relative_read_latency")?,
+        write_throughput_rank: rank_field(json, "relative_write_throughput")?,
+        write_latency_rank: rank_field(json, "relative_write_latency")?,
         idle_power: power(json, "idle_power")?,
         active_power: power(json, "active_power")?,
     })
@@ -180,11 +199,14 @@ fn power(json: &Value, field: &'static str) -> Result<Option<Microwatts>, IdCtrl
     let Some(power) = json.get(field).filter(|power| !power.is_null()) else {
         return Ok(None);
     };
-    let inside = |problem: IdCtrlProblem| problem.inside(field);
-    let value = number(power, "value", 0xffff, "a number from 0 to 65535").map_err(inside)?;
-    let value = required(value, "value").map_err(inside)?;
-    let scale = number(power, "scale", 3, "a number from 0 to 3").map_err(inside)?;
-    let units = number(power, "units_per_watt", 1_000_000, "10000 or 100").map_err(inside)?;
+    power_value(power).map_err(|problem| problem.inside(field))
+}
+
+/// A power from its value and its scale.
+fn power_value(power: &Value) -> Result<Option<Microwatts>, IdCtrlProblem> {
+    let value = required(word(power, "value")?, "value")?;
+    let scale = number(power, "scale", 3, "a number from 0 to 3")?;
+    let units = number(power, "units_per_watt", 1_000_000, "10000 or 100")?;
     Ok(match (units, scale) {
         (Some(units @ 1..), _) => (value != 0).then(|| Microwatts(value * 1_000_000 / units)),
         (_, scale) => scaled_power(value, scale.unwrap_or(0)),
@@ -213,7 +235,7 @@ fn array<'a>(json: &'a Value, field: &'static str) -> Result<&'a [Value], IdCtrl
     }
 }
 
-/// A field that is a number, a number as text, or true or false; `None`: it is not there.
+/// A numeric field: a number, a number as text, or a boolean; `None` if missing.
 fn number(
     json: &Value,
     field: &'static str,
@@ -269,7 +291,7 @@ fn wrong(field: &str, value: &Value, expected: &'static str) -> IdCtrlProblem {
 }
 
 impl IdCtrlProblem {
-    /// The problem of a field of `outer`.
+    /// Moves the problem's field below `outer`.
     fn inside(self, outer: &str) -> Self {
         match self {
             Self::Field {

@@ -1,11 +1,11 @@
-//! Reads what tools print of an NVMe drive and its power states:
+//! Reads a drive's identity and power states from the output of tools:
 //!
 //! - `nvme id-ctrl`: binary (`-b`, the controller's 4096 bytes), JSON (`-o json`) and text;
 //! - smartctl (`-c`, `-a`, `-x`): text and JSON (`-j`);
-//! - the lines of power states alone, as mails have them.
+//! - lines with power states alone, as found in mails.
 //!
-//! Which of them it is, is found out from the content. Text may be quoted, indented and have parts left out; what is
-//! then not known besides the power states is assumed ([`DeclaredDrive`]).
+//! The content decides the format. Text may be quoted, indented or incomplete; unknown facts besides the power states
+//! are assumed ([`DeclaredDrive`]).
 //!
 //! Offsets and bits are those of the NVMe Base Specification, "Identify Controller Data Structure" and "Power State
 //! Descriptor". The other forms follow nvme-cli 0.9 to 2.16 and smartctl 6.6 to 7.5.
@@ -21,25 +21,26 @@ use super::{Drive, MAX_POWER_STATES};
 /// Size of the Identify Controller data structure in bytes.
 pub const SIZE: usize = 4096;
 
-/// What is read, for messages.
+/// Accepted formats, for messages.
 const FORMS: &str = "the output of `nvme id-ctrl` (with -b, with -o json, or text) or of `smartctl -a` or `-c` (text, \
      or JSON with -j), or the lines of its power states alone";
 
 /// A drive as a tool printed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredDrive {
-    /// What was printed, and what is assumed where it was not.
+    /// The drive as printed, with assumptions for missing facts.
     pub drive: Drive,
     /// The model name was not printed, so that the drive is called after its file.
     pub unnamed: bool,
-    /// The number of power states was not printed; those that are there count as all of them.
+    /// The number of power states was not printed; all printed states count.
     pub npss_assumed: bool,
     /// An old nvme-cli printed idle and active powers with the wrong hundredths, so that they are not known.
     pub coarse_powers: bool,
 }
 
 impl DeclaredDrive {
-    /// What is assumed because it was not printed, as a sentence; `None`: nothing. Support of APST is not in it.
+    /// Assumptions for facts that were not printed, as a sentence; `None` without assumptions. APST support is
+    /// reported elsewhere.
     pub fn assumptions(&self) -> Option<String> {
         let states = usize::from(self.drive.npss) + 1;
         let all = format!("npss is not in it, and the {states} power states in it count as all");
@@ -57,7 +58,7 @@ impl DeclaredDrive {
     }
 }
 
-/// A dump that cannot be used.
+/// Error for a dump without a usable drive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {problem}", .line.map(|l| format!(":{l}")).unwrap_or_default())]
 pub struct IdCtrlError {
@@ -65,14 +66,14 @@ pub struct IdCtrlError {
     pub file: String,
     /// The line, counted from 1, where the form has lines and the problem a place.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The fault in the dump.
     pub problem: IdCtrlProblem,
 }
 
-/// What is wrong with a dump.
+/// Faults of a dump.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdCtrlProblem {
-    /// Nothing in it.
+    /// The dump is empty.
     #[error("the file is empty, expected {FORMS}")]
     Empty,
     /// Binary, but not as long as the data structure.
@@ -84,10 +85,10 @@ pub enum IdCtrlProblem {
     /// Text of another kind.
     #[error("no power states of an NVMe drive in it; expected {FORMS}")]
     Foreign,
-    /// It describes a drive, but not its power states.
+    /// The dump describes a drive without power states.
     #[error("it describes an NVMe drive without its power states; expected {FORMS}")]
     NoStates,
-    /// More states than there can be.
+    /// More states than NVMe allows.
     #[error("npss is {0}, but 31 is the last possible power state")]
     TooManyStates(u64),
     /// The states do not fit npss.
@@ -95,7 +96,7 @@ pub enum IdCtrlProblem {
     StateCount {
         /// The drive's last state.
         npss: usize,
-        /// How many states there are.
+        /// Number of states present.
         found: usize,
     },
     /// States are left out between others.
@@ -103,12 +104,12 @@ pub enum IdCtrlProblem {
         "power state {found} follows where {expected} is expected; all states from 0 on are needed"
     )]
     MissingState {
-        /// The state that is there.
+        /// Number of the state present.
         found: usize,
-        /// The one that is missing.
+        /// Number of the missing state.
         expected: usize,
     },
-    /// A state is there twice.
+    /// A state occurs twice.
     #[error(
         "power state {0} is there a second time, with other values: the text has two drives. Give one of them"
     )]
@@ -118,17 +119,17 @@ pub enum IdCtrlProblem {
     Json {
         /// Column, counted from 1.
         column: usize,
-        /// What the parser says.
+        /// The parser's message.
         what: String,
     },
-    /// A field that makes no sense.
+    /// A field with an impossible value.
     #[error("{field} is {found}, expected {expected}")]
     Field {
         /// The field.
         field: String,
-        /// What it holds.
+        /// The field's value.
         found: String,
-        /// What it should hold.
+        /// The expected value.
         expected: &'static str,
     },
 }
@@ -136,7 +137,7 @@ pub enum IdCtrlProblem {
 /// A problem with its line, before the file's name is known.
 type Located = (Option<usize>, IdCtrlProblem);
 
-/// What a dump says, before it is known whether something is missing.
+/// Facts found in a dump, before checks for missing ones.
 #[derive(Default)]
 struct Printed {
     model: Option<String>,
@@ -168,7 +169,7 @@ fn printed(data: &[u8]) -> Result<Printed, Located> {
         return Err((None, IdCtrlProblem::Empty));
     }
     let wide = data.starts_with(&[0xff, 0xfe]) || data.starts_with(&[0xfe, 0xff]);
-    // The structure has bytes that are always 0; no text has any, but for that of two bytes a character.
+    // The binary structure always has zero bytes; text has zero bytes only in UTF-16.
     if data.len() == SIZE && data.contains(&0) || data.contains(&0) && !wide {
         return binary::read(data).map_err(|problem| (None, problem));
     }
@@ -183,10 +184,10 @@ fn printed(data: &[u8]) -> Result<Printed, Located> {
 impl Printed {
     /// Takes idle and active powers that end in 0.02 W for unknown.
     fn forget_coarse_powers(&mut self) {
-        let known = |power: &Microwatts| power.0 % 1_000_000 != 20_000;
         for state in &mut self.states {
-            state.idle_power = state.idle_power.filter(known);
-            state.active_power = state.active_power.filter(known);
+            for power in [&mut state.idle_power, &mut state.active_power] {
+                *power = power.filter(|power| power.0 % 1_000_000 != 20_000);
+            }
         }
         self.coarse_powers = true;
     }
@@ -258,8 +259,7 @@ fn rank(value: u64) -> u8 {
     (value & 0x1f) as u8
 }
 
-/// A fixed-width string of the drive without its padding. What no terminal should get becomes a
-/// replacement character.
+/// A fixed-width string without padding. Characters unfit for terminals become replacement characters.
 fn string(text: &str) -> String {
     text.trim_end_matches([' ', '\0', '\r', '\n', '\t'])
         .chars()
@@ -269,7 +269,7 @@ fn string(text: &str) -> String {
 
 const LATENCY: &str = "microseconds from 0 to 4294967295";
 
-/// Undoes the signed printing of 32-bit latencies, which some nvme-cli have.
+/// Undoes the signed printing of 32-bit latencies by some releases of nvme-cli.
 fn unwrapped_latency(value: i64) -> Option<u32> {
     u32::try_from(value)
         .ok()

@@ -1,4 +1,4 @@
-//! Text of `nvme id-ctrl` and of smartctl, whole or in part.
+//! Text from `nvme id-ctrl` and smartctl, complete or partial.
 
 use wakepath_units::pasted;
 
@@ -39,11 +39,11 @@ fn has_coarse_powers(text: &str) -> bool {
 #[derive(Default)]
 struct TextReader {
     printed: Printed,
-    /// Something of a drive was there.
+    /// A fact about a drive was found.
     known: bool,
-    /// The heading of smartctl's table was there, below which it prints all states.
+    /// smartctl's table heading was found; the table lists all states.
     has_table: bool,
-    /// The state that is being read.
+    /// The power state under construction.
     open: Option<OpenState>,
 }
 
@@ -52,7 +52,7 @@ struct OpenState {
     index: usize,
     line: usize,
     state: PowerState,
-    /// Which fields were there.
+    /// Fields seen so far, as bits.
     seen: u8,
 }
 
@@ -61,8 +61,7 @@ const SEEN_POWER: u8 = 2;
 const SEEN_ENTRY: u8 = 4;
 const SEEN_EXIT: u8 = 8;
 
-/// What may stand at the beginning of a line that goes on with a power state: one of nvme-cli's own lines, or one that
-/// a mail program broke.
+/// First words of a line that continues a power state: nvme-cli's own lines, and lines broken by a mail program.
 const STATE_FIELDS: [&str; 11] = [
     "mp",
     "enlat",
@@ -103,15 +102,16 @@ impl TextReader {
 
     fn field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
         let printed = &mut self.printed;
-        let id = |name: &str| pci_id(name, value);
         match key {
-            "vid" | "PCI Vendor ID" => printed.vendor_id = Some(id(key)?),
-            "ssvid" | "PCI Vendor Subsystem ID" => printed.subsystem_vendor_id = Some(id(key)?),
+            "vid" | "PCI Vendor ID" => printed.vendor_id = Some(pci_id(key, value)?),
+            "ssvid" | "PCI Vendor Subsystem ID" => {
+                printed.subsystem_vendor_id = Some(pci_id(key, value)?);
+            }
             "PCI Vendor/Subsystem ID" => {
-                printed.vendor_id = Some(id(key)?);
+                printed.vendor_id = Some(pci_id(key, value)?);
                 printed.subsystem_vendor_id = printed.vendor_id;
             }
-            // A string of nvme-cli may begin with blanks of its own, after the one of the form.
+            // After the format's blank, nvme-cli's string may begin with more blanks.
             "mn" => printed.model = Some(string(value.strip_prefix(' ').unwrap_or(value))),
             "fr" => printed.firmware = Some(string(value.strip_prefix(' ').unwrap_or(value))),
             "Model Number" => printed.model = Some(string(value.trim())),
@@ -169,16 +169,15 @@ impl TextReader {
     }
 }
 
-/// Whether two descriptions of a state are of the same drive.
+/// Whether two descriptions of a state belong to the same drive.
 fn is_like(a: &PowerState, b: &PowerState) -> bool {
-    let main = |s: &PowerState| {
-        let latencies = (s.entry_latency_us, s.exit_latency_us);
-        (s.non_operational, s.max_power, latencies)
-    };
-    main(a) == main(b)
+    a.non_operational == b.non_operational
+        && a.max_power == b.max_power
+        && a.entry_latency_us == b.entry_latency_us
+        && a.exit_latency_us == b.exit_latency_us
 }
 
-/// Whether the line has more of the state before it.
+/// Whether the line continues the previous state.
 fn goes_on(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     let key = first.split(':').next().unwrap_or_default();
@@ -314,7 +313,7 @@ fn smartctl_state(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProbl
     Ok(Some((index, state)))
 }
 
-/// A value of a power state, and what it is called in errors.
+/// A value in a power state, and the name for error messages.
 struct Place<'a> {
     name: String,
     value: &'a str,
