@@ -17,13 +17,13 @@ use std::fmt;
 use serde::Serialize;
 use wakepath_hardware::drive::{MAX_POWER_STATES, PowerState};
 
-/// Size of the table as the drive takes it, in bytes.
+/// Size of an APST table in bytes, as the drive expects.
 pub const TABLE_BYTES: usize = MAX_POWER_STATES * 8;
 
 /// The longest idle time that an entry can hold, in milliseconds: 24 bits, 4 h 39 min.
 pub const MAX_TIMEOUT_MS: u64 = (1 << 24) - 1;
 
-/// Which of the kernel's two rules picks the states.
+/// Kernel rule that picks the states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApstRule {
@@ -53,7 +53,7 @@ pub struct ApstSettings {
     pub max_latency_us: u64,
     /// APST is wanted at all (`apst_enabled` of the controller).
     pub enabled: bool,
-    /// Faults of the drive that the kernel works around.
+    /// Drive faults with a workaround in the kernel.
     pub quirks: ApstQuirks,
 }
 
@@ -74,7 +74,7 @@ impl Default for ApstSettings {
 }
 
 impl ApstSettings {
-    /// The rule that these settings lead to.
+    /// The rule in force under these settings.
     pub const fn effective_rule(&self) -> ApstRule {
         match self.rule {
             ApstRule::Current if self.primary_timeout_ms != 0 && self.primary_tolerance_us != 0 => {
@@ -116,12 +116,12 @@ pub struct ApstPlan {
     pub states: Vec<StateChoice>,
 }
 
-/// What was decided on one power state, and from which figures.
+/// The decision about a power state, with the underlying figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateChoice {
     /// Index of the power state.
     pub state: u8,
-    /// Its exit latency in us.
+    /// Exit latency in us.
     pub exit_latency_us: u64,
     /// Its entry and exit latency in us.
     pub total_latency_us: u64,
@@ -142,7 +142,7 @@ pub enum ApstVerdict {
     Off,
     /// Not considered: the drive's last state is quirked off.
     QuirkedOff,
-    /// The drive works in this state; it is no target.
+    /// The drive works in this state, so no transition leads here.
     Operational,
     /// The exit latency exceeds the budget.
     OverBudget,
@@ -176,8 +176,7 @@ impl ApstVerdict {
 /// entry's reserved bits; [`ApstTable::problems`] finds that.
 ///
 /// # Errors
-/// [`NoTable`] if the kernel does not touch the feature of such a drive, which is not the same as
-/// a plan that switches it off.
+/// [`NoTable`] if the kernel leaves the drive's feature alone, unlike a plan that switches the feature off.
 pub fn plan(
     npss: u8,
     apsta: bool,
@@ -274,7 +273,7 @@ impl Chooser<'_> {
 }
 
 impl ApstPlan {
-    /// The states that were chosen, with their idle times in ms, shallowest first.
+    /// Chosen states with idle times in ms, shallowest first.
     pub fn targets(&self) -> impl Iterator<Item = (u8, u64)> {
         self.states
             .iter()
@@ -346,7 +345,7 @@ impl StateChoice {
     }
 }
 
-/// The data of the APST feature: one entry per power state.
+/// Data of the APST feature: an entry per power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApstTable(pub [u64; MAX_POWER_STATES]);
 
@@ -357,16 +356,16 @@ impl Default for ApstTable {
     }
 }
 
-/// One entry of an APST table, taken apart.
+/// A decoded APST table entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApstEntry {
     /// The power state that the entry is for, 0 to 31.
     pub state: u8,
     /// The power state to go to (`ITPS`), 0 to 31.
     pub target: u8,
-    /// Idle time before it in ms (`ITPT`), 24 bits; 0: no transition from this state.
+    /// Idle time before the transition in ms (`ITPT`), 24 bits; 0: no transition from this state.
     pub timeout_ms: u32,
-    /// What is set in the bits that must be 0 (2:0 and 63:32), in place.
+    /// Bits set among the reserved ones (2:0 and 63:32), in place.
     pub reserved: u64,
 }
 
@@ -386,7 +385,7 @@ pub enum ApstProblem {
     TargetBeyondNpss {
         /// The entry.
         state: u8,
-        /// Its target.
+        /// Target power state.
         target: u8,
         /// The drive's last state.
         npss: u8,
@@ -404,7 +403,7 @@ pub enum ApstProblem {
     NotDeeper {
         /// The entry.
         state: u8,
-        /// Its target.
+        /// Target power state.
         target: u8,
     },
 }

@@ -16,17 +16,17 @@ pub struct PollPolicy {
 /// No polling limit is shorter (`CPUIDLE_POLL_MIN`).
 const SHORTEST: Nanoseconds = Nanoseconds::from_micros(10);
 
-/// The polling limit of a CPU.
+/// Polling limit of a CPU.
 ///
-/// With no request it is the target residency of the first enabled state behind state 0 that pays off after 10 us or
-/// more. It is never more than a sixteenth of the tick period, which is also the limit if there is no such state
-/// (`cpuidle_poll_time()`, `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12). A governor with a limit of its own
-/// overrides it ([`crate::idle::IdleGovernor::poll_limit`]).
+/// Without a latency request: the target residency of the first enabled state behind state 0 with at least 10 us.
+/// Bounded by a sixteenth of the tick period, also the limit without such a state (`cpuidle_poll_time()`,
+/// `drivers/cpuidle/cpuidle.c`, Linux 6.1 and 6.12). A governor's own limit overrides
+/// ([`crate::idle::IdleGovernor::poll_limit`]).
 ///
 /// `request_us` is an explicit wish in microseconds, as the proposed `cpuidle.poll=` parameter
 /// gives it. It wins, but is clamped to between 10 us and a sixteenth of the tick period.
 pub fn limit(states: &IdleStates, tick: TickRate, request_us: Option<u64>) -> Nanoseconds {
-    // TickRate allows no tick so short that this would be below SHORTEST.
+    // No TickRate is so fast that the limit falls below SHORTEST.
     let longest = Nanoseconds(tick.period().0 / 16);
     let wanted = match request_us {
         Some(us) => Nanoseconds::from_micros(us).max(SHORTEST),

@@ -1,14 +1,14 @@
 //! Utilisation as the scheduler tracks it: a geometric average with a half-life of 32 ms.
 //!
-//! Time counts in units of 1024 ns. A signal decays by `2^(-t / 32768)` over `t` units and gains the complement of
-//! what it lost, times what ran meanwhile (Linux 6.12 `kernel/sched/pelt.c`). This is the continuous form of it,
-//! without the kernel's rounding of partial periods.
+//! Time counts in units of 1024 ns. A signal decays by `2^(-t / 32768)` over `t` units and gains the complement,
+//! times the running share (Linux 6.12 `kernel/sched/pelt.c`). This model is continuous, without the kernel's
+//! rounding of partial periods.
 
 /// Units of time in a half-life.
 const HALF_LIFE: u64 = 32 * 1024;
-/// Fraction bits of a decay factor.
+/// Fraction bits in a decay factor.
 const FACTOR_BITS: u32 = 31;
-/// Fraction bits of a signal.
+/// Fraction bits in a signal.
 const SIGNAL_BITS: u32 = 20;
 /// After this many half-lives nothing is left of a 10-bit signal with [`SIGNAL_BITS`].
 const FORGOTTEN: u64 = 31;
@@ -21,7 +21,7 @@ static PERIODS: [u32; 32] = powers(PERIOD_DECAY);
 const UNIT_DECAY: u64 = 9_223_176_935_331_786_073;
 const PERIOD_DECAY: u64 = 9_025_734_193_507_008_925;
 
-/// The powers of a factor, from the zeroth one on.
+/// Powers of a factor, starting with the zeroth.
 const fn powers<const N: usize>(factor: u64) -> [u32; N] {
     let mut powers = [0; N];
     let mut power: u64 = 1 << 63;
@@ -35,7 +35,7 @@ const fn powers<const N: usize>(factor: u64) -> [u32; N] {
     powers
 }
 
-/// What is left of a signal after so many units of time.
+/// Decay factor after `units` units of time.
 #[inline(always)]
 fn decay(units: u64) -> u64 {
     // Most stretches are shorter than a period.
@@ -57,12 +57,12 @@ fn long_decay(units: u64) -> u64 {
     ((whole * part) >> FACTOR_BITS) >> half_lives
 }
 
-/// One utilisation signal, on the scheduler's scale of 1024.
+/// A utilisation signal, on the scheduler's scale of 1024.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Utilisation {
     /// The signal times `2^SIGNAL_BITS`.
     value: u64,
-    /// Unit of time up to which it is known.
+    /// Unit of time of the last update.
     known: u64,
 }
 
@@ -82,7 +82,7 @@ impl Utilisation {
             return;
         }
         let factor = decay(units);
-        // 30 bits of signal times 31 of factor fit 64.
+        // 30 bits of signal times 31 bits of factor fit 64.
         let keep = |v: u64| (v * factor) >> FACTOR_BITS;
         // Moving towards the target by what is forgotten keeps the signal within its bounds.
         self.value = if self.value >= target {
@@ -98,19 +98,19 @@ impl Utilisation {
         self.known << 10
     }
 
-    /// The period of 1024 units in which that is. The scheduler tells cpufreq when it is another one.
+    /// The current period of 1024 units. The scheduler informs cpufreq when a new period begins.
     #[inline]
     pub fn period(&self) -> u64 {
         self.known >> 10
     }
 
-    /// Takes away what a task brings along that moves to another CPU; both as of the same time.
+    /// Removes a migrating task's share; both signals must have the same time.
     #[inline]
     pub fn remove(&mut self, task: Self) {
         self.value = self.value.saturating_sub(task.value);
     }
 
-    /// Adds what a task brings along that comes from another CPU; both as of the same time.
+    /// Adds a migrating task's share; both signals must have the same time.
     #[inline]
     pub fn add(&mut self, task: Self) {
         self.value = (self.value + task.value).min(1024 << SIGNAL_BITS);
@@ -128,24 +128,24 @@ impl Utilisation {
 pub struct Runnable(Utilisation);
 
 impl Runnable {
-    /// Of more tasks, so many count.
+    /// Highest number of tasks counted.
     const MOST: u32 = 16;
-    /// One task, so that the most fit the signal.
+    /// Signal of a single task, scaled so that [`Self::MOST`] tasks fit.
     const ONE: u32 = 1024 / Self::MOST;
 
-    /// Accounts the time up to `now` ns, during which there were so many `tasks` for a CPU of this `capacity` of 1024.
+    /// Advances to `now` ns, during which `tasks` tasks shared a CPU with `capacity`, up to 1024.
     #[inline(always)]
     pub fn advance(&mut self, now: u64, tasks: u32, capacity: u32) {
         let tasks = tasks.min(Self::MOST) * Self::ONE;
         self.0.advance(now, tasks * capacity / 1024);
     }
 
-    /// Takes away what a task brings along that moves to another CPU; both as of the same time.
+    /// Removes a migrating task's share; both signals must have the same time.
     pub fn remove(&mut self, task: Self) {
         self.0.remove(task.0);
     }
 
-    /// Adds what a task brings along that comes from another CPU; both as of the same time.
+    /// Adds a migrating task's share; both signals must have the same time.
     pub fn add(&mut self, task: Self) {
         self.0.add(task.0);
     }
@@ -156,12 +156,12 @@ impl Runnable {
     }
 }
 
-/// How busy a CPU is of which only the idle periods are known. Between them it counts as running at full capacity:
-/// recordings and call logs do not have its frequency then.
+/// Utilisation of a CPU known only by its idle periods. Between idle periods the CPU counts as running at full
+/// capacity: recordings and call logs lack the frequency.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CpuUtilisation {
     signal: Utilisation,
-    /// It has been idle before.
+    /// An idle period was seen already.
     known: bool,
 }
 
@@ -173,7 +173,7 @@ impl CpuUtilisation {
         self.signal.get() as u16
     }
 
-    /// It has been idle up to `now` ns. The utilisation then, of 1024.
+    /// Ends an idle period at `now` ns, and returns the utilisation then, up to 1024.
     pub fn idle_until(&mut self, now: u64) -> u16 {
         self.signal.advance(now, 0);
         self.signal.get() as u16

@@ -1,4 +1,4 @@
-//! Idle gaps of a drive, and the idle time before a power state that suits them.
+//! Idle gaps between a drive's requests, and the idle time before a power state that suits the gaps.
 
 /// Classes of gaps: from 2^n to 2^(n+1) us, up to 71 minutes.
 pub const CLASSES: usize = 32;
@@ -14,11 +14,11 @@ const FIRST: usize = 10;
 pub struct Gaps {
     /// Number of gaps by class.
     pub count: [u64; CLASSES],
-    /// Their lengths added up, in us.
+    /// Total length by class, in us.
     pub total_us: [u64; CLASSES],
 }
 
-/// An idle time after which to enter a power state, and what would have come of it.
+/// An idle time before a power state, with the predicted effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SuitedTimeout {
     /// The idle time in us.
@@ -37,7 +37,7 @@ impl Gaps {
         self.total_us[class] += us * count;
     }
 
-    /// How many there are.
+    /// Number of all gaps.
     pub fn count(&self) -> u64 {
         self.count.iter().sum()
     }
@@ -90,16 +90,16 @@ mod tests {
 
     #[test]
     fn a_drive_sleeps_in_long_gaps_and_not_in_short_ones() {
-        // Gaps of 5 ms and of 10 s: it pays to wait the short ones out, and not to wait any longer.
+        // Gaps of 5 ms and of 10 s: waiting out the short ones pays, and waiting longer does not.
         let mixed = gaps(&[(5_000, 10_000), (10_000_000, 20)]);
         let found = mixed.timeout(4_000).unwrap();
         assert_eq!((found.timeout_ms(), found.wake_ups), (9, 20));
         assert_eq!(found.asleep_us, 20 * (10_000_000 - 8_192));
-        // With cheap transitions it pays to sleep in all of them at once.
+        // With cheap transitions, sleeping at once pays in every gap.
         assert_eq!(timeout_ms(&mixed, 10), Some(2));
         // Only short gaps: never.
         assert_eq!(timeout_ms(&gaps(&[(5_000, 10_000)]), 4_000), None);
-        // Only long ones: at once.
+        // Only long gaps: sleep at once.
         assert_eq!(timeout_ms(&gaps(&[(10_000_000, 200)]), 4_000), Some(2));
         assert_eq!(timeout_ms(&Gaps::default(), 4_000), None);
     }

@@ -5,14 +5,14 @@ use wakepath_units::pasted;
 
 use super::{ApstTable, TABLE_BYTES};
 
-/// What is read, for messages.
+/// Accepted formats, for messages.
 const FORMS: &str = "expected what `nvme get-feature -f 0x0c` prints (with -H, with -b, with -o json, or plain), or a \
      hexadecimal dump of its 256 bytes";
 
 /// Hexadecimal digits in a row of a dump.
 const ROW_NIBBLES: usize = 32;
 
-/// A table that a tool printed.
+/// A table printed by a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrintedTable {
     /// The table; entries that were not printed are 0.
@@ -23,13 +23,13 @@ pub struct PrintedTable {
     pub missing: usize,
 }
 
-/// Text that is no table.
+/// Text without a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", .line.map(|l| format!("line {l}: ")).unwrap_or_default())]
 pub struct NoPrintedTable {
     /// The line, counted from 1, where the problem has one.
     pub line: Option<usize>,
-    /// What is wrong, and what was expected.
+    /// The fault and the expected input.
     pub problem: String,
 }
 
@@ -37,11 +37,11 @@ impl PrintedTable {
     /// Reads a table in any of the forms. Text may be quoted and indented.
     ///
     /// # Errors
-    /// It is none of the forms, or not all of it.
+    /// The input has none of the formats, or is incomplete.
     pub fn parse(data: &[u8]) -> Result<Self, NoPrintedTable> {
         let is_text = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace() || *b >= 0x80;
         let is_wide = data.starts_with(&[0xff, 0xfe]) || data.starts_with(&[0xfe, 0xff]);
-        // A table has reserved bits, so that binary ones are no text.
+        // Tables have reserved bits, so a binary table is never plain text.
         if data.is_empty() || !data.iter().all(is_text) && (data.len() == TABLE_BYTES || !is_wide) {
             return Self::of_bytes(data, None);
         }
@@ -126,14 +126,14 @@ impl NoPrintedTable {
     }
 }
 
-/// A part of an entry in words, with its number.
+/// A part of an entry in words, with the number.
 enum Word {
     Entry(Option<usize>),
     Time(Option<u64>),
     Target(Option<u64>),
 }
 
-/// What a line says, in order: text has one of it, JSON may have all.
+/// Parts on a line, in order: a line of text has one part, a line of JSON may have all.
 fn words(line: &str) -> Vec<Word> {
     type WordReader = fn(&str) -> Word;
     let marks: [(&str, WordReader); 4] = [
@@ -237,8 +237,8 @@ fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
         .collect())
 }
 
-/// Offset and digits of a row: `0010: 18 64 ...` as nvme-cli and xxd have it, `00000010  18 64 ... |..|` as hexdump and od.
-/// od counts in octal, so that the offset may be one of two.
+/// Offset and digits of a row: `0010: 18 64 ...` from nvme-cli and xxd, `00000010  18 64 ... |..|` from hexdump and
+/// od. od counts in octal, so an offset has two readings.
 fn offset(line: &str) -> Option<([usize; 2], Vec<u32>)> {
     let hex = |text: &str, least| {
         let digits = text.len() >= least && text.bytes().all(|b| b.is_ascii_hexdigit());

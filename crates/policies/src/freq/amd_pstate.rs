@@ -11,19 +11,19 @@ use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds};
 /// has no fast CPPC (`AMD_PSTATE_TRANSITION_DELAY`).
 pub const TRANSITION_DELAY: Nanoseconds = Nanoseconds(1_000_000);
 
-/// A mode of the driver (`/sys/devices/system/cpu/amd_pstate/status`).
+/// Mode of the driver (`/sys/devices/system/cpu/amd_pstate/status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum AmdMode {
     /// The processor chooses the frequency, by an energy-performance preference.
     Active,
-    /// The kernel's governor chooses it.
+    /// A kernel governor chooses the frequency.
     Passive,
     /// The kernel's governor chooses the lowest one, the processor anything above.
     Guided,
 }
 
 impl AmdMode {
-    /// What sysfs calls it.
+    /// Name in sysfs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -33,7 +33,7 @@ impl AmdMode {
     }
 }
 
-/// Who chooses within the driver's limits.
+/// Chooses the performance within the driver's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum AmdGovernor {
     /// The scheduler's utilisation signals. Not in active mode.
@@ -45,7 +45,7 @@ pub enum AmdGovernor {
 }
 
 impl AmdGovernor {
-    /// What sysfs calls it.
+    /// Name in sysfs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Schedutil => "schedutil",
@@ -58,15 +58,15 @@ impl AmdGovernor {
 /// How the driver is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct AmdPstateSettings {
-    /// Its mode.
+    /// Mode of the driver.
     pub mode: AmdMode,
-    /// Who chooses within its limits.
+    /// Governor within the driver's limits.
     pub governor: AmdGovernor,
     /// Energy-performance preference, 0 (performance) to 255 (power).
     pub epp: u8,
     /// Whether frequencies above the nominal one may be used.
     pub boost: bool,
-    /// Whose driver it is.
+    /// Kernel version of the driver.
     pub kernel: KernelVersion,
 }
 
@@ -76,7 +76,7 @@ impl AmdPstateSettings {
         (self.mode, self.governor) == (AmdMode::Active, AmdGovernor::Performance)
     }
 
-    /// Whether the driver is the older one, that of Linux 6.12.
+    /// Whether the driver is the older version, from Linux 6.12.
     fn is_older(&self) -> bool {
         self.kernel.release() < (6, 15, 0)
     }
@@ -98,7 +98,7 @@ impl AmdPstateSettings {
     }
 }
 
-/// The performance scale of a CPU, as the processor or its firmware declares it.
+/// Performance scale of a CPU, declared by processor or firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfScale {
     /// The highest performance, with boost.
@@ -111,13 +111,13 @@ pub struct PerfScale {
     pub lowest: u8,
     /// The frequency at the nominal performance, in kHz; not 0.
     pub nominal_khz: u32,
-    /// The lowest frequency that the firmware declares, in kHz. The older driver takes it for the lowest one.
+    /// Lowest frequency declared by firmware, in kHz; the older driver's lowest frequency.
     pub lowest_khz: u32,
     /// The least performance that the firmware asks for; 0: none.
     pub firmware_minimum: u8,
 }
 
-/// What the driver asks of a CPU: the fields of its CPPC request.
+/// Fields of a CPU's CPPC request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The least performance.
@@ -128,7 +128,7 @@ pub struct Request {
     pub maximum: u8,
 }
 
-/// The driver on one CPU.
+/// The driver on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct AmdPstate {
     scale: PerfScale,
@@ -141,8 +141,8 @@ pub struct AmdPstate {
 }
 
 impl AmdPstate {
-    /// The driver with the limits that it begins with: everything from the lowest frequency (of the newer one: the lowest
-    /// non-linear one) up.
+    /// The driver with initial limits: everything from the lowest frequency up; for the newer driver, from the lowest
+    /// non-linear frequency.
     pub fn new(scale: PerfScale, settings: AmdPstateSettings, boost_supported: bool) -> Self {
         let mut driver = Self {
             scale,
@@ -155,7 +155,8 @@ impl AmdPstate {
         driver
     }
 
-    /// Has the policy keep within two frequencies (`amd_pstate_update_min_max_limit()`), neither of them beyond those of the driver.
+    /// Limits the policy to a range of frequencies, clamped to the driver's range
+    /// (`amd_pstate_update_min_max_limit()`).
     pub fn limit(&mut self, minimum: Kilohertz, maximum: Kilohertz) {
         let performance = self.settings.mode == AmdMode::Active
             && self.settings.governor == AmdGovernor::Performance;
@@ -201,12 +202,12 @@ impl AmdPstate {
             return nearest.min(u64::from(u8::MAX)) as u8;
         }
         let scaled = khz * u64::from(scale.nominal);
-        // The kernel keeps 32 bits of it.
+        // The kernel keeps only 32 bits.
         let exact = scaled.div_ceil(u64::from(scale.nominal_khz.max(1))) as u32;
         clamp(exact, scale.lowest, scale.highest)
     }
 
-    /// The frequency of a performance.
+    /// Frequency at a performance level.
     pub fn frequency_of(&self, performance: u8) -> Kilohertz {
         self.scale.frequency_of(performance)
     }
@@ -229,7 +230,7 @@ impl AmdPstate {
         }
     }
 
-    /// How it is set.
+    /// Settings of the driver.
     pub fn settings(&self) -> &AmdPstateSettings {
         &self.settings
     }
@@ -239,7 +240,7 @@ impl AmdPstate {
         let scale = self.scale;
         let (lowest, nonlinear) = (scale.lowest_khz, self.lowest_nonlinear_frequency().0);
         if self.settings.is_first() {
-            // With a highest frequency of 0 it loads, and asks for nothing.
+            // With a highest frequency of 0 the driver loads, and requests nothing.
             return self.boosted_frequency().0 > 0 && lowest <= self.boosted_frequency().0;
         }
         let lowest_fits = if self.settings.is_older() {
@@ -291,8 +292,8 @@ impl AmdPstate {
         Kilohertz(mhz.wrapping_mul(1000))
     }
 
-    /// What is asked for so that a CPU runs at a frequency (`amd_pstate_update_freq()`). `dynamic` says that the
-    /// governor changes it all the time.
+    /// The request for a CPU at a frequency (`amd_pstate_update_freq()`). `dynamic`: the governor changes the
+    /// frequency continually.
     pub fn for_frequency(&self, target: Kilohertz, dynamic: bool) -> Request {
         let desired = self.performance_of(target);
         if self.settings.is_older() {
@@ -381,7 +382,7 @@ impl PerfScale {
     }
 }
 
-/// As the kernel does it: what reaches the upper end is the upper end, even where that is below the lower one.
+/// Clamps as the kernel does: the upper end wins, even where below the lower end.
 fn clamp(value: u32, lowest: u8, highest: u8) -> u8 {
     if value >= u32::from(highest) {
         highest

@@ -13,11 +13,11 @@ const HOLD_NS: u64 = 3_000_000;
 /// The performance levels of a CPU, in the hardware's own units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HwpLevels {
-    /// The minimum that the policy requests.
+    /// Requested minimum.
     pub min: u8,
-    /// What the hardware guarantees.
+    /// Performance guaranteed by the hardware.
     pub guaranteed: u8,
-    /// The maximum that the policy requests.
+    /// Requested maximum.
     pub max: u8,
 }
 

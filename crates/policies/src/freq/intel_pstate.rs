@@ -1,8 +1,8 @@
 //! intel_pstate in active mode without hardware-managed P-states, powersave algorithm: the P-state
 //! from the busy fraction of the last 10 ms.
 //!
-//! Source: `intel_pstate_update_util()` and what it calls, `drivers/cpufreq/intel_pstate.c`, Linux
-//! 6.1 and 6.12, which agree. Fractions are fixed-point numbers there, and here.
+//! Source: `intel_pstate_update_util()` and its callees, `drivers/cpufreq/intel_pstate.c`, Linux 6.1 and 6.12
+//! (equal). Fractions are fixed-point numbers as in the kernel.
 
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -15,7 +15,7 @@ const BOOST_START: u32 = ONE / 8;
 /// The average performance has 14 binary places.
 const AVERAGE_BITS: u32 = 14;
 
-/// The P-states of a CPU, as multiples of its bus clock, and the limits set on them.
+/// P-states of a CPU, as multiples of the bus clock, with limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PstateLimits {
     /// The lowest P-state.
@@ -43,13 +43,13 @@ pub struct Counters {
     pub tsc: u64,
 }
 
-/// The algorithm on one CPU.
+/// The algorithm on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct IntelPstate {
     limits: PstateLimits,
     tick: u64,
     boost_enabled: bool,
-    /// The share of time that the CPU counts as busy at least.
+    /// Minimum share of busy time that the CPU counts with.
     boost: u32,
     last_update: u64,
     /// When the last sample was taken; 0 before the first.
@@ -133,13 +133,13 @@ impl IntelPstate {
         };
     }
 
-    /// The P-state for what the counters advanced by. It is a quarter above the one at which the CPU would just be
-    /// busy all the time. It is at least half-way to the average one of the last interval.
+    /// The P-state for an advance of the counters: a quarter above the P-state that would keep the CPU just busy, and
+    /// at least half-way to the last interval's average.
     fn target(&self, advance: Counters) -> u8 {
         let limits = self.limits;
         let (mperf, tsc) = (advance.mperf as i64, advance.tsc as i64);
         let busy = (mperf << 8).checked_div(tsc).unwrap_or(0) as i32;
-        // The kernel compares these unsigned.
+        // The kernel compares unsigned values here.
         let busy = (busy as u32).max(self.boost) as i32;
 
         let ceiling = i64::from(limits.turbo) + i64::from(limits.turbo / 4);

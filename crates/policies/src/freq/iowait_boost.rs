@@ -1,4 +1,4 @@
-//! schedutil's boost of CPUs whose tasks wait for I/O.
+//! schedutil's boost for CPUs with tasks in iowait.
 //!
 //! Source: `sugov_iowait_boost()`, `sugov_iowait_apply()` and `sugov_iowait_reset()`,
 //! `kernel/sched/cpufreq_schedutil.c`, Linux 6.1 and 6.12, which agree.
@@ -6,17 +6,17 @@
 use serde::Serialize;
 use wakepath_units::{Capacity, Nanoseconds, TickRate};
 
-/// Where a boost starts, and below which it ends: an eighth of the scale (`IOWAIT_BOOST_MIN`).
+/// Initial boost, and the lower bound: an eighth of the scale (`IOWAIT_BOOST_MIN`).
 const START: u32 = Capacity::SCALE.0 / 8;
 
 /// How a boost grows with each further wake-up from I/O wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// It doubles, as in the kernel.
+    /// Doubles, as in the kernel.
     #[default]
     Double,
-    /// It grows by an eighth of the scale.
+    /// Grows by an eighth of the scale.
     Linear,
 }
 
@@ -25,7 +25,7 @@ pub enum Step {
 pub struct Settings {
     /// Whether there is a boost at all.
     pub enabled: bool,
-    /// How it grows.
+    /// Growth of the boost.
     pub step: Step,
     /// The highest boost, at most [`Capacity::SCALE`], the kernel's.
     pub cap: Capacity,
@@ -41,7 +41,7 @@ impl Default for Settings {
     }
 }
 
-/// The boost of one CPU.
+/// The boost on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct IowaitBoost {
     settings: Settings,
@@ -84,8 +84,8 @@ impl IowaitBoost {
         self.last_update = now.0;
     }
 
-    /// The boost for an update of the frequency at `now`, on the scale of a CPU of capacity
-    /// `max_capacity`. The utilisation to use is the larger of this and the real one.
+    /// The boost for a frequency update at `now`, scaled to a CPU with `max_capacity`. The larger of boost and real
+    /// utilisation counts.
     ///
     /// Without a request since the last update it is halved first.
     pub fn apply(&mut self, now: Nanoseconds, max_capacity: Capacity) -> Capacity {

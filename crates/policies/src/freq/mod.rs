@@ -1,9 +1,8 @@
 //! CPU frequency policies: which operating point to run at, and how far waiting for I/O raises it.
 
 //!
-//! Each governor is told what happened on its CPUs and answers with the frequency to switch to, if
-//! it wants another one. `performance` and `powersave` need no code of their own: they are
-//! [`FrequencyTable::highest`] and [`FrequencyTable::lowest`].
+//! Each governor receives events from its CPUs and answers with a new frequency, or none. `performance` and
+//! `powersave` need no code: see [`FrequencyTable::highest`] and [`FrequencyTable::lowest`].
 
 pub mod amd_pstate;
 pub mod hwp_boost;
@@ -23,7 +22,7 @@ pub struct FrequencyTable {
 }
 
 impl FrequencyTable {
-    /// A table of these frequencies, in any order. `None` without any.
+    /// Builds a table from frequencies in any order. `None` without any.
     pub fn new(mut frequencies: Vec<Kilohertz>) -> Option<Self> {
         frequencies.sort_unstable();
         frequencies.dedup();
@@ -57,8 +56,7 @@ impl FrequencyTable {
         self.frequencies[index.saturating_sub(1)]
     }
 
-    /// The frequency closest to `wanted`, the lower one of two that are equally close
-    /// (`CPUFREQ_RELATION_C`).
+    /// The frequency closest to `wanted`, the lower in case of a tie (`CPUFREQ_RELATION_C`).
     pub fn closest(&self, wanted: Kilohertz) -> Kilohertz {
         let above = self.at_or_above(wanted);
         let index = self.frequencies.partition_point(|&f| f < wanted);
@@ -81,7 +79,7 @@ pub fn transition_delay(transition_latency: Nanoseconds) -> Nanoseconds {
     }
 }
 
-/// The settings of schedutil.
+/// Settings for schedutil.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct SchedutilSettings {
     /// How wake-ups from I/O wait raise the utilisation.
@@ -91,8 +89,7 @@ pub struct SchedutilSettings {
     pub rate_limit: Option<Nanoseconds>,
 }
 
-/// Which frequency policy to use, with its settings. A name such as `schedutil[iowait_boost=off]`
-/// parses into it ([`crate::spec`]).
+/// A frequency policy with settings. Parsed from names such as `schedutil[iowait_boost=off]` ([`crate::spec`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum FreqPolicy {
     /// Frequency from the scheduler's utilisation signals.
@@ -115,7 +112,7 @@ pub enum FreqPolicy {
         /// Energy-performance preference: 0 is performance, 255 is power saving.
         epp: u8,
     },
-    /// amd-pstate in one of its modes.
+    /// amd-pstate, in any mode.
     AmdPstate(amd_pstate::AmdPstateSettings),
 }
 

@@ -20,7 +20,7 @@ pub struct Sample {
     pub idle_us: u32,
 }
 
-/// ondemand on one frequency domain.
+/// ondemand on a frequency domain.
 #[derive(Clone, Debug)]
 pub struct Ondemand {
     table: FrequencyTable,
@@ -30,7 +30,7 @@ pub struct Ondemand {
 }
 
 impl Ondemand {
-    /// A domain of `cpus` CPUs whose driver takes `transition_latency` for a change.
+    /// A domain with `cpus` CPUs whose driver needs `transition_latency` per change.
     pub fn new(
         table: FrequencyTable,
         cpus: usize,
@@ -50,7 +50,7 @@ impl Ondemand {
         self.interval
     }
 
-    /// The frequency after a sample of all CPUs of the domain; the most loaded one counts.
+    /// The frequency after a sample from all CPUs in the domain; the highest load counts.
     pub fn update(&mut self, samples: &[Sample]) -> Kilohertz {
         let interval_us = u32::try_from(self.interval.as_micros()).unwrap_or(u32::MAX);
         let load = self

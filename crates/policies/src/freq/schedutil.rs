@@ -8,10 +8,10 @@ use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 use super::iowait_boost::IowaitBoost;
 use super::{FrequencyTable, SchedutilSettings};
 
-/// What the scheduler knows of a CPU at an update.
+/// A CPU's signals from the scheduler at an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuSignal {
-    /// Its utilisation, all tasks together.
+    /// Utilisation by all tasks together.
     pub utilisation: Capacity,
     /// The same average of how many tasks have been running or waiting for the CPU (`runnable_avg`), which has counted since
     /// Linux 6.5; none before.
@@ -21,21 +21,21 @@ pub struct CpuSignal {
 }
 
 impl CpuSignal {
-    /// What its tasks ask for, of the CPU's `capacity` at most. While they wait for each other, the CPU is to become faster
-    /// although it gives each of them little (`cpu_util_cfs_boost()`).
+    /// Capacity that the tasks want, at most `capacity`. Runnable tasks that wait for the CPU raise the demand, even
+    /// if each gets little time (`cpu_util_cfs_boost()`).
     fn wanted(&self, capacity: Capacity) -> Capacity {
         self.utilisation.max(self.runnable).min(capacity)
     }
 }
 
-/// schedutil on one frequency domain, which is one or more CPUs that share a clock.
+/// schedutil on a frequency domain: CPUs with a shared clock.
 #[derive(Clone, Debug)]
 pub struct Schedutil {
     /// The lowest frequency at which a CPU has each performance, from none up to its capacity.
     frequency_for: Vec<Kilohertz>,
     /// The frequencies, if the utilisation is not frequency-invariant.
     relative: Option<FrequencyTable>,
-    /// The capacity of each CPU at the highest frequency of the table.
+    /// Capacity of each CPU at the table's highest frequency.
     capacity: Capacity,
     rate_limit: u64,
     boosts: Vec<IowaitBoost>,
@@ -46,10 +46,9 @@ pub struct Schedutil {
 }
 
 impl Schedutil {
-    /// A domain of `cpus` CPUs, each of this capacity, that has not chosen a frequency yet.
+    /// A domain with `cpus` CPUs of equal capacity, before the first decision.
     ///
-    /// `default_rate_limit` is the machine's ([`super::transition_delay`]); it holds unless the
-    /// settings give another one.
+    /// `default_rate_limit` is the machine's ([`super::transition_delay`]), unless the settings override.
     pub fn new(
         settings: &SchedutilSettings,
         table: &FrequencyTable,
@@ -74,7 +73,7 @@ impl Schedutil {
         domain
     }
 
-    /// As [`Self::new`], of one CPU whose driver takes any frequency up to `highest`.
+    /// Like [`Self::new`], for a single CPU whose driver accepts any frequency up to `highest`.
     pub fn continuous(
         settings: &SchedutilSettings,
         highest: Kilohertz,
@@ -107,7 +106,7 @@ impl Schedutil {
         }
     }
 
-    /// The frequency for this performance.
+    /// The frequency for a performance.
     #[inline]
     fn target(&self, performance: Capacity) -> Kilohertz {
         match (&self.relative, self.frequency) {
@@ -120,8 +119,8 @@ impl Schedutil {
         }
     }
 
-    /// The scheduler reports a change on CPU `cpu` of the domain at `now`; `iowait` if a task wakes
-    /// up there from waiting for I/O. `signals` are those of all CPUs of the domain.
+    /// Handles a change on CPU `cpu` at `now`; `iowait` if a task wakes up there after waiting for I/O. `signals`
+    /// covers all CPUs in the domain.
     ///
     /// Returns the frequency to switch to, if it is not the one chosen before. While the rate limit
     /// lasts nothing changes, but the boost grows.
@@ -170,8 +169,7 @@ impl Schedutil {
     }
 }
 
-/// schedutil on one CPU whose driver takes a performance instead of a frequency
-/// (`sugov_update_single_perf()`).
+/// schedutil on a CPU whose driver accepts performance levels (`sugov_update_single_perf()`).
 #[derive(Clone, Debug)]
 pub struct SchedutilPerf {
     capacity: Capacity,
@@ -183,7 +181,7 @@ pub struct SchedutilPerf {
 }
 
 impl SchedutilPerf {
-    /// A CPU of this capacity that has not been asked for anything yet.
+    /// A CPU with a given capacity, before the first request.
     pub fn new(
         settings: &SchedutilSettings,
         capacity: Capacity,
@@ -200,7 +198,7 @@ impl SchedutilPerf {
         }
     }
 
-    /// What it asks for is of this.
+    /// Capacity that requests are relative to.
     pub fn capacity(&self) -> Capacity {
         self.capacity
     }
@@ -233,7 +231,7 @@ impl SchedutilPerf {
     }
 }
 
-/// The frequency at which a CPU of this capacity has just this performance.
+/// The frequency at which a CPU with `capacity` has exactly `performance`.
 fn raw_frequency(highest: Kilohertz, capacity: Capacity, performance: u32) -> Kilohertz {
     let scaled = u64::from(highest.0) * u64::from(performance);
     match scaled.checked_div(u64::from(capacity.0)) {
@@ -276,7 +274,7 @@ mod tests {
         )
     }
 
-    /// `get_next_freq()` with `arch_scale_freq_invariant()` false: 500 of 1024 are 625 with headroom, and of 5/4 of the
+    /// `get_next_freq()` without `arch_scale_freq_invariant()`: 500 of 1024 become 625 with headroom, relative to the
     /// present frequency.
     #[test]
     fn without_invariance_performance_is_of_the_present_frequency() {
@@ -293,7 +291,7 @@ mod tests {
             let now = Nanoseconds::from_millis(ms);
             relative.update(now, 0, false, signals.into_iter())
         };
-        // 305 MHz are enough: it stays where it begins.
+        // 305 MHz are enough: the frequency stays.
         assert_eq!(chosen(2, 500), None);
         // Fully busy: 500, 750 and 1000 MHz, one step at a time.
         assert_eq!(chosen(4, 1024), Some(Kilohertz(600_000)));

@@ -17,7 +17,7 @@ pub struct FitBounds {
 }
 
 impl FitBounds {
-    /// Those of `state`.
+    /// Figures for `state`.
     pub fn new(states: &IdleStates, state: usize) -> Self {
         let entered = &states[state];
         let shallower = states[..state].iter().any(|s| !s.disabled);

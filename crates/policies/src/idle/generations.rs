@@ -2,20 +2,20 @@
 
 use wakepath_units::KernelVersion;
 
-/// What some releases of Linux have in common in one governor.
+/// A generation of a governor: releases of Linux with equal rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Generation {
-    /// The releases that it begins with, one for each series that it came to. It lasts until another begins.
+    /// First releases of the generation, one for each stable series. A generation lasts until the next begins.
     pub since: &'static [(u16, u16, u16)],
     /// The release whose own C decided the same in every case that was compared; none where only the description of
     /// the change was to be had.
     pub compared: Option<&'static str>,
-    /// What changed with it.
+    /// Change that began the generation.
     pub change: &'static str,
 }
 
 impl Generation {
-    /// The releases that it begins with, `6.12.56, 6.17.6`.
+    /// First releases as text, `6.12.56, 6.17.6`.
     pub fn begins(&self) -> String {
         let names: Vec<_> = self
             .since
@@ -51,7 +51,7 @@ pub(super) const fn entry<R: Copy>(
     }
 }
 
-/// The index of the generation that a kernel belongs to: the one that began last before it.
+/// Index of a kernel's generation: the latest one that had begun.
 pub(super) fn index_of<'g>(
     generations: impl IntoIterator<Item = &'g Generation>,
     kernel: KernelVersion,
@@ -73,11 +73,11 @@ pub(super) fn of(
     generations.nth(index)
 }
 
-/// Defines an enum over all generations of a governor, each compiled on its own, and a macro that evaluates an expression
-/// for whichever it is.
+/// Defines an enum over all generations of a governor, each compiled separately, and a macro that evaluates an
+/// expression for any variant.
 macro_rules! any_generation {
     ($d:tt $module:ident $any:ident $each:ident $governor:ident: $first:ident $($later:ident = $index:literal)+) => {
-        /// The governor of any generation. `G7` is that of index 7 in the list of generations.
+        /// The governor in any generation. `G7` has index 7 in the list of generations.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "the list of generations describes them")]
         pub enum $any {
@@ -86,7 +86,7 @@ macro_rules! any_generation {
         }
 
         impl $any {
-            /// The governor of the generation of this index, for a CPU that has never been idle.
+            /// Creates the governor for a generation by index, for a CPU that was never idle.
             fn of_generation(
                 index: usize,
                 states: &wakepath_hardware::IdleStates,

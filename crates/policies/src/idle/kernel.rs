@@ -2,8 +2,8 @@
 //! `tick_nohz_get_sleep_length()` (`kernel/time/tick-sched.c`), Linux 6.1 and 6.12. With one idle state newer kernels ask no governor:
 //! [`OnlyState`](super::only_state::OnlyState).
 //!
-//! The simulator and replay both go through [`IdleCall`]: what the governor is asked, what becomes of its answer, and what it is told
-//! afterwards are the same in both. Which events end an idle period is theirs.
+//! Simulator and replay both use [`IdleCall`], so that the query, the use of the answer, and the outcome are handled
+//! alike. Callers decide which events end an idle period.
 
 use wakepath_hardware::IdleStates;
 use wakepath_units::Nanoseconds;
@@ -36,19 +36,19 @@ pub struct IdleCall {
     pub package_saving: i64,
 }
 
-/// What came of asking.
+/// Result of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleChoice {
-    /// What the governor answered.
+    /// The governor's answer.
     pub decision: IdleDecision,
     /// Index of the state that the CPU enters.
     pub state: usize,
-    /// Its running tick is stopped before.
+    /// The running tick is stopped before entry.
     pub stops_tick: bool,
 }
 
 impl IdleCall {
-    /// What the governor is told.
+    /// The governor's input.
     #[inline(always)]
     pub fn query(&self) -> IdleQuery {
         let delta_tick = if self.tick_stopped {
@@ -113,7 +113,7 @@ impl IdleOutcome {
         }
     }
 
-    /// What an idle period of so many ns counts as: 0 would mean that the driver refused the state.
+    /// Counted residency for an idle period in ns: 0 would mean a refused state.
     #[inline(always)]
     pub fn residency_of(length: u64) -> u64 {
         length.max(1)

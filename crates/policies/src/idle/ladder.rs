@@ -1,5 +1,4 @@
-//! The ladder governor: one step deeper after four idle periods that were long enough, one step back after
-//! one that was not.
+//! The ladder governor: a step deeper after four long idle periods, a step back after one short period.
 
 use wakepath_hardware::IdleStates;
 use wakepath_hardware::idle::MAX_STATES;
@@ -7,7 +6,7 @@ use wakepath_hardware::idle::MAX_STATES;
 use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 
-/// Long idle periods in a row that promote; one short idle period demotes.
+/// Consecutive long idle periods before a promotion; a single short period demotes.
 const PROMOTION_COUNT: u32 = 4;
 
 /// The ladder governor (`drivers/cpuidle/governors/ladder.c`, the same in Linux 6.1 and 6.12).
@@ -45,7 +44,7 @@ impl Ladder {
         self.current = state;
     }
 
-    /// The next rung down, if the last idle period counts towards it and is the one that tips the balance.
+    /// The next rung down, if the last idle period completes the required count.
     #[inline]
     #[expect(
         clippy::needless_bitwise_bool,
@@ -54,8 +53,7 @@ impl Ladder {
     fn promotion(&mut self, length: u64, latency_request: i64) -> Option<usize> {
         let (table, current) = (&self.table, self.current);
         let deeper = current + 1;
-        // A state above the lowest rung, entered because of a latency request of 0, has no
-        // thresholds of its own.
+        // A state above the lowest rung, entered because of latency request 0, has no thresholds.
         let (long, needed) = if current >= self.first {
             (table.exit_latency(current) as u64, PROMOTION_COUNT)
         } else {

@@ -1,7 +1,7 @@
 //! CPU idle governors: which idle state to enter, and whether to stop the tick.
 //!
-//! A governor is asked ([`IdleGovernor::select`]) when a CPU runs out of work, and told afterwards
-//! what came of it ([`IdleGovernor::reflect`]). [`Governor`] is any one of them.
+//! [`IdleGovernor::select`] is called when a CPU runs out of work, [`IdleGovernor::reflect`] afterwards with the
+//! outcome. [`Governor`] holds any governor.
 
 pub mod fit;
 pub mod generations;
@@ -50,20 +50,20 @@ pub struct IdleQuery {
     pub sleep_length: i64,
     /// Time to the next timer or tick, whichever comes first, with the tick left as it is.
     pub delta_tick: i64,
-    /// The tick of this CPU is stopped already.
+    /// The tick on this CPU is already stopped.
     pub tick_stopped: bool,
     /// Longest tolerated exit latency (`cpuidle_governor_latency_req()`).
     pub latency_request: i64,
     /// The idle period before was of the same idle loop, and the tick ended it.
     pub after_tick: bool,
-    /// Tasks last run on this CPU that wait for I/O (`nr_iowait_cpu()`).
+    /// Tasks in iowait that last ran on this CPU (`nr_iowait_cpu()`).
     pub nr_iowait: u32,
     /// The CPU's clock (`local_clock()`).
     pub clock: u64,
     /// How long the CPU will really stay idle. Only the `oracle` looks at it.
     pub true_idle: u64,
-    /// What the package saves meanwhile if this CPU is in the deepest state of its list, in fJ. Only the `oracle` looks
-    /// at it.
+    /// Package energy saved if this CPU enters the deepest state in its table, in fJ. Only the `oracle` uses this
+    /// value.
     pub package_saving: i64,
 }
 
@@ -76,7 +76,7 @@ pub struct IdleDecision {
     pub stop_tick: bool,
 }
 
-/// What came of a decision. All times in nanoseconds.
+/// Outcome of a decision. All times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleOutcome {
     /// The CPU's clock after the wake-up.
@@ -90,7 +90,7 @@ pub struct IdleOutcome {
     pub poll_limit_hit: bool,
 }
 
-/// A CPU idle governor with its memory of one CPU.
+/// A CPU idle governor, with memory for a single CPU.
 pub trait IdleGovernor {
     /// Chooses a state. A device starts zeroed, as the kernel's does.
     fn select(&mut self, query: &IdleQuery) -> IdleDecision;
@@ -98,33 +98,33 @@ pub trait IdleGovernor {
     /// Tells the governor how the idle period in state `entered` ended.
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome);
 
-    /// The governor's own limit to polling, where it has one (haltpoll). Otherwise
-    /// [`crate::poll::limit`] gives it.
+    /// The governor's own polling limit, if any (haltpoll). The default is [`crate::poll::limit`].
     fn poll_limit(&self) -> Option<Nanoseconds> {
         None
     }
 
-    /// How often its last choice went over the intervals that it remembers, if it looks for a pattern in them. Each time takes work.
+    /// Passes over the remembered intervals during the last choice, for governors that search a pattern. Each pass
+    /// takes CPU work.
     fn rounds(&self) -> u32 {
         1
     }
 
-    /// Whether it may look at how busy its CPU was. No governor of the kernels that are built in does; teo of Linux 6.3 to 6.10,
-    /// as a governor of one's own, does.
+    /// Whether the governor uses CPU utilisation. No built-in governor does; teo from Linux 6.3 to 6.10 does, as a
+    /// user's own governor.
     const WANTS_UTILISATION: bool = false;
 
-    /// Tells a governor that [wants](Self::WANTS_UTILISATION) it how busy its CPU was of late, of 1024, before it is asked.
+    /// Passes recent utilisation, up to 1024, to a governor that [wants](Self::WANTS_UTILISATION) the value, before
+    /// each query.
     fn set_utilisation(&mut self, _share: u16) {}
 }
 
-/// Something to do with a governor, once it is known which one it is: quicker than to ask for that at every
-/// call.
+/// An operation on a governor of known type: faster than a dispatch at every call.
 pub trait WithGovernor {
-    /// Does it.
+    /// Runs the operation.
     fn run<G: IdleGovernor>(self, governor: &mut G);
 }
 
-/// What the oracle minimises.
+/// Goal that the oracle minimises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OracleGoal {
@@ -162,15 +162,14 @@ impl Default for HaltpollParameters {
     }
 }
 
-/// Which idle governor to use, with its settings. A name such as `menu@6.1` parses into it
-/// ([`crate::spec`]).
+/// An idle policy with settings. Parsed from names such as `menu@6.1` ([`crate::spec`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum IdlePolicy {
-    /// [`menu`] as a kernel has it.
+    /// [`menu`] in a given kernel.
     Menu(KernelVersion),
-    /// [`teo`] as a kernel has it.
+    /// [`teo`] in a given kernel.
     Teo(KernelVersion),
-    /// [`Ladder`]; its versions do not differ.
+    /// [`Ladder`]; equal in all versions.
     Ladder(KernelVersion),
     /// [`Haltpoll`].
     Haltpoll(KernelVersion, HaltpollParameters),
@@ -180,12 +179,12 @@ pub enum IdlePolicy {
     Deepest,
     /// [`Oracle`].
     Oracle(OracleGoal),
-    /// A governor of one's own: [`program`].
+    /// A user's own governor: [`program`].
     Program(Program),
 }
 
 impl IdlePolicy {
-    /// The kernel that has it; none for a policy that no kernel has.
+    /// Kernel version of the policy; `None` for a policy outside the kernel.
     pub const fn kernel(&self) -> Option<KernelVersion> {
         match *self {
             Self::Menu(kernel)
@@ -196,7 +195,7 @@ impl IdlePolicy {
         }
     }
 
-    /// The generation that its kernel belongs to; none for a policy that kernels did not change.
+    /// Generation of the policy; `None` for a policy that never changed.
     pub fn generation(&self) -> Option<&'static Generation> {
         match *self {
             Self::Menu(kernel) => generations::of(menu::generations(), kernel),
@@ -206,7 +205,7 @@ impl IdlePolicy {
     }
 }
 
-/// Any idle governor, with its memory of one CPU.
+/// Any idle governor, with memory for a single CPU.
 #[derive(Debug)]
 #[expect(
     missing_docs,
@@ -261,14 +260,13 @@ impl Governor {
         }
     }
 
-    /// What a CPU with these states runs: the governor, or what its kernel does without asking it.
+    /// Decision maker on a CPU with these states: the governor, or the kernel's rule without governor.
     pub fn in_kernel(policy: &IdlePolicy, states: &IdleStates, tick: TickRate) -> Self {
         OnlyState::in_place_of(policy, states)
             .map_or_else(|| Self::new(policy, states, tick), Self::OnlyState)
     }
 
-    /// As [`Governor::in_kernel`], on a machine whose idle power is known. Only the oracle makes use of
-    /// it.
+    /// Like [`Governor::in_kernel`], on a machine with known idle power. Only the oracle uses the power.
     pub fn with_power(
         policy: &IdlePolicy,
         states: &IdleStates,
@@ -298,13 +296,13 @@ impl Governor {
         }
     }
 
-    /// Whether it may look at how busy its CPU was.
+    /// Whether the governor uses CPU utilisation.
     #[inline]
     pub fn wants_utilisation(&self) -> bool {
         matches!(self, Self::Outside(_))
     }
 
-    /// Does something with the governor that it is.
+    /// Runs an operation on the concrete governor.
     #[inline]
     pub fn with(&mut self, what: impl WithGovernor) {
         for_each_governor!(self, governor => what.run(governor));
@@ -345,8 +343,8 @@ fn through_log<'a, G: IdleGovernor>(
     }
 }
 
-// Functions of their own: with so many generations, each call would be a large part of its caller. And each saves the registers that
-// it needs, not those that the largest of them does.
+// Separate functions: with many generations, inlined calls would dominate the caller. Each also saves only the
+// registers in use, not the maximum over all generations.
 
 #[inline(never)]
 fn select<G: IdleGovernor>(governor: &mut G, query: &IdleQuery) -> IdleDecision {

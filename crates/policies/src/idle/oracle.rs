@@ -29,7 +29,7 @@ pub struct Oracle {
     goal: OracleGoal,
     tick: u64,
     power: Option<[StatePower; MAX_STATES]>,
-    /// The last state of the list.
+    /// Index of the last state.
     deepest: usize,
 }
 
@@ -61,7 +61,7 @@ impl Oracle {
         oracle
     }
 
-    /// The member of `states` that takes the least energy for an idle time; the shallower of equals.
+    /// The member of `states` with the least energy for an idle time; the shallower in case of a tie.
     #[inline(always)]
     fn cheapest(&self, states: StateSet, idle: u64, package_saving: i64) -> Option<usize> {
         if let Some(power) = &self.power {
@@ -74,7 +74,7 @@ impl Oracle {
             .or(states.shallowest())
     }
 
-    /// The members of `states` that are left soonest.
+    /// The members of `states` with the shortest exit.
     fn quickest(&self, states: StateSet) -> StateSet {
         let soonest = (0..MAX_STATES)
             .filter(|&state| states.contains(state))

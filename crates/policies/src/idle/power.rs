@@ -1,4 +1,4 @@
-//! What idle states draw.
+//! Power and energy of idle states.
 
 use wakepath_hardware::machine::{Cluster, MachineIdleState, Opp};
 use wakepath_units::{Microwatts, Nanoseconds};
@@ -17,14 +17,14 @@ pub struct StatePower {
     pub asleep: Microwatts,
     /// While it enters or leaves the state.
     pub transition: Microwatts,
-    /// How long entering takes. A CPU that wakes up meanwhile waits for the end of it.
+    /// Entry time. A CPU that wakes up meanwhile waits for the end.
     pub entry: Nanoseconds,
     /// How long leaving takes.
     pub exit: Nanoseconds,
 }
 
 impl IdlePower {
-    /// That of a CPU of `cluster`, whose clock stands at `opp` while it polls. `exit`: how long leaving takes.
+    /// Power of a CPU in `cluster`, whose clock stands at `opp` while polling. `exit`: exit time.
     pub fn of_cluster(
         cluster: &Cluster,
         opp: &Opp,
@@ -50,7 +50,7 @@ impl StatePower {
         self.asleep.femtojoules_over(idle) + self.transitions(idle)
     }
 
-    /// The part of it that the way in and out takes beyond being in the state.
+    /// Extra energy for entry and exit, beyond residence in the state.
     #[inline(always)]
     pub fn transitions(&self, idle: Nanoseconds) -> u128 {
         let entering = self.entry.0.min(idle.0);
@@ -78,7 +78,7 @@ mod tests {
             exit: Nanoseconds(200),
         };
         let energy = |idle| state.femtojoules(Nanoseconds(idle));
-        // Woken while it enters the state, it waits for the rest of the entry and has nothing to leave.
+        // Woken during entry, the CPU waits for the rest of the entry and has no exit.
         assert_eq!(energy(20), 20 * 100 + 30 * 100);
         assert_eq!(energy(50), 50 * 100 + 200 * 100);
         assert_eq!(energy(1050), 50 * 100 + 1000 * 10 + 200 * 100);

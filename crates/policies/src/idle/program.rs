@@ -1,7 +1,7 @@
 //! A governor of one's own: C code of a kernel, or a program that answers a call log line by line.
 //!
-//! It runs outside of this process. Here is its name, and what stands between it and whoever asks; compiling and running
-//! it is another crate's work ([`Start`]).
+//! Users' own governors run outside of this process. This module has their names and the interface; another crate
+//! compiles and runs them ([`Start`]).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -15,7 +15,7 @@ use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use crate::spec::SpecError;
 
-/// What a governor of one's own is given as.
+/// Form of a user's own governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProgramForm {
     /// `c:FILE`: C code of a kernel's governor.
@@ -25,7 +25,7 @@ pub enum ProgramForm {
 }
 
 impl ProgramForm {
-    /// The policy of this form.
+    /// Policy name for the form.
     pub const fn name(self) -> &'static str {
         match self {
             Self::C => "c",
@@ -33,18 +33,18 @@ impl ProgramForm {
         }
     }
 
-    /// The form that a policy of this name has.
+    /// The form with a given policy name.
     pub fn named(name: &str) -> Option<Self> {
         [Self::C, Self::Exec].into_iter().find(|f| f.name() == name)
     }
 
-    /// The form that the text of a policy begins with, and the rest of it.
+    /// The form at the start of a policy's text, and the remaining text.
     pub fn of(text: &str) -> Option<(Self, &str)> {
         let (name, rest) = text.split_once(':')?;
         Some((Self::named(name)?, rest))
     }
 
-    /// What the policy begins with.
+    /// Prefix of the policy's text.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::C => "c:",
@@ -52,7 +52,7 @@ impl ProgramForm {
         }
     }
 
-    /// The policy with what has to follow its name.
+    /// The policy name with a placeholder for the path.
     pub const fn label(self) -> &'static str {
         match self {
             Self::C => "c:FILE",
@@ -60,7 +60,7 @@ impl ProgramForm {
         }
     }
 
-    /// An example of its text.
+    /// An example of a policy.
     pub const fn example(self) -> &'static str {
         match self {
             Self::C => "c:teo.c",
@@ -71,33 +71,33 @@ impl ProgramForm {
 
 /// Starts a governor that runs outside of this process.
 pub trait Start: fmt::Debug + Send + Sync {
-    /// Finds out what can be known before it is started for a CPU; returns what its author should look at.
+    /// Checks the governor before any start; returns warnings for the author.
     ///
     /// # Errors
-    /// It cannot be started; the message says why and what to do.
+    /// The governor cannot be started; the message says why and what to do.
     fn check(&self) -> Result<Option<String>, String> {
         Ok(None)
     }
 
-    /// The file that results keep of it, and its text.
+    /// File name and text of the copy kept with results.
     fn copy(&self) -> Option<(String, &str)> {
         None
     }
 
-    /// Starts it for a CPU that has never been idle.
+    /// Starts the governor for a CPU that was never idle.
     ///
     /// # Errors
-    /// It cannot be started; the message says why and what to do.
+    /// The governor cannot be started; the message says why and what to do.
     fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String>;
 }
 
-/// A governor that runs outside of this process, for one CPU. It ends when this is dropped.
+/// A governor outside of this process, for a single CPU. Dropping the value ends the governor.
 pub trait Running: fmt::Debug + Send {
-    /// Tells it of the last idle period, if there was one, and asks for a state. `utilisation`: how busy its CPU was of late, of
-    /// 1024; 0 before its first idle period.
+    /// Reports the last idle period, if any, and queries a state. `utilisation`: recent CPU utilisation, up to 1024;
+    /// 0 before the first idle period.
     ///
     /// # Errors
-    /// It does not answer, or what it answers makes no sense; the message says why and what to do.
+    /// The governor gives no answer, or a meaningless one; the message says why and what to do.
     fn ask(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
@@ -105,23 +105,23 @@ pub trait Running: fmt::Debug + Send {
         utilisation: u16,
     ) -> Result<ProgramAnswer, String>;
 
-    /// Tells it that a state was switched off or on.
+    /// Reports that a state was switched off or on.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The governor cannot be informed.
     fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String>;
 }
 
-/// What a governor of one's own answers.
+/// Answer by a user's own governor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramAnswer {
-    /// Its decision.
+    /// The decision.
     pub decision: IdleDecision,
-    /// Its own limit to polling, if it has one.
+    /// The governor's own polling limit, if any.
     pub poll_limit: Option<Nanoseconds>,
 }
 
-/// Which governor of one's own: `c:teo.c@1f2e3d4c`. Two are the same if they are written alike.
+/// A user's own governor: `c:teo.c@1f2e3d4c`. Values with equal text are equal.
 #[derive(Clone, Debug)]
 pub struct Program {
     form: ProgramForm,
@@ -129,12 +129,12 @@ pub struct Program {
     hash: Option<Arc<str>>,
     start: Option<Arc<dyn Start>>,
     warnings: Option<Arc<str>>,
-    /// Why it failed on the first CPU on which it did: it is asked on no other one then.
+    /// The first failure on any CPU, after which no CPU queries the governor.
     failed: Arc<OnceLock<String>>,
 }
 
 impl Program {
-    /// Parses what follows `c:` or `exec:`: a path, and the hash of what is there if it is known.
+    /// Parses the text after `c:` or `exec:`: a path, and the file's hash if known.
     pub(crate) fn parse(form: ProgramForm, text: &str) -> Result<Self, SpecError> {
         let error = |problem: &str| SpecError::Program {
             text: format!("{}:{text}", form.name()),
@@ -172,17 +172,17 @@ impl Program {
         })
     }
 
-    /// What it is.
+    /// Form of the governor.
     pub fn form(&self) -> ProgramForm {
         self.form
     }
 
-    /// Its file, as it was given.
+    /// Path of the governor's file, as given.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The beginning of the hash of what it has to be, if that is given.
+    /// Expected start of the file's hash, if given.
     pub fn hash(&self) -> Option<&str> {
         self.hash.as_deref()
     }
@@ -196,7 +196,7 @@ impl Program {
         }
     }
 
-    /// It with the hash of what it is, ready to be started, and what its author should look at.
+    /// A copy with the file's hash, a way to start, and warnings for the author.
     #[must_use]
     pub fn loaded(&self, hash: &str, start: Arc<dyn Start>, warnings: Option<&str>) -> Self {
         Self {
@@ -208,12 +208,12 @@ impl Program {
         }
     }
 
-    /// What its author should look at, such as a compiler's warnings.
+    /// Warnings for the author, such as a compiler's.
     pub fn warnings(&self) -> Option<&str> {
         self.warnings.as_deref()
     }
 
-    /// The file that results keep of it, and its text.
+    /// File name and text of the copy kept with results.
     pub fn copy(&self) -> Option<(String, &str)> {
         self.start.as_ref()?.copy()
     }
@@ -249,10 +249,10 @@ impl Serialize for Program {
     }
 }
 
-/// A governor of one's own on one CPU.
+/// A user's own governor on a CPU.
 ///
-/// Once it has failed on any CPU, it takes state 0 on all of them and is not asked again: each could take as long to
-/// fail. Whoever runs it looks at [`Outside::failure`].
+/// After a failure on any CPU, every CPU takes state 0 without a query: each could take as long to fail. Callers
+/// check [`Outside::failure`].
 #[derive(Debug)]
 pub struct Outside {
     pub(in crate::idle) table: StateTable,
@@ -260,7 +260,7 @@ pub struct Outside {
     states: IdleStates,
     tick: TickRate,
     running: Option<Box<dyn Running>>,
-    /// The last idle period, of which it is told when it is asked the next time.
+    /// Last idle period, reported with the next query.
     last: Option<(usize, IdleOutcome)>,
     utilisation: u16,
     poll_limit: Option<Nanoseconds>,
@@ -268,7 +268,7 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// For a CPU that has never been idle. It is started when it is asked for the first time.
+    /// The governor for a CPU that was never idle; started at the first query.
     pub fn new(program: &Program, states: &IdleStates, tick: TickRate) -> Self {
         Self {
             table: StateTable::new(states),
@@ -283,7 +283,7 @@ impl Outside {
         }
     }
 
-    /// Why it no longer answers.
+    /// Reason why the governor stopped answering.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -323,7 +323,7 @@ impl Outside {
     #[cold]
     fn fail(&mut self, why: &str) {
         self.running = None;
-        // Of several that fail at a time, the first is told everywhere.
+        // Among concurrent failures, the first is reported everywhere.
         let failed = &self.program.failed;
         let first = failed.get_or_init(|| format!("`{}`: {why}", self.program));
         self.failure = Some(first.clone());
@@ -467,20 +467,20 @@ mod tests {
         );
     }
 
-    /// Keeps what it is told of its CPU's utilisation, and fails if it is to.
+    /// Records the reported CPU utilisation, and fails on request.
     #[derive(Clone, Debug, Default)]
-    struct Told {
+    struct UtilisationRecorder {
         all: Arc<std::sync::Mutex<Vec<u16>>>,
         fails: bool,
     }
 
-    impl Start for Told {
+    impl Start for UtilisationRecorder {
         fn start(&self, _: &IdleStates, _: TickRate) -> Result<Box<dyn Running>, String> {
             Ok(Box::new(self.clone()))
         }
     }
 
-    impl Running for Told {
+    impl Running for UtilisationRecorder {
         fn ask(
             &mut self,
             _: Option<(usize, &IdleOutcome)>,
@@ -504,7 +504,7 @@ mod tests {
         }
     }
 
-    fn loaded(told: &Told) -> IdlePolicy {
+    fn loaded(told: &UtilisationRecorder) -> IdlePolicy {
         let program = Program::parse(ProgramForm::Exec, "x").unwrap();
         IdlePolicy::Program(program.loaded("0123", Arc::new(told.clone()), None))
     }
@@ -512,7 +512,7 @@ mod tests {
     #[test]
     fn a_call_log_says_how_busy_the_cpu_was() {
         const MS: u64 = 1_000_000;
-        let told = Told::default();
+        let told = UtilisationRecorder::default();
         let list = states(&[(0, 0), (2_000, 20_000)], false);
         let mut governor = Governor::new(&loaded(&told), &list, TickRate::HZ_250);
         // Idle for 1 ms, busy for 200 ms, refused at once, idle for 33.5 ms.
@@ -546,9 +546,9 @@ mod tests {
 
     #[test]
     fn one_that_fails_on_a_cpu_is_asked_on_no_other() {
-        let told = Told {
+        let told = UtilisationRecorder {
             fails: true,
-            ..Told::default()
+            ..UtilisationRecorder::default()
         };
         let list = states(&[(0, 0), (2_000, 20_000)], false);
         let policy = loaded(&told);
@@ -560,7 +560,7 @@ mod tests {
         for governor in &cpus {
             assert_eq!(governor.failure(), Some("`exec:x@0123`: silent"));
         }
-        // Loaded anew it is asked again.
+        // A newly loaded governor is queried again.
         let mut anew = Governor::new(&loaded(&told), &list, TickRate::HZ_250);
         anew.select(&IdleQuery::default());
         assert_eq!(told.all.lock().unwrap().len(), 2);

@@ -1,4 +1,4 @@
-//! The two ends of the scale: always the shallowest state, always the deepest one.
+//! The two extremes: always the shallowest state, always the deepest.
 
 use wakepath_hardware::IdleStates;
 
@@ -13,7 +13,7 @@ pub struct Shallowest {
 }
 
 impl Shallowest {
-    /// For these states.
+    /// Creates the governor for a table of idle states.
     pub fn new(states: &IdleStates) -> Self {
         Self {
             table: StateTable::new(states),
@@ -42,7 +42,7 @@ pub struct Deepest {
 }
 
 impl Deepest {
-    /// For these states.
+    /// Creates the governor for a table of idle states.
     pub fn new(states: &IdleStates) -> Self {
         Self {
             table: StateTable::new(states),

@@ -1,4 +1,4 @@
-//! The idle states of a CPU in the form in which a governor searches them.
+//! CPU idle states in a form suited to governors' searches.
 //!
 //! A governor asks questions such as "which states stay within this latency" and "what is the
 //! deepest enabled state above that one". Sets of states are bit masks here, so that each question
@@ -8,7 +8,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_hardware::idle::MAX_STATES;
 use wakepath_units::Nanoseconds;
 
-/// A set of idle states, by index: bit 0 is the shallowest one.
+/// A set of idle states, by index: bit 0 is the shallowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateSet(u32);
 
@@ -42,13 +42,13 @@ impl StateSet {
         Self(self.0 & (!1 << state))
     }
 
-    /// `state` and the members deeper than it.
+    /// `state` and deeper members.
     #[inline]
     pub(crate) fn from(self, state: usize) -> Self {
         Self(self.0 & (!0 << state))
     }
 
-    /// `state` and the members shallower than it.
+    /// `state` and shallower members.
     #[inline]
     pub(crate) fn up_to(self, state: usize) -> Self {
         self.shallower_than(state + 1)
@@ -97,7 +97,7 @@ impl Times {
         self.0[state % SLOTS]
     }
 
-    /// The indices of the times above `limit`, among the first `count` ones.
+    /// Indices of times above `limit`, among the first `count` times.
     #[inline]
     fn above(&self, limit: i64, count: usize) -> StateSet {
         let among = |times: &[i64]| {
@@ -117,7 +117,7 @@ impl Times {
     }
 }
 
-/// What the governors know of a CPU's idle states. All times in nanoseconds.
+/// A CPU's idle states as governors see them. All times in nanoseconds.
 ///
 /// Indices above the deepest state exist and describe a state that takes no time and does not poll. So do the unused
 /// entries of the kernel's `struct cpuidle_driver`. `ladder` and `haltpoll` can choose state 1 of a table that has
@@ -130,7 +130,7 @@ pub(crate) struct StateTable {
     present: StateSet,
     enabled: StateSet,
     polling: StateSet,
-    /// The longest exit latency of any state.
+    /// Longest exit latency.
     slowest: i64,
 }
 
@@ -177,7 +177,7 @@ impl StateTable {
         self.target_residency.get(state)
     }
 
-    /// The states that no one has disabled.
+    /// States that are not disabled.
     #[inline]
     pub(crate) fn enabled(&self) -> StateSet {
         self.enabled
@@ -212,7 +212,7 @@ impl StateTable {
     /// The enabled states that take longer than `limit` to leave.
     #[inline]
     pub(crate) fn slower_than(&self, limit: i64) -> StateSet {
-        // Mostly nobody asks for anything, which costs no more than this.
+        // Usually nobody limits latency; this check is the whole cost then.
         if limit >= self.slowest {
             return StateSet(0);
         }

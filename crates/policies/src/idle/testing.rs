@@ -1,4 +1,4 @@
-//! State tables and inputs for the tests of this module.
+//! State tables and inputs for the tests in this module.
 
 use proptest::prelude::*;
 use wakepath_hardware::idle::MAX_STATES;
@@ -45,7 +45,7 @@ pub(crate) fn tables() -> impl Strategy<Value = IdleStates> {
     })
 }
 
-/// Any call of a governor, however absurd, and what came of it.
+/// Any governor call, however absurd, with an outcome.
 pub(crate) fn calls() -> impl Strategy<Value = (IdleQuery, IdleOutcome)> {
     let signed = || prop_oneof![-1_000_i64..20_000_000, any::<i64>(), Just(i64::MAX)];
     let unsigned = || prop_oneof![0_u64..20_000_000, any::<u64>(), Just(0)];

@@ -1,4 +1,4 @@
-//! The governor call log: what a governor was asked on one CPU, and what it was told afterwards.
+//! The governor call log: queries to a governor on a CPU, with outcomes.
 
 use std::fmt;
 use std::io::Read;
@@ -20,17 +20,17 @@ const FIELDS: &[&str] = &[
     "poll_limit_hit",
 ];
 
-/// One pair of select and reflect.
+/// A pair of select and reflect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// What the governor was asked. The true idle time is the residency of the outcome.
     pub query: IdleQuery,
-    /// What it was told. A residency of 0 means that the driver refused the state.
+    /// The outcome. A residency of 0 means that the driver refused the state.
     pub outcome: IdleOutcome,
 }
 
 impl fmt::Display for Call {
-    /// A line of a call log, without its end.
+    /// Writes a line of the call log, without line end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { query, outcome } = self;
         write!(

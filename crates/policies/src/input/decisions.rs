@@ -1,4 +1,4 @@
-//! A log of answers: what a governor answered to each call of a call log.
+//! Decision log: a governor's answer to each call in a call log.
 
 use std::io::Read;
 

@@ -1,5 +1,4 @@
-//! Event lists: what the frequency boosts and the PSD lease are told. One line per event, in order
-//! of time.
+//! Event lists, the input for frequency boosts and the PSD lease: an event per line, ordered by time.
 
 use std::io::Read;
 
@@ -14,7 +13,7 @@ pub struct UtilUpdate {
     pub time: Nanoseconds,
     /// A task wakes up from waiting for I/O.
     pub iowait: bool,
-    /// The capacity of the CPU at its highest frequency.
+    /// Capacity of the CPU at its highest frequency.
     pub max_capacity: Capacity,
 }
 

@@ -1,8 +1,8 @@
 //! What single policies are asked, as text: state tables, governor call logs, answers to them and event lists, all CSV.
 //!
-//! Readers take any [`std::io::Read`] and the name under which to report it, go through it once and keep one line in
-//! memory. A wrong line is a [`ReadError`], which says where it is, what is wrong and what was expected; so is an
-//! input without any line. A first line with the names of the fields is skipped.
+//! Readers take any [`std::io::Read`] with a name for messages, and keep a single line in memory. A wrong line, or an
+//! input without lines, is a [`ReadError`] with position, fault and expectation. A first line with field names is
+//! skipped.
 
 mod calls;
 mod decisions;

@@ -1,4 +1,4 @@
-//! CSV rows of numbers and flags, with errors that say where they are.
+//! CSV rows with numbers and flags; errors name line and field.
 
 use std::fmt;
 use std::io::{self, Chain, Read};
@@ -8,13 +8,13 @@ use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord, Terminator, Trim};
 /// What is wrong with an input, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ReadError {
-    /// The name of the input.
+    /// Name of the input.
     pub file: String,
     /// The line, from 1. `None` where the input as a whole is at fault.
     pub line: Option<u64>,
-    /// The field of the line.
+    /// Field with the problem.
     pub field: Option<&'static str>,
-    /// What is wrong, and what was expected.
+    /// The fault and the expected value.
     pub problem: String,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// Longest log, in bytes: hours of one CPU.
+/// Longest log in bytes: hours of a CPU's calls.
 pub(crate) const LONGEST_LOG: u64 = 256 << 20;
 /// Longest line, in bytes; real ones have a hundred.
 const LONGEST_LINE: usize = 1 << 16;
@@ -42,7 +42,7 @@ struct Bounded<R> {
     input: R,
     limit: u64,
     read: u64,
-    /// Bytes of the line that is being read.
+    /// Bytes read from the current line.
     line: usize,
 }
 
@@ -69,7 +69,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// The rows of one input.
+/// Rows of an input.
 #[derive(Debug)]
 pub(crate) struct Rows<R> {
     reader: Reader<Chain<Bounded<R>, &'static [u8]>>,
@@ -222,7 +222,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// A time that must not be before `earlier`, to which it is written.
+    /// A time no earlier than `earlier`, which is updated.
     pub(crate) fn time_from(&self, field: usize, earlier: &mut u64) -> Result<u64, ReadError> {
         let time = self.unsigned(field, u64::MAX)?;
         if time < *earlier {

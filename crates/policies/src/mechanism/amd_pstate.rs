@@ -1,4 +1,4 @@
-//! `amd-pstate`: AMD's cpufreq driver, in each of its modes.
+//! `amd-pstate`: AMD's cpufreq driver, in all modes.
 
 use super::key::{Fallback, Form, Key, KeyInfo, choice, switch};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};

@@ -13,7 +13,7 @@ use super::{EVERYWHERE, Kind, Mechanism, Policy};
 pub struct CpuLatency {
     /// The longest exit latency.
     pub limit: LatencyLimit,
-    /// What it holds for.
+    /// Scope of the request.
     pub scope: LatencyScope,
 }
 
@@ -22,14 +22,14 @@ pub struct CpuLatency {
 pub enum LatencyLimit {
     /// The request is lifted.
     Lifted,
-    /// This one, in whole microseconds.
+    /// A fixed limit, in whole microseconds.
     Of(Nanoseconds),
-    /// That of a state of the machine. Where there is no such state, or it has no exit latency, `or` holds; without `or` the
-    /// first is an error, and the second a limit of 0.
+    /// Exit latency of a machine's state. Without such a state, or with exit latency 0, `or` applies; without `or`, a
+    /// missing state is an error, and exit latency 0 a limit of 0.
     State {
         /// The state.
         state: StateName,
-        /// What holds otherwise, in whole microseconds.
+        /// Alternative limit, in whole microseconds.
         or: Option<Nanoseconds>,
     },
 }
@@ -39,18 +39,18 @@ pub enum LatencyLimit {
 pub enum StateName {
     /// By the driver's name.
     Name(String),
-    /// By the number that the kernel gives it: the shallowest is 0.
+    /// By kernel index: the shallowest is 0.
     Index(usize),
 }
 
-/// What a latency request holds for.
+/// Scope of a latency request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum LatencyScope {
     /// The whole system, for as long as a process holds it (`/dev/cpu_dma_latency`).
     System,
     /// Each CPU by itself (`pm_qos_resume_latency_us`).
     EachCpu,
-    /// These CPUs, ascending.
+    /// Listed CPUs, ascending.
     Cpus(Vec<usize>),
 }
 
@@ -59,7 +59,7 @@ impl LatencyLimit {
     /// limit.
     ///
     /// # Errors
-    /// It names a state that is not there, and nothing else that holds.
+    /// The state does not exist, and there is no alternative.
     pub fn on<'a>(
         &self,
         states: impl Iterator<Item = (&'a str, Nanoseconds)> + Clone,
@@ -189,7 +189,7 @@ mod tests {
         assert!(limit_on("state=4", &STATES).unwrap_err().contains("`4`"));
     }
 
-    /// What `TuneD` writes `cstate.id_no_zero:1|3`.
+    /// `TuneD` writes this as `cstate.id_no_zero:1|3`.
     #[test]
     fn a_limit_stands_in_for_a_state_without_exit_latency() {
         for (states, us) in [

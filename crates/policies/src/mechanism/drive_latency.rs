@@ -21,7 +21,7 @@ pub enum DriveLatency {
 }
 
 impl fmt::Display for DriveLatency {
-    /// As sysfs takes it (`pm_qos_latency_tolerance_us`).
+    /// Notation in sysfs (`pm_qos_latency_tolerance_us`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limit(limit) => write!(f, "{}", limit.as_micros()),

@@ -1,4 +1,4 @@
-//! `epp`: the energy-performance preference of processors that choose their frequency themselves.
+//! `epp`: energy-performance preference for processors that choose their own frequency.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ pub(super) const NAMED: &[(&str, u8)] = &[
 /// An energy-performance preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Epp {
-    /// One of the kernel's names, with the number that it usually stands for.
+    /// A preference known to the kernel by name, with the usual number.
     Named(&'static str, u8),
-    /// What the firmware set at boot.
+    /// Preference set by the firmware at boot.
     Firmware,
     /// A number: 0 is performance, 255 is power saving.
     Number(u8),
@@ -32,7 +32,7 @@ impl Epp {
         VALUE.parse(text)
     }
 
-    /// Its number; `None` for the firmware's.
+    /// Number of the preference; `None` for the firmware's.
     pub const fn number(self) -> Option<u8> {
         match self {
             Self::Named(_, number) | Self::Number(number) => Some(number),
@@ -42,7 +42,7 @@ impl Epp {
 }
 
 impl fmt::Display for Epp {
-    /// As sysfs takes it.
+    /// Notation in sysfs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(name, _) => f.write_str(name),

@@ -7,41 +7,41 @@ use wakepath_units::{Nanoseconds, quantity};
 use super::key::{Fallback, Form, Key, KeyInfo};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 
-/// Which idle states are switched off.
+/// Idle states that are switched off.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct IdleStatesLimit {
-    /// States above it are off and those up to it on, except those that the driver has off by default.
-    /// The shallowest state always stays on.
+    /// States above the ceiling are off, others on, except states that the driver disables by default. The shallowest
+    /// state always stays on.
     pub ceiling: Option<StateLimit>,
     /// States that are off, by the driver's name.
     pub disable: Vec<String>,
 }
 
-/// The deepest idle state of several.
+/// An upper bound on idle states.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum StateLimit {
     /// All states are allowed.
     None,
     /// States with at most this declared exit latency.
     Latency(Nanoseconds),
-    /// This state, by the driver's name, and shallower ones.
+    /// A state by the driver's name, and all shallower states.
     State(String),
 }
 
-/// No idle state of a machine has this name.
+/// No idle state on the machine has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no idle state is called `{name}` here; there are {}", known.join(", "))]
 pub struct NoSuchState {
     /// The name.
     pub name: String,
-    /// The names that there are, shallowest state first.
+    /// Existing names, shallowest state first.
     pub known: Vec<String>,
 }
 
-/// The index of the state of this name. Capital and small letters are alike.
+/// The index of a state by name, ignoring case.
 ///
 /// # Errors
-/// No state has it.
+/// No state has the name.
 pub fn state_index(states: &IdleStates, name: &str) -> Result<usize, NoSuchState> {
     let index = states
         .iter()
@@ -53,8 +53,7 @@ pub fn state_index(states: &IdleStates, name: &str) -> Result<usize, NoSuchState
 }
 
 impl IdleStatesLimit {
-    /// The states that it switches off, ascending. The shallowest state that is on stays on, unless it is
-    /// named.
+    /// Indices of states switched off, ascending. The shallowest enabled state stays on, unless named.
     ///
     /// # Errors
     /// The machine has no state of a name.
@@ -88,7 +87,7 @@ pub(super) fn state_name(text: &str) -> Option<String> {
     name.then(|| text.to_owned())
 }
 
-/// A latency in whole microseconds, which is how the kernel has them.
+/// A latency in whole microseconds, the kernel's resolution.
 pub(super) fn latency(text: &str) -> Option<Nanoseconds> {
     quantity::time(text).filter(|time| time.0 % 1_000 == 0)
 }

@@ -1,11 +1,11 @@
-//! `kernel-config`: what a kernel's configuration says, whatever its version is.
+//! `kernel-config`: options from the kernel's configuration, independent of version.
 
 use wakepath_units::{TickRate, quantity};
 
 use super::key::{Fallback, Form, Key, KeyInfo, SWITCH};
 use super::{Kind, Mechanism, Place, Policy};
 
-/// Options of a kernel's configuration that its power policies depend on. `None`: as the machine has it.
+/// Options in the kernel's configuration that power policies depend on. `None`: unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelConfig {
     /// Ticks per second (`CONFIG_HZ`).

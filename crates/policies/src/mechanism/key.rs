@@ -1,28 +1,28 @@
-//! Keys of a mechanism: what they are called, what they may be, and the type that their text becomes.
+//! Keys of a mechanism: names, allowed values, and the type after parsing.
 
 use std::fmt;
 
 use wakepath_units::{Kilohertz, Nanoseconds, quantity};
 
-/// What help, errors and documentation say of a key.
+/// Description of a key for help, errors and documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// What it means, in one line.
+    /// Meaning, on one line.
     pub meaning: &'static str,
-    /// The unit of a plain number; empty if there is none.
+    /// Unit for plain numbers; empty without unit.
     pub unit: &'static str,
-    /// What holds where it is not given.
+    /// Default.
     pub fallback: Fallback,
-    /// A value that it may have, other than what holds without it.
+    /// An example value other than the default.
     pub example: &'static str,
 }
 
 /// What holds where a key is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// This value.
+    /// A fixed value.
     Value(&'static str),
     /// Something that depends on the machine or on other keys, in words.
     Derived(&'static str),
@@ -42,11 +42,11 @@ impl Fallback {
 
 /// A key whose text becomes a `T`.
 pub struct Key<T: 'static> {
-    /// What is said of it.
+    /// Description.
     pub info: KeyInfo,
-    /// Words that it may be, and what they stand for.
+    /// Allowed words and their values.
     pub words: &'static [(&'static str, T)],
-    /// What else it may be.
+    /// Other allowed values.
     pub form: Form<T>,
 }
 
@@ -54,11 +54,11 @@ pub struct Key<T: 'static> {
 pub enum Form<T> {
     /// Nothing.
     WordsOnly,
-    /// A whole number from 0 to this one.
+    /// A whole number up to a maximum.
     UpTo(u64, fn(u64) -> T),
-    /// A time with its unit: a multiple of a unit, up to a longest one.
+    /// A time with unit: a multiple of a unit, up to a maximum.
     Time(TimeUnit, u64, fn(Nanoseconds) -> T),
-    /// A frequency with its unit.
+    /// A frequency with unit.
     Frequency(fn(Kilohertz) -> T),
     /// Something else, described in words.
     Text(&'static str, fn(&str) -> Option<T>),
@@ -66,7 +66,7 @@ pub enum Form<T> {
     List(&'static str, fn(&str) -> Option<T>),
 }
 
-/// The unit that a time has to be a whole number of.
+/// Unit whose multiples are allowed as times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
     /// Microseconds.
@@ -92,7 +92,7 @@ impl TimeUnit {
 }
 
 impl<T: Clone> Key<T> {
-    /// The value of a text, if it is one of this key.
+    /// Parses a value; `None` if not allowed.
     pub(crate) fn parse(&self, text: &str) -> Option<T> {
         if let Some((_, value)) = self.words.iter().find(|(word, _)| *word == text) {
             return Some(value.clone());
@@ -109,21 +109,21 @@ impl<T: Clone> Key<T> {
     }
 }
 
-/// A key of any type.
+/// A key with any type.
 pub trait AnyKey: Sync {
-    /// What is said of it.
+    /// Description of the key.
     fn info(&self) -> &KeyInfo;
 
-    /// Whether it may be `text`.
+    /// Whether `text` is an allowed value.
     fn allows(&self, text: &str) -> bool;
 
-    /// What it may be, in words.
+    /// Allowed values, in words.
     fn describe(&self) -> String;
 
-    /// The words that it may be.
+    /// Allowed words.
     fn words(&self) -> Vec<&'static str>;
 
-    /// Whether its value may have commas.
+    /// Whether values may contain commas.
     fn is_list(&self) -> bool;
 }
 
@@ -227,7 +227,7 @@ pub(crate) const fn number_as<T>(
     }
 }
 
-/// A key that is one of a few words.
+/// A key with a few allowed words.
 pub(crate) const fn choice<T>(
     name: &'static str,
     words: &'static [(&'static str, T)],

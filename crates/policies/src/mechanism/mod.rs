@@ -1,5 +1,5 @@
-//! Every mechanism that a policy set can name, one file each: name, kernel versions, typed keys, the
-//! kernel source that it follows, its rule, and what its keys become.
+//! Every mechanism for policy sets, one file each: name, kernel versions, typed keys, kernel source, rule, and
+//! resulting policy.
 //!
 //! Parsing, error messages, help, completions and the tables of the documentation are made from this.
 //! To add one, write its file and name it in [`MECHANISMS`]; a test fails when a file is not named.
@@ -56,7 +56,7 @@ use crate::poll::PollPolicy;
 use crate::psd::PsdSettings;
 use crate::spec::SpecError;
 
-/// All mechanisms, in the order in which they are listed.
+/// All mechanisms, in listing order.
 pub static MECHANISMS: &[&Mechanism] = &[
     &menu::MECHANISM,
     &teo::MECHANISM,
@@ -91,25 +91,24 @@ pub static MECHANISMS: &[&Mechanism] = &[
 
 /// A mechanism.
 pub struct Mechanism {
-    /// Its name, without version and keys.
+    /// Name without version and keys.
     pub name: &'static str,
-    /// What it decides. A set has at most one mechanism of each kind.
+    /// Kind of decision. A set has at most one mechanism per kind.
     pub kind: Kind,
-    /// Kernels differ in it, and its name takes one of them as version. A bare name means that of
-    /// [`crate::spec::version::BARE`].
+    /// Kernel versions differ, and the name takes a version. A bare name means [`crate::spec::version::BARE`].
     pub versioned: bool,
-    /// Its rule, in one line.
+    /// The rule, on one line.
     pub summary: &'static str,
-    /// The kernel source that it follows, or where else its rule comes from.
+    /// Kernel source, or another origin of the rule.
     pub source: &'static str,
-    /// Where it can act.
+    /// Places where the mechanism acts.
     pub on: &'static [Place],
-    /// Its keys.
+    /// Keys.
     pub keys: &'static [&'static dyn AnyKey],
-    /// Keys that set the same as another kind of mechanism: both in one set contradict each other.
+    /// Keys that set the same as another kind of mechanism: both in a set contradict each other.
     pub overlaps: &'static [(&'static str, Kind)],
-    /// What its keys become.
-    pub(crate) build: fn(&Given<'_>) -> Result<Policy, SpecError>,
+    /// Builds the policy.
+    pub(crate) build: fn(&GivenPolicy<'_>) -> Result<Policy, SpecError>,
 }
 
 /// Where a mechanism can act.
@@ -124,7 +123,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The command that it stands for.
+    /// Command with this place.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -134,14 +133,14 @@ impl Place {
     }
 }
 
-/// What a mechanism decides.
+/// Kind of decision by a mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The idle state of a CPU.
+    /// A CPU's idle state.
     Idle,
-    /// The frequency of a CPU.
+    /// A CPU's frequency.
     Frequency,
-    /// Which idle states there are to choose from.
+    /// Available idle states.
     IdleStates,
     /// The longest exit latency that the governor may accept.
     CpuLatency,
@@ -153,7 +152,7 @@ pub enum Kind {
     Poll,
     /// How deeply a CPU may sleep after I/O.
     Psd,
-    /// The range of frequencies.
+    /// Frequency range.
     FrequencyLimits,
     /// What the hardware prefers: performance or energy.
     Epp,
@@ -170,7 +169,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What users call it.
+    /// Name for users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -195,9 +194,9 @@ impl Kind {
 /// A mechanism's keys in typed form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Which idle state.
+    /// Idle governor.
     Idle(IdlePolicy),
-    /// Which idle states there are to choose from.
+    /// Available idle states.
     IdleStates(IdleStatesLimit),
     /// The longest exit latency.
     CpuLatency(CpuLatency),
@@ -209,11 +208,11 @@ pub enum Policy {
     Poll(PollPolicy),
     /// How deeply after I/O.
     Psd(PsdSettings),
-    /// Which frequency.
+    /// Frequency governor.
     Frequency(FreqPolicy),
-    /// The range of frequencies.
+    /// Frequency range.
     FrequencyLimits(FrequencyLimits),
-    /// What the hardware prefers.
+    /// Energy-performance preference.
     Epp(Epp),
     /// HWP dynamic boost is on.
     HwpBoost(bool),
@@ -228,7 +227,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// What it decides.
+    /// Kind of decision.
     pub const fn kind(&self) -> Kind {
         match self {
             Self::Idle(_) => Kind::Idle,
@@ -250,20 +249,20 @@ impl Policy {
     }
 }
 
-/// A key of a policy and its value, as given.
+/// A key with its value, as given.
 pub(crate) type GivenKey = (&'static dyn AnyKey, String);
 
-/// What was given for a mechanism.
-pub(crate) struct Given<'a> {
+/// A mechanism's version and keys, as given.
+pub(crate) struct GivenPolicy<'a> {
     pub(crate) mechanism: &'static Mechanism,
     pub(crate) version: Option<KernelVersion>,
     pub(crate) keys: &'a [GivenKey],
-    /// The governor of one's own that it names.
+    /// The user's own governor, if named.
     pub(crate) program: Option<&'a Program>,
 }
 
-impl Given<'_> {
-    /// The version; that of a bare name where none was given.
+impl GivenPolicy<'_> {
+    /// The version; without one, the version of a bare name.
     pub(crate) fn version(&self) -> KernelVersion {
         self.version.unwrap_or(crate::spec::version::BARE)
     }
@@ -311,12 +310,12 @@ impl Given<'_> {
 }
 
 impl Mechanism {
-    /// The key of this name.
+    /// Finds a key by name.
     pub fn key(&self, name: &str) -> Option<&'static dyn AnyKey> {
         self.keys.iter().copied().find(|k| k.info().name == name)
     }
 
-    /// Its name with what has to follow it: `menu`, `c:FILE`.
+    /// The name with a placeholder for required text: `menu`, `c:FILE`.
     pub fn label(&self) -> &'static str {
         ProgramForm::named(self.name).map_or(self.name, ProgramForm::label)
     }
@@ -354,13 +353,13 @@ impl fmt::Debug for Mechanism {
     }
 }
 
-/// The mechanism of this name.
+/// Finds a mechanism by name.
 pub fn find(name: &str) -> Option<&'static Mechanism> {
     MECHANISMS.iter().copied().find(|m| m.name == name)
 }
 
-/// What the policies become that name a file.
-fn program_of(given: &Given<'_>) -> Result<Policy, SpecError> {
+/// Builds a policy that names a file.
+fn program_of(given: &GivenPolicy<'_>) -> Result<Policy, SpecError> {
     let program = given.program.ok_or_else(|| {
         let example = ProgramForm::named(given.mechanism.name).map_or("", ProgramForm::example);
         given.error(format!("a file has to follow, as in {example}"))
@@ -368,9 +367,9 @@ fn program_of(given: &Given<'_>) -> Result<Policy, SpecError> {
     Ok(Policy::Idle(IdlePolicy::Program(program.clone())))
 }
 
-/// Mechanisms that act everywhere.
+/// Places of mechanisms that act everywhere.
 const EVERYWHERE: &[Place] = &[Place::Sim, Place::Replay, Place::Machine];
-/// Mechanisms that act where time reacts to them.
+/// Places of mechanisms that need a reacting machine.
 const SIM_AND_MACHINE: &[Place] = &[Place::Sim, Place::Machine];
 
 #[cfg(test)]

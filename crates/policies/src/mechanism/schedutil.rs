@@ -1,4 +1,4 @@
-//! `schedutil`: the cpufreq governor, with the variants of its iowait boost.
+//! `schedutil`: the cpufreq governor, with variants for the iowait boost.
 
 use wakepath_units::{Capacity, Nanoseconds};
 

@@ -14,52 +14,52 @@ use wakepath_units::spelling::suggestion;
 /// A tool that publishes profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name in policy sets: `tuned`.
+    /// Name in policy sets: `tuned`.
     pub name: &'static str,
-    /// Its name and the version whose profiles these are.
+    /// Name and version of the tool.
     pub title: &'static str,
 }
 
-/// A profile of another tool.
+/// A profile published by another tool.
 #[derive(Debug)]
 pub struct Profile {
-    /// Whose it is.
+    /// Publisher of the profile.
     pub tool: &'static Tool,
-    /// Its name in policy sets: `tuned[balanced]`.
+    /// Name in policy sets: `tuned[balanced]`.
     pub text: &'static str,
-    /// What it is for, in one line.
+    /// Purpose, on one line.
     pub summary: &'static str,
-    /// Where its settings are published.
+    /// Publication with the settings.
     pub source: &'static str,
-    /// What it sets, as policies: of each list the first that the machine has.
+    /// Settings as policies: from each list, the first policy available on the machine.
     pub policies: &'static [&'static [&'static str]],
-    /// What else it sets, as its tool writes it, which wakepath has no policy for.
+    /// Further settings without a policy here, in the tool's notation.
     pub others: &'static [&'static str],
 }
 
-/// A set without profile, and what became of the profile.
+/// A set with its profile expanded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expanded {
     /// The set.
     pub set: PolicySet,
-    /// What of the profile is not in the set, for people.
+    /// Notes on profile settings that are missing in the set.
     pub notes: Vec<String>,
 }
 
 impl Profile {
-    /// What its tool calls it.
+    /// The tool's name for the profile.
     pub fn name(&self) -> &'static str {
         let inner = self.text.split_once('[').map_or("", |(_, rest)| rest);
         inner.trim_end_matches(']')
     }
 
-    /// The policies that it chooses from, for each setting.
+    /// Alternative policies for each setting.
     pub fn choices(&self) -> impl Iterator<Item = Vec<PolicySpec>> {
         let parsed = |names: &&[&str]| names.iter().flat_map(|name| name.parse()).collect();
         self.policies.iter().map(parsed)
     }
 
-    /// What of it no policy says, for people; `None` if there is nothing.
+    /// Note on settings without a policy; `None` if complete.
     pub fn left_out(&self) -> Option<String> {
         (!self.others.is_empty()).then(|| {
             format!(
@@ -84,12 +84,12 @@ impl fmt::Display for Profile {
     }
 }
 
-/// The names of the tools.
+/// Names of the tools.
 pub(crate) fn tools() -> impl Iterator<Item = &'static str> {
     published::TOOLS.iter().map(|tool| tool.name)
 }
 
-/// The tool that a part of a set names, and what it says of it.
+/// Splits a part of a set into tool and profile name.
 fn tool_of(text: &str) -> Option<(&'static Tool, &str)> {
     let end = text.find(['[', '@']).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
@@ -104,7 +104,7 @@ pub(crate) fn is_profile(text: &str) -> bool {
     tool_of(text).is_some()
 }
 
-/// The profile of `TOOL[NAME]`; `None` if it is of no tool with profiles.
+/// The profile in `TOOL[NAME]`; `None` without a tool that has profiles.
 ///
 /// # Errors
 /// The tool has no such profile here, or it is written otherwise.
@@ -141,11 +141,11 @@ pub fn parse(text: &str) -> Option<Result<&'static Profile, SpecError>> {
 }
 
 impl PolicySet {
-    /// The set without its profile, on a machine that says of each policy whether it has it, given what the set says so far.
-    /// A mechanism of the profile that is in `own`, the policies of the machine, keeps the keys that the profile does not set.
+    /// Expands the profile on a machine. A callback tells whether the machine has a policy, given the set so far.
+    /// Profile mechanisms also found in `own`, the machine's policies, keep the keys that the profile leaves out.
     ///
     /// # Errors
-    /// Two policies contradict each other, which none of [`PROFILES`] does.
+    /// Two policies contradict each other; impossible with [`PROFILES`].
     pub fn expand(
         &self,
         own: &Self,
@@ -179,7 +179,7 @@ impl PolicySet {
         })
     }
 
-    /// This set, in which each policy that is not in `said` has the keys that the policy of its kind in `own` has.
+    /// A copy where each policy missing in `said` inherits keys from the same kind of policy in `own`.
     fn keeping_keys_of(&self, own: &Self, said: &Self) -> Result<Self, SpecError> {
         let mut kept = self.clone();
         for policy in self.policies() {

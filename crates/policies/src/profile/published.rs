@@ -1,9 +1,10 @@
-//! The profiles, as their tools publish them.
+//! Profiles, as published by their tools.
 //!
-//! `TuneD`: `profiles/NAME/tuned.conf`. Its `governor=schedutil|ondemand|powersave` is the first of these that the machine offers.
-//! The drivers `intel_pstate` and `amd-pstate-epp` call the algorithm `powersave` that scales with the load; here its names
-//! are `intel_pstate-hwp`, `intel_pstate` and `amd-pstate[governor=powersave]`. `force_latency=cstate.id_no_zero:1|3` is the exit latency of state 1, or 3 us where there is no such
-//! state or its exit latency is 0.
+//! `TuneD`: `profiles/NAME/tuned.conf`. With `governor=schedutil|ondemand|powersave` the first governor offered by
+//! the machine is used. The drivers `intel_pstate` and `amd-pstate-epp` use the name `powersave` for load-following
+//! algorithms; the names here are `intel_pstate-hwp`, `intel_pstate` and `amd-pstate[governor=powersave]`.
+//! `force_latency=cstate.id_no_zero:1|3` is the exit latency of state 1, or 3 us without such a state or with exit
+//! latency 0.
 //!
 //! power-profiles-daemon: `src/ppd-driver-intel-pstate.c` and `src/ppd-driver-amd-pstate.c`.
 
@@ -33,7 +34,7 @@ const ON_DEMAND: &[&str] = &[
     "amd-pstate[governor=powersave]",
     "powersave",
 ];
-/// `schedutil|conservative|powersave`; there is no policy of `conservative`.
+/// `schedutil|conservative|powersave`; there is no policy for `conservative`.
 const SAVING: &[&str] = &[
     "schedutil",
     "intel_pstate-hwp",
@@ -41,11 +42,11 @@ const SAVING: &[&str] = &[
     "amd-pstate[governor=powersave]",
     "powersave",
 ];
-/// `performance`, which AMD's driver has as a setting of its own.
+/// `performance`, a setting of its own in AMD's driver.
 const PERFORMANCE: &[&str] = &["amd-pstate[governor=performance]", "performance"];
-/// The governor that power-profiles-daemon sets where it sets an EPP.
+/// Governor set by power-profiles-daemon along with an EPP.
 const SCALING: &[&str] = &["intel_pstate-hwp", "amd-pstate[governor=powersave]"];
-/// The same in its profile `performance`.
+/// Likewise, in the profile `performance`.
 const SCALING_FAST: &[&str] = &["intel_pstate-hwp", "amd-pstate[governor=performance]"];
 
 const fn tuned(text: &'static str, summary: &'static str, source: &'static str) -> Profile {
@@ -75,7 +76,7 @@ const fn power_profile(
     }
 }
 
-/// All profiles, in the order in which they are listed.
+/// All profiles, in listing order.
 pub static PROFILES: &[Profile] = &[
     Profile {
         policies: &[ON_DEMAND, EPP_BALANCED],

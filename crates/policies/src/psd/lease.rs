@@ -1,5 +1,5 @@
-//! The lease of one CPU, by one of three rules: that of the proposed kernel patch, of wakepath's kernel module
-//! (`module/wakepath_psd.c`), and of `wakepath daemon` (`crates/daemon/bpf/block_io.bpf.c` and [`HeardLease`]).
+//! A CPU's lease by one of three rules: the proposed kernel patch, wakepath's kernel module
+//! (`module/wakepath_psd.c`), or `wakepath daemon` (`crates/daemon/bpf/block_io.bpf.c` and [`HeardLease`]).
 
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -11,7 +11,7 @@ const NEVER: u64 = u64::MAX;
 /// row (`LOOKS` of `block_io.bpf.c`).
 const LOOKS: u64 = 2;
 
-/// The lease of one CPU.
+/// A CPU's lease.
 #[derive(Clone, Debug)]
 pub struct Lease {
     burst: Burst,
@@ -25,10 +25,10 @@ enum Rule {
     Daemon(WatchedLease),
 }
 
-/// A lease as a CPU finds it that goes idle. It stays like that until the CPU's next I/O.
+/// A lease as seen by a CPU that goes idle, unchanged until the CPU's next I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseView {
-    /// The time from which on it does not hold any more; 0: there was none.
+    /// End of the lease; 0 without a lease.
     until: u64,
     /// When a timer of the lease interrupts the CPU.
     look: u64,
@@ -93,7 +93,7 @@ impl Lease {
         now.0 < self.end().0
     }
 
-    /// The time from which on it does not hold any more, if no other I/O comes; 0: there was none.
+    /// End of the lease without further I/O; 0 without a lease.
     pub fn end(&self) -> Nanoseconds {
         Nanoseconds(match &self.rule {
             Rule::Patch(lease) => lease.expires.saturating_mul(lease.tick),
@@ -102,7 +102,7 @@ impl Lease {
         })
     }
 
-    /// What a CPU finds that goes idle at `now`.
+    /// The lease as seen by a CPU that goes idle at `now`.
     #[inline]
     pub fn view(&self, now: Nanoseconds) -> LeaseView {
         let until = self.end().0;
@@ -151,7 +151,7 @@ struct Burst {
 }
 
 impl Burst {
-    /// An I/O came. Whether it gives a lease, as the I/O of that number in its burst.
+    /// Counts an I/O. Returns whether the I/O grants a lease, by its number within the burst.
     fn gives_lease(&mut self, now: u64) -> bool {
         if now.saturating_sub(self.last) > self.timeout {
             self.count = 0;
@@ -172,14 +172,14 @@ struct TickLease {
 }
 
 impl TickLease {
-    /// It is never shortened.
+    /// Extends the lease; never shortens.
     fn grant(&mut self, now: u64) {
         let expires = (now / self.tick).saturating_add(self.timeout_ticks);
         self.expires = self.expires.max(expires);
     }
 }
 
-/// The module's: it lasts exactly its timeout from the last I/O on.
+/// The module's lease, which ends exactly a timeout after the last I/O.
 #[derive(Clone, Copy, Debug)]
 struct TimedLease {
     timeout: u64,
@@ -208,7 +208,7 @@ struct WatchedLease {
     look: u64,
     /// When the present burst began, by the I/O that user space heard of.
     begun: Option<u64>,
-    /// The last I/O of it.
+    /// Last I/O in the burst.
     last: u64,
     heard: HeardLease,
 }
@@ -217,7 +217,7 @@ impl WatchedLease {
     fn io(&mut self, burst: &mut Burst, now: u64) {
         if self.begun.is_some() {
             if now <= self.end() {
-                // It is only counted.
+                // An I/O within the lease is only counted.
                 self.last = self.last.max(now);
                 return;
             }
@@ -230,7 +230,7 @@ impl WatchedLease {
         }
     }
 
-    /// The look that finds nothing new for the second time in a row. A look finds what came before it and at its time.
+    /// The second consecutive look without a new I/O. A look sees every I/O up to and including its own time.
     fn end(&self) -> u64 {
         match self.begun {
             Some(begun) if self.heard.is_wanted() => {
@@ -248,26 +248,26 @@ impl WatchedLease {
     }
 }
 
-/// What the daemon's user space hears of a burst.
+/// Event in a burst, as received by the daemon's user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BurstEvent {
-    /// One of the first I/Os of a burst.
+    /// Among the first I/Os of a burst.
     Io,
     /// The burst is over.
     Quiet,
 }
 
-/// The lease of one CPU as the daemon's user space sees it.
+/// A CPU's lease as seen by the daemon's user space.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeardLease {
-    /// The latest I/O that was heard of, in ns.
+    /// Latest known I/O, in ns.
     last: u64,
     wanted: bool,
     given: bool,
 }
 
 impl HeardLease {
-    /// Something was told, of this time in ns. What was told may come in another order than it happened.
+    /// Handles an event from `time` in ns. Events may arrive out of order.
     pub fn handle(&mut self, event: BurstEvent, time: u64) {
         match event {
             BurstEvent::Io => {
@@ -319,7 +319,7 @@ mod tests {
         Lease::new(&policy(rule, 4, start_after), TickRate::HZ_250)
     }
 
-    /// When a lease ends that had I/Os at these times, in ms.
+    /// End of a lease after I/Os at given times, all in ms.
     fn end_ms(mut lease: Lease, ios: &[u64]) -> u64 {
         for io in ios {
             lease.io(Nanoseconds(io * MS));
@@ -402,7 +402,7 @@ mod tests {
             assert_eq!(now, lease.end());
             looks
         };
-        // At the end that was known when it was set, and at the one after that.
+        // At the end known when the timer was set, then at the extended end.
         assert_eq!(looks(LeaseRule::Module), [105, 108]);
         assert_eq!(looks(LeaseRule::Daemon), [105, 107, 109]);
     }

@@ -1,8 +1,8 @@
 //! Power-sleep demotion prevention (PSD): after a block I/O completion a CPU may not sleep deeply
 //! for a while, because the next one is probably near.
 //!
-//! Source: the proposed kernel patch of that name; it is in no released kernel. wakepath's kernel module and its daemon do
-//! it by rules of their own ([`Lease`]).
+//! Source: the proposed kernel patch with this name, in no released kernel. wakepath's kernel module and daemon use
+//! rules of their own ([`Lease`]).
 
 mod lease;
 
@@ -22,20 +22,20 @@ pub enum Ceiling {
     /// Only in its shallowest enabled state, as in the patch.
     #[default]
     Shallowest,
-    /// No deeper than the state of this index.
+    /// The state with this index is the deepest.
     State(usize),
-    /// Only in states that may be left within this time.
+    /// Only states with exit latency up to this limit.
     Latency(Nanoseconds),
 }
 
-/// What gives a CPU a lease.
+/// Trigger of a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grant {
-    /// A completion that it handles, as in the patch.
+    /// A completion on the CPU, as in the patch.
     #[default]
     Completion,
-    /// A request that it issues.
+    /// A request issued by the CPU.
     Issue,
     /// Either.
     Both,
@@ -53,21 +53,21 @@ impl Grant {
     }
 }
 
-/// Whose leases.
+/// Implementation whose lease rule applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseRule {
-    /// Those of the proposed kernel patch, which last whole ticks.
+    /// Proposed kernel patch: leases last whole ticks.
     #[default]
     Patch,
-    /// Those of wakepath's kernel module.
+    /// wakepath's kernel module.
     Module,
-    /// Those of `wakepath daemon`.
+    /// `wakepath daemon`.
     Daemon,
 }
 
 impl LeaseRule {
-    /// The leases of this rule where nothing else is said.
+    /// Default settings under this rule.
     pub const fn settings(self) -> PsdSettings {
         PsdSettings {
             timeout_ms: 3,
@@ -82,7 +82,7 @@ impl LeaseRule {
     pub const fn ceiling(self) -> LeaseCeiling {
         match self {
             Self::Patch => LeaseCeiling::Of(Ceiling::Shallowest),
-            // `ceiling_us` of module/wakepath_psd.c.
+            // `ceiling_us` in module/wakepath_psd.c.
             Self::Module => LeaseCeiling::Of(Ceiling::Latency(Nanoseconds(20_000))),
             Self::Daemon => LeaseCeiling::Auto,
         }
@@ -100,9 +100,9 @@ impl LeaseRule {
 /// A ceiling as people give it: a state's name means another state on another machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum LeaseCeiling {
-    /// A ceiling that needs no machine.
+    /// A ceiling independent of the machine.
     Of(Ceiling),
-    /// No deeper than the state of this name.
+    /// The state with this name is the deepest.
     Named(String),
     /// Just above C1 and C1E ([`auto_ceiling`]).
     Auto,
@@ -148,18 +148,18 @@ impl LeaseCeiling {
     }
 }
 
-/// PSD as people give it: what `psd[timeout=3ms,ceiling=C1E]` parses into ([`crate::spec`]).
+/// PSD settings, parsed from text such as `psd[timeout=3ms,ceiling=C1E]` ([`crate::spec`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PsdSettings {
     /// How long a lease lasts, in ms; 0 switches PSD off.
     pub timeout_ms: u32,
     /// How deeply a CPU with a lease may sleep.
     pub ceiling: LeaseCeiling,
-    /// What gives a CPU a lease.
+    /// Trigger of a lease.
     pub grant: Grant,
-    /// The I/O of a burst that gives the first lease, 1 to 1000.
+    /// Number of the I/O within a burst that grants the first lease, 1 to 1000.
     pub start_after: u32,
-    /// Whose leases.
+    /// Lease rule.
     pub rule: LeaseRule,
 }
 
@@ -175,7 +175,7 @@ impl PsdSettings {
     /// The leases on a machine with these idle states.
     ///
     /// # Errors
-    /// The ceiling names no state of it.
+    /// The ceiling names an unknown state.
     pub fn on(&self, states: &IdleStates) -> Result<PsdPolicy, PsdError> {
         Ok(PsdPolicy {
             timeout_ms: self.timeout_ms,
@@ -187,18 +187,18 @@ impl PsdSettings {
     }
 }
 
-/// Leases on one machine.
+/// PSD settings resolved for a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PsdPolicy {
     /// How long a lease lasts, in ms; 0 switches PSD off.
     pub timeout_ms: u32,
-    /// What a lease forbids.
+    /// Ceiling while a lease holds.
     pub ceiling: Ceiling,
-    /// What gives one.
+    /// Trigger of a lease.
     pub grant: Grant,
-    /// The I/O of a burst that gives the first lease.
+    /// Number of the I/O within a burst that grants the first lease.
     pub start_after: u32,
-    /// Whose leases.
+    /// Lease rule.
     pub rule: LeaseRule,
 }
 

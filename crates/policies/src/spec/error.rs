@@ -1,4 +1,4 @@
-//! What can be wrong with the name of a policy.
+//! Errors in policy names.
 
 use crate::mechanism::{Kind, MECHANISMS};
 use crate::profile;
@@ -13,7 +13,7 @@ pub enum SpecError {
     Syntax {
         /// The whole text.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: &'static str,
     },
     /// No policy has this name.
@@ -21,25 +21,25 @@ pub enum SpecError {
     UnknownName {
         /// The name.
         name: String,
-        /// The name that was probably meant, in words; a full stop if there is none like it.
+        /// The probable meaning, in words; a full stop without any.
         meant: String,
-        /// All names there are.
+        /// All existing names.
         known: String,
     },
     /// No tool has published such a profile, or a profile stands where it cannot.
     #[error("`{text}`: {problem}")]
     Profile {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it, and what there is.
+        /// The fault, and the alternatives.
         problem: String,
     },
     /// A governor of one's own is not written so.
     #[error("`{text}`: {problem}")]
     Program {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// The policy decides something else than what is asked for.
@@ -47,11 +47,11 @@ pub enum SpecError {
     WrongKind {
         /// The policy.
         name: String,
-        /// What it should decide, with article.
+        /// Expected kind of decision, with article.
         wanted: String,
-        /// What it decides, with article.
+        /// Actual kind of decision, with article.
         actual: String,
-        /// The policies that would do.
+        /// Suitable policies.
         known: String,
     },
     /// The policy has no such version.
@@ -61,7 +61,7 @@ pub enum SpecError {
         name: &'static str,
         /// The version.
         version: String,
-        /// What is wrong with it, and which there are.
+        /// The fault, and the existing ones.
         problem: String,
     },
     /// The policy has no such key.
@@ -71,7 +71,7 @@ pub enum SpecError {
         name: &'static str,
         /// The key.
         key: String,
-        /// The keys there are, and the one that was probably meant.
+        /// The existing keys, and the probable meaning.
         known: String,
     },
     /// A key is given twice.
@@ -89,10 +89,10 @@ pub enum SpecError {
         name: &'static str,
         /// The key.
         key: &'static str,
-        /// A value that it may have.
+        /// An example value.
         example: &'static str,
     },
-    /// A key cannot have this value.
+    /// The value is not allowed for the key.
     #[error("`{name}[{key}={value}]`: expected {allowed}")]
     BadValue {
         /// The policy.
@@ -101,7 +101,7 @@ pub enum SpecError {
         key: &'static str,
         /// The value.
         value: String,
-        /// What it may be.
+        /// Allowed values.
         allowed: String,
     },
     /// Keys that do not go together, or too few.
@@ -109,27 +109,27 @@ pub enum SpecError {
     Keys {
         /// The policy.
         name: &'static str,
-        /// What is wrong with them.
+        /// The fault.
         problem: String,
     },
     /// Two policies of a set decide the same.
     #[error("`{first}` and `{second}` are both {kind} policies; a set has at most one")]
     SameKind {
-        /// The first of them.
+        /// First policy.
         first: String,
-        /// The second of them.
+        /// Second policy.
         second: String,
-        /// What both decide.
+        /// Kind of decision by both.
         kind: &'static str,
     },
     /// Two policies of a set set the same.
     #[error("`{first}` and `{second}` both set `{key}`; leave one of them out")]
     SetTwice {
-        /// The first of them.
+        /// First policy.
         first: String,
-        /// The second of them.
+        /// Second policy.
         second: String,
-        /// What both set.
+        /// Setting changed by both.
         key: &'static str,
     },
 }
@@ -144,7 +144,7 @@ pub(super) fn with_article(kind: &str) -> String {
     format!("{article} {kind}")
 }
 
-/// The names of the mechanisms of a kind, or of all and of the tools with profiles.
+/// Names of mechanisms of a kind, or of all mechanisms and tools with profiles.
 pub(super) fn names(kind: Option<Kind>) -> String {
     let mechanisms = MECHANISMS
         .iter()

@@ -1,4 +1,4 @@
-//! Policies by name: `NAME@VERSION[key=value,...]`, and sets of them joined by ` + `.
+//! Policies by name: `NAME@VERSION[key=value,...]`, and sets joined by ` + `.
 //!
 //! One grammar names every policy everywhere: on the command line, in study files, in results. A
 //! name without version means that of [`version::BARE`], and prints with it. Keys print in the order in which
@@ -35,11 +35,11 @@ use crate::freq::FreqPolicy;
 use crate::idle::program::{Program, ProgramForm};
 use crate::idle::{IdlePolicy, KernelVersion};
 use crate::mechanism::key::AnyKey;
-use crate::mechanism::{self, Given, GivenKey, Kind, MECHANISMS, Mechanism, Policy};
+use crate::mechanism::{self, GivenKey, GivenPolicy, Kind, MECHANISMS, Mechanism, Policy};
 use crate::profile;
 use crate::psd::PsdSettings;
 
-/// One policy with its version and keys, as its name gives them.
+/// A policy with version and keys, as given by name.
 #[derive(Clone)]
 pub struct PolicySpec {
     mechanism: &'static Mechanism,
@@ -51,12 +51,12 @@ pub struct PolicySpec {
 }
 
 impl PolicySpec {
-    /// Its mechanism.
+    /// Mechanism of the policy.
     pub fn mechanism(&self) -> &'static Mechanism {
         self.mechanism
     }
 
-    /// What the policy decides.
+    /// Kind of decision.
     pub fn kind(&self) -> Kind {
         self.policy.kind()
     }
@@ -66,12 +66,12 @@ impl PolicySpec {
         self.version
     }
 
-    /// Whether a version was left out where there are versions: then it means that of the kernel at hand.
+    /// Whether the name lacks a version although versions exist: the kernel at hand decides then.
     pub fn is_bare(&self) -> bool {
         self.bare && self.version.is_some()
     }
 
-    /// The keys that were given, in that order.
+    /// Given keys, in the order given.
     pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.keys
             .iter()
@@ -83,7 +83,7 @@ impl PolicySpec {
         &self.policy
     }
 
-    /// The governor of one's own that it is.
+    /// The user's own governor, if the policy is one.
     pub fn program(&self) -> Option<&Program> {
         match &self.policy {
             Policy::Idle(IdlePolicy::Program(program)) => Some(program),
@@ -91,7 +91,7 @@ impl PolicySpec {
         }
     }
 
-    /// This policy with another governor of one's own, if it is one.
+    /// A copy with another own governor, if the policy is one.
     #[must_use]
     pub fn with_program(&self, program: Program) -> Self {
         let mut changed = self.clone();
@@ -101,7 +101,7 @@ impl PolicySpec {
         changed
     }
 
-    /// The policy as an idle policy, or an error that says what it is instead.
+    /// The policy as an idle policy, else an error with the actual kind.
     pub fn idle(&self) -> Result<IdlePolicy, SpecError> {
         match &self.policy {
             Policy::Idle(policy) => Ok(policy.clone()),
@@ -109,7 +109,7 @@ impl PolicySpec {
         }
     }
 
-    /// The policy as a frequency policy, or an error that says what it is instead.
+    /// The policy as a frequency policy, else an error with the actual kind.
     pub fn frequency(&self) -> Result<FreqPolicy, SpecError> {
         match self.policy {
             Policy::Frequency(policy) => Ok(policy),
@@ -117,7 +117,7 @@ impl PolicySpec {
         }
     }
 
-    /// The policy as PSD settings, or an error that says what it is instead.
+    /// The policy as PSD settings, else an error with the actual kind.
     pub fn psd(&self) -> Result<PsdSettings, SpecError> {
         match &self.policy {
             Policy::Psd(policy) => Ok(policy.clone()),
@@ -125,7 +125,7 @@ impl PolicySpec {
         }
     }
 
-    /// The policy as APST settings, or an error that says what it is instead.
+    /// The policy as APST settings, else an error with the actual kind.
     pub fn apst(&self) -> Result<ApstSettings, SpecError> {
         match self.policy {
             Policy::Apst(policy) => Ok(policy),
@@ -142,7 +142,7 @@ impl PolicySpec {
         }
     }
 
-    /// This policy with another value of a key.
+    /// A copy with another value for a key.
     ///
     /// # Errors
     /// The policy has no such key, or the key cannot have the value.
@@ -161,8 +161,8 @@ impl PolicySpec {
         Ok(Self { bare, ..changed })
     }
 
-    /// This policy as another kernel has it, or, where that is not known, as the next series that is known; itself, if
-    /// kernels do not differ in it.
+    /// The policy in another kernel, or in the next known series if that kernel is unknown; unchanged if versions do
+    /// not differ.
     #[must_use]
     pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
         let of =
@@ -175,7 +175,7 @@ impl PolicySpec {
         named.unwrap_or_else(|| self.clone())
     }
 
-    /// This policy on a kernel: a bare name means that kernel's, one with a version stays what it is.
+    /// The policy on a kernel: a bare name gets the kernel's version; a given version stays.
     #[must_use]
     pub fn on_kernel(&self, kernel: KernelVersion) -> Self {
         if self.bare {
@@ -185,7 +185,7 @@ impl PolicySpec {
         }
     }
 
-    /// This policy without some keys, which then have their defaults. A key that has to be given stays.
+    /// A copy without some keys, which fall back to defaults. Required keys stay.
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
         let kept = self
             .keys
@@ -197,8 +197,8 @@ impl PolicySpec {
             .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
     }
 
-    /// This policy as a machine has it that runs `own`: the same mechanism with its version and its keys, where this one
-    /// says nothing. Keys in `left_out`, and those that contradict this policy, stay away.
+    /// Fills gaps from `own`, the policy that a machine runs: with the same mechanism, its version and keys apply
+    /// where this policy has none. Keys in `left_out`, and keys that contradict this policy, are ignored.
     pub(crate) fn filled_from(&self, own: &Self, left_out: &[&str]) -> Self {
         if own.mechanism != self.mechanism {
             return self.clone();
@@ -228,7 +228,7 @@ impl PolicySpec {
         keys: Vec<GivenKey>,
         program: Option<&Program>,
     ) -> Result<Self, SpecError> {
-        let policy = (mechanism.build)(&Given {
+        let policy = (mechanism.build)(&GivenPolicy {
             mechanism,
             version,
             keys: &keys,
@@ -245,7 +245,7 @@ impl PolicySpec {
 }
 
 impl PolicySpec {
-    /// Its text as a person gave it: a name that was given bare has no version here, because machines differ in what it means.
+    /// Text as given by a person: a bare name stays without version, because machines differ in its meaning.
     pub fn as_written(&self) -> String {
         let mut written = self.clone();
         if self.bare {
@@ -436,8 +436,8 @@ fn check_key(
     }
 }
 
-/// Whether a character is part of the path of a governor of one's own that begins at `start`. What joins policies has
-/// spaces around it there.
+/// Whether a character belongs to the path of an own governor that begins at `start`. After a path, the joining sign
+/// needs spaces on both sides.
 fn in_path(text: &str, start: usize, at: usize) -> bool {
     let spaced = text[..at].ends_with(' ') && text[at + 1..].starts_with(' ');
     text.as_bytes()[at] == b'+' && !spaced && ProgramForm::of(text[start..].trim_start()).is_some()

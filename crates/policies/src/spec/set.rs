@@ -1,4 +1,4 @@
-//! A policy set: what a person chooses for one run, or for one machine.
+//! A policy set: a person's choice for a run or a machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,12 +17,12 @@ use crate::poll::PollPolicy;
 use crate::profile::{self, Profile};
 use crate::psd::PsdSettings;
 
-/// What the empty set is called: everything stays as it is.
+/// Name of the empty set: everything stays unchanged.
 const UNCHANGED: &str = "unchanged";
 
-/// Policies that hold together, at most one of each [`Kind`]: `menu@6.12 + psd[timeout=3ms]`. What a
-/// set does not name stays as the machine has it; the empty set, `unchanged`, changes nothing. A set can name a
-/// [`Profile`] of another tool, whose policies depend on the machine: the policies below do not have them.
+/// Policies in force together, at most one per [`Kind`]: `menu@6.12 + psd[timeout=3ms]`. Other settings stay as on
+/// the machine; the empty set, `unchanged`, changes nothing. A set can name a [`Profile`] by another tool; the
+/// profile's policies depend on the machine and are not listed below.
 ///
 /// ```
 /// use wakepath_policies::spec::PolicySet;
@@ -40,10 +40,10 @@ pub struct PolicySet {
 }
 
 impl PolicySet {
-    /// A set of these policies.
+    /// Makes a set from policies.
     ///
     /// # Errors
-    /// Two of them are of one kind, or set the same.
+    /// Two policies have the same kind, or set the same.
     pub fn new(policies: impl IntoIterator<Item = PolicySpec>) -> Result<Self, SpecError> {
         let mut set = Self::default();
         for policy in policies {
@@ -52,10 +52,10 @@ impl PolicySet {
         Ok(set)
     }
 
-    /// A set of the policies and profiles of these names.
+    /// Makes a set from names of policies and profiles.
     ///
     /// # Errors
-    /// As [`PolicySet::join`], or one of the names is of no policy and no profile.
+    /// As [`PolicySet::join`], or a name belongs to no policy and no profile.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, SpecError> {
         let parts = names.into_iter().map(|name| match profile::parse(name) {
             Some(profile) => profile.map(Self::from),
@@ -64,10 +64,10 @@ impl PolicySet {
         Self::join(parts.collect::<Result<Vec<Self>, SpecError>>()?)
     }
 
-    /// One set of several.
+    /// Joins several sets.
     ///
     /// # Errors
-    /// As [`PolicySet::new`], or two of them have a profile.
+    /// As [`PolicySet::new`], or two sets have a profile.
     pub fn join(sets: impl IntoIterator<Item = Self>) -> Result<Self, SpecError> {
         let mut all = Self::default();
         for set in sets {
@@ -106,17 +106,17 @@ impl PolicySet {
         Ok(())
     }
 
-    /// The policies, in the order in which they were given.
+    /// Policies in the order given.
     pub fn policies(&self) -> &[PolicySpec] {
         &self.policies
     }
 
-    /// The profile of which it has what it does not say itself ([`PolicySet::expand`]).
+    /// The profile that fills the set's gaps ([`PolicySet::expand`]).
     pub fn profile(&self) -> Option<&'static Profile> {
         self.profile
     }
 
-    /// This set without its profile.
+    /// A copy without the profile.
     #[must_use]
     pub fn without_profile(&self) -> Self {
         Self {
@@ -125,23 +125,23 @@ impl PolicySet {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Whether the set changes nothing.
     pub fn is_empty(&self) -> bool {
         self.profile.is_none() && self.policies.is_empty()
     }
 
-    /// Whether one of its policies decides, or sets, what `policy` does.
+    /// Whether a policy in the set has the same kind as `policy`, or sets the same.
     pub fn says(&self, policy: &PolicySpec) -> bool {
         let same = |own: &PolicySpec| own.kind() == policy.kind() || overlap(own, policy).is_some();
         self.policies.iter().any(same)
     }
 
-    /// The policy of a kind.
+    /// Finds a policy by kind.
     pub fn get(&self, kind: Kind) -> Option<&PolicySpec> {
         self.policies.iter().find(|policy| policy.kind() == kind)
     }
 
-    /// This set with a policy, in place of the one of its kind if there is one.
+    /// A copy with a policy, which replaces a policy of equal kind.
     ///
     /// # Errors
     /// Another policy of the set sets the same.
@@ -155,8 +155,7 @@ impl PolicySet {
         Self::new(policies).map(|set| Self { profile, ..set })
     }
 
-    /// This set, and of `other` what this one does not say: policies of other kinds, without keys that
-    /// set what this set sets.
+    /// A copy completed from `other`: policies of other kinds, without keys that this set sets.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let mut all = self.clone();
@@ -171,7 +170,7 @@ impl PolicySet {
         all
     }
 
-    /// This set on a kernel: each bare name means that kernel's policy.
+    /// The set on a kernel: each bare name gets the kernel's version.
     #[must_use]
     pub fn on_kernel(mut self, kernel: KernelVersion) -> Self {
         for policy in &mut self.policies {
@@ -180,7 +179,7 @@ impl PolicySet {
         self
     }
 
-    /// Its text as a person gave it: names that were given bare have no version here.
+    /// Text as given by a person: bare names stay without version.
     pub fn as_written(&self) -> String {
         let profile = self.profile.map(ToString::to_string);
         let policies = self.policies.iter().map(PolicySpec::as_written);
@@ -192,10 +191,10 @@ impl PolicySet {
         }
     }
 
-    /// This set with its governor of one's own, if it has one, made anew.
+    /// A copy whose own governor, if any, is replaced by `make`'s result.
     ///
     /// # Errors
-    /// Of `make`.
+    /// As `make`.
     pub fn map_program<E>(
         mut self,
         make: impl Fn(&Program) -> Result<Program, E>,
@@ -209,12 +208,12 @@ impl PolicySet {
         Ok(self)
     }
 
-    /// The governor of one's own that it has.
+    /// The user's own governor, if any.
     pub fn program(&self) -> Option<&Program> {
         self.policies.iter().find_map(PolicySpec::program)
     }
 
-    /// This set in the order of [`Kind`]: the same for all sets of the same policies.
+    /// A copy in the order of [`Kind`]: equal for equal policies.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.policies.sort_by_key(PolicySpec::kind);
@@ -269,7 +268,7 @@ impl PolicySet {
         })
     }
 
-    /// The energy-performance preference of `epp[value=...]`.
+    /// Energy-performance preference from `epp[value=...]`.
     pub fn epp(&self) -> Option<Epp> {
         self.find(|policy| match policy {
             Policy::Epp(epp) => Some(*epp),
@@ -301,7 +300,7 @@ impl PolicySet {
         })
     }
 
-    /// The latency tolerance of drives.
+    /// Latency tolerance of drives.
     pub fn drive_latency(&self) -> Option<DriveLatency> {
         self.find(|policy| match policy {
             Policy::DriveLatency(tolerance) => Some(*tolerance),
@@ -332,7 +331,7 @@ impl PolicySet {
     }
 }
 
-/// The key that `one` gives though `other`, a mechanism of its own, sets the same.
+/// The key given in `one` that sets the same as `other`, a separate mechanism.
 fn overlap(one: &PolicySpec, other: &PolicySpec) -> Option<&'static str> {
     let overlaps = one.mechanism().overlaps.iter();
     let mut same = overlaps.filter(|(_, kind)| *kind == other.kind());

@@ -1,15 +1,15 @@
-//! The kernel version of a policy.
+//! Kernel version of a policy.
 
 use super::SpecError;
 use crate::idle::KernelVersion;
 use crate::mechanism::Mechanism;
 
-/// What a bare name means. It stays 6.12, the kernel of Debian 13, so that what was run once by a bare name gives the
-/// same again. `--kernel` sets another, and so does a machine that says which kernel it runs.
+/// Kernel version meant by a bare name. Fixed to 6.12, the kernel in Debian 13, so that old commands repeat their
+/// results. `--kernel`, or a machine with a known kernel, overrides.
 pub const BARE: KernelVersion = KernelVersion::V6_12;
 
-/// The version that a mechanism is to have: the one that is given after the `@`, or that of a bare name.
-/// `None` for a mechanism without versions.
+/// The version for a mechanism: given after the `@`, or else the bare name's. `None` for a mechanism without
+/// versions.
 pub(super) fn choose(
     mechanism: &'static Mechanism,
     wanted: Option<&str>,

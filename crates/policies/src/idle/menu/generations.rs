@@ -1,21 +1,20 @@
-//! What menu does in which kernel: the rules of every generation, each as what it changed of another.
+//! menu's rules by kernel: every generation, as differences from another.
 //!
 //! Sources: `drivers/cpuidle/governors/menu.c` of Linux 6.1.192, 6.12.117, 7.2.13 and 7.3.4, decisions of the releases
 //! named under `compared`, and for the others the changes as they were posted and merged.
 
 use super::super::generations::{Entry, entry};
 
-/// What one generation of menu does where generations differ.
+/// Rules of menu that differ between generations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// What limits the exit latency besides the latency request.
     pub(super) latency: Latency,
     /// When the next timer is looked up.
     pub(super) lookup: Lookup,
-    /// With the tick stopped, the next timer counts instead of a short prediction only if it is more than this many
-    /// ticks away.
+    /// With the tick stopped, a next timer further away than this many ticks replaces a short prediction.
     pub(super) near_timer_ticks: u64,
-    /// What of the recent intervals is left out if they are not about as long.
+    /// Treatment of outliers among recent intervals.
     pub(super) outliers: Outliers,
     /// What intervals say that are still not about as long when no more may be left out.
     pub(super) scattered: Scattered,
@@ -23,19 +22,19 @@ pub(super) struct Rules {
     pub(super) zeros_repeat: bool,
     /// After a state that the driver refused, the last interval is unknown.
     pub(super) refusal_forgets: bool,
-    /// A state that is too slow to leave ends the search before it is asked whether it pays off.
+    /// A state with too long an exit latency ends the search before its target residency is checked.
     pub(super) latency_first: bool,
-    /// When a state that sleeps replaces a polling one although it is not expected to pay off.
+    /// When a sleeping state replaces a polling state although the prediction is too short.
     pub(super) beats_polling: BeatsPolling,
-    /// With one state there is nothing to choose.
+    /// A single state needs no choice.
     pub(super) one_state_shortcut: bool,
 }
 
 /// What limits the exit latency besides the latency request. With the tick stopped it is the request alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Latency {
-    /// The prediction, divided by 1 + 10 x the number of tasks that wait for I/O. With such tasks there are correction
-    /// factors of their own, too.
+    /// The prediction divided by 1 + 10 x the number of tasks in iowait. Such decisions also use separate correction
+    /// factors.
     PredictionPerWaiter,
     /// The prediction.
     Prediction,
@@ -54,7 +53,7 @@ pub(super) enum Lookup {
     UnlessSoonWithTick,
 }
 
-/// What is left out of intervals that are not about as long.
+/// Treatment of outliers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outliers {
     /// The longest.
@@ -63,12 +62,12 @@ pub(super) enum Outliers {
     Farthest,
 }
 
-/// What intervals say that are not about as long.
+/// Meaning of scattered intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scattered {
     /// Nothing.
     Nothing,
-    /// If four or more are left, the next one will not be longer than the longest of them.
+    /// With four or more intervals left, the longest bounds the next.
     Longest,
 }
 

@@ -15,7 +15,7 @@ use super::generations::{Entry, Generation, any_generation, index_of};
 use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS};
 
-/// A correction factor of one: 1024 times the 8 steps over which it is averaged.
+/// A correction factor of 1: 1024 times the 8 steps of averaging.
 const UNITY: u32 = 1024 * 8;
 /// Idle times from here on count as perfectly predicted.
 const LONG_ENOUGH_NS: u64 = 50_000_000;
@@ -25,11 +25,11 @@ const LONG_ENOUGH_NS: u64 = 50_000_000;
 pub struct Menu<const GENERATION: usize> {
     pub(in crate::idle) table: StateTable,
     tick: u64,
-    /// How much of the time to the next timer the CPU really slept, by order of magnitude of that time; the second six
-    /// while tasks wait for I/O, where these count. [`UNITY`] is all of it.
+    /// Share of the time to the next timer that the CPU really slept, by magnitude; the second six apply while tasks
+    /// wait for I/O. [`UNITY`] is the whole time.
     factors: [u32; 12],
     intervals: RecentIntervals,
-    /// The bucket of the last prediction.
+    /// Bucket of the last prediction.
     bucket: usize,
     /// The time to the next timer at the last prediction.
     next_timer: u64,
@@ -38,7 +38,7 @@ pub struct Menu<const GENERATION: usize> {
 impl<const GENERATION: usize> Menu<GENERATION> {
     const RULES: Rules = GENERATIONS[GENERATION].rules;
 
-    /// A CPU that has never been idle.
+    /// State for a CPU that was never idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
         let mut menu = Self {
             table: StateTable::new(states),
@@ -48,7 +48,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
             bucket: 0,
             next_timer: 0,
         };
-        // Before its first decision a device looks like one whose driver has refused a state.
+        // Before the first decision a device looks as if its driver had refused a state.
         menu.forget_refused();
         menu
     }
@@ -61,7 +61,7 @@ impl<const GENERATION: usize> Menu<GENERATION> {
         }
     }
 
-    /// The interval that recent ones promise, in ns; longer than any timer's if they promise none.
+    /// The typical interval among recent ones, in ns; longer than any timer without a typical interval.
     #[inline(always)]
     fn typical(&self) -> u64 {
         let rules = &Self::RULES;
@@ -106,13 +106,13 @@ any_generation!(
 );
 
 impl AnyMenu {
-    /// menu as a kernel has it, for a CPU that has never been idle.
+    /// The menu governor of a kernel, for a CPU that was never idle.
     pub fn new(kernel: KernelVersion, states: &IdleStates, tick: TickRate) -> Self {
         Self::of_generation(index_of(generations(), kernel), states, tick)
     }
 }
 
-/// The generations of menu, oldest series first.
+/// Generations of menu, oldest series first.
 pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const LIST: &[Entry<Rules>] = &GENERATIONS;
     LIST.iter().map(|entry| &entry.generation)
@@ -205,8 +205,8 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         })
     }
 
-    /// The kernel learns at the start of the next decision. Nothing that it uses changes in between, so it may as well be
-    /// done here.
+    /// The kernel learns at the start of the next decision. The inputs do not change in between, so learning here is
+    /// equivalent.
     #[inline(always)]
     fn reflect(&mut self, entered: usize, outcome: &IdleOutcome) {
         if outcome.residency == 0 {
@@ -251,14 +251,13 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
     }
 }
 
-/// The divisor of the tolerated latency. The kernel computes it in 32 bits and then extends it as a
-/// signed number; it is odd, hence never zero.
+/// Divisor of the tolerated latency. The kernel computes 32 bits, then sign-extends; an odd number is never zero.
 #[inline]
 fn io_wait_divisor(waiting: u32) -> u64 {
     i64::from(waiting.wrapping_mul(10).wrapping_add(1) as i32) as u64
 }
 
-/// The order of magnitude of a duration: below 10 us, 100 us, 1 ms, 10 ms, 100 ms, or longer.
+/// Magnitude of a duration: below 10 us, 100 us, 1 ms, 10 ms, 100 ms, or longer.
 #[inline(always)]
 fn magnitude(duration_ns: u64) -> usize {
     [10_000, 100_000, 1_000_000, 10_000_000, 100_000_000]
@@ -269,8 +268,8 @@ fn magnitude(duration_ns: u64) -> usize {
 
 /// Where the walk from the shallowest state down ended.
 struct Walk {
-    /// The deepest enabled state for which nothing spoke against it or any shallower one; the first
-    /// enabled one if something spoke against that already.
+    /// The deepest enabled state such that this state and all shallower ones passed every check; the first enabled
+    /// state if none passed.
     chosen: usize,
     /// The enabled state that stopped the walk, and whether it was too slow to leave or too long.
     stopped_by: Option<Stop>,

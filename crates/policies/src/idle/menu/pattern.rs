@@ -9,7 +9,7 @@ const REMEMBERED: usize = 8;
 const ENOUGH: u64 = 6;
 /// So many scattered intervals are a basis for their longest.
 const ENOUGH_SCATTERED: u64 = 4;
-/// Marks an interval that does not count.
+/// Marks an unknown interval.
 const UNKNOWN: u32 = u32::MAX;
 
 /// The last eight measured idle intervals, in microseconds.
@@ -50,7 +50,7 @@ impl Totals {
         self.squares = self.squares.wrapping_sub(value * value);
     }
 
-    /// Without so many intervals of one length, which count.
+    /// The totals without `times` intervals of a given length.
     #[inline]
     fn without(self, interval: u32, times: u64) -> Self {
         let value = u64::from(interval);
@@ -68,7 +68,7 @@ impl Totals {
         self.share_of(self.sum)
     }
 
-    /// What falls to one of them. Division by a known number is quick.
+    /// Share of `total` for each interval. Division by a constant is quick.
     #[inline]
     fn share_of(self, total: u64) -> u64 {
         match self.count {
@@ -88,8 +88,8 @@ impl Totals {
         variance <= 400 || proportionate
     }
 
-    /// The mean of these; an error if they are not about as long by the kernel's difference of two truncated numbers, one of
-    /// them modulo 2^64.
+    /// The mean of steady intervals, else an error with the mean. Like the kernel, compares the difference of two
+    /// truncated numbers, one modulo 2^64.
     #[inline]
     fn steady_mean(self) -> Result<u64, u64> {
         let mean = self.mean();
@@ -101,13 +101,13 @@ impl Totals {
         }
     }
 
-    /// The interval that repeats, of steady ones.
+    /// The repeated interval, if steady.
     #[inline]
     fn repeats(self, zeros_repeat: bool) -> Option<u32> {
         (self.sum > 0 || zeros_repeat).then(|| self.mean() as u32)
     }
 
-    /// These, if they are about as long by the mean of their squared deviations from their mean.
+    /// The same intervals if steady, by the mean of squared deviations.
     #[inline]
     fn if_steady(self) -> Option<Self> {
         if self.count == 0 {
@@ -136,7 +136,7 @@ impl RecentIntervals {
         }
     }
 
-    /// Remembers an interval in place of the oldest. One above `longest` counts as unknown.
+    /// Replaces the oldest interval. A length above `longest` counts as unknown.
     #[inline]
     pub(super) fn push(&mut self, us: u32, longest: u32) {
         let new = if us <= longest { us } else { UNKNOWN };
@@ -147,13 +147,13 @@ impl RecentIntervals {
         self.oldest = (self.oldest + 1) % REMEMBERED;
     }
 
-    /// Remembers an interval of which nothing is known.
+    /// Replaces the oldest interval by an unknown one.
     #[inline]
     pub(super) fn push_unknown(&mut self) {
         self.push(UNKNOWN, UNKNOWN);
     }
 
-    /// The interval that repeats, if one does.
+    /// The repeated interval, if any.
     ///
     /// If the intervals are not about as long, one is taken for an outlier and left out: the shortest or the longest
     /// of those left, whichever is farther from their mean. That goes on while more than six samples remain (Linux
@@ -161,7 +161,7 @@ impl RecentIntervals {
     #[inline]
     pub(super) fn typical_without_farthest(&self, scattered: Scattered) -> Option<u32> {
         if self.totals.count == REMEMBERED as u64 {
-            // Known to the compiler, so that no division is one.
+            // A compile-time constant avoids divisions.
             let all = Totals {
                 count: REMEMBERED as u64,
                 ..self.totals
@@ -184,7 +184,7 @@ impl RecentIntervals {
         let mut rest = self.totals;
         let mut mean = rest.sum / REMEMBERED as u64;
         let mut bounds = (0, UNKNOWN - 1);
-        // Two intervals are left out one by one.
+        // Two outliers are removed, one after the other.
         for left in [REMEMBERED as u64 - 1, ENOUGH] {
             let outlier = self.farthest(mean, &mut bounds);
             if self.times(outlier) > 1 {
@@ -207,8 +207,7 @@ impl RecentIntervals {
         }
     }
 
-    /// The shortest or the longest interval within these bounds, whichever is farther from their mean; without it the
-    /// bounds are narrower.
+    /// The interval within the bounds farthest from the mean, shortest or longest; the bounds shrink to exclude it.
     #[inline]
     fn farthest(&self, mean: u64, bounds: &mut (u32, u32)) -> u32 {
         let (least, greatest) = self.ends(bounds.0, bounds.1);
@@ -261,7 +260,7 @@ impl RecentIntervals {
             })
     }
 
-    /// The interval that repeats, if one does.
+    /// The repeated interval, if any.
     ///
     /// If the intervals are not about as long, the longest of them are taken for outliers and left out, for as long
     /// as more than six samples remain (Linux 6.1 to 6.14).
@@ -274,7 +273,7 @@ impl RecentIntervals {
         if self.totals.count != REMEMBERED as u64 {
             return self.search_without_longest(scattered, zeros_repeat).0;
         }
-        // Known to the compiler, so that no division is one.
+        // A compile-time constant avoids divisions.
         let all = Totals {
             count: REMEMBERED as u64,
             ..self.totals
@@ -334,21 +333,21 @@ impl RecentIntervals {
         }
     }
 
-    /// What scattered intervals promise of which those up to `ceiling` are left.
+    /// The prediction from scattered intervals with outliers above `ceiling` removed.
     #[inline]
     fn longest_of(&self, rest: Totals, ceiling: u32, scattered: Scattered) -> Option<u32> {
         let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
         enough.then(|| self.ends(0, ceiling).1)
     }
 
-    /// How many intervals are of this length.
+    /// Number of intervals with this length.
     #[inline]
     fn times(&self, interval: u32) -> u64 {
         let equal = self.intervals.iter().map(|&i| u32::from(i == interval));
         u64::from(equal.sum::<u32>())
     }
 
-    /// The longest interval and the second one, which may be as long, if all count.
+    /// The longest and second-longest interval, possibly equal, among all intervals.
     #[inline]
     fn two_longest(&self) -> [u32; 2] {
         // Pairs, then fours, then all: no comparison has to wait for more than a few others.
@@ -448,7 +447,7 @@ mod tests {
         kept.iter().map(|v| (v - mean) * (v - mean)).sum::<i128>() / n
     }
 
-    /// Of numbers of 64 bits without sign, as in the kernel.
+    /// Computed in 64 bits without sign, as in the kernel.
     fn mean_square_less_squared_mean(kept: &[i128]) -> i128 {
         let n = kept.len() as i128;
         let mean = kept.iter().sum::<i128>() / n;

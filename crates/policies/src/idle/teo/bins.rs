@@ -4,7 +4,7 @@ use wakepath_hardware::idle::MAX_STATES;
 
 use crate::idle::table::{MEDIUM_TABLE, SHORT_TABLE};
 
-/// What one event adds to a counter.
+/// Increment of a counter per event.
 pub(super) const PULSE: u32 = 1024;
 
 /// Three counters in one word, 16 bits each: hits, intercepts and recent intercepts. Counters and
@@ -13,14 +13,14 @@ pub(super) const PULSE: u32 = 1024;
 type Word = u64;
 
 const RECENT: Word = 1 << 32;
-/// What is added to hits and intercepts so that the top bit of each tells those of 8 or more.
+/// Added to hits and intercepts, this sets the top bit of counters from 8 on.
 const FROM_8: Word = 0x7ff8_7ff8;
-/// The top bits of hits and intercepts.
+/// Top bits of hits and intercepts.
 const TOP: Word = 0x8000_8000;
 /// An eighth of hits and intercepts, but not of recent intercepts, stays after a shift by three.
 const EIGHTHS: Word = 0x1fff_1fff;
 
-/// A wake-up in the bin of the expected timer or before it, as what it adds to the bin's word.
+/// A wake-up at or before the expected timer's bin, as an increment for the bin's word.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Event(Word);
 
@@ -32,12 +32,12 @@ impl Event {
     pub(super) const PLAIN_INTERCEPT: Self = Self((PULSE as Word) << 16);
 }
 
-/// Counters of a bin or sums of them.
+/// Counters of a bin, or sums of counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     /// Wake-ups in the bin of the expected timer.
     pub(super) hits: u32,
-    /// Wake-ups before that, by the bin in which they came.
+    /// Wake-ups before the expected bin, counted in their own bin.
     pub(super) intercepts: u32,
     /// Intercepts among the most recent wake-ups.
     pub(super) recent: u32,
@@ -54,18 +54,18 @@ impl From<Word> for Sums {
     }
 }
 
-/// The counters of all bins. Those of bins without a state stay 0.
+/// Counters of all bins. Bins without a state stay 0.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
-    /// No bin from here on has a state: [`SHORT_TABLE`], [`MEDIUM_TABLE`] or all of them.
+    /// Number of bins in use, rounded up to [`SHORT_TABLE`], [`MEDIUM_TABLE`] or all.
     used: usize,
     counters: [Word; MAX_STATES],
-    /// The sums of the counters of all shallower bins. The last one is over all bins.
+    /// Sums over all shallower bins. The last entry covers all bins.
     below: [Word; MAX_STATES + 1],
 }
 
 impl Bins {
-    /// Empty bins of so many states.
+    /// Empty bins for a number of states.
     pub(super) fn new(states: usize) -> Self {
         Self {
             used: if states <= SHORT_TABLE {
@@ -86,12 +86,12 @@ impl Bins {
         self.replace_each(|word| word - ((word >> 3) & EIGHTHS));
     }
 
-    /// Takes an eighth off all hits and intercepts, or sets them to 0 if that is nothing. There are no recent intercepts.
+    /// Decays all hits and intercepts by an eighth, or to 0 where an eighth is 0. Recent intercepts must be absent.
     #[inline]
     pub(super) fn decay_to_zero(&mut self) {
         self.replace_each(|word| {
             let kept = (word + FROM_8) & TOP;
-            // All bits of those that are kept.
+            // Masks all bits of the remaining counters.
             let mask = kept | (kept - (kept >> 15));
             (word - ((word >> 3) & EIGHTHS)) & mask
         });
@@ -118,16 +118,16 @@ impl Bins {
         all.hits + all.intercepts
     }
 
-    /// The intercepts of a bin.
+    /// Intercepts of a bin.
     #[inline]
     pub(super) fn intercepts(&self, bin: usize) -> u32 {
         Sums::from(self.counters[bin]).intercepts
     }
 
-    /// The bin with most intercepts of the first so many; of equal ones the deepest.
+    /// The bin with most intercepts among the first `bins`; among equals the deepest.
     #[inline]
     pub(super) fn most_intercepts(&self, bins: usize) -> usize {
-        // The bin stands below the number of intercepts, so that each takes one comparison.
+        // The low bits of a key hold the bin number, so that a single comparison suffices.
         let most = |counters: &[Word]| {
             let keys = counters.iter().enumerate().map(|(bin, word)| {
                 let key = Sums::from(*word).intercepts << 4 | bin as u32;
@@ -174,13 +174,13 @@ impl Bins {
         self.counters[bin] += event.0;
     }
 
-    /// Takes a wake-up that was counted from the recent ones.
+    /// Removes a wake-up from the recent ones.
     #[inline]
     pub(super) fn forget(&mut self, bin: usize, event: Event) {
         self.counters[bin] -= event.0 & RECENT;
     }
 
-    /// The sums over all bins shallower than that of `state`.
+    /// Sums over all bins shallower than `state`'s bin.
     #[inline]
     pub(super) fn below(&self, state: usize) -> Sums {
         Sums::from(self.below[state])

@@ -1,25 +1,25 @@
-//! What teo does in which kernel from 6.11 on: the rules of every generation, each as what it changed of another.
-//! [`super::Teo61`] is 6.1's, which works differently.
+//! teo's rules by kernel from 6.11 on: every generation, as differences from another. Linux 6.1's [`super::Teo61`]
+//! works differently.
 //!
 //! Sources: `drivers/cpuidle/governors/teo.c` of Linux 6.12.117, 7.2.13 and 7.3.4, decisions of the releases named under
 //! `compared`, and for the others the changes as they were posted and merged.
 
 use super::super::generations::{Entry, Generation, entry};
 
-/// What one generation of teo does where generations differ.
+/// Rules of teo that differ between generations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// How it is told that a wake-up only cut a long sleep short.
+    /// Detection of a wake-up that only cut a long sleep short.
     pub(super) cut_short: CutShort,
-    /// What counts as a hit.
+    /// Definition of a hit.
     pub(super) hit: Hit,
     /// Which wake-ups by the tick count as hits whatever the timer.
     pub(super) tick_wakeups: TickWakeups,
-    /// What the kernel takes for the number of all wake-ups.
+    /// The kernel's number for all wake-ups.
     pub(super) total: Total,
-    /// A counter below 8, an eighth of which is 0, becomes 0.
+    /// A counter below 8 decays to 0, since an eighth is 0.
     pub(super) decays_to_zero: bool,
-    /// Which wake-ups keep the tick, and how many of all it takes.
+    /// Wake-ups that keep the tick, and their required share.
     pub(super) keeps_tick: KeepsTick,
     /// When the next timer is looked up.
     pub(super) lookup: Lookup,
@@ -30,11 +30,11 @@ pub(super) struct Rules {
     /// With the tick stopped and the timer more than two ticks away, a state that pays off within a tick gives way to
     /// the deepest one that the timer leaves time for.
     pub(super) stopped_tick_deepens: bool,
-    /// With one state there is nothing to choose, and the tick is left alone.
+    /// A single state needs no choice; the tick stays as is.
     pub(super) one_state_shortcut: bool,
 }
 
-/// How it is told that a wake-up only cut a long sleep short.
+/// Detection of a wake-up that only cut a long sleep short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CutShort {
     /// By the time that passed until the governor was told: at least that to the timer. A polling limit, or a tick before
@@ -46,13 +46,13 @@ pub(super) enum CutShort {
     PollingLimit,
 }
 
-/// What counts as a hit.
+/// Definition of a hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hit {
-    /// A sleep that ended in the bin of the timer. There is one more bin for sleeps of a tick or more, behind that of the
-    /// deepest state, if that state pays off within a tick.
+    /// A sleep that ended in the timer's bin. An extra bin behind the deepest state's collects sleeps of a tick or
+    /// more, if the deepest state pays off within a tick.
     OneMoreBin,
-    /// A sleep that ended in the bin of the timer.
+    /// A sleep that ended in the timer's bin.
     SameBin,
     /// As before, and less than half an exit latency before the timer.
     NearTimer,
@@ -63,22 +63,23 @@ pub(super) enum Hit {
 pub(super) enum TickWakeups {
     /// None.
     Unnoticed,
-    /// If they are more than two thirds of all wake-ups: as one of the deepest state.
+    /// Counted as the deepest state, if more than two thirds of all wake-ups are such.
     IfMost,
-    /// As before; otherwise, if fewer than two thirds of all were intercepts within a tick, as one of the timer's bin.
+    /// Likewise; otherwise as the timer's bin, if fewer than two thirds of all wake-ups were intercepts within a
+    /// tick.
     IfMostOrUnexpected,
 }
 
-/// What the kernel takes for the number of all wake-ups.
+/// The kernel's number for all wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Total {
-    /// The sum of all counters.
+    /// Sum over all counters.
     Sum,
-    /// A counter of its own, which decays like the others and is rounded otherwise.
+    /// A separate counter, which decays alike but with other rounding.
     Counter,
 }
 
-/// Which wake-ups keep the tick, and how many of all it takes.
+/// Wake-ups that keep the tick, and their required share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeepsTick {
     /// More than five eighths, all intercepts.
@@ -103,18 +104,19 @@ pub(super) enum Lookup {
     MostAreLongOrTickStopped,
 }
 
-/// Which shallower state is taken if most wake-ups come early: the deepest of those that would have suited more than half
-/// of the early ones.
+/// Choice of a shallower state when most wake-ups are early: the deepest state that would have suited more than half
+/// of the early wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Search {
     /// If it is enabled and, with the tick stopped, pays off after a tick or more; otherwise the shallowest such state
     /// between it and the candidate.
     FirstSuitable,
-    /// Of the enabled ones and, with the tick stopped, no shallower than the first that pays off after a tick or more.
+    /// Among enabled states; with the tick stopped, no shallower than the first state that pays off after a tick or
+    /// more.
     DownToTick,
     /// As before, and no deeper than the bin with most intercepts.
     DownToTickFromMost,
-    /// Of the enabled ones, no deeper than the bin with most intercepts.
+    /// Among enabled states, no deeper than the bin with most intercepts.
     FromMost,
 }
 
@@ -171,7 +173,7 @@ const LINUX_7_1: Rules = Rules {
     ..LINUX_7_0
 };
 
-/// The generation of [`super::Teo61`].
+/// Generation of [`super::Teo61`].
 pub(super) const LINUX_6_1: Generation = Generation {
     since: &[(6, 1, 0)],
     compared: Some("6.1.192"),

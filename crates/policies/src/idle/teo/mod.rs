@@ -1,12 +1,11 @@
 //! The timer-events-oriented governor: trust the next timer unless most recent wake-ups came before
 //! it, and then choose the state that most of those early wake-ups would have suited.
 //!
-//! Source: `drivers/cpuidle/governors/teo.c`. [`Teo61`] is that of Linux 6.1; what differs between later kernels is in
-//! [`generations`].
+//! Source: `drivers/cpuidle/governors/teo.c`. [`Teo61`] is Linux 6.1's; [`generations`] has the differences between
+//! later kernels.
 //!
-//! Every idle state stands for a bin of idle durations, from its target residency to that of the
-//! next state. A wake-up in the bin of the timer that was expected is a *hit* there; one in a
-//! shallower bin is an *intercept* in that shallower bin.
+//! Every idle state has a bin of idle durations, from its target residency to the next state's. A wake-up in the
+//! expected timer's bin is a *hit*; a wake-up in a shallower bin is an *intercept* there.
 
 mod bins;
 mod generations;
@@ -38,14 +37,14 @@ impl AnyTeo {
     }
 }
 
-/// Whether what teo decides in a kernel is known. From 6.3 to 6.10 it looked at the utilisation of the CPU, which other
-/// governors are not told.
+/// Whether teo's decisions in a kernel are known. From 6.3 to 6.10 teo used the CPU's utilisation, an input that
+/// other governors do not get.
 pub fn is_known(kernel: KernelVersion) -> bool {
     let (major, minor, _) = kernel.release();
     !((6, 3)..(6, 11)).contains(&(major, minor))
 }
 
-/// The generations of teo, oldest series first.
+/// Generations of teo, oldest series first.
 pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
     const FIRST: &Generation = &generations::LINUX_6_1;
     const LATER: &[Entry<generations::Rules>] = &GENERATIONS;
@@ -57,7 +56,7 @@ pub fn generations() -> impl Iterator<Item = &'static Generation> + Clone {
 struct Expectation {
     /// Time to the next timer, as far as the governor looked: [`i64::MAX`] if it did not.
     sleep_length: i64,
-    /// The bin of that time.
+    /// Bin of the expected time.
     bin: usize,
     /// The CPU's clock at the decision.
     clock: u64,
@@ -96,7 +95,7 @@ impl Expectation {
         let until_timer = (outcome.poll_limit_hit & table.polls(entered))
             | (outcome.got_tick & (self.sleep_length > tick))
             | (elapsed >= self.sleep_length);
-        // On average the exit takes perhaps half of its worst case.
+        // An exit takes perhaps half of its worst case on average.
         let exit_latency = table.exit_latency(entered) as u64;
         let slept = if outcome.residency >= exit_latency {
             outcome.residency - exit_latency / 2
@@ -106,7 +105,7 @@ impl Expectation {
         if until_timer { u64::MAX } else { slept }
     }
 
-    /// The bin of a measured idle duration, which cannot be deeper than the expected one.
+    /// The bin of a measured idle duration, at most the expected bin.
     #[inline]
     fn measured_bin(self, table: &StateTable, measured: u64) -> usize {
         let measured = measured.min(i64::MAX as u64) as i64;
@@ -114,8 +113,7 @@ impl Expectation {
     }
 }
 
-/// The bin of an idle duration: that of the deepest state, enabled or not, that pays off within it;
-/// the first bin if none does.
+/// The bin of an idle duration: the deepest state that pays off, enabled or not; else the first bin.
 #[inline]
 fn bin(table: &StateTable, duration: i64) -> usize {
     table.paying_off_within(duration).deepest().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! teo as in Linux 6.12 to 7.3, which looks at the timers only where they matter.
+//! teo from Linux 6.12 to 7.3, which looks at timers only where necessary.
 
 use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
@@ -21,16 +21,16 @@ pub struct Teo<const GENERATION: usize> {
     tick: i64,
     expected: Expectation,
     bins: Bins,
-    /// What the kernel takes for the number of all wake-ups.
+    /// The kernel's number for all wake-ups.
     total: u32,
-    /// With [`Hit::OneMoreBin`]: there is one more bin, behind that of the deepest state, because that state pays off
+    /// For [`Hit::OneMoreBin`]: an extra bin exists behind the deepest state's, because the deepest state pays off
     /// within a tick.
     tick_bin: bool,
-    /// The hits in that bin.
+    /// Hits in the extra bin.
     tick_hits: u32,
     /// Wake-ups by the tick.
     tick_wakeups: u32,
-    /// The intercepts that [`KeepsTick`] tells apart.
+    /// Intercepts counted for [`KeepsTick`].
     tick_intercepts: u32,
     /// Wake-ups within 15 us.
     short_idles: u32,
@@ -39,7 +39,7 @@ pub struct Teo<const GENERATION: usize> {
 impl<const GENERATION: usize> Teo<GENERATION> {
     const RULES: Rules = GENERATIONS[GENERATION].rules;
 
-    /// A CPU that has never been idle.
+    /// State for a CPU that was never idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
         let table = StateTable::new(states);
         let tick = tick.period().0 as i64;
@@ -61,7 +61,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         teo
     }
 
-    /// An eighth of a counter is forgotten.
+    /// Decays a counter by an eighth.
     #[inline]
     fn decay(counter: &mut u32) {
         let eighth = *counter >> 3;
@@ -74,8 +74,8 @@ impl<const GENERATION: usize> Teo<GENERATION> {
 
     /// Learns from how the idle period in state `entered` ended.
     ///
-    /// The kernel does this at the start of the next decision. Nothing that it uses changes in between, so it may as well
-    /// be done here.
+    /// The kernel learns at the start of the next decision. The inputs do not change in between, so learning here is
+    /// equivalent.
     #[inline(always)]
     fn learn(&mut self, entered: usize, outcome: &IdleOutcome) {
         if Self::RULES.decays_to_zero {
@@ -183,7 +183,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
         }
         let exit_latency = self.table.exit_latency(entered);
         let residency = outcome.residency as i64;
-        // On average the exit takes perhaps half of its worst case.
+        // An exit takes perhaps half of its worst case on average.
         let complete = residency >= exit_latency;
         let slept = if complete {
             residency - exit_latency / 2
@@ -226,7 +226,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
                         shallowest += 1;
                     }
                 }
-                // No shallower bin has more than one with half of them or more.
+                // With half of the early intercepts or more, the majority is the bin with most already.
                 if Self::RULES.search != Search::DownToTick
                     && 2 * self.bins.intercepts(majority) < early.intercepts
                 {
@@ -271,7 +271,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     }
 }
 
-/// A decision that leaves the tick alone.
+/// A decision that keeps the tick.
 #[inline]
 fn keeping_tick(state: usize) -> IdleDecision {
     IdleDecision {
@@ -335,7 +335,7 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
                 && duration > 2 * self.tick
                 && table.target_residency(state) < self.tick
             {
-                // Not all of them need be allowed: the kernel takes it that states above an allowed one are, too.
+                // Some may be forbidden: the kernel assumes that states above an allowed state are allowed.
                 let fitting = enabled
                     .up_to(deepest_allowed)
                     .deeper_than(state)

@@ -1,4 +1,4 @@
-//! teo as in Linux 6.1, which also watches the last nine wake-ups one by one.
+//! teo in Linux 6.1, which also tracks the last nine wake-ups.
 
 use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
@@ -11,7 +11,7 @@ use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 /// How many wake-ups count as recent.
 const RECENT: usize = 9;
 
-/// The teo governor of Linux 6.1 (`drivers/cpuidle/governors/teo.c`).
+/// The teo governor in Linux 6.1 (`drivers/cpuidle/governors/teo.c`).
 #[derive(Clone, Debug)]
 pub struct Teo61 {
     pub(in crate::idle) table: StateTable,
@@ -26,7 +26,7 @@ pub struct Teo61 {
 }
 
 impl Teo61 {
-    /// A CPU that has never been idle.
+    /// State for a CPU that was never idle.
     pub fn new(states: &IdleStates, tick: TickRate) -> Self {
         let table = StateTable::new(states);
         let mut teo = Self {
