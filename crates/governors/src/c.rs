@@ -1,8 +1,8 @@
-//! `c:FILE`: C code of a kernel's governor, asked in the records of `c/record.h`.
+//! `c:FILE`: a governor in C, as in a kernel, queried through the records in `c/record.h`.
 //!
-//! A process serves many CPUs, each in a slot with its own copy of the governor's variables (`c/serve.c`). It stays for
-//! the next run. A thread has a process of its own, so threads do not wait for each other. What is answered depends on
-//! neither: a slot begins as a CPU that was just booted.
+//! A process serves many CPUs, each in a slot with a private copy of the governor's variables (`c/serve.c`), and
+//! stays for the next run. Each thread has its own process, so threads never wait for each other. Answers depend on
+//! neither: a slot begins as a freshly booted CPU.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,10 +38,10 @@ const UNCONFINED: i32 = 87;
 #[derive(Debug)]
 pub(crate) struct Governor {
     source: Source,
-    /// What results call their copy of it.
+    /// Name of the copy kept with results.
     copy: String,
     need: Need,
-    /// Its processes, by ticks a second.
+    /// Running processes, by tick rate in Hz.
     servers: Mutex<Vec<(u32, Arc<Server>)>>,
 }
 
@@ -55,7 +55,7 @@ impl Governor {
         }
     }
 
-    /// A slot of a process that this thread, or none, uses.
+    /// A free slot in a process used by this thread or by none.
     fn slot(&self, tick: TickRate) -> Result<Slot, String> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(_, server)| {
@@ -100,12 +100,12 @@ struct Server(Mutex<Served>);
 #[derive(Debug)]
 struct Served {
     process: Process,
-    /// Which of its slots are free.
+    /// Free slots of the process.
     free: Vec<u32>,
     slots: u32,
-    /// Who uses it, while a slot is taken.
+    /// Thread that uses the process, while a slot is taken.
     user: Option<ThreadId>,
-    /// Once it has not answered, it is asked no more.
+    /// After a missing answer the process is asked no more.
     failed: bool,
 }
 
@@ -170,7 +170,7 @@ impl Server {
     }
 }
 
-/// A CPU that a process serves.
+/// A CPU served by a process.
 #[derive(Debug)]
 struct Slot {
     server: Arc<Server>,
@@ -187,7 +187,7 @@ impl Drop for Slot {
     }
 }
 
-/// `struct case_record` without calls, and its states.
+/// `struct case_record` without calls, followed by the idle states.
 fn case(states: &IdleStates) -> Vec<u8> {
     let words = [MAGIC, states.len() as u32, 0, 0, 0, 0, 0, KEEP_DEFAULTS];
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -200,7 +200,7 @@ fn case(states: &IdleStates) -> Vec<u8> {
     bytes
 }
 
-/// One that runs.
+/// A compiled governor at work.
 #[derive(Debug)]
 struct Compiled {
     slot: Slot,
@@ -209,7 +209,7 @@ struct Compiled {
 }
 
 impl Compiled {
-    /// What the end of its process means.
+    /// Explains to users why the process ended.
     fn explain(&self, process: &mut Process, why: String) -> String {
         let question = self.asked;
         let Some(status) = process.status() else {

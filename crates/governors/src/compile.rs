@@ -1,7 +1,7 @@
 //! Compiling a governor's C code against the stand-ins for the kernel's headers.
 //!
-//! gcc reads what somebody else wrote, so it is confined as programs are (`sandbox.rs`): it sees its own files and a
-//! folder with copies of what is compiled, and nothing else of the user's.
+//! gcc reads foreign code and is confined like foreign programs (`sandbox.rs`): it sees only its own files and a
+//! folder with copies of the sources.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -55,7 +55,8 @@ const AS_KERNEL: [&str; 7] = [
 const NO_FLOATS: &[&str] = &["-mgeneral-regs-only"];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const NO_FLOATS: &[&str] = &[];
-/// What is warned of. Functions of a kernel have parameters that they do not use, and compare numbers of both signs.
+/// Warnings that are switched on or off. Kernel functions have unused parameters and mixed-sign comparisons: both are
+/// allowed.
 const WARNINGS: [&str; 5] = [
     "-Wall",
     "-Wextra",
@@ -69,11 +70,11 @@ const LIMITS: Limits = Limits {
     memory: 4 << 30,
     file: 256 << 20,
 };
-/// How much of what a compiler says is looked at, and how many lines of warnings are shown.
+/// Bytes of the compiler's output that are read, and lines of warnings that are shown.
 const LOOKED_AT: u64 = 1 << 16;
 const WARNING_LINES: usize = 40;
 
-/// The text of a governor, where it is compiled.
+/// File name of the governor in the folder for compilation.
 const GOVERNOR: &str = "governor.c";
 
 /// A compiled governor.
@@ -81,12 +82,12 @@ const GOVERNOR: &str = "governor.c";
 pub(crate) struct Binary {
     image: Image,
     need: Need,
-    /// What gcc warned of.
+    /// Warnings by gcc.
     warnings: Option<String>,
 }
 
 impl Binary {
-    /// The command that serves questions with it. What starts it stays open.
+    /// The command that answers queries. The launcher's file stays open with the second value.
     pub(crate) fn command(&self) -> Result<(Command, Arc<OwnedFd>), String> {
         let launcher = launcher(self.need)?;
         let mut command = Command::new(process::path_of(&launcher));
@@ -99,26 +100,26 @@ impl Binary {
         Ok((command, launcher))
     }
 
-    /// How many CPUs a process of it serves.
+    /// Number of CPUs that a process serves.
     pub(crate) fn slots(&self) -> u32 {
         self.image.slots()
     }
 
-    /// What gcc warned of, with the lines of code.
+    /// Warnings by gcc, with lines of code.
     pub(crate) fn warnings(&self) -> Option<&str> {
         self.warnings.as_deref()
     }
 }
 
-/// What this process has compiled, by text, ticks a second and how it may run.
+/// Binaries compiled by this process, by text, tick rate and confinement.
 static COMPILED: Mutex<BTreeMap<(String, u32, Need), Arc<Binary>>> = Mutex::new(BTreeMap::new());
-/// What starts governors. It is compiled once.
+/// The program that starts governors, compiled once.
 static LAUNCHER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 
-/// Compiles a governor for a tick rate, or takes what was compiled of the same text before. Nothing of it runs.
+/// Compiles a governor for a tick rate, or returns an earlier result for the same text. No compiled code runs.
 ///
 /// # Errors
-/// There is no compiler, or what it says first.
+/// The compiler is missing, or its first error.
 pub(crate) fn compile(source: &Source, tick: TickRate, need: Need) -> Result<Arc<Binary>, String> {
     let key = (source.text.clone(), tick.hz(), need);
     // The lock is held meanwhile: the others want the same.
@@ -157,7 +158,7 @@ fn scratch() -> Result<TempDir, String> {
     tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))
 }
 
-/// What can be run of a governor, and what gcc warned of.
+/// Builds a governor's binary in a folder, with gcc's warnings.
 fn in_folder(
     source: &Source,
     tick: TickRate,
@@ -198,7 +199,7 @@ fn in_folder(
     )?;
     check_files(folder)?;
     image::check_object(&folder.read("governor.o")?)?;
-    // Its loops are what memset() and memcpy() are made of.
+    // gcc would turn loops into calls of memset() and memcpy(), which these loops implement.
     let serve = ["-fno-tree-loop-distribute-patterns", "-c", "serve.c"];
     folder.run(&as_kernel().chain(serve).collect::<Vec<_>>())?;
     let base = format!("-Wl,-Ttext-segment={:#x}", image::BASE);
@@ -213,7 +214,7 @@ fn in_folder(
         "-o",
         "program",
     ]);
-    // The linker knows it by the name that it has here.
+    // The linker's messages use the copy's name; users know the source's.
     let named =
         |error: String| error.replace(&format!("{GOVERNOR}:"), &format!("{}:", source.name));
     linked.map_err(named)?;
@@ -221,7 +222,8 @@ fn in_folder(
     Ok((image, warnings(&said)))
 }
 
-/// Refuses files that are not among those that it was given, by what gcc and its assembler say that they have read.
+/// Refuses sources that read files other than the given ones, judged by the dependencies that gcc and the assembler
+/// report.
 fn check_files(folder: &Folder<'_>) -> Result<(), String> {
     let names = |list: &str| -> Result<Vec<String>, String> {
         let text = String::from_utf8_lossy(&folder.read(list)?).replace("\\\n", " ");
@@ -238,7 +240,7 @@ fn check_files(folder: &Folder<'_>) -> Result<(), String> {
             crate::printable(name)
         ));
     }
-    // gcc hands its text over in a temporary file, which names the source.
+    // gcc passes the assembler a temporary file, which names the source.
     let handed = |name: &String| {
         name == GOVERNOR
             || (Path::new(name).starts_with(folder.path)
@@ -284,7 +286,7 @@ impl<'a> Folder<'a> {
         fs::read(self.path.join(name)).map_err(|e| format!("what gcc made ({name}): {e}"))
     }
 
-    /// Runs gcc, and returns what it says where all is well.
+    /// Runs gcc, and returns its output on success.
     fn run(&self, arguments: &[&str]) -> Result<String, String> {
         let errors = self.path.join("errors");
         let log = File::create(&errors).map_err(|e| e.to_string())?;
@@ -318,7 +320,7 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// What gcc is made of where it is no part of the system: the folder above that of the program.
+/// Folders of a compiler outside the system: the folder above the program's folder.
 fn compilers_own() -> Vec<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
     let found =
@@ -334,7 +336,7 @@ fn compilers_own() -> Vec<PathBuf> {
     folders.map(Path::to_owned).collect()
 }
 
-/// What gcc warned of, for people.
+/// Warnings by gcc, for people.
 fn warnings(said: &str) -> Option<String> {
     if !said.contains("warning: ") {
         return None;
@@ -354,7 +356,7 @@ fn warnings(said: &str) -> Option<String> {
     Some(shown.join("\n"))
 }
 
-/// The first error of a compiler, with the line of code that it shows, and what can be done.
+/// The compiler's first error, with the line of code and advice.
 fn first_error(said: &str) -> Option<String> {
     let said: Vec<&str> = said.lines().collect();
     let undefined = "undefined reference to `";

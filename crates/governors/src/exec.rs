@@ -29,7 +29,7 @@ use crate::sandbox::{self, Files, Need};
 /// The longest answer in bytes.
 const LONGEST: usize = 128;
 
-/// What a program is told of its surroundings, if it is set: where programs are, languages, and time.
+/// Environment variables passed on to a program: where programs are, language, and time zone.
 const ENVIRONMENT: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
 
 /// A program.
@@ -74,7 +74,7 @@ impl Governor {
     }
 }
 
-/// What a program may read beside the system: the folder that it is in, and the language that its first line names.
+/// Readable files besides the system's: the program's folder, and the interpreter in the first line.
 fn own_files(program: &Path) -> Vec<PathBuf> {
     let home = env::var_os("HOME").map(PathBuf::from);
     let found = program
@@ -99,7 +99,7 @@ fn own_files(program: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The program that runs a script, if it is on the user's `PATH`.
+/// The interpreter that runs a script, if found on the user's `PATH`.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];
     let count = File::open(script)
@@ -128,8 +128,7 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
         .then(|| named.to_owned())
 }
 
-/// What a language that is no part of the system is made of: the folders beside its program, for each step of the links
-/// that lead to it.
+/// Folders of an interpreter outside the system: the folders next to the program, at each step along its links.
 fn parts_of(language: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut at = language.to_owned();
@@ -138,7 +137,7 @@ fn parts_of(language: &Path) -> Vec<PathBuf> {
             && let Some(prefix) = at.parent().and_then(Path::parent)
         {
             all.push(at.clone());
-            // What pyenv, rbenv and the like put there starts the version that they have elsewhere below.
+            // A shim by pyenv or rbenv starts the version installed elsewhere below the same root.
             if at.parent().is_some_and(|folder| folder.ends_with("shims")) {
                 all.push(prefix.to_owned());
             }
@@ -159,7 +158,7 @@ impl Start for Governor {
 
     fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String> {
         let process = self.process()?;
-        let mut asked = Asked {
+        let mut asked = RunningProgram {
             process,
             lines: String::new(),
             lines_told: String::new(),
@@ -173,20 +172,20 @@ impl Start for Governor {
     }
 }
 
-/// One that runs.
+/// A program at work.
 #[derive(Debug)]
-struct Asked {
+struct RunningProgram {
     process: Process,
     /// What is to be told before the next question.
     lines: String,
-    /// What it was told with the last question.
+    /// Lines sent along with the last query.
     lines_told: String,
-    /// What it was told last of its CPU's utilisation.
+    /// Last utilisation sent to the program.
     utilisation: u16,
 }
 
-impl Asked {
-    /// The next line that it writes.
+impl RunningProgram {
+    /// Reads the program's next line.
     fn line(&mut self) -> Result<String, String> {
         let mut line = Vec::new();
         let mut some = [0; LONGEST];
@@ -222,7 +221,7 @@ fn decision(line: &str) -> Option<IdleDecision> {
     })
 }
 
-impl Running for Asked {
+impl Running for RunningProgram {
     fn ask(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,

@@ -1,7 +1,7 @@
-//! A control group: the programs of this process and all that they start may use half of the machine's memory together.
+//! A control group: foreign programs and their children together may use half of the machine's memory.
 //!
-//! It can be had where this process may make one: as root, or in the part of systemd's tree that is a user's own.
-//! Elsewhere each process has its own limit only.
+//! Available as root, or in a part of systemd's tree delegated to the user. Elsewhere each process only has a limit
+//! for itself.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,22 +15,22 @@ use std::time::Duration;
 
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
-/// What the names of ours begin with; the number of the process that made it follows.
+/// Prefix of our groups' names, before the number of the creating process.
 const NAME: &str = "wakepath-";
 
-/// A control group, which goes with whoever held it last.
+/// A control group, removed with the last holder.
 #[derive(Debug)]
 pub(crate) struct Group {
     folder: PathBuf,
-    /// Which process made it: a fork of that leaves it alone.
+    /// Creating process; a forked process leaves the group alone.
     owner: u32,
-    /// Who writes 0 here is in it.
+    /// Writing 0 here moves the writing process into the group.
     members: File,
 }
 
 static CURRENT: Mutex<Weak<Group>> = Mutex::new(Weak::new());
 
-/// The group of this process's programs, where one can be had.
+/// The group for this process's programs, where available.
 pub(crate) fn shared() -> Option<Arc<Group>> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(group) = current.upgrade() {
@@ -49,8 +49,8 @@ pub(crate) fn shared() -> Option<Arc<Group>> {
     Some(group)
 }
 
-/// Folders in which a group may be made, and the file of its limit: beside that of this process, since a group with
-/// processes has no groups with limits in it, and in that of this process.
+/// Folders for a new group, with the file for its limit: next to this process's group, since a group with processes
+/// has no limited groups inside, and within.
 fn candidates() -> Vec<(PathBuf, &'static str)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut all = Vec::new();
@@ -101,13 +101,13 @@ impl Group {
         }
     }
 
-    /// Has the process of a command, and all that it starts, be in the group, if the kernel allows it.
+    /// Puts the command's process and all its children into the group, if the kernel allows.
     #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
     pub(crate) fn take(self: &Arc<Self>, command: &mut Command) {
         let members = self.members.as_raw_fd();
         let group = Arc::clone(self);
         let join = move || {
-            // Open as long as this closure is there.
+            // The group lives as long as this closure.
             let _group = &group;
             // SAFETY: the byte lives through the call.
             unsafe { libc::write(members, c"0".as_ptr().cast(), 1) };
@@ -120,7 +120,7 @@ impl Group {
     }
 }
 
-/// Removes groups of processes that were killed.
+/// Removes groups left behind by killed processes.
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;

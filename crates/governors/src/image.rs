@@ -1,4 +1,4 @@
-//! What a compiler made of a governor: looked at before it is linked, and laid out for `c/launcher.c` after that.
+//! A compiled governor: checked before linking, then laid out for `c/launcher.c`.
 //!
 //! The launcher maps an image and runs nothing of it before it is confined. So nothing here has to be trusted; what is
 //! refused would never run, or not as in a kernel.
@@ -11,24 +11,24 @@ use object::{Endianness, Object as _, ObjectSection as _, SectionFlags};
 
 use crate::process;
 
-/// Where images begin: below all that the launcher has, within reach of code that was compiled for small addresses.
+/// Base address of images: below the launcher's memory, within reach of code compiled for small addresses.
 pub(crate) const BASE: u64 = 0x1000_0000;
 /// The most memory that an image may take, in bytes.
 const LARGEST: u64 = 64 << 20;
-/// `IMAGE_MAGIC`, `SEGMENT_WRITE` and `SEGMENT_EXECUTE` of `c/launcher.h`.
+/// `IMAGE_MAGIC`, `SEGMENT_WRITE` and `SEGMENT_EXECUTE` from `c/launcher.h`.
 const MAGIC: u32 = 0x6761_6d69;
 const WRITE: u64 = 2;
 const EXECUTE: u64 = 1;
-/// What `c/launcher.c` has room for.
+/// Segments that `c/launcher.c` has room for.
 const MOST_SEGMENTS: usize = 8;
-/// The most CPUs that one process serves.
+/// Most CPUs served by a process.
 const MOST_SLOTS: u64 = 1024;
 /// Data that are copied at each change of CPU may be so large, in bytes. With more, each CPU has a process.
 const COPIED: u64 = 64 << 10;
 
 type Elf<'a> = ElfFile64<'a, Endianness>;
 
-/// Refuses what a file of a kernel cannot have.
+/// Refuses features that no kernel file has.
 pub(crate) fn check_object(bytes: &[u8]) -> Result<(), String> {
     let object = parse(bytes)?;
     for section in object.sections() {
@@ -73,7 +73,7 @@ fn parse(bytes: &[u8]) -> Result<Elf<'_>, String> {
     Elf::parse(bytes).map_err(|e| format!("what gcc made of it: {e}"))
 }
 
-/// A part of the memory of an image.
+/// A part of an image's memory.
 #[derive(Debug)]
 struct Segment {
     address: u64,
@@ -105,7 +105,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Lays out what the linker made.
+    /// Lays out a linked program.
     pub(crate) fn of_program(bytes: &[u8]) -> Result<Self, String> {
         let program = parse(bytes)?;
         let mut segments = segments(&program, bytes)?;
@@ -118,7 +118,7 @@ impl Image {
         for segment in &mut segments {
             segment.widen(page);
         }
-        // What can be written is one piece: it is copied as a whole.
+        // All writable memory is a single segment, so that one copy saves everything.
         let mut whole: Vec<Segment> = Vec::new();
         for segment in segments {
             match whole.last_mut() {
@@ -154,12 +154,12 @@ impl Image {
         Ok(Self { file, slots })
     }
 
-    /// The file that the launcher reads.
+    /// The file read by the launcher.
     pub(crate) fn file(&self) -> &OwnedFd {
         &self.file
     }
 
-    /// How many CPUs a process of it serves.
+    /// Number of CPUs that a process serves.
     pub(crate) fn slots(&self) -> u32 {
         self.slots as u32
     }
@@ -210,7 +210,7 @@ fn segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String> {
     Ok(all)
 }
 
-/// `struct image_header`, the segments, and their bytes.
+/// Serializes `struct image_header`, the segments, and their bytes.
 fn written(segments: &[Segment], entry: u64, data: (u64, u64), slots: u64) -> Vec<u8> {
     const HEADER: usize = 40;
     const SEGMENT: usize = 40;

@@ -30,9 +30,9 @@ use wakepath_units::TickRate;
 
 use crate::sandbox::Need;
 
-/// How much of a hash results have of it.
+/// Digits of a hash shown in results.
 const DIGITS: usize = 8;
-/// The folder of a result directory with copies of the files that a study named.
+/// Folder in a result directory with copies of a study's governor files.
 const COPIES: &str = "governors";
 /// The largest program.
 const MAX_BYTES: u64 = 1 << 30;
@@ -45,13 +45,13 @@ pub struct GovernorLoadError {
     problem: String,
 }
 
-/// Makes the governor of one's own that a set has, if it has one, ready to run: finds its file, and compiles C code. The
-/// set's name then has the hash of what the file is. Paths begin at `base`. Nothing of it runs yet.
+/// Prepares a policy set's own governor to run, if any: finds the file, and compiles C code. The set's name then
+/// includes the file's hash. Relative paths begin at `base`. No foreign code runs yet.
 ///
-/// `allow_programs`: the user has said that it may run where this kernel cannot confine it.
+/// `allow_programs`: the user accepts programs that this kernel cannot confine.
 ///
 /// # Errors
-/// There is no such file, it is not what its hash says, it does not compile, or this kernel cannot confine it. The message
+/// The file is missing, differs from its hash, does not compile, or cannot be confined by this kernel. The message
 /// says what to do.
 pub fn load(
     set: PolicySet,
@@ -109,12 +109,12 @@ fn copy_name(path: &str) -> String {
     format!("{COPIES}/{}", path.replace('/', "_"))
 }
 
-/// What results keep of a program: `sha256sum -c` checks it.
+/// Record kept with results, for `sha256sum -c`.
 #[derive(Debug)]
 struct Record {
-    /// Of its file.
+    /// File name.
     name: String,
-    /// Its hash and its path.
+    /// Hash and path.
     text: String,
 }
 
@@ -122,13 +122,13 @@ fn record_name(path: &str) -> String {
     format!("{}.sha256", copy_name(path))
 }
 
-/// The file as it is named, or the copy of it that results keep beside a study; of a program they keep the path and the
-/// hash, which then comes with it.
+/// The named file, or the copy that results keep beside a study. For a program, results keep path and hash instead,
+/// and the hash is returned.
 fn find(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), String> {
     let path = Path::new(program.path());
     let named = base.join(path);
     let copy = base.join(copy_name(program.path()));
-    // Only of a path into the folder itself, what is there is what is meant.
+    // Only paths into the folder itself mean a stored copy.
     let inside = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
@@ -187,7 +187,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Text of somebody else for a terminal: what could steer it, or turn its writing round, is written as its number.
+/// Makes foreign text safe for a terminal: control and direction characters become numbers.
 fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

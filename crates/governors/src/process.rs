@@ -25,15 +25,15 @@ use crate::sandbox::Limits;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look whether the user has called it off.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long one that closes its output has to end.
+/// Time for a process to end after closing its output.
 const GRACE: Duration = Duration::from_millis(500);
-/// What it may use.
+/// Resource limits of a governor's process.
 pub(crate) const LIMITS: Limits = Limits {
     cpu_s: None,
     memory: 4 << 30,
     file: 1 << 20,
 };
-/// The end of what it says, in bytes.
+/// Bytes of standard error that are shown, from the end.
 const LAST_WORDS: u64 = 2000;
 
 /// Nobody waits for answers any more.
@@ -47,16 +47,16 @@ pub fn call_off() {
 /// A command, and where its process goes.
 type Order = (Command, Sender<io::Result<Child>>);
 
-/// Who starts processes, and of which process it is a thread.
+/// Channel to the thread that starts processes, and the process with that thread.
 static STARTER: Mutex<Option<(u32, Sender<Order>)>> = Mutex::new(None);
 
-/// Starts a process that ends with this one. The kernel ends it with the thread that started it, so that is one which
+/// Starts a process that ends with this one. The kernel ends a child with its starting thread, hence a thread that
 /// stays.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     let (to, started) = mpsc::channel();
     let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
     let own = std::process::id();
-    // A fork of a process has none of its threads.
+    // A forked process has no threads of its parent.
     let orders = match &*starter {
         Some((process, orders)) if *process == own => orders.clone(),
         _ => {
@@ -77,7 +77,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
 
 fn start_all(ordered: Receiver<Order>) {
     for (mut command, to) in ordered {
-        // Who has ordered waits for it.
+        // The requesting thread waits for the result.
         _ = to.send(command.spawn());
     }
 }
@@ -117,8 +117,7 @@ fn keep_open(number: RawFd) -> io::Result<()> {
     }
 }
 
-/// How long a question and its answer take between two threads of this process on this machine now. With another process
-/// it is about the same.
+/// Measures a query and its answer between two threads of this process now. Another process takes about as long.
 pub fn time_exchange() -> Duration {
     const TIMES: u32 = 300;
     let Ok((mut here, mut there)) = UnixStream::pair() else {
@@ -141,25 +140,25 @@ pub fn time_exchange() -> Duration {
     took / asked.max(1)
 }
 
-/// A process that answers.
+/// A process that answers queries.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     socket: UnixStream,
-    /// What it says on standard error.
+    /// Standard error of the process.
     said: File,
-    /// Which process started it.
+    /// Process that started this one.
     owner: u32,
-    // What limits it together with others.
+    // Limits shared with other processes.
     _group: Option<Arc<Group>>,
     /// Questions so far.
     pub(crate) asked: u64,
-    /// Why it ended, once it has been waited for.
+    /// Exit status, once collected.
     ended: Option<ExitStatus>,
 }
 
 impl Process {
-    /// Starts a command whose standard input and output are this socket.
+    /// Starts a command with this socket as standard input and output.
     pub(crate) fn start(mut command: Command, group: Option<Arc<Group>>) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_read_timeout(Some(LOOK))?;
@@ -180,17 +179,17 @@ impl Process {
         })
     }
 
-    /// Whether it can be asked: a fork of the process that started it shares its socket, and must leave it alone.
+    /// Whether this process started the child; a forked process shares the socket and must not use it.
     pub(crate) fn is_ours(&self) -> bool {
         self.ended.is_none() && self.owner == std::process::id()
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     pub(crate) fn tell(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.socket.write_all(bytes).map_err(|e| self.why(&e))
     }
 
-    /// Reads something of what it answers: at least a byte.
+    /// Reads at least a byte of the answer.
     pub(crate) fn answer(&mut self, into: &mut [u8]) -> Result<usize, String> {
         let began = Instant::now();
         loop {
@@ -208,7 +207,7 @@ impl Process {
         }
     }
 
-    /// Whether it wrote something that nobody asked for.
+    /// Whether the process wrote without a query.
     pub(crate) fn is_ahead(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         let now = Timespec::default();
@@ -217,7 +216,7 @@ impl Process {
             && !polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// The status that it ended with, if it does so soon.
+    /// The exit status, if the process ends soon.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         let until = Instant::now() + GRACE;
         while self.ended.is_none() && Instant::now() < until {
@@ -229,7 +228,7 @@ impl Process {
         self.ended
     }
 
-    /// Why there is no answer.
+    /// Explains a missing answer.
     fn why(&mut self, error: &io::Error) -> String {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, WouldBlock};
         let question = self.asked;
@@ -253,7 +252,7 @@ impl Process {
         }
     }
 
-    /// Why there is no answer where nobody waits for it any longer.
+    /// Explains a missing answer after waiting too long.
     fn called_off(&mut self, waited: Duration) -> String {
         let words = self.last_words();
         format!(
@@ -263,7 +262,7 @@ impl Process {
         )
     }
 
-    /// The end of what it said on standard error.
+    /// The end of standard error.
     pub(crate) fn last_words(&mut self) -> String {
         let mut text = Vec::new();
         let length = self.said.metadata().map_or(0, |about| about.len());
@@ -279,7 +278,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// It ends, with all that it started.
+    /// Kills the process and all its children.
     fn drop(&mut self) {
         if self.is_ours() {
             if let Some(group) = Pid::from_raw(self.child.id() as i32) {

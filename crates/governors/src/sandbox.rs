@@ -1,9 +1,8 @@
-//! What a process of somebody else's code may do: little.
+//! Confines processes with foreign code.
 //!
-//! Before the program begins, the kernel is told what holds for it. It can never gain privileges and has none, sees the
-//! files that it is given ([`Files`]), has no network, and ends with this process. Its processor time, memory and files
-//! are limited. Namespaces are taken where the kernel, or who it runs for, allows them; the rest has to hold, or nothing
-//! is started.
+//! The kernel learns all restrictions before the program begins. The process never gains privileges, sees only given
+//! files ([`Files`]), has no network, and ends with this process. Processor time, memory and files are limited.
+//! Namespaces are optional, depending on kernel and user; every other restriction is required.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -26,20 +25,20 @@ pub(crate) struct Limits {
     pub(crate) cpu_s: Option<u64>,
     /// Memory, in bytes.
     pub(crate) memory: u64,
-    /// Of a file that it writes, in bytes.
+    /// Largest file written, in bytes.
     pub(crate) file: u64,
 }
 
-/// The files of a process beside those of the system that programs are made of.
+/// Files of a process besides the system's programs and libraries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
-    /// Files, and folders with all below them, that it may read and run.
+    /// Files and folders, with everything below, that the process may read and run.
     pub(crate) read: Vec<PathBuf>,
-    /// Folders that it may change.
+    /// Folders that the process may change.
     pub(crate) write: Vec<PathBuf>,
 }
 
-/// Programs, libraries and what finds them.
+/// Programs, libraries and the loader's files.
 const SYSTEM: [&str; 14] = [
     "/usr",
     "/bin",
@@ -69,14 +68,14 @@ const UNCONFINED: &str = "this kernel cannot confine a program of somebody else 
 /// Whether what cannot be confined may run all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
-    /// It may not.
+    /// Confinement is required.
     Confined,
-    /// The user has said that it may.
+    /// The user accepts a kernel that cannot confine.
     WherePossible,
 }
 
 impl Need {
-    /// What `--allow-programs` means for it.
+    /// The need that follows from `--allow-programs`.
     pub(crate) fn unless(allowed: bool) -> Self {
         if allowed {
             Self::WherePossible
@@ -91,8 +90,7 @@ impl Need {
     }
 }
 
-/// Has a command run within limits, in a process group of its own: Ctrl-C is this process's business. It ends with this
-/// process.
+/// Limits a command's resources, in a process group without Ctrl-C. The process ends with this one.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 pub(crate) fn limit(command: &mut Command, limits: Limits) {
     command.process_group(0);
@@ -110,7 +108,7 @@ pub(crate) fn limit(command: &mut Command, limits: Limits) {
 /// Has a command run confined, too.
 ///
 /// # Errors
-/// This kernel cannot confine it, and it has to be.
+/// This kernel cannot confine the process, and confinement is required.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 pub(crate) fn confine(
     command: &mut Command,
@@ -146,7 +144,7 @@ fn become_confined(
     leave_files_behind();
     enter_namespaces(parent)?;
     drop_capabilities();
-    // Until here there are the files of this process, which may have raised its own limit. A lower one stays.
+    // Until here this process's files are open, whose limit may be higher. A lower limit stays.
     _ = set_limit(Resource::Nofile, OPEN_FILES);
     // SAFETY: numbers only.
     let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
@@ -192,7 +190,7 @@ fn rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
     Ok(created.into())
 }
 
-/// Whether all programs of the system can be read by what is confined, and so this one.
+/// Whether confined processes may read all system programs, and so this file.
 pub(crate) fn is_of_system(path: &Path) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
@@ -215,7 +213,7 @@ fn set_limit(what: Resource, most: u64) -> io::Result<()> {
     Ok(setrlimit(what, limit)?)
 }
 
-/// Has this process end when its parent's thread does. `parent` had it as its child: if that is over, it ends now.
+/// Makes this process end with its parent's thread, at once if `parent` is gone already.
 #[expect(
     unsafe_code,
     reason = "rustix cannot end a process without what libc does at its end"
@@ -233,7 +231,7 @@ fn end_with_parent(parent: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Has files that this process was started with, such as those of a shell, closed where the program begins.
+/// Closes inherited files, such as the shell's, when the program begins.
 #[expect(unsafe_code, reason = "rustix has no close_range()")]
 fn leave_files_behind() {
     // SAFETY: numbers only. Kernels before 5.11 leave them open.
@@ -243,15 +241,15 @@ fn leave_files_behind() {
     }
 }
 
-/// Goes on in a child that is the first process of a PID namespace, so that all which it starts ends with it, without
-/// network and messages of others. This process waits for it and ends as it does. Without namespaces, this process
-/// itself goes on.
+/// Continues in a child that is the first process of a PID namespace, without network and message queues: everything
+/// started there ends with the child. The original process waits, and ends with the same status. Without namespaces
+/// the original process continues.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 fn enter_namespaces(parent: u32) -> io::Result<()> {
     let own = libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
-    // SAFETY: numbers only, and memory of this stack. Between fork and exec there is one thread.
+    // SAFETY: numbers only, and memory on this stack. Between fork and exec there is a single thread.
     unsafe {
-        // Who is not root gets them within a namespace of users.
+        // Unprivileged users get namespaces within a user namespace.
         if libc::unshare(own) != 0 && libc::unshare(libc::CLONE_NEWUSER | own) != 0 {
             return end_with_parent(parent);
         }
@@ -285,10 +283,10 @@ fn enter_namespaces(parent: u32) -> io::Result<()> {
     }
 }
 
-/// Closes all files but one: who is at their other ends waits for the child, not for this process.
+/// Closes all files except `kept`: readers at the other ends wait for the child, not for this process.
 #[expect(unsafe_code, reason = "the files belong to what was before the fork")]
 fn close_all_but(kept: RawFd) {
-    // SAFETY: nobody uses them any more.
+    // SAFETY: nothing uses the descriptors afterwards.
     unsafe {
         let kept = kept.cast_unsigned();
         let closed = kept == 0 || libc::syscall(libc::SYS_close_range, 0, kept - 1, 0) == 0;
@@ -302,7 +300,7 @@ fn close_all_but(kept: RawFd) {
 
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
 fn wait_and_end_alike(child: libc::pid_t) -> ! {
-    // SAFETY: numbers only, and memory of this stack.
+    // SAFETY: numbers only, and memory on this stack.
     unsafe {
         let mut status = 0;
         while libc::waitpid(child, &raw mut status, 0) == -1 {
@@ -322,7 +320,7 @@ fn wait_and_end_alike(child: libc::pid_t) -> ! {
 /// Gives up all that root may do beyond other users, for good. Who has nothing loses nothing.
 #[expect(unsafe_code, reason = "rustix has no call for the bounding set")]
 fn drop_capabilities() {
-    /// `struct __user_cap_header_struct`; version 3, this process.
+    /// `struct __user_cap_header_struct`: version 3, this process.
     #[repr(C)]
     struct Header(u32, libc::c_int);
     const LAST: libc::c_ulong = 63;

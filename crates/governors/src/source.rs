@@ -1,4 +1,4 @@
-//! The C code of a governor: its file, and the files beside it that it includes.
+//! C code of a governor: the file, and included files beside it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,12 +14,12 @@ const DEEPEST: usize = 8;
 pub(crate) struct Source {
     /// The file's name, for messages.
     pub(crate) name: String,
-    /// Its text, with that of the files that it includes in quotes.
+    /// The text, with quoted includes inlined.
     pub(crate) text: String,
 }
 
 impl Source {
-    /// Reads a file, called `name`. In a kernel tree, `linux/teo` means its governor of that name.
+    /// Reads a file, called `name`. In a kernel tree, `linux/teo` means the kernel's governor teo.
     pub(crate) fn read(path: &Path, name: &str) -> Result<Self, String> {
         let path = of_tree(path)?;
         let folder = folder_of(&path)?;
@@ -40,7 +40,7 @@ impl Source {
         Ok(Self { name, text })
     }
 
-    /// The headers of the kernel that it includes.
+    /// Kernel headers that the code includes.
     pub(crate) fn headers(&self) -> impl Iterator<Item = &str> {
         let headers = self
             .text
@@ -102,7 +102,7 @@ fn of_tree(path: &Path) -> Result<PathBuf, String> {
     ))
 }
 
-/// `gov.h` of `#include "gov.h"`.
+/// Returns `gov.h` from `#include "gov.h"`.
 fn included(line: &str, open: char, close: char) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start();
     let rest = rest.strip_prefix("include")?.trim_start();
@@ -111,7 +111,7 @@ fn included(line: &str, open: char, close: char) -> Option<&str> {
         .map(|(name, _)| name)
 }
 
-/// Whether an include stays below the folder that it begins in.
+/// Whether an include stays below its starting folder.
 fn is_inside(header: &str) -> bool {
     !header.is_empty()
         && Path::new(header)
@@ -137,14 +137,14 @@ fn folder_of(path: &Path) -> Result<PathBuf, String> {
         .map_err(|e| format!("{shown}: {e}"))
 }
 
-/// Reads a governor and what it includes.
+/// Reads a governor and its includes.
 struct Reader {
-    /// Where all of it has to be.
+    /// Folder that contains all files.
     folder: PathBuf,
 }
 
 impl Reader {
-    /// Refuses a link that leads out of the folder.
+    /// Refuses a link out of the folder.
     fn check_place(&self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let real = path.canonicalize().map_err(|e| format!("{shown}: {e}"))?;

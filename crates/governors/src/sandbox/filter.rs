@@ -1,15 +1,15 @@
 //! The system calls that a confined program cannot make, as a seccomp filter.
 //!
-//! It forbids what Landlock does not see: sockets, namespaces, other processes, changes of modes, owners and times, and
-//! the kernel's wide doors. Calls of another architecture or of x32 would go past a list of numbers, so they are
-//! forbidden as a whole.
+//! The filter forbids what Landlock does not cover: sockets, namespaces, other processes, changes to modes, owners
+//! and times, and broad kernel interfaces. Calls for another architecture or x32 would evade a list of numbers, so
+//! all are forbidden.
 
 use libc::{
     BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W,
     SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO, SECCOMP_RET_KILL_PROCESS, c_long, sock_filter,
 };
 
-/// `AUDIT_ARCH_*` of what this program is compiled for.
+/// `AUDIT_ARCH_*` for this program's architecture.
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: Option<u32> = Some(0xc000_003e);
 #[cfg(target_arch = "aarch64")]
@@ -23,11 +23,11 @@ const ARCHITECTURE: Option<u32> = Some(0xc000_00f3);
 )))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// `CLONE_NEW*`, all of them but that of time, which clone() cannot have.
+/// `CLONE_NEW*` except time, which clone() does not accept.
 const NAMESPACES: u32 = 0x7e02_0000;
 /// `__X32_SYSCALL_BIT`.
 const X32: u32 = 0x4000_0000;
-/// Where `struct seccomp_data` has them.
+/// Offsets within `struct seccomp_data`.
 const AT_NUMBER: u32 = 0;
 const AT_ARCHITECTURE: u32 = 4;
 const AT_ARGUMENTS: u32 = 16;
@@ -92,7 +92,7 @@ const FORBIDDEN: [c_long; 57] = [
     libc::SYS_finit_module,
     libc::SYS_reboot,
 ];
-/// What only older architectures have.
+/// Calls that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN_HERE: [c_long; 8] = [
     libc::SYS_chmod,
@@ -186,7 +186,7 @@ pub(super) fn program() -> Option<Vec<sock_filter>> {
     Some(all)
 }
 
-/// Has the filter hold for this process and all that it starts. Returns what prctl() does.
+/// Installs the filter for this process and all its children. Returns prctl()'s result.
 #[expect(
     unsafe_code,
     reason = "no library takes a filter between fork and exec"
