@@ -6,7 +6,7 @@ use std::path::Path;
 /// Why a file is no text that could be parsed.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
-    /// Line of the problem, counted from 1, if it has one.
+    /// Line of the problem, counted from 1, if known.
     pub(crate) line: Option<usize>,
     pub(crate) message: String,
 }
@@ -20,7 +20,7 @@ impl Unreadable {
     }
 }
 
-/// The text of the file at `path`, which may have `limit` bytes.
+/// Reads the file at `path`, at most `limit` bytes.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
     let file = wakepath_files::open(path)
         .map_err(|e| Unreadable::whole_file(format!("cannot open: {e}")))?;
@@ -37,7 +37,7 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
     })
 }
 
-/// What to say about a file that is longer than `limit` bytes.
+/// Message for a file longer than `limit` bytes.
 pub(crate) fn too_large(limit: usize) -> String {
     format!("is larger than {limit} bytes, which no such file needs to be")
 }

@@ -1,4 +1,4 @@
-//! A workload in any of the formats that are read.
+//! A workload in any supported format.
 
 use std::fmt;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub enum WorkloadError {
 pub struct WorkloadWarning {
     /// Line that the warning is about, counted from 1.
     pub line: usize,
-    /// What happens instead of what the line might seem to ask for.
+    /// The actual effect, which differs from what the line suggests.
     pub message: String,
 }
 
@@ -76,7 +76,7 @@ impl Workload {
         }
     }
 
-    /// The names of its jobs or tasks, in the order of the file.
+    /// Names of jobs or tasks, in file order.
     pub fn names(&self) -> Vec<&str> {
         match self {
             Self::Fio(file) => file.jobs.iter().map(|j| j.name.as_str()).collect(),
@@ -84,7 +84,7 @@ impl Workload {
         }
     }
 
-    /// What was accepted without having the effect that it might seem to ask for.
+    /// Accepted lines without the suggested effect.
     pub fn warnings(&self) -> Vec<WorkloadWarning> {
         match self {
             Self::Fio(file) => file
@@ -119,7 +119,7 @@ impl From<RtAppFile> for Workload {
     }
 }
 
-/// No section of a job file begins like this.
+/// Job files never begin like JSON.
 fn begins_as_json(text: &str) -> bool {
     let text = text.trim_start();
     ["{", "//", "/*"]

@@ -7,7 +7,7 @@ use super::{FioJob, IoEngine, PerDirection};
 /// Most parts of a `bssplit`: fio's own limit (`BSSPLIT_MAX`).
 pub(super) const MAX_PARTS: usize = 64;
 
-/// fio's `iodepth_batch*` and `iodepth_low` as given; see [`FioJob::batching`] for what they come to.
+/// fio's `iodepth_batch*` and `iodepth_low` as given; [`FioJob::batching`] gives the effective values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Batches {
     /// I/Os submitted together; 0: `iodepth`. Default 1.
@@ -42,7 +42,7 @@ pub struct Batching {
     pub low: u32,
 }
 
-/// A size in bytes and its share in percent, if that is given.
+/// A size in bytes with an optional share in percent.
 pub type SplitPart = (u64, Option<u8>);
 
 /// Block sizes that vary from I/O to I/O.
@@ -50,11 +50,11 @@ pub type SplitPart = (u64, Option<u8>);
 pub struct BlockSizes {
     /// fio's `bsrange`: the least and the most bytes.
     pub range: PerDirection<Option<(u64, u64)>>,
-    /// fio's `bssplit`, which counts before `range`: at most 64 sizes with their shares.
+    /// fio's `bssplit`, which overrides `range`: at most 64 sizes with shares.
     pub split: PerDirection<Option<Vec<SplitPart>>>,
     /// Sizes need not be multiples of the smallest. Default false.
     pub unaligned: bool,
-    /// The sizes of reads are those of sequential I/Os, those of writes of random ones. Default false.
+    /// Sizes for reads apply to sequential I/Os, sizes for writes to random I/Os. Default false.
     pub by_order: bool,
 }
 
@@ -67,7 +67,7 @@ impl BlockSizes {
     }
 }
 
-/// The sizes of the I/Os of one direction, with fio's rules applied.
+/// I/O sizes in a direction, after fio's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
     /// From `least` to `most` bytes, in multiples of `step` and `most` itself.
@@ -127,7 +127,7 @@ fn split(parts: &[SplitPart], unaligned: bool) -> Sizes {
     Sizes::Split(sums.collect())
 }
 
-/// What fio writes into its buffers before each write.
+/// Buffer content before each write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Content {
     /// Whether the whole buffer is filled anew each time (fio's `refill_buffers`). Default: if it is partly
@@ -137,24 +137,24 @@ pub struct Content {
     pub zero: bool,
     /// Whether a few words of each 512 bytes are changed each time. Default: unless it is `zero`.
     pub scramble: Option<bool>,
-    /// What is written instead of random data. Default: nothing.
+    /// Pattern instead of random data. Default: none.
     pub pattern: Option<String>,
     /// Share of zeros in percent.
     pub compressible: Option<u8>,
-    /// Share of blocks that repeat others, in percent.
+    /// Share of duplicate blocks, in percent.
     pub duplicates: Option<u8>,
 }
 
-/// What fio does to the buffer of a write before it submits it.
+/// fio's treatment of a buffer before each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filling {
     /// Nothing.
     Untouched,
-    /// It changes a few words of each 512 bytes.
+    /// Changes a few words in each 512 bytes.
     Scrambled,
-    /// It writes zeros or a pattern to all of it.
+    /// Copies zeros or a pattern over the whole buffer.
     Copied,
-    /// It writes new random data to this share of it, in percent, and zeros to the rest.
+    /// Writes new random data to a share, in percent, and zeros to the rest.
     Random(u8),
 }
 
@@ -174,7 +174,7 @@ impl FioJob {
 
     /// How many completed I/Os a process takes back with one system call at most: one, unless the job says otherwise.
     ///
-    /// Traced: fio 3.33 with libaio at depth 4 calls `io_getevents()` for one to one event, and submits one after it.
+    /// Traced: fio 3.33 with libaio at depth 4 calls `io_getevents()` for exactly one event, then submits one I/O.
     pub fn most_at_once(&self) -> u32 {
         let of = &self.batches;
         of.complete_max.max(of.complete_min).max(1)
@@ -189,7 +189,7 @@ impl FioJob {
         if self.ioengine.is_synchronous() || waits_for_each || self.rw.trims() {
             1
         } else if self.ioengine == IoEngine::Posixaio {
-            // Its threads do one I/O of a file at a time.
+            // The engine's threads do one I/O per file at a time.
             u64::from(self.iodepth).min(self.files().max(1)) as u32
         } else {
             self.iodepth
@@ -219,9 +219,10 @@ impl FioJob {
         })
     }
 
-    /// What fio does to the buffer of each write.
+    /// Treatment of the buffer before each write.
     ///
-    /// As fio 3.33: `fixup_options()` and `init_flags()` of `init.c`, `get_io_u()` and `fill_io_buffer()` of `io_u.c`.
+    /// As in fio 3.33: `fixup_options()` and `init_flags()` in `init.c`, `get_io_u()` and `fill_io_buffer()` in
+    /// `io_u.c`.
     pub fn filling(&self) -> Filling {
         let of = &self.content;
         let compressible = of.compressible.unwrap_or(0);

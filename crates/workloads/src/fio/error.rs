@@ -9,17 +9,17 @@ use wakepath_units::spelling::nearest;
 
 pub(super) use crate::text::shown;
 
-/// Most problems of a file that a message lists.
+/// Most problems listed in a message.
 const MAX_LISTED: usize = 40;
 
-/// One problem of a job file: its place, and the likely intention if there is one.
+/// A problem in a job file, with position and probable intention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FioProblem {
-    /// Name of the file, or what stands for it (`-` for standard input).
+    /// Name of the file, or a placeholder (`-` for standard input).
     pub origin: String,
     /// Line of the problem, counted from 1. `None` when it is about the file as a whole.
     pub line: Option<usize>,
-    /// What is wrong and what was expected.
+    /// The fault and the expected input.
     pub message: String,
     /// The nearest name that would have been understood.
     pub suggestion: Option<String>,
@@ -39,10 +39,10 @@ impl fmt::Display for FioProblem {
     }
 }
 
-/// Why a job file was refused: all its problems, in the order of its lines.
+/// Refusal of a job file, with all problems in line order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FioError {
-    /// At least one.
+    /// At least one problem.
     pub problems: Vec<FioProblem>,
 }
 
@@ -92,7 +92,7 @@ pub struct FioWarning {
     pub line: usize,
     /// The option (or `section`) that the warning is about.
     pub option: String,
-    /// What happens instead of what the line might seem to ask for.
+    /// The actual effect, which differs from what the line suggests.
     pub message: String,
 }
 
@@ -107,12 +107,12 @@ impl fmt::Display for FioWarning {
 pub(super) struct Problem {
     pub(super) message: String,
     pub(super) suggestion: Option<String>,
-    /// fio takes the line; what it asks for is not modelled.
+    /// fio accepts the line; the simulator has no model.
     pub(super) unmodelled: bool,
 }
 
 impl Problem {
-    /// The line does not do in fio what it seems to say, or fio refuses it.
+    /// fio refuses the line, or gives it another meaning than the obvious one.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -121,7 +121,7 @@ impl Problem {
         }
     }
 
-    /// fio takes the line; what it asks for is not modelled.
+    /// fio accepts the line; the simulator has no model.
     pub(super) fn unmodelled(message: impl Into<String>) -> Self {
         Self {
             unmodelled: true,
@@ -155,7 +155,7 @@ impl Problem {
     }
 }
 
-/// A line of a file.
+/// A line in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// Index of the file's line, counted from 1.
@@ -167,19 +167,19 @@ pub(super) struct Place {
 /// What has been found out about a file so far.
 #[derive(Default)]
 pub(super) struct Findings {
-    /// Name of the file that includes all others.
+    /// Name of the including file.
     origin: Rc<str>,
     pub(super) warnings: Vec<FioWarning>,
-    /// What makes it no job file that is understood.
+    /// Problems that make the job file unusable.
     pub(super) malformed: Vec<FioProblem>,
-    /// What the simulator has no model of.
+    /// Features without a model in the simulator.
     pub(super) unmodelled: Vec<FioProblem>,
-    /// Lines of which a job has said already that they do nothing, or are not modelled.
+    /// Lines already judged by a job as without effect, or as not modelled.
     judged: BTreeSet<(Place, bool)>,
 }
 
 impl Findings {
-    /// Nothing yet, of the file of this name.
+    /// Empty findings for a file with this name.
     pub(super) fn of(origin: &str) -> Self {
         Self {
             origin: origin.into(),
@@ -223,13 +223,13 @@ impl Findings {
     }
 }
 
-/// What an option means to a job whose options are all known.
+/// Meaning of an option, once all options of the job are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It does what it says, or says what is so anyway.
+    /// The option has the obvious effect, or repeats a default.
     Fine,
-    /// It changes nothing that the model knows of; why, as the end of a sentence that begins with the option.
+    /// The option does not affect the model. The reason completes a sentence that begins with the option.
     Ignored(String),
-    /// It could change timing, and there is no model of it; why, or what to do.
+    /// The option could change timing and has no model; the text gives a reason or an alternative.
     Unmodelled(String),
 }

@@ -9,16 +9,16 @@ use super::paths::list;
 use super::walk::Walk;
 use super::{FioJob, ReadWrite};
 
-/// What ends a process of a job: the first of the limits that it reaches. At least one is there.
+/// Limits of a job's process; the first limit reached ends the process. At least one is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExtentLimits {
-    /// Time since the start of the job, or since the end of its `ramp_time`.
+    /// Time since the job's start, or since the end of `ramp_time`.
     pub time: Option<Nanoseconds>,
     /// Bytes transferred.
     pub bytes: Option<u64>,
     /// I/Os done.
     pub ios: Option<u64>,
-    /// Bytes that its offsets cover; no limit, but they start over at its end.
+    /// Bytes covered by offsets; at the end, offsets start over.
     pub span: u64,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Bytes of a file: one number, or what fio picks from at random.
+/// Size of a file in bytes: a number, or random choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FileSize {
     /// The smallest, at least 1.
@@ -61,7 +61,7 @@ impl fmt::Display for FileSize {
 }
 
 impl FioJob {
-    /// The files that each process has.
+    /// Number of files per process.
     pub fn files(&self) -> u64 {
         let named = self.names().len() as u64;
         if named > 0 {
@@ -75,7 +75,7 @@ impl FioJob {
         self.filename.as_deref().map(list).unwrap_or_default()
     }
 
-    /// What stands for its files, where all of its processes have the same ones.
+    /// A placeholder for the files, where all processes share the same ones.
     pub fn shared_files(&self) -> Option<&str> {
         match &self.filename {
             Some(names) => Some(names),
@@ -105,7 +105,7 @@ impl FioJob {
         })
     }
 
-    /// Whether its options say how much there is to transfer, given the size of a device.
+    /// Whether the options determine the amount of data, given a device's size.
     pub(super) fn is_sized(&self) -> bool {
         matches!(self.size, Some(Size::Bytes(_)))
             || self.filesize.is_some()
@@ -113,15 +113,15 @@ impl FioJob {
             || self.is_on_device()
     }
 
-    /// Whether it has the size of files that are there before it begins.
+    /// Whether the size comes from files that exist before the start.
     pub(super) fn has_size_of_its_files(&self) -> bool {
         !self.is_sized() && !self.names().is_empty()
     }
 
-    /// When each process of the job ends, on a drive of `capacity` bytes.
+    /// Limits of each process, on a drive with `capacity` bytes.
     ///
-    /// As fio 3.33 does it (`setup_files()` of `filesetup.c`, `keep_running()` and `do_io()` of `backend.c`).
-    /// Plain files whose size is not said have the drive's.
+    /// As in fio 3.33 (`setup_files()` in `filesetup.c`, `keep_running()` and `do_io()` in `backend.c`). Plain files
+    /// without a size get the drive's.
     pub fn limits(&self, capacity: u64) -> ExtentLimits {
         let extent = self.extent(capacity);
         // As fio, which drops time_based without a runtime.
@@ -180,7 +180,7 @@ impl FioJob {
         self.smallest_blocks().into_iter().fold(u64::MAX, u64::min)
     }
 
-    /// The bytes that `io_size` says, of a process on a drive of `capacity` bytes.
+    /// Bytes from `io_size`, for a process on a drive with `capacity` bytes.
     pub(super) fn io_bytes(&self, capacity: u64) -> Option<u64> {
         let extent = self.extent(capacity);
         self.io_size.map(|io_size| match io_size {
@@ -227,7 +227,7 @@ impl FioJob {
         }
     }
 
-    /// Bytes that a process transfers before it ends; 0 if there is less than a block, which fio refuses.
+    /// Bytes transferred by a process before its end; 0 for less than a block, which fio refuses.
     fn bytes(&self, extent: Extent, io_size: Option<u64>, has_walk: bool) -> u64 {
         let Extent { size, .. } = extent;
         if size < self.smallest_block() {
@@ -246,7 +246,7 @@ impl FioJob {
         } else {
             !mixed
         };
-        // Both directions have blocks of one size.
+        // Both directions have a single block size.
         let [read, write, trim] = self.smallest_blocks();
         let block = match (self.rw.reads(), self.rw.writes()) {
             (true, _) => read,
@@ -259,7 +259,7 @@ impl FioJob {
         }
         let limit = limit.div_ceil(block);
         let mut blocks = pass.saturating_mul(loops).min(limit);
-        // What is left of io_size takes more passes, as long as it has room for a block.
+        // A remainder of io_size takes further passes while a block fits.
         if let Some(bytes) = io_size
             && pass > 0
         {
@@ -271,15 +271,15 @@ impl FioJob {
     }
 }
 
-/// Where a process of a job does its I/O.
+/// Area of a process's I/O.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
     pub(super) files: u64,
     /// Bytes of each file.
     pub(super) file: u64,
-    /// Bytes of each file that can be reached, beyond what it is asked to cover.
+    /// Reachable bytes of each file, possibly beyond the area to cover.
     pub(super) there: u64,
-    /// Bytes of one pass over all files.
+    /// Bytes per pass over all files.
     pub(super) size: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The lines of a job file with those of the files that it includes, and with environment variables put in.
+//! Lines of a job file and its included files, with environment variables inserted.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -10,13 +10,13 @@ use crate::file;
 
 /// How deeply files may include each other.
 const MAX_DEPTH: usize = 16;
-/// Most lines of a file and all that it includes.
+/// Most lines in a file with all includes.
 const MAX_LINES: usize = 1 << 20;
 
 /// A line, or why there is none.
 pub(super) type Line = (Place, Result<String, Problem>);
 
-/// All lines in the order in which they count. `origin` is the path of the file, to which included paths are relative.
+/// All lines in effective order. `origin` is the file's path, the base for included paths.
 pub(super) fn lines(text: &str, origin: &str) -> Vec<Line> {
     let mut all = Vec::new();
     add(text, origin, 0, &mut all);

@@ -57,18 +57,17 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 /// Most jobs in a file, counting `numjobs` clones: fio's own limit (`REAL_MAX_JOBS`).
 pub const MAX_JOBS: u32 = 4096;
 
-/// Highest queue depth that is accepted, twice the largest ring of io_uring.
+/// Highest accepted queue depth, twice io_uring's largest ring.
 pub const MAX_IODEPTH: u32 = 65_536;
 
 /// A job file with all defaults and `[global]` sections resolved into its jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FioJobFile {
-    /// The jobs in the order of the file; at least one.
+    /// Jobs in file order; at least one.
     pub jobs: Vec<FioJob>,
-    /// Lines that were accepted without having the effect that they might seem to ask for.
+    /// Accepted lines without the suggested effect.
     pub warnings: Vec<FioWarning>,
-    /// What fio does and the simulator has no model of, in the order of the lines. The jobs are as if these lines
-    /// were not there.
+    /// fio features without a model, in line order. The jobs ignore these lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unmodelled: Vec<FioProblem>,
 }
@@ -77,7 +76,7 @@ impl FioJobFile {
     /// Whether all that the jobs ask for is modelled.
     ///
     /// # Errors
-    /// All that is not, each with its file and line.
+    /// Refuses features without a model, each with file and line.
     pub fn check_modelled(&self) -> Result<(), FioError> {
         if self.unmodelled.is_empty() {
             return Ok(());
@@ -88,10 +87,10 @@ impl FioJobFile {
     }
 }
 
-/// One job section. Every field has the value that fio would use.
+/// A job section. Every field has the value that fio would use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FioJob {
-    /// Name of the job: that of its section, or its `name` option.
+    /// Job name: the section's, or the `name` option.
     pub name: String,
     /// Line of the section header, counted from 1; for messages only.
     pub line: usize,
@@ -104,7 +103,7 @@ pub struct FioJob {
     /// The number in `rw=pattern:N`: bytes that are skipped after each I/O of a sequential pattern, or I/Os per random
     /// offset. Default 0: there is none.
     pub step: i64,
-    /// Share of reads of a mixed job in percent, 0 to 100. Default 50.
+    /// Share of reads in a mixed job in percent, 0 to 100. Default 50.
     pub rwmixread: u8,
     /// Bytes per I/O, at least 1. Default 4096.
     pub block_size: PerDirection<u64>,
@@ -113,24 +112,24 @@ pub struct FioJob {
     /// I/Os kept in flight, 1 to [`MAX_IODEPTH`]. A synchronous engine never has more than one:
     /// see [`FioJob::effective_iodepth`]. Default 1.
     pub iodepth: u32,
-    /// How many of them are submitted and waited for together. Default: one.
+    /// I/Os submitted and reaped together. Default: one.
     pub batches: Batches,
     /// What is written. Default: the same data each time.
     pub content: Content,
-    /// How what is written or read is checked. Default: it is not.
+    /// Verification of data. Default: none.
     pub verify: Verify,
-    /// Processes that run this job side by side, 1 to [`MAX_JOBS`]. Default 1.
+    /// Parallel processes of the job, 1 to [`MAX_JOBS`]. Default 1.
     pub numjobs: u32,
     /// How I/O is submitted and waited for. Default `psync`, fio's on Linux.
     pub ioengine: IoEngine,
     /// Bypass the page cache. Default false.
     pub direct: bool,
-    /// Bytes to transfer in each process, after which it ends, or starts over with `time_based`.
-    /// Default: all of its files, or of the device.
+    /// Bytes transferred by each process before it ends, or starts over with `time_based`. Default: all files, or the
+    /// whole device.
     pub size: Option<Size>,
     /// Bytes of each file. Default: `size`, shared out between the files.
     pub filesize: Option<FileSize>,
-    /// Bytes to transfer where that is not `size`: less of it, or all of it several times. Default: none.
+    /// Bytes to transfer where different from `size`: less, or several passes. Default: none.
     pub io_size: Option<Size>,
     /// I/Os after which a process ends. Default: none.
     pub number_ios: Option<u64>,
@@ -171,7 +170,7 @@ pub struct FioJob {
     pub thinkcycles: u64,
     /// Bandwidth limit of each process, bytes per second. Default: none.
     pub rate: PerDirection<Option<u64>>,
-    /// Limit of I/Os per second of each process. Default: none.
+    /// I/Os per second allowed to each process. Default: unlimited.
     pub rate_iops: PerDirection<Option<u64>>,
     /// The limited rate is that of a Poisson process. Default false: I/Os begin at equal distances.
     pub rate_poisson: bool,
@@ -185,23 +184,23 @@ pub struct FioJob {
     pub group_reporting: bool,
     /// Wait for all jobs above to end before starting. Default false.
     pub stonewall: bool,
-    /// Time from the start of each process during which nothing counts; `runtime` begins after it. Default: none.
+    /// Uncounted time at the start of each process; `runtime` begins afterwards. Default: none.
     pub ramp_time: Option<Nanoseconds>,
     /// Each process starts after a random time between these two. Default 0.
     pub startdelay: (Nanoseconds, Nanoseconds),
-    /// The first process of the job that ends ends others, too: those of [`FioJob::exit_what`]. Default false.
+    /// The job's first process to end also ends the jobs in [`FioJob::exit_what`]. Default false.
     pub exitall: bool,
-    /// What `exitall` ends. Default [`ExitWhat::Group`].
+    /// Jobs ended by `exitall`. Default [`ExitWhat::Group`].
     pub exit_what: ExitWhat,
-    /// Name of a job above whose processes have to end before this one starts. Default: none.
+    /// An earlier job whose processes must end before this job starts. Default: none.
     pub wait_for: Option<String>,
     /// The CPUs that the processes may run on, in ascending order. Default: all.
     pub cpus_allowed: Option<Vec<u32>>,
-    /// How processes share them. Default [`CpusPolicy::Shared`].
+    /// Distribution of the CPUs over processes. Default [`CpusPolicy::Shared`].
     pub cpus_policy: CpusPolicy,
     /// How nice the processes are to others, -20 to 19. Default 0.
     pub nice: i8,
-    /// Longest that it is simulated, whatever it asks for. No option of fio; `None` unless set afterwards.
+    /// Limit on simulated time, whatever the job says. Not a fio option; `None` unless set afterwards.
     pub at_most: Option<Nanoseconds>,
 }
 
@@ -270,8 +269,7 @@ impl Default for FioJob {
 }
 
 impl FioJob {
-    /// Whether the kernel counts a process of the job that waits as waiting for I/O. `io_uring` is whether
-    /// it counts one that waits with `io_uring`.
+    /// Whether the kernel counts a waiting process as iowait. `io_uring`: whether waits through io_uring count.
     pub const fn waits_as_iowait(&self, io_uring: bool) -> bool {
         let uring = matches!(self.ioengine, IoEngine::IoUring | IoEngine::IoUringCmd);
         // Trims are synchronous, whatever the engine is.
@@ -280,10 +278,10 @@ impl FioJob {
             || (self.ioengine.waits_as_iowait() && (io_uring || !uring))
     }
 
-    /// What of it goes through the page cache in a way that is not modelled.
+    /// A use of the page cache that has no model.
     ///
-    /// A job that writes has what it wrote and read in the cache. Of jobs that only read, fio drops what is cached of the file,
-    /// and each block is read once, so that each read misses.
+    /// A writing job has its reads and writes in the cache. For read-only jobs, fio drops the file's cached pages and
+    /// reads each block once, so every read misses.
     const fn unmodelled_in_page_cache(&self) -> Option<&'static str> {
         if self.is_direct() {
             return None;
@@ -314,7 +312,7 @@ impl FioJob {
         matches!(self.ioengine, IoEngine::Libaio) && !self.is_direct()
     }
 
-    /// Whether nothing of it goes through the page cache.
+    /// Whether all I/O bypasses the page cache.
     pub const fn is_direct(&self) -> bool {
         let only_trims = self.rw.trims() && !self.rw.writes();
         self.direct || self.ioengine.is_always_direct() || only_trims
@@ -333,38 +331,38 @@ impl FioJob {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkBlocks {
-    /// Those that are done.
+    /// Completed I/Os.
     #[default]
     Complete,
-    /// Those that have been submitted.
+    /// Submitted I/Os.
     Issue,
 }
 
-/// Which jobs `exitall` ends (fio's `exit_what`).
+/// Jobs ended by `exitall` (fio's `exit_what`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExitWhat {
-    /// Those of the same group, which run between two stonewalls.
+    /// Jobs in the same group, between two stonewalls.
     #[default]
     Group,
     /// All that run now; the next stonewalled group starts.
     Stonewall,
-    /// All, and those that have not begun.
+    /// All jobs, even before their start.
     All,
 }
 
-/// How the processes of a job share its CPUs (fio's `cpus_allowed_policy`).
+/// Distribution of a job's CPUs over its processes (fio's `cpus_allowed_policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CpusPolicy {
-    /// Each may run on all of them.
+    /// Each process may run on all CPUs.
     #[default]
     Shared,
-    /// Each has one, in turn.
+    /// Each process gets a CPU, in turn.
     Split,
 }
 
-/// A value for reads, one for writes and one for trims.
+/// Values for reads, writes and trims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PerDirection<T> {
     /// For reads.
@@ -386,7 +384,7 @@ impl<T> PerDirection<T> {
         [&mut self.read, &mut self.write, &mut self.trim]
     }
 
-    /// The same of each value.
+    /// Applies a function to each value.
     pub(crate) fn map<U>(self, mut of: impl FnMut(T) -> U) -> PerDirection<U> {
         PerDirection {
             read: of(self.read),
@@ -423,7 +421,7 @@ pub enum ReadWrite {
     RandTrimWrite,
 }
 
-/// How fast I/Os of one direction are wanted, at most.
+/// Upper bound on the speed of I/Os in a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// Bytes per second (fio's `rate`), at least 1.
@@ -433,7 +431,7 @@ pub enum Rate {
 }
 
 impl FioJob {
-    /// The rates that each process asks for in the directions that it has. Trims are writes of no data.
+    /// Requested rates for the directions in use. Trims count as writes without data.
     pub fn rates(&self) -> PerDirection<Option<Rate>> {
         let of = |used: bool, bytes: Option<u64>, ios: Option<u64>| {
             let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));
@@ -456,7 +454,7 @@ impl FioJob {
 }
 
 impl ReadWrite {
-    /// All patterns with the names that fio knows them by.
+    /// All patterns with fio's names.
     pub(crate) const NAMES: [(&'static str, Self); 11] = [
         ("read", Self::Read),
         ("write", Self::Write),
@@ -479,7 +477,7 @@ impl ReadWrite {
         )
     }
 
-    /// Whether any of the I/Os are writes of data.
+    /// Whether any I/O writes data.
     pub const fn writes(self) -> bool {
         !matches!(
             self,
@@ -538,13 +536,13 @@ pub enum IoEngine {
     Libaio,
     /// `io_uring_enter(2)`.
     IoUring,
-    /// Threads of the C library, of which each does the I/O of a file, one at a time.
+    /// Threads of the C library: a thread per file, with one I/O at a time.
     Posixaio,
     /// `readv(2)` and `writev(2)` after `lseek(2)`.
     Vsync,
     /// io_uring with commands of the drive (`IORING_OP_URING_CMD`).
     IoUringCmd,
-    /// Commands of SCSI by `ioctl(2)`.
+    /// SCSI commands by `ioctl(2)`.
     Sg,
 }
 
@@ -577,7 +575,7 @@ impl IoEngine {
         matches!(self, Self::IoUringCmd | Self::Sg)
     }
 
-    /// What is simulated in its place, as the end of a sentence, if that is not the engine itself.
+    /// The engine simulated instead, as the end of a sentence; `None` for an exact model.
     pub(crate) const fn stands_in(self) -> Option<&'static str> {
         match self {
             Self::Posixaio => Some(

@@ -1,34 +1,34 @@
 //! The files that fio would open for a job file: where data may end up.
 //!
-//! Names are formed as fio 3.33 does (`str_filename_cb` and `get_next_str` of its `options.c`, `add_job` and
-//! `make_filename` of `init.c`, `add_file` of `filesetup.c`). Where its choice depends on the order of sections, on the
-//! process or on what exists, all of its choices are given.
+//! File names follow fio 3.33 (`str_filename_cb` and `get_next_str` in `options.c`, `add_job` and `make_filename` in
+//! `init.c`, `add_file` in `filesetup.c`). Where fio's choice depends on section order, process or existing files,
+//! all choices are listed.
 
 use super::error::{FioError, Problem, shown};
 use super::lines::lines;
 use super::sections::{section_name, strip};
 use super::{FioJob, parse};
 
-/// What fio puts in the place of these words of any option's value.
+/// Words that fio replaces in any option's value.
 const REPLACED: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
 
-/// The files of a job.
+/// Files of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPaths {
     /// Name of the job.
     pub job: String,
-    /// Whether it writes into its files.
+    /// Whether the job writes to its files.
     pub writes: bool,
-    /// Every file that one of its processes may open for its I/O.
+    /// Every file that a process of the job may open for I/O.
     pub files: Vec<String>,
-    /// A file that it maps as memory (`mem=mmapshared:FILE`), which even reads write into.
+    /// A file mapped as memory (`mem=mmapshared:FILE`), which even reads write to.
     pub memory: Option<String>,
 }
 
-/// Options that name files, of a section and the `[global]` ones above it.
+/// File-naming options in a section and in the `[global]` sections above.
 #[derive(Clone, Default)]
 struct Names {
-    /// Lists add up: fio does I/O to the file of `[global]` as well as to that of the job.
+    /// Lists accumulate: fio uses files from `[global]` and from the job.
     files: Vec<String>,
     /// A file has the directory that is known when fio reads its name, or none.
     directories: Vec<String>,
@@ -36,7 +36,7 @@ struct Names {
     memory: Option<String>,
 }
 
-/// The files of every job of a job file, in its order. `origin` is its name for messages.
+/// Files of every job, in file order. `origin` is the job file's name for messages.
 ///
 /// # Errors
 /// As [`parse`], and where a name cannot be told because fio would replace a part of it.
@@ -89,7 +89,7 @@ impl Names {
         Ok(())
     }
 
-    /// The files of a job of this section.
+    /// The files for a job in this section.
     fn of(self, job: &FioJob, section: &str) -> JobPaths {
         let mut names = self.files;
         if names.is_empty() {
@@ -114,7 +114,7 @@ impl Names {
     }
 }
 
-/// A list as fio splits it: at colons, of which a backslash takes the meaning away.
+/// Splits a list as fio does: at colons without a backslash.
 pub(super) fn list(value: &str) -> Vec<String> {
     let mut all = vec![String::new()];
     let mut before = None;
@@ -137,14 +137,14 @@ pub(super) fn list(value: &str) -> Vec<String> {
     all
 }
 
-/// `filename_format` of a process's only file.
+/// Expands `filename_format` for a process's only file.
 fn formatted(format: &str, section: &str, process: u32) -> String {
     let number = process.to_string();
     let words = [
         ("$jobname", section),
         ("$jobnum", number.as_str()),
         ("$filenum", "0"),
-        // The address of a client of a fio server.
+        // Address of a client in fio's server mode.
         ("$clientuid", ""),
     ];
     let mut name = String::new();

@@ -1,4 +1,4 @@
-//! Where the I/Os of a job lie, as far as that decides how many there are.
+//! Positions of a job's I/Os, as far as the number of I/Os depends on positions.
 
 use serde::Serialize;
 
@@ -14,13 +14,13 @@ pub struct Places {
     pub increment: Option<Size>,
     /// An offset in percent is rounded up to a multiple of so many bytes. Default: the smallest block.
     pub align: Option<u64>,
-    /// How offsets are distributed that are not equally likely, as `random_distribution` has it. Default: they are.
+    /// Non-uniform distribution of offsets (`random_distribution`). Default: uniform.
     pub distribution: Option<String>,
     /// Random offsets are multiples of so many bytes (fio's `blockalign`). Default: of the smallest block.
     pub block_align: PerDirection<Option<u64>>,
-    /// Share of the I/Os of a random job that do go somewhere else, in percent, 0 to 100. Default 100.
+    /// Share of I/Os in a random job with a random position, in percent, 0 to 100. Default 100.
     pub percentage_random: PerDirection<u8>,
-    /// Zones that are skipped in between.
+    /// Zones with skipped areas in between.
     pub zones: Zones,
 }
 
@@ -49,25 +49,25 @@ pub enum ZoneMode {
     /// No zones.
     #[default]
     None,
-    /// Zones with gaps between them.
+    /// Zones with gaps.
     Strided,
 }
 
-/// Parts of a file between which others are left out.
+/// Zones of a file, separated by skipped areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Zones {
-    /// Whether there are any.
+    /// Whether zones are in use.
     pub mode: ZoneMode,
     /// Bytes to transfer in a zone before going on to the next. Default 0: no zones.
     pub size: u64,
-    /// Bytes that a zone covers; 0: `size`.
+    /// Bytes covered by a zone; 0: `size`.
     pub range: u64,
     /// Bytes between the end of a zone and the start of the next. Default 0.
     pub skip: u64,
 }
 
 impl FioJob {
-    /// Whether the job keeps a map of the blocks that it has done, so that a random job does each of them once.
+    /// Whether a random job tracks finished blocks, so that each block is done once.
     ///
     /// As in fio 3.33, `fixup_options()` of `init.c`: an uneven distribution, or blocks aligned to something else than
     /// their size, go without.
@@ -80,7 +80,7 @@ impl FioJob {
             && aligned.all(|(align, block)| align.is_none_or(|align| align == block))
     }
 
-    /// The zones of the job, if it has any. fio drops them where a process has more than one file.
+    /// Zones of the job, if any. fio ignores zones for processes with several files.
     pub fn strided_zones(&self) -> Option<Zones> {
         let zones = self.places.zones;
         let strided = zones.mode == ZoneMode::Strided && zones.size > 0 && self.files() == 1;

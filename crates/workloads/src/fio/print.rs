@@ -18,7 +18,7 @@ impl Display for FioJobFile {
 }
 
 impl Display for FioJob {
-    /// Writes the job as a section of its own.
+    /// Writes the job as a complete section.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if can_be_a_header(&self.name) {
             writeln!(f, "[{}]", self.name)?;

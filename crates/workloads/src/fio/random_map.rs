@@ -1,18 +1,18 @@
-//! Which blocks of a file a random job has done.
+//! Tracks the blocks that a random job has done.
 
-/// A set of blocks, of which the next free one is found fast even if nearly all are used.
+/// A set of blocks with a fast search for the next free block, even if nearly full.
 #[derive(Clone, Debug)]
 pub(super) struct RandomMap {
     /// A bit for each block that is used. Those beyond the last block are, too.
     used: Vec<u64>,
-    /// A bit for each word of `used` that is full.
+    /// A bit for each full word in `used`.
     full: Vec<u64>,
 }
 
 const BITS: u64 = u64::BITS as u64;
 
 impl RandomMap {
-    /// `blocks` that are all free.
+    /// A map with `blocks` free blocks.
     pub(super) fn new(blocks: u64) -> Self {
         let words = |bits: u64| vec![0; bits.div_ceil(BITS) as usize];
         let used = words(blocks);
@@ -50,7 +50,7 @@ impl RandomMap {
         Some(word * BITS + u64::from(free.trailing_zeros()))
     }
 
-    /// The first word with a free block from this one on.
+    /// The first word with a free block, starting at `word`.
     fn word_from(&self, word: u64) -> Option<u64> {
         let first = (word / BITS) as usize;
         for (index, full) in self.full.iter().enumerate().skip(first) {

@@ -8,14 +8,14 @@ use super::{FioJob, FioJobFile, MAX_JOBS};
 /// fio reads lines into a buffer of 4096 bytes; a longer one falls apart in the middle.
 const MAX_LINE_BYTES: usize = 4095;
 
-/// Most problems that are looked for.
+/// Problems after which the search ends.
 pub(super) const MAX_PROBLEMS: usize = 1000;
 
 /// Where the options of a line belong.
 enum Scope {
     /// Before the first section header.
     Outside,
-    /// The defaults of all jobs below.
+    /// Defaults for all jobs below.
     Global,
     /// The job being read.
     Job(Box<Draft>),
@@ -29,7 +29,7 @@ struct Reading {
     lines: Vec<(String, Place)>,
     findings: Findings,
     jobs: Vec<FioJob>,
-    /// Jobs, counting their clones.
+    /// Number of jobs, with clones.
     processes: u32,
 }
 

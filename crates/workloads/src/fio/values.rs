@@ -9,7 +9,7 @@ use wakepath_units::Nanoseconds;
 use super::PerDirection;
 use super::error::{Problem, shown};
 
-/// Splits a value into its number, decimal or `0x` hexadecimal, and what follows.
+/// Splits a value into a number, decimal or `0x` hexadecimal, and the remainder.
 fn number(text: &str) -> Result<(u64, &str), Problem> {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (digits, radix) = hex.map_or((text, 10), |digits| (digits, 16));
@@ -87,7 +87,7 @@ pub(super) enum KbBase {
     Standard,
 }
 
-/// A quantity of bytes (or of anything else that fio scales alike): `4096`, `4k`, `4kb`, `1m`.
+/// A quantity in bytes (or another unit that fio scales alike): `4096`, `4k`, `4kb`, `1m`.
 ///
 /// With fio's default `kb_base=1024`, `k` is 1024 and `kib` is 1000: the prefixes are swapped
 /// against the standards, for the sake of old job files.
@@ -125,7 +125,7 @@ pub(super) fn count(text: &str, kb_base: KbBase) -> Result<u64, Problem> {
     bytes(text, kb_base).map(|b| b.value)
 }
 
-/// A time with a unit, or without one in units of `default_us` microseconds.
+/// A time with unit; without unit, in multiples of `default_us` microseconds.
 pub(super) fn time(text: &str, default_us: u64) -> Result<Nanoseconds, Problem> {
     let (value, suffix) = number(text)?;
     if text.starts_with("0x") || text.starts_with("0X") {

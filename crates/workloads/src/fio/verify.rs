@@ -1,4 +1,4 @@
-//! Checking what was written, and what that takes.
+//! Verification of written data, and its cost.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ pub enum Checksum {
     Md5,
     /// CRC-64.
     Crc64,
-    /// CRC-32 of Ethernet.
+    /// Ethernet's CRC-32.
     Crc32,
     /// CRC-32C, by the processor's own instruction.
     Crc32c,
@@ -34,7 +34,7 @@ pub enum Checksum {
     Sha3x512,
     /// xxHash.
     Xxhash,
-    /// What fio knows of the I/O, and nothing of its data.
+    /// Facts about the I/O only, without the data.
     Meta,
     /// The pattern itself.
     Pattern,
@@ -63,7 +63,7 @@ const CHECKSUMS: [(&str, Checksum, u64); 17] = [
 ];
 
 impl Checksum {
-    /// The names that fio takes, but for those that switch checking off.
+    /// fio's names for checksums, without names that switch verification off.
     pub(super) const NAMES: [&str; CHECKSUMS.len()] = {
         let mut names = [""; CHECKSUMS.len()];
         let mut i = 0;
@@ -94,14 +94,14 @@ impl Checksum {
     }
 }
 
-/// What a job checks.
+/// Verification by a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verify {
     /// How, if at all. Default: not at all.
     pub checksum: Option<Checksum>,
     /// What was written is read again (`do_verify`). Default true.
     pub read_back: bool,
-    /// What is written instead of random data (`verify_pattern`).
+    /// Pattern written instead of random data (`verify_pattern`).
     pub pattern: Option<String>,
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::super::{FioJob, parse};
     use super::*;
 
-    /// The job of these lines, or what is said of it.
+    /// Parses a job from lines, or returns the message.
     fn job(lines: &str) -> Result<FioJob, String> {
         let mut file = parse(&format!("[j]\nsize=1m\ndirect=1\n{lines}\n"), "t.fio")
             .map_err(|e| e.to_string())?;

@@ -1,12 +1,12 @@
-//! Where each I/O of a process lies and how large it is, for jobs whose number of I/Os depends on that: block sizes
-//! that vary or differ between directions, zones, random jobs that are partly sequential.
+//! Position and size of each I/O, for jobs where positions affect the number of I/Os: sizes that vary or differ
+//! between directions, zones, and random jobs with sequential runs.
 
 use super::blocks::Sizes;
 use super::extent::Extent;
 use super::random_map::RandomMap;
 use super::{FioJob, Zones};
 
-/// Blocks that a map has at most; beyond that, a job does without. It takes more I/Os than that to find blocks used.
+/// Most blocks in a map; bigger jobs have no map. A job would need more I/Os to hit used blocks.
 const MAX_BLOCKS: u64 = 1 << 28;
 
 /// How many sizes are drawn at most for an I/O that has to fit.
@@ -16,49 +16,49 @@ const DRAWS: usize = 1000;
 pub trait Draw {
     /// From 0 to less than `n`, which is at least 1.
     fn below(&mut self, n: u64) -> u64;
-    /// One of these sizes, in bytes.
+    /// Draws a size in bytes.
     fn size(&mut self, sizes: &Sizes) -> u64;
 }
 
 /// An I/O that a process does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// Bytes from the start of the part of the file that the job covers.
+    /// Bytes from the start of the job's area in the file.
     pub offset: u64,
     /// At least 1.
     pub bytes: u64,
 }
 
-/// How a process goes through its file, as fio 3.33 does it (`fill_io_u()` of `io_u.c`, `do_io()` and
-/// `keep_running()` of `backend.c`).
+/// A process's path through its file, as in fio 3.33 (`fill_io_u()` in `io_u.c`, `do_io()` and `keep_running()` in
+/// `backend.c`).
 #[derive(Clone, Debug)]
 pub struct Walk {
     random: bool,
     /// Starts over at the end.
     time_based: bool,
-    /// Sizes of reads and writes, if they vary.
+    /// Sizes of reads and writes, if variable.
     sizes: Option<[Sizes; 2]>,
-    /// The smallest read and the smallest write, in which the blocks of that direction are counted.
+    /// Smallest read and smallest write: the block size for each direction.
     smallest: [u64; 2],
     /// Random offsets are multiples of so many bytes.
     align: [u64; 2],
     /// The largest block of any direction, used or not.
     largest: u64,
-    /// Bytes that a pass covers.
+    /// Bytes covered by a pass.
     cover: u64,
-    /// Bytes that I/Os can reach.
+    /// Bytes reachable by I/Os.
     reach: u64,
-    /// Bytes that a pass transfers.
+    /// Bytes transferred by a pass.
     size: u64,
-    /// Bytes after which there is no further pass; `None`: only loops make passes.
+    /// Bytes after which no further pass begins; `None`: only loops repeat passes.
     io_size: Option<u64>,
     loops: u32,
     /// One I/O of so many goes somewhere else, the others follow each other.
     every: u64,
-    /// Share of those that really do, in percent, of reads and of writes.
+    /// Share of truly random I/Os in percent, for reads and writes.
     random_percent: [u8; 2],
     zones: Option<Zones>,
-    /// Blocks of the map, if there is one.
+    /// Number of blocks in the map, if any.
     blocks: Option<u64>,
     /// Bytes done in earlier passes.
     before: u64,
@@ -79,8 +79,8 @@ struct Pass {
 }
 
 impl Walk {
-    /// How each process of the job goes through its file on a drive of `capacity` bytes. `None` where that is as good
-    /// as its limits: I/Os of one size whose places do not matter. They do to the page cache.
+    /// The path of each process on a drive with `capacity` bytes. `None` if limits suffice: I/Os with a single size
+    /// whose positions do not matter. Positions always matter to the page cache.
     pub fn of(job: &FioJob, capacity: u64) -> Option<Self> {
         let smallest = job.smallest_blocks();
         let unit = smallest.into_iter().min()?;
@@ -178,7 +178,7 @@ impl Walk {
         Some(Next { offset, bytes })
     }
 
-    /// Whether there is another pass, which then begins.
+    /// Begins another pass, if any is left.
     pub fn starts_over(&mut self) -> bool {
         let done = self.pass.bytes > 0;
         self.before += self.pass.bytes;
@@ -252,7 +252,7 @@ impl Walk {
             }
             self.random_block(direction, draw)
         })?;
-        // The search may have found a free block beyond the last one of this direction.
+        // The free block found may lie beyond the last block in this direction.
         (offset < self.cover).then_some(self.pass.zone.saturating_add(offset))
     }
 
@@ -274,7 +274,7 @@ impl Walk {
         Some(block.saturating_mul(align))
     }
 
-    /// The size of an I/O that begins at `offset`. One that varies is drawn until it fits.
+    /// Size of an I/O at `offset`. Variable sizes are drawn until one fits.
     fn bytes(&self, direction: usize, offset: u64, draw: &mut impl Draw) -> Option<u64> {
         let Some(sizes) = &self.sizes else {
             return Some(self.smallest[direction]);

@@ -1,7 +1,7 @@
-//! The warm-up of time-based jobs: what is left out before it counts, where a job has no `ramp_time`.
+//! Warm-up for time-based jobs without `ramp_time`: the start that is not counted.
 //!
-//! Governors learn. A run that counts from its first request is about their start, and every repeat has the same one, so that
-//! no interval between repeats shows it.
+//! Governors learn. A count from the first request would measure learning, equally in every repeat, so that no
+//! interval between repeats reveals the bias.
 
 use std::fmt::Write as _;
 
@@ -17,12 +17,12 @@ pub const LONGEST_WARM_UP: Nanoseconds = Nanoseconds::from_secs(2);
 const MOST_OF_MEASURED: u64 = 10;
 
 impl FioJob {
-    /// Whether its time alone ends it.
+    /// Whether only time ends the job.
     pub fn ends_by_time(&self) -> bool {
         self.time_based && self.runtime.is_some()
     }
 
-    /// The warm-up that the job has by default; `None` if it ends by what it does, or has a `ramp_time`.
+    /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time`.
     fn default_warm_up(&self) -> Option<Nanoseconds> {
         let runtime = self.runtime.filter(|_| self.may_warm_up())?;
         let counted = self.at_most.map_or(runtime, |most| most.min(runtime));
@@ -36,8 +36,8 @@ impl FioJob {
 }
 
 impl FioJobFile {
-    /// The file with a warm-up, this one or that by default, as `ramp_time` of each job that its time alone ends. A job that has
-    /// a `ramp_time` keeps it.
+    /// A copy with a warm-up, given or default, as `ramp_time` for each job that only time ends. An existing
+    /// `ramp_time` stays.
     #[must_use]
     pub fn with_warm_up(mut self, warm_up: Option<Nanoseconds>) -> Self {
         for job in &mut self.jobs {
@@ -48,7 +48,7 @@ impl FioJobFile {
         self
     }
 
-    /// From when on the file's jobs count, if it is not from their start: what a run leaves out at its beginning.
+    /// Start of counting in the file's jobs, if later than their start.
     pub fn warm_up(&self) -> Option<Nanoseconds> {
         let first_group = self.jobs.iter().enumerate();
         let first_group = first_group.take_while(|(index, job)| *index == 0 || !job.stonewall);
@@ -62,8 +62,7 @@ impl FioJobFile {
     }
 }
 
-/// The text of a job file in which the jobs have the `ramp_time` that they have in `file`, which is the same file read and then
-/// given a warm-up.
+/// Text of a job file with `ramp_time` values from `file`, a version of `read` with a warm-up.
 pub fn text_with_warm_up(text: &str, file: &FioJobFile, read: &FioJobFile) -> String {
     let mut changed = String::with_capacity(text.len() + 64);
     let given = file.jobs.iter().zip(&read.jobs);
@@ -106,7 +105,7 @@ mod tests {
         let with_default = read.clone().with_warm_up(None);
         let wanted = [Some(1_000_000), None, Some(3_000_000), Some(0), Some(most)];
         assert_eq!(ramps(&with_default), wanted);
-        // As fio itself reads the text that it is given.
+        // fio itself would read the resulting text.
         let text = text_with_warm_up(TEXT, &with_default, &read);
         assert_eq!(ramps(&parse(&text, "x").unwrap()), wanted, "{text}");
         assert_eq!(

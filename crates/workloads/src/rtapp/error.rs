@@ -6,20 +6,20 @@ use serde::Serialize;
 
 use crate::text::shown;
 
-/// Why a file was refused: a problem, its place, the likely intention if there is one, and the other problems of the file.
+/// Refusal of a file: a problem with position and probable intention, and further problems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtAppError {
-    /// Name of the file, or what stands for it.
+    /// Name of the file, or a placeholder.
     pub origin: String,
     /// Line of the problem, counted from 1. `None` when it is about the file as a whole.
     pub line: Option<usize>,
-    /// The keys that lead to it, such as `tasks.client.run`.
+    /// Path of keys, such as `tasks.client.run`.
     pub key: Option<String>,
-    /// What is wrong and what was expected.
+    /// The fault and the expected input.
     pub message: String,
     /// The nearest name that would have been understood.
     pub suggestion: Option<Box<str>>,
-    /// What else is wrong with the file, in the order of its lines.
+    /// Further problems, in line order.
     pub also: Box<[Self]>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for RtAppError {
         }
         write!(f, ": {}", self.message)?;
         if let Some(nearest) = &self.suggestion {
-            // It may be a name that the file gives.
+            // The name may come from the file.
             write!(f, "; did you mean `{}`?", shown(nearest))?;
         }
         for other in &self.also {
@@ -46,16 +46,16 @@ impl fmt::Display for RtAppError {
 
 impl std::error::Error for RtAppError {}
 
-/// A key that was accepted but that the user should know about.
+/// An accepted key that deserves the user's attention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RtAppWarning {
     /// Line of the key, counted from 1.
     pub line: usize,
     /// The key.
     pub key: String,
-    /// What happens instead of what the key might seem to ask for.
+    /// The actual effect, which differs from what the key suggests.
     pub message: String,
-    /// How often the file has it.
+    /// Number of occurrences in the file.
     pub count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The events of a phase.
+//! Events in a phase.
 
 use wakepath_units::Nanoseconds;
 
@@ -10,7 +10,7 @@ use crate::text::shown;
 /// Longest time that an event can name, in us: the largest `int`, as for rt-app itself.
 const MOST: i64 = i32::MAX as i64;
 
-/// A kind of event.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Run,
@@ -59,7 +59,8 @@ pub(super) const NAMES: [(&str, Kind); 20] = [
     ("fork", Kind::Fork),
 ];
 
-/// The kind of event that a key stands for, and its name: the longest that the key begins with, as in `run0`. So does rt-app.
+/// The kind of event for a key, and the kind's name: the longest name that starts the key, as in `run0`. rt-app does
+/// the same.
 pub(super) fn kind(key: &str, version: RtAppVersion) -> Option<(Kind, &'static str)> {
     let added = |kind: Kind| matches!(kind, Kind::SemPost | Kind::SemWait);
     NAMES
@@ -74,14 +75,14 @@ pub(super) fn kind(key: &str, version: RtAppVersion) -> Option<(Kind, &'static s
 /// The task in which an event is.
 #[derive(Clone, Copy)]
 pub(super) struct InTask<'a> {
-    /// Its name.
+    /// Name of the event.
     pub(super) name: &'a str,
-    /// Its name in the file, which `workgen` changes if it is taken.
+    /// Name in the file, which `workgen` changes if taken.
     pub(super) written: &'a str,
     pub(super) version: RtAppVersion,
 }
 
-/// Reads the event of a key.
+/// Reads a key's event.
 pub(super) fn read(
     (kind, kind_name): (Kind, &'static str),
     entry: &Entry<'_, '_>,
@@ -140,7 +141,7 @@ pub(super) fn read(
     })
 }
 
-/// What a `suspend` waits for. `workgen` fills a bare one with the name of the task.
+/// Name that a `suspend` waits for. `workgen` fills in the task's name if none is given.
 fn suspended_on(
     entry: &Entry<'_, '_>,
     task: InTask<'_>,

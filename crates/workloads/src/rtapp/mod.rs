@@ -43,7 +43,7 @@ pub const MAX_FILE_BYTES: usize = 4 << 20;
 /// Most threads, counting every `instance`.
 pub const MAX_THREADS: u32 = 4096;
 
-/// Most events of all tasks together, as they are written in the file.
+/// Most events in all tasks together, as written in the file.
 pub const MAX_EVENTS: usize = 100_000;
 
 /// An rt-app file, its defaults resolved.
@@ -51,31 +51,32 @@ pub const MAX_EVENTS: usize = 100_000;
 pub struct RtAppFile {
     /// When every thread is killed, and not before. `None`: when all have ended by themselves.
     pub duration: Option<Nanoseconds>,
-    /// Longest time that is simulated, if somebody asks for one. A file cannot say that.
+    /// Limit on simulated time, if requested. Never set by a file.
     pub at_most: Option<Nanoseconds>,
-    /// What ends within this time of the start is not counted: loops and wake-ups. As with
-    /// `copies`, a file cannot say that, so it is 0 in what was read.
+    /// Uncounted time at the start: loops and wake-ups that end earlier are ignored. Never set by a file, hence 0
+    /// after reading.
     pub warm_up: Nanoseconds,
-    /// The tasks in the order of the file; at least one.
+    /// Tasks in file order; at least one.
     pub tasks: Vec<RtTask>,
-    /// How often all of it is there, side by side: see [`RtAppFile::with_copies`]. A file cannot say
-    /// that, so it is 1 in what was read, and not in what is printed.
+    /// Number of parallel copies: see [`RtAppFile::with_copies`]. Never set by a file, hence 1 after reading, and
+    /// never printed.
     pub copies: u32,
-    /// The rt-app whose rules hold.
+    /// The rt-app version whose rules apply.
     pub version: RtAppVersion,
-    /// Whose time `run` counts in.
+    /// Reference for `run` times.
     pub calibration: Calibration,
-    /// Keys that were accepted without having the effect that they might seem to ask for.
+    /// Accepted keys without the suggested effect.
     pub warnings: Vec<RtAppWarning>,
 }
 
-/// What a time of `run` was measured on.
+/// Machine state in which `run` times were measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Calibration {
-    /// This CPU at its highest frequency.
+    /// The given CPU at its highest frequency.
     Cpu(usize),
-    /// Some CPU on which a turn of rt-app's loop took so many ns. Here it stands for the biggest core at its highest frequency.
+    /// A CPU with the given duration of rt-app's loop, in ns. The model uses the biggest core at its highest
+    /// frequency.
     LoopNs(u32),
 }
 
@@ -85,40 +86,40 @@ impl Default for Calibration {
     }
 }
 
-/// A task: one or several threads that do the same.
+/// A task: identical threads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RtTask {
-    /// Its name.
+    /// Task name.
     pub name: String,
-    /// Line of its key, counted from 1; for messages only.
+    /// Line of the task's key, counted from 1; for messages only.
     pub line: usize,
     /// Threads, 0 to [`MAX_THREADS`]. Default 1.
     pub instances: u32,
-    /// Time from the start of the workload to that of the threads. Default 0.
+    /// Delay between the workload's start and the threads' start. Default 0.
     pub delay: Nanoseconds,
     /// How often the phases are gone through, at least once. `None`: for ever, the default.
     pub loops: Option<u64>,
-    /// How it is scheduled where its phases do not say.
+    /// Scheduling, unless a phase overrides.
     pub scheduling: Scheduling,
-    /// The CPUs that it may run on where its phases do not say, in ascending order. `None`: all.
+    /// Allowed CPUs, ascending, unless a phase overrides. `None`: all.
     pub cpus: Option<Vec<usize>>,
-    /// What it does; at least one phase.
+    /// Phases; at least one.
     pub phases: Vec<Phase>,
 }
 
-/// A stretch of a task's life.
+/// A stretch in a task's life.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Phase {
-    /// Its name.
+    /// Phase name.
     pub name: String,
     /// How often its events are gone through before the next phase, at least once. `None`: for
     /// ever. Default 1.
     pub loops: Option<u64>,
     /// How the task is scheduled from here on, if that changes.
     pub scheduling: Option<Scheduling>,
-    /// The CPUs that the task may run on in this phase, if they differ from the task's.
+    /// Allowed CPUs in this phase, if different from the task's.
     pub cpus: Option<Vec<usize>>,
-    /// What happens, in order; at least one event.
+    /// Events in order; at least one.
     pub events: Vec<RtAppEvent>,
 }
 
@@ -152,7 +153,7 @@ impl Default for Scheduling {
 }
 
 impl Scheduling {
-    /// The name of the class.
+    /// Name of the class.
     pub(crate) const fn policy(self) -> &'static str {
         match self {
             Self::Other { .. } => "SCHED_OTHER",
@@ -176,25 +177,24 @@ impl Scheduling {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RtAppEvent {
-    /// `run`: work that takes this long on the CPU of [`RtAppFile::calibration`] at its highest
-    /// frequency.
+    /// `run`: work that takes the given time on [`RtAppFile::calibration`]'s CPU at its highest frequency.
     Run(Nanoseconds),
     /// `runtime`: work for this long, whatever gets done.
     Runtime(Nanoseconds),
-    /// `sleep`: for this long from now.
+    /// `sleep`: sleep for the given time.
     Sleep(Nanoseconds),
     /// `timer`: sleep until the timer's next period.
     Timer {
-        /// Name of the timer. If it begins with `unique`, each thread has its own.
+        /// Timer name. With the prefix `unique`, each thread has a timer of its own.
         timer: String,
-        /// Length of the period.
+        /// Period length.
         period: Nanoseconds,
-        /// A period that was missed delays none of the following.
+        /// A missed period does not delay later ones.
         absolute: bool,
     },
-    /// `lock`: take this mutex, or wait for it.
+    /// `lock`: lock the mutex, or wait for it.
     Lock(String),
-    /// `unlock`: give this mutex back.
+    /// `unlock`: unlock the mutex.
     Unlock(String),
     /// `wait`: give the mutex back, sleep until the condition is signalled, take the mutex again.
     Wait {
@@ -205,24 +205,24 @@ pub enum RtAppEvent {
     },
     /// `signal`: wake up the first thread that waits for this condition, if any does.
     Signal(String),
-    /// `broad`: wake up all threads that wait for this condition.
+    /// `broad`: wake all threads that wait for the condition.
     Broadcast(String),
-    /// `sync`: lock, signal, wait and unlock as one. Who has the mutex already keeps it.
+    /// `sync`: lock, signal, wait and unlock in a single step. A holder of the mutex keeps it.
     Sync {
         /// Name of the condition.
         condition: String,
         /// Name of the mutex.
         mutex: String,
     },
-    /// `barrier`: sleep until all threads that use this barrier have come to it.
+    /// `barrier`: sleep until all threads that use the barrier arrive.
     Barrier(String),
-    /// `suspend`: sleep until somebody resumes this name. Whose it is depends on [`RtAppVersion`].
+    /// `suspend`: sleep until another thread resumes the name. [`RtAppVersion`] decides whose name.
     Suspend(String),
     /// `resume`: wake up all threads that are suspended on this name, if any is.
     Resume(String),
-    /// `sem_post`: count this semaphore up, or wake up the first thread that waits for it.
+    /// `sem_post`: increment the semaphore, or wake the first waiting thread.
     SemPost(String),
-    /// `sem_wait`: count this semaphore down; from 0, sleep until somebody counts it up.
+    /// `sem_wait`: decrement the semaphore; at 0, sleep until an increment.
     SemWait(String),
     /// `yield`: let another thread have the CPU.
     Yield,
@@ -255,13 +255,14 @@ impl RtAppFile {
 }
 
 impl RtTask {
-    /// Everything that it does, in the order of the file.
+    /// All events, in file order.
     pub fn events(&self) -> impl Iterator<Item = &RtAppEvent> {
         self.phases.iter().flat_map(|p| &p.events)
     }
 }
 
-/// Reads an rt-app file by the rules of the rt-app that it names, else of the present one. `origin` is its name for messages.
+/// Reads an rt-app file by the rules of the named rt-app version, else the present version. `origin` is the file's
+/// name for messages.
 ///
 /// # Errors
 /// The first problem of the file with its line: no JSON, an event that is not supported, a value of the wrong type or

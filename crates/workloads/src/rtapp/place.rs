@@ -1,4 +1,4 @@
-//! Values with their place in the file, so that every complaint can name it.
+//! Values with their position in the file, for messages.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ impl Lines {
     }
 }
 
-/// A place in the file: which keys lead there, and where they are.
+/// A position in the file: the path of keys, and the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) origin: &'a str,
@@ -62,7 +62,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// A name here that nobody knows.
+    /// The error for an unknown name.
     pub(super) fn unknown<'k>(
         &self,
         what: &str,
@@ -76,7 +76,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A key of an object with its value.
+/// A key in an object, with its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a, 'v> {
     pub(super) name: &'v str,
@@ -113,7 +113,7 @@ pub(super) fn entries<'a>(
     Ok(())
 }
 
-/// What kind of value it is, for messages.
+/// Kind of a value, for messages.
 fn kind(value: &Value<'_>) -> &'static str {
     match value {
         Value::StringLit(_) => "is a string",
@@ -132,7 +132,7 @@ impl<'a, 'v> Entry<'a, 'v> {
         place.error(format!("{}; {wanted} is wanted", kind(self.value)))
     }
 
-    /// The key stands there alone.
+    /// Whether the key has no value.
     pub(super) fn has_no_value(&self) -> bool {
         matches!(self.value, Value::NullKeyword(_))
     }

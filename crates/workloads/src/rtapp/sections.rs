@@ -15,7 +15,7 @@ use super::{
 };
 use crate::text::shown;
 
-/// Keys of the global object that a simulation has no use for: where and what to log.
+/// Global keys without use in a simulation: what to log and where.
 const LOGGING: [&str; 9] = [
     "logdir",
     "log_basename",
@@ -55,16 +55,16 @@ const POLICIES: [(&str, Scheduling, i64, i64); 4] = [
 /// Most loops that can be asked for: the largest `int`, as for rt-app itself.
 const MAX_LOOPS: i64 = i32::MAX as i64;
 
-/// Highest number of a CPU.
+/// Highest CPU number.
 const MAX_CPUS: i64 = 65_535;
 
-/// Most reasons that a refusal gives.
+/// Most reasons listed in a refusal.
 const MOST_REASONS: usize = 20;
 
 struct Reader<'a> {
     file: RtAppFile,
     warnings: Warnings,
-    /// The names of tasks, with the last number that was put behind each.
+    /// Task names, each with the last number appended.
     names: HashMap<String, u64>,
     default_policy: Scheduling,
     events: usize,
@@ -198,7 +198,7 @@ impl Reader<'_> {
     fn calibration(&mut self, entry: &Entry<'_, '_>) -> Result<(), RtAppError> {
         if let Value::NumberLit(_) = entry.value {
             let loop_ns = u32::try_from(entry.integer(0, MAX_LOOPS)?).unwrap_or_default();
-            // Of 0 ns, rt-app measures CPU 0.
+            // With 0 ns, rt-app measures CPU 0.
             if loop_ns > 0 {
                 self.file.calibration = Calibration::LoopNs(loop_ns);
                 self.warnings.add(
@@ -225,7 +225,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The name of a task: if another one has it, `workgen` puts a number behind it.
+    /// A unique task name: `workgen` appends a number to a taken name.
     fn free_name(&mut self, task: &Entry<'_, '_>) -> String {
         let mut number = match self.names.get(task.name) {
             None => {
@@ -333,7 +333,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether there are no more threads than there may be.
+    /// Whether the number of threads is within the limit.
     fn threads_fit(&self) -> bool {
         let most = u64::from(MAX_THREADS);
         self.file.threads() <= most && self.file.tasks.len() as u64 <= most
@@ -468,7 +468,7 @@ impl Reader<'_> {
     }
 }
 
-/// All reasons for a refusal as one, in the order of their lines.
+/// Joins all reasons for a refusal, in line order.
 fn together(mut reasons: Vec<RtAppError>) -> Option<RtAppError> {
     reasons.sort_by_key(|reason| reason.line);
     let beyond = reasons.len().saturating_sub(MOST_REASONS);
@@ -489,7 +489,7 @@ fn together(mut reasons: Vec<RtAppError>) -> Option<RtAppError> {
 /// Most names that are resumed in vain and are listed.
 const MOST_LOST: usize = 20;
 
-/// The names that are resumed and on which nobody suspends, each once.
+/// Names that are resumed although no thread suspends there, each once.
 fn lost_resumes(tasks: &[RtTask]) -> Vec<RtAppWarning> {
     let suspended: BTreeSet<&str> = (tasks.iter().flat_map(RtTask::events))
         .filter_map(|e| match e {
@@ -552,7 +552,7 @@ impl Properties {
         u64::try_from(self.loops.unwrap_or(default)).ok()
     }
 
-    /// The scheduling that it asks for, if any.
+    /// Requested scheduling, if any.
     fn scheduling(
         &self,
         default: Scheduling,

@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-/// An rt-app. They differ in what `suspend` waits for.
+/// Version of rt-app. Versions differ in the name that `suspend` waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum RtAppVersion {
-    /// Up to May 2025, 1.0 of the distributions among them: `suspend` waits for the name that it gives.
+    /// Up to May 2025, including 1.0 in distributions: `suspend` waits for the given name.
     #[serde(rename = "1.0")]
     V1,
-    /// Since commit 32fcddf of 2025-05-31: `suspend` waits for the name of its task, whatever it gives.
+    /// Since commit 32fcddf from 2025-05-31: `suspend` waits for its task's name, whatever is given.
     #[default]
     #[serde(rename = "2025")]
     V2025,
@@ -20,7 +20,7 @@ pub enum RtAppVersion {
 impl RtAppVersion {
     const NAMES: [(Self, &str); 2] = [(Self::V1, "1.0"), (Self::V2025, "2025")];
 
-    /// Its name: `1.0` or `2025`.
+    /// Version name: `1.0` or `2025`.
     pub fn name(self) -> &'static str {
         (Self::NAMES.iter().find(|(version, _)| *version == self)).map_or("", |(_, name)| name)
     }

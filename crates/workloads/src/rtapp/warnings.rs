@@ -5,26 +5,26 @@ use wakepath_units::spelling::nearest;
 use super::RtAppWarning;
 use super::place::Entry;
 
-/// Most warnings that are kept apart.
+/// Most separate warnings.
 const MOST: usize = 40;
 
-/// The warnings of a file.
+/// Warnings about a file.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     all: Vec<RtAppWarning>,
     /// The rule behind each.
     rules: Vec<String>,
-    /// Those beyond the most that are kept.
+    /// Warnings beyond [`MOST`].
     beyond: usize,
 }
 
 impl Warnings {
-    /// Says of a key what happens instead of what it might seem to ask for.
+    /// Warns about a key whose effect differs from the obvious one.
     pub(super) fn add(&mut self, entry: &Entry<'_, '_>, message: &str) {
         self.add_case(entry, entry.name, message, String::new);
     }
 
-    /// Says of a key that it counts for nothing: it is none of the `known` ones, or the object has it already.
+    /// Warns about an ignored key: not among `known`, or repeated in the object.
     pub(super) fn add_ignored<'k>(
         &mut self,
         entry: &Entry<'_, '_>,
@@ -41,7 +41,7 @@ impl Warnings {
         self.add_case(entry, entry.name, rule, || suggestion(entry.name, known));
     }
 
-    /// Says by which rule a key was read, and what that came to in its first case. Further cases are counted.
+    /// Reports the rule for a key, with the result in the first case. Further cases are counted.
     pub(super) fn add_case(
         &mut self,
         entry: &Entry<'_, '_>,
@@ -77,9 +77,9 @@ impl Warnings {
     }
 }
 
-/// The key that an unknown one may stand for, as the end of a sentence; empty if there is none.
+/// The probable meaning of an unknown key, as the end of a sentence; empty if none.
 fn suggestion<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    // A key of old rt-app, which is like none of today's.
+    // A key from old rt-app, unlike any present key.
     if key == "frag" {
         return String::new();
     }

@@ -1,4 +1,4 @@
-//! What an I/O is, when it is issued and by whom.
+//! Options for kind, timing and engine of I/Os.
 
 use wakepath_units::Nanoseconds;
 
@@ -153,7 +153,7 @@ pub(super) const ROWS: &[Row] = &[
     .printed(|job| Some(flag(job.stonewall))),
 ];
 
-/// Bytes of the smallest sector that drives have.
+/// Smallest sector size among drives.
 const SECTOR: u64 = 512;
 
 /// Whether an I/O is at least a sector.
@@ -206,8 +206,7 @@ fn pattern(value: &str) -> Result<ReadWrite, Problem> {
     .nearest(value, names()))
 }
 
-/// Engines of fio that move no data through a block device, or not through the kernel's block
-/// layer, and what keeps them out.
+/// fio engines that bypass block devices or the kernel's block layer, with the reason for refusal.
 const OTHER_ENGINES: &[(&str, &[&str])] = &[
     (
         "goes through the page cache, which is not modelled",

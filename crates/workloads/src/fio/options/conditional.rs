@@ -189,7 +189,7 @@ fn is_off(value: &str) -> bool {
     ["0", "none"].contains(&value)
 }
 
-/// Fine if it is switched off.
+/// Accepts only an option that is switched off.
 fn off_only(value: &str, why: &str) -> Verdict {
     if is_off(value) {
         Verdict::Fine

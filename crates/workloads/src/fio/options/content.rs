@@ -1,4 +1,4 @@
-//! What is written. Some of these options set others, so that the later one of two counts.
+//! Written data. Some options set others, so that the later option counts.
 
 use super::super::FioJob;
 use super::super::error::{Problem, Verdict, shown};
@@ -9,7 +9,7 @@ use super::{Row, flag, one_of};
 const CONTENT: &str = "is ignored: the content of the data does not matter to the model";
 
 pub(super) const ROWS: &[Row] = &[
-    // What sets others comes before those.
+    // Options that set others come first.
     Row::sets(&["buffer_pattern"], |job, value| {
         let text = value.free_text()?;
         if !text.starts_with(|c: char| c.is_ascii_digit() || ['"', '\'', '-'].contains(&c)) {
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
             return Err(Problem::new(message));
         }
         let content = &mut job.content;
-        // What stands in its buffer has to be written again after a read.
+        // The buffer's content must be rewritten after a read.
         content.refill = Some(job.rw.reads() || content.compressible.unwrap_or(0) > 0);
         (content.zero, content.scramble) = (false, Some(false));
         content.pattern = Some(text);

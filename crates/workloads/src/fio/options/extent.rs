@@ -7,7 +7,7 @@ use super::{Row, Value, flag};
 const ORDER: &str = "is ignored: which of its files an I/O goes to does not matter to the model";
 
 pub(super) const ROWS: &[Row] = &[
-    // What it sets is known before the lines of the section are read.
+    // The effect is known before the section's lines are read.
     Row::sets(&["kb_base"], |_, value| match value.text {
         "1000" | "1024" => Ok(()),
         text => Err(Problem::new(format!(

@@ -1,4 +1,4 @@
-//! When a job begins and ends beside the others, from when it counts, and on which CPUs it runs.
+//! Start and end of a job relative to others, start of counting, and CPUs.
 
 use wakepath_units::Nanoseconds;
 
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
         Ok(())
     })
     .flag()
-    // fio 3.33 takes the mere presence of it as on.
+    // fio 3.33 takes the option's mere presence as on.
     .printed(|job| job.exitall.then(|| flag(true))),
     Row::sets(&["exit_what"], |job, value| {
         job.exit_what = match value.text {

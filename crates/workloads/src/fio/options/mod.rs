@@ -1,5 +1,5 @@
-//! The options of a job. An option is one [`Row`] of one of the tables below: its names, what it sets, how it is
-//! judged once the whole job is known, and how it is printed.
+//! Job options. Each option is a [`Row`] in a table below: names, effect, judgement once the whole job is known, and
+//! printed form.
 
 use std::collections::BTreeMap;
 
@@ -35,12 +35,12 @@ const TABLES: [&[Row]; 10] = [
     ignored::ROWS,
 ];
 
-/// Options that say the opposite of another one: the later of the two counts.
+/// Pairs of opposite options: the later option counts.
 const OPPOSITES: [(&str, &str); 2] = [("rwmixwrite", "rwmixread"), ("buffered", "direct")];
 
-/// An option of fio.
+/// A fio option.
 pub(super) struct Row {
-    /// fio's names of it.
+    /// fio's names for the option.
     names: &'static [&'static str],
     kind: Kind,
     set: Option<Set>,
@@ -59,7 +59,7 @@ type Judge = fn(&Draft, &str) -> Verdict;
 enum Kind {
     /// Numbers and names, which fio misreads after a blank.
     Plain,
-    /// Free text, in which a leading blank is part of the value.
+    /// Free text, where a leading blank is part of the value.
     Text,
     /// `0` or `1`, and `1` if there is nothing.
     Flag,
@@ -78,7 +78,7 @@ impl Row {
         }
     }
 
-    /// It sets something of the job.
+    /// An option that sets a field of the job.
     const fn sets(names: &'static [&'static str], set: Set) -> Self {
         Self {
             set: Some(set),
@@ -86,7 +86,7 @@ impl Row {
         }
     }
 
-    /// Whether it matters depends on its value and on the rest of the job.
+    /// An option whose effect depends on value and job.
     const fn depends(names: &'static [&'static str], judge: Judge) -> Self {
         Self::new(names, OptionSupport::Depends).judged(judge)
     }
@@ -96,7 +96,7 @@ impl Row {
         Self::new(names, OptionSupport::Ignored(why))
     }
 
-    /// It could change timing: only the values that leave things as they are are modelled.
+    /// An option that could change timing: only neutral values are accepted.
     const fn only(
         names: &'static [&'static str],
         values: &'static [&'static str],
@@ -105,7 +105,7 @@ impl Row {
         Self::new(names, OptionSupport::OnlyValues(values, why))
     }
 
-    /// It could change timing, and nothing of it is modelled: why, or what to do.
+    /// An option that could change timing and has no model; the text gives a reason or an alternative.
     const fn refused(names: &'static [&'static str], why: &'static str) -> Self {
         Self::new(names, OptionSupport::Refused(why))
     }
@@ -124,7 +124,7 @@ impl Row {
         }
     }
 
-    /// What fio does not take for a value of it is an error.
+    /// Adds a check: values that fio refuses are errors.
     const fn checked(self, check: Check) -> Self {
         Self {
             check: Some(check),
@@ -139,7 +139,7 @@ impl Row {
         }
     }
 
-    /// The text behind the `=` that says what the job has, if it has to be said.
+    /// Adds the printed value, `None` for defaults.
     const fn printed(self, print: fn(&FioJob) -> Option<String>) -> Self {
         Self {
             print: Some(print),
@@ -151,15 +151,15 @@ impl Row {
 /// How far an option of fio is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionSupport {
-    /// It sets a field of [`FioJob`].
+    /// Sets a field in [`FioJob`].
     Full,
-    /// Accepted where its value changes nothing in that job.
+    /// Accepted where the value changes nothing for the job.
     Depends,
-    /// Accepted with a warning that says why it does not matter.
+    /// Accepted with a warning that explains why the option does not matter.
     Ignored(&'static str),
-    /// Accepted with these values only, which leave things as they are; why the others are not modelled.
+    /// Accepted with neutral values only; the text explains why others have no model.
     OnlyValues(&'static [&'static str], &'static str),
-    /// Not modelled, for this reason.
+    /// Not modelled, with the reason.
     Refused(&'static str),
 }
 
@@ -176,8 +176,8 @@ pub fn known_options() -> impl Iterator<Item = (&'static str, OptionSupport)> {
     rows().flat_map(|row| row.names.iter().map(|name| (*name, row.support)))
 }
 
-/// Whether a line of a job file sets what `option` sets, by this or another name: `timeout` is `runtime`, and `buffered`
-/// the opposite of `direct`.
+/// Whether a line sets the same as `option`, by any name: `timeout` is `runtime`, and `buffered` the opposite of
+/// `direct`.
 pub fn line_sets(line: &str, option: &str) -> bool {
     let (key, _) = split(strip(line));
     let decides = |name| {
@@ -192,13 +192,13 @@ pub fn line_sets(line: &str, option: &str) -> bool {
 #[derive(Clone, Default)]
 pub(super) struct Draft {
     pub(super) job: FioJob,
-    /// Its section header.
+    /// Section header.
     header: Place,
-    /// A line of it is not understood, so that what is missing may be what that line says.
+    /// A line was not understood, and may contain what seems missing.
     incomplete: bool,
-    /// What `k` is in the values of its lines.
+    /// Value of `k` in this section.
     kb_base: KbBase,
-    /// What has been given so far, by the first name of each option.
+    /// Options given so far, by first name.
     given: BTreeMap<&'static str, Given>,
 }
 
@@ -210,7 +210,7 @@ struct Given {
 }
 
 impl Draft {
-    /// A new job of the section `name` that starts from these defaults.
+    /// Starts a job for the section `name` with these defaults.
     pub(super) fn for_job(&self, name: &str, place: &Place) -> Self {
         let mut draft = self.clone();
         draft.job.line = place.line;
@@ -220,12 +220,12 @@ impl Draft {
         draft
     }
 
-    /// The line of its section header.
+    /// Line of the section header.
     pub(super) fn header(&self) -> &Place {
         &self.header
     }
 
-    /// The value that an option was given, by its first name.
+    /// Value given for an option, by first name.
     fn value_of(&self, option: &str) -> Option<&str> {
         self.given.get(option).map(|given| given.value.as_str())
     }
@@ -237,14 +237,14 @@ impl Draft {
             .map_or(&self.header, |given| &given.place)
     }
 
-    /// Applies one `key=value` or flag line.
+    /// Applies a `key=value` or flag line.
     fn apply(&mut self, content: &str, place: &Place, findings: &mut Findings) {
         let before = findings.malformed.len() + findings.unmodelled.len();
         self.apply_line(content, place, findings);
         self.incomplete |= findings.malformed.len() + findings.unmodelled.len() > before;
     }
 
-    /// Applies the lines of its section. As fio does, `kb_base` comes before the other lines, wherever it stands.
+    /// Applies the section's lines. As in fio, `kb_base` comes first, wherever written.
     pub(super) fn apply_all(&mut self, lines: &[(String, Place)], findings: &mut Findings) {
         for (content, _) in lines {
             match split(content) {
@@ -315,7 +315,7 @@ impl Draft {
         self.given.insert(row.names[0], given);
     }
 
-    /// What the options come to, once all of them are known.
+    /// Judges all options, once the job is complete.
     pub(super) fn judge(&self, findings: &mut Findings) {
         for row in rows() {
             let Some(given) = self.given.get(row.names[0]) else {
@@ -336,7 +336,7 @@ impl Draft {
         self.judge_together(findings);
     }
 
-    /// What no option says alone.
+    /// Judges combinations of options.
     fn judge_together(&self, findings: &mut Findings) {
         let job = &self.job;
         let name = shown(&job.name);
@@ -353,7 +353,7 @@ impl Draft {
             let message = format!(
                 "job `{name}` never ends: {what}; add runtime=SECONDS or size=BYTES, or name a device or file (filename=/dev/...)"
             );
-            // fio takes the size of a file that is there.
+            // fio uses the size of an existing file.
             findings.add(self.place_of(option), Problem::unmodelled(message));
         }
         if self.given.contains_key("rate") && self.given.contains_key("rate_iops") {
@@ -391,7 +391,7 @@ impl Draft {
     }
 }
 
-/// The options of a job as lines of a job file, one of its names each.
+/// A job's options as lines for a job file, one name each.
 pub(super) fn printed(job: &FioJob) -> impl Iterator<Item = (&'static str, String)> {
     rows().filter_map(move |row| Some((row.names[0], row.print?(job)?)))
 }
@@ -468,10 +468,10 @@ fn text_of(kind: Kind, value: Option<&str>) -> Result<&str, Problem> {
 
 /// The value of an option, read as the option asks for.
 pub(super) struct Value<'a> {
-    /// As it stands in the file.
+    /// Text in the file.
     text: &'a str,
     kb_base: KbBase,
-    /// What the user should know about it.
+    /// A remark for the user.
     remark: Option<String>,
 }
 
@@ -493,7 +493,7 @@ impl Value<'_> {
         self.bytes_of(self.text, least)
     }
 
-    /// A number of bytes that is a part of the value.
+    /// A number of bytes within the value.
     fn bytes_of(&mut self, part: &str, least: u64) -> Result<u64, Problem> {
         let parsed = bytes(part, self.kb_base)?;
         if parsed.surprising {
@@ -506,13 +506,13 @@ impl Value<'_> {
         at_least(least, parsed.value)
     }
 
-    /// Numbers of bytes, at least `least`; the direction of an empty part keeps what it had.
+    /// Numbers of bytes, at least `least`; an empty part leaves its direction unchanged.
     fn bytes_per_direction(&mut self, least: u64) -> Result<PerDirection<Option<u64>>, Problem> {
         let text = self.text;
         per_direction(text, |part| self.bytes_of(part, least))
     }
 
-    /// Counts, at least `least`; the direction of an empty part keeps what it had.
+    /// Counts, at least `least`; an empty part leaves its direction unchanged.
     fn counts_per_direction(&self, least: u64) -> Result<PerDirection<Option<u64>>, Problem> {
         per_direction(self.text, |part| {
             at_least(least, count(part, self.kb_base)?)
@@ -554,21 +554,21 @@ fn within(least: u32, most: u32, value: u64) -> Result<u32, Problem> {
     }
 }
 
-/// None of the names that an option has for its values.
+/// The error for a value that is none of the option's names.
 fn one_of(text: &str, names: &[&'static str]) -> Problem {
     let list = names.join(", ");
     Problem::new(format!("`{}`: expected one of {list}", shown(text)))
         .nearest(text, names.iter().copied())
 }
 
-/// Values by direction as fio reads them back, if there are any.
+/// Values by direction in fio's notation, if any.
 fn printed_list<T: ToString>(of: &PerDirection<Option<T>>) -> Option<String> {
     let parts = of.each().map(|part| part.as_ref().map(T::to_string));
     let given = parts.iter().any(Option::is_some);
     given.then(|| parts.map(Option::unwrap_or_default).join(","))
 }
 
-/// What a 0 or 1 prints as.
+/// Printed form of a flag.
 fn flag(on: bool) -> String {
     u8::from(on).to_string()
 }

@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
         job.thinkcycles = u64::from(value.count(0, u32::MAX)?);
         Ok(())
     })
-    // Older versions of fio do not know it.
+    // Older fio versions lack the option.
     .printed(|job| (job.thinkcycles > 0).then(|| job.thinkcycles.to_string())),
     Row::sets(&["rate"], |job, value| {
         let limits = value.bytes_per_direction(0)?;

@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
     .printed(|job| job.block_sizes.by_order.then(|| flag(true))),
 ];
 
-/// What options of a queue come to with an engine that has none.
+/// Judges queue options for an engine without a queue.
 pub(super) fn of_queue(draft: &Draft, _: &str) -> Verdict {
     let job = &draft.job;
     if job.ioengine.is_synchronous() {

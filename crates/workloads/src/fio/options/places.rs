@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     .judged(|draft, _| {
         let job = &draft.job;
         if job.places.offset.is_some() && job.is_on_device() && job.size.is_none() {
-            // It leaves less of the device.
+            // The offset leaves less of the device.
             Verdict::Fine
         } else {
             Verdict::Ignored(PLACES.to_owned())
@@ -149,7 +149,7 @@ fn printed_bytes(bytes: u64) -> Option<String> {
     (bytes > 0).then(|| bytes.to_string())
 }
 
-/// A number of zones of a zoned drive, such as `5z`.
+/// A number of zones on a zoned drive, such as `5z`.
 fn zones_of_drive(text: &str) -> Result<(), Problem> {
     let zones = text.strip_suffix(['z', 'Z']);
     match zones.filter(|n| n.bytes().all(|b| b.is_ascii_digit()) && !n.is_empty()) {
@@ -162,7 +162,7 @@ fn is_zoned_drive(draft: &Draft) -> bool {
     draft.value_of("zonemode") == Some("zbd")
 }
 
-/// What the options of zones with gaps come to.
+/// Judges the options for zones with gaps.
 fn strided(draft: &Draft) -> Verdict {
     let zones = draft.job.places.zones;
     let why = if is_zoned_drive(draft) {

@@ -1,4 +1,4 @@
-//! Options that could change timing and of which nothing, or one value only, is modelled.
+//! Options that could change timing, with no model or a single modelled value.
 
 use super::Row;
 
