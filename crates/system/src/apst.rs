@@ -14,8 +14,7 @@ pub fn quirks_in_force(root: &Root, name: &str) -> Option<Vec<String>> {
     Some(names.map(str::to_owned).collect())
 }
 
-/// What the running kernel's quirks say of APST on a drive of this machine: its own word where it gives one, otherwise the
-/// built-in list.
+/// Quirks about APST for a drive: as reported by the running kernel, otherwise from the built-in list.
 pub fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
     if let Some(quirks) = quirks_in_force(root, name) {
         let has = |kind: QuirkKind| quirks.iter().any(|quirk| *quirk == kind.short_name());
@@ -35,7 +34,7 @@ pub fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
     }
 }
 
-/// What the kernel is told to program into a drive of this machine: module parameters, latency tolerance, quirks.
+/// Inputs for the kernel's APST table of a drive: module parameters, latency tolerance, quirks.
 pub fn kernel_apst(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
     let kernel = ApstSettings::default();
     let parameter = |file: &str, or: u64| {

@@ -1,48 +1,47 @@
-//! What the kernel counts of idle states.
+//! The kernel's counters for idle states.
 
 use crate::{CPUS, StateInfo, System};
 
-/// An idle state of a CPU with its counters since the start of the machine
-/// (`drivers/cpuidle/sysfs.c`).
+/// A CPU's idle state with its counters since boot (`drivers/cpuidle/sysfs.c`).
 #[derive(Clone, Debug)]
 pub struct StateCount {
     /// The state.
     pub state: StateInfo,
     /// Entries.
     pub usage: u64,
-    /// Time in it in us.
+    /// Time in the state in us.
     pub time_us: u64,
-    /// Idle periods that were too short for it.
+    /// Idle periods too short for the state.
     pub above: u64,
     /// Idle periods for which a deeper state would have been right.
     pub below: u64,
-    /// Attempts to enter it that the hardware or the firmware refused.
+    /// Entries refused by hardware or firmware.
     pub rejected: u64,
 }
 
 /// With fewer attempts a state is not judged.
 const ENOUGH_ATTEMPTS: u64 = 100;
 
-/// A state that is mostly refused: over all CPUs that have it.
+/// A state refused most of the time, over all CPUs with the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedState {
-    /// Its name.
+    /// Name of the state.
     pub name: String,
     /// Entries.
     pub usage: u64,
-    /// Attempts that were refused.
+    /// Refused entries.
     pub rejected: u64,
 }
 
 impl RefusedState {
-    /// The share of attempts that were refused.
+    /// Share of refused entries.
     pub fn share(&self) -> f64 {
         self.rejected as f64 / self.usage.saturating_add(self.rejected).max(1) as f64
     }
 }
 
 impl System {
-    /// The states that at least half of all attempts to enter did not reach. A CPU does not sleep then: it asks its governor again.
+    /// States with at least half of all entries refused. A refused CPU does not sleep, but asks its governor again.
     pub fn refused_states(&self) -> Vec<RefusedState> {
         let mut all: Vec<RefusedState> = Vec::new();
         for count in self
@@ -66,7 +65,7 @@ impl System {
         all
     }
 
-    /// The idle states of a CPU with their counters, shallowest first. What the kernel does not show is 0.
+    /// A CPU's idle states with counters, shallowest first. Missing counters are 0.
     pub fn idle_counts(&self, cpu: usize) -> Vec<StateCount> {
         let states = self.idle_states(cpu).into_iter();
         states

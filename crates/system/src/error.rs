@@ -1,4 +1,4 @@
-//! What can go wrong when a machine is read, with the path at which it did.
+//! Errors while a machine is read, with the path.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub enum SystemError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What was to be written.
+        /// Value to be written.
         value: String,
         /// Why not.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum SystemError {
         setting: String,
         /// The value.
         value: String,
-        /// What it may be.
+        /// Allowed values.
         expected: String,
     },
     /// An NVMe command failed.
@@ -46,7 +46,7 @@ pub enum SystemError {
     },
 }
 
-/// What to do about an error of the system's, if there is an advice.
+/// Advice for a system error, if any.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (this needs root)",

@@ -7,10 +7,10 @@ use wakepath_units::KernelVersion;
 
 use crate::setting::SettingInfo;
 
-/// haltpoll as a machine runs it.
+/// haltpoll as configured on a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaltpollAsSet {
-    /// The policy, with those parameters that are not the kernel's defaults.
+    /// The policy, with parameters that differ from the kernel's defaults.
     pub policy: PolicySpec,
     /// All parameters are known.
     pub complete: bool,

@@ -1,8 +1,8 @@
-//! The journal of changed settings: what they were before. It is on disk before anything is written, which is the
-//! work of the crate `settings`; here it is read.
+//! The journal of changed settings, with their old values. The crate `settings` writes the journal to disk before any
+//! change; this module reads it.
 //!
-//! It has layers. The lowest is what `apply` changed for good; above it lies what a running process, such
-//! as a study, changed for a while. The layer of a process that died is put back by the next one.
+//! The journal has layers. The lowest has permanent changes by `apply`; above are temporary changes by a running
+//! process, such as a study. The next process restores the layer of a dead process.
 
 use std::fmt;
 use std::fs::File;
@@ -17,11 +17,11 @@ use wakepath_files::{Links, Tree, open_in, read_up_to};
 
 use crate::{Root, SettingKey};
 
-/// Its file.
+/// Name of the journal's file.
 pub const FILE: &str = "journal.json";
 const SCHEMA: u32 = 1;
 
-/// Where it is, below the root: on a file system that is still there after a power loss.
+/// Folder of the journal, below the root: on a file system that survives a power loss.
 pub const DIRECTORY: &str = "var/lib/wakepath";
 /// The lock.
 pub const LOCK: &str = "lock";
@@ -33,24 +33,24 @@ const MAX_FILE: u64 = 64 << 20;
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     schema: u32,
-    /// The kernel's id of the boot in which it was written; empty where that is not known.
+    /// The kernel's boot id at the time of writing; empty if unknown.
     pub boot: String,
-    /// Whose settings it has; `None` in one of an earlier wakepath.
+    /// Machine with the settings; `None` in journals by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<JournalOwner>,
     /// The lowest first.
     pub layers: Vec<Layer>,
 }
 
-/// Whose settings a journal has. With another directory's it would put back what was never there.
+/// Machine that a journal belongs to. Restoring another machine's journal would write foreign values.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum JournalOwner {
-    /// The machine that runs.
+    /// The running machine.
     Machine,
-    /// A captured one.
+    /// A captured machine.
     Directory {
-        /// Device and inode of its directory: also after that was renamed.
+        /// Device and inode of the directory, unchanged by renaming.
         inode: (u64, u64),
         /// Its path: also after a restart has numbered devices anew.
         path: PathBuf,
@@ -58,7 +58,7 @@ pub enum JournalOwner {
 }
 
 impl JournalOwner {
-    /// That of a root.
+    /// The owner for a root.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -102,51 +102,51 @@ impl fmt::Display for JournalOwner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Why {
-    /// They stay until `restore`.
+    /// Changes stay until `restore`.
     Applied,
-    /// They stay as long as the process that holds the lock.
+    /// Changes last as long as the process with the lock.
     Held,
-    /// That process changes them again and again. What somebody else sets meanwhile stays.
+    /// The process with the lock changes the settings repeatedly. Values set by others meanwhile stay.
     Reserved,
 }
 
 impl Why {
-    /// Whether they go with the process that holds the lock.
+    /// Whether changes end with the process that holds the lock.
     pub const fn ends(self) -> bool {
         matches!(self, Self::Held | Self::Reserved)
     }
 }
 
-/// Settings that were changed for one reason.
+/// Settings changed for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layer {
-    /// Why they were changed.
+    /// Reason for the changes.
     pub why: Why,
     /// The settings.
     pub settings: Vec<Entry>,
 }
 
-/// A setting before it was changed.
+/// A setting before its change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Which.
+    /// Key of the setting.
     pub key: SettingKey,
-    /// Its value before.
+    /// Old value.
     pub old: String,
     /// What was to be written; `None`: the kernel may have changed it along with another.
     pub new: Option<String>,
     /// What was written instead of `new` since, the latest last; empty if nothing was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub written: Vec<String>,
-    /// Of a drive: model and serial number. Another one can have its name later.
+    /// For a drive: model and serial number, since another drive may get the name later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
 }
 
 impl Journal {
-    /// An empty one.
+    /// An empty journal.
     pub fn new(root: &Root) -> Self {
         Self {
             schema: SCHEMA,
@@ -161,7 +161,7 @@ impl Journal {
         Self::parse(&peek(root, FILE)?).ok()
     }
 
-    /// What is noted of a setting in the uppermost layer, if a process holds that.
+    /// Entry for a setting in the uppermost layer, if held by a process.
     pub fn held(&self, key: &SettingKey) -> Option<&Entry> {
         let top = self.layers.last().filter(|l| l.why.ends())?;
         top.settings.iter().find(|e| e.key == *key)
@@ -175,7 +175,7 @@ impl Journal {
         }
     }
 
-    /// Takes a setting out of the uppermost layer, if a process holds that.
+    /// Removes a setting from the uppermost layer, if held by a process.
     pub fn forget_held(&mut self, key: &SettingKey) {
         let top = self.layers.last_mut().filter(|l| l.why.ends());
         if let Some(top) = top {
@@ -183,7 +183,7 @@ impl Journal {
         }
     }
 
-    /// What is noted of a setting in the uppermost layer, if a process holds that, to be changed.
+    /// Mutable entry for a setting in the uppermost layer, if held by a process.
     pub fn held_mut(&mut self, key: &SettingKey) -> Option<&mut Entry> {
         let top = self.layers.last_mut().filter(|l| l.why.ends())?;
         top.settings.iter_mut().find(|e| e.key == *key)
@@ -192,7 +192,7 @@ impl Journal {
     /// Parses a journal.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault in the content.
     pub fn parse(content: &[u8]) -> Result<Self, String> {
         let journal: Self = serde_json::from_slice(content).map_err(|e| e.to_string())?;
         if journal.schema != SCHEMA {
@@ -204,7 +204,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The layer that `apply` writes to.
+    /// The layer for `apply`.
     pub fn applied(&mut self) -> &mut Layer {
         if self.layers.first().is_none_or(|l| l.why != Why::Applied) {
             self.layers.insert(
@@ -232,7 +232,7 @@ impl Journal {
 }
 
 impl Layer {
-    /// Adds a setting; one that is there keeps its old value.
+    /// Adds a setting; an existing entry keeps its old value.
     pub fn add(&mut self, entry: Entry) {
         match self.settings.iter_mut().find(|e| e.key == entry.key) {
             Some(known) => known.new = entry.new.or(known.new.take()),
@@ -241,7 +241,7 @@ impl Layer {
     }
 }
 
-/// The id of the present boot.
+/// Id of the present boot.
 pub fn boot(root: &Root) -> String {
     root.optional("proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
@@ -252,8 +252,8 @@ pub fn pending(root: &Root) -> Option<bool> {
     exists(root, FILE)
 }
 
-/// What a running process holds, or what one that was killed has left, with the values that it sets: the
-/// settings of `Session::hold` and `Session::reserve`. `None` if the journal cannot be read, which needs root.
+/// Settings held by a running process, or left by a killed one, with the values in force: from `Session::hold` and
+/// `Session::reserve`. `None` if the journal is unreadable, which needs root.
 pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
     if !pending(root)? {
         return Some(Vec::new());
@@ -264,8 +264,8 @@ pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
     Some(entries.map(|entry| (entry.key, entry.new)).collect())
 }
 
-/// Opens the directory; with `make`, after making it. `None` if it is not there. On a captured machine no link on the way to
-/// it is followed: `var` could lead to that of the running one.
+/// Opens the directory, with `make` after creating it. `None` if missing. On a captured machine no link is followed:
+/// `var` could lead to the running machine's.
 ///
 /// # Errors
 /// The system's; it is a link, or no directory.
@@ -291,7 +291,7 @@ pub fn directory(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Makes the directory below that of a captured machine, part by part.
+/// Makes the directory below a captured machine's root, part by part.
 fn make_in(tree: &Tree) -> io::Result<()> {
     let mut above = PathBuf::new();
     for part in Path::new(DIRECTORY) {
@@ -307,7 +307,7 @@ fn make_in(tree: &Tree) -> io::Result<()> {
     Ok(())
 }
 
-/// That it is there already is as good.
+/// Treats an existing directory as success.
 fn made(result: Result<(), Errno>) -> io::Result<()> {
     match result {
         Err(error) if error != Errno::EXIST => Err(error.into()),
@@ -315,7 +315,7 @@ fn made(result: Result<(), Errno>) -> io::Result<()> {
     }
 }
 
-/// The content of a file of the directory; `None` if it does not exist.
+/// Reads a file in the directory; `None` if missing.
 ///
 /// # Errors
 /// The system's; a link is one, and so is all else that is no regular file.
@@ -332,8 +332,8 @@ fn peek(root: &Root, name: &str) -> Option<Vec<u8>> {
     read(&directory(root, false).ok()??, name).ok()?
 }
 
-/// Whether a file is there; `None`: only the owner of the directory may see that. What is in the way of the directory counts
-/// as one, since whoever wants the file has to say so.
+/// Whether a file exists; `None`: only the directory's owner may know. An obstacle at the directory's path counts as
+/// a file, so that the next reader reports the obstacle.
 fn exists(root: &Root, name: &str) -> Option<bool> {
     let seen = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = directory(root, false).and_then(|directory| match directory {
@@ -358,7 +358,7 @@ pub fn holder(root: &Root) -> Option<u32> {
     let mut file = File::from(openat(directory, LOCK, flags, Mode::empty()).ok()?);
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) => Some(owner(&mut file).unwrap_or(0)),
-        // Nobody had it, and with the file it is free again.
+        // The lock was free, and closing the file frees it again.
         _ => None,
     }
 }
@@ -381,7 +381,7 @@ pub fn legible(content: &[u8]) -> Vec<(SettingKey, String)> {
     found
 }
 
-/// The text in `: "text"`, with which a piece of JSON begins.
+/// The text in `: "text"` at the start of a piece of JSON.
 fn first_text(piece: &str) -> Option<String> {
     let behind = piece.trim_start().strip_prefix(':')?;
     let mut texts = serde_json::Deserializer::from_str(behind).into_iter::<String>();
@@ -496,7 +496,7 @@ mod tests {
         directory(&root, false).unwrap_err();
         directory(&root, true).unwrap_err();
         assert!(Journal::peek(&root).is_none());
-        // So that whoever asks says what is in the way.
+        // The next reader reports the obstacle.
         assert_eq!(pending(&root), Some(true));
     }
 

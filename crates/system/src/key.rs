@@ -1,4 +1,4 @@
-//! Which setting, and of what: `idle-governor`, `cpu-latency` of CPU 3, `apst` of `nvme0`.
+//! A setting and its place: `idle-governor`, `cpu-latency` on CPU 3, `apst` on `nvme0`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,28 +7,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::setting::{self, SettingInfo, SettingScope};
 
-/// What a setting belongs to. The order is that in which settings of one kind are written.
+/// Place of a setting. The order is the order of writes among settings of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum At {
     /// The whole machine.
     System,
     /// A CPU.
     Cpu(usize),
-    /// An idle state of a CPU.
+    /// An idle state on a CPU.
     IdleState {
         /// The CPU.
         cpu: usize,
-        /// The index of the state.
+        /// Index of the state.
         state: usize,
     },
-    /// A frequency policy: the CPUs that share a clock, named after the first of them.
+    /// A frequency policy: CPUs with a shared clock, named after the first.
     CpufreqPolicy(usize),
     /// A drive's controller, such as `nvme0`.
     Drive(String),
 }
 
 impl At {
-    /// What kind of thing it is.
+    /// Scope of the place.
     pub const fn scope(&self) -> SettingScope {
         match self {
             Self::System => SettingScope::System,
@@ -71,7 +71,7 @@ impl FromStr for At {
         if let Some(policy) = number(text, "policy") {
             return Ok(Self::CpufreqPolicy(policy));
         }
-        // It becomes part of a path.
+        // The number becomes part of a path.
         if number(text, "nvme").is_some() {
             return Ok(Self::Drive(text.to_owned()));
         }
@@ -84,9 +84,9 @@ impl FromStr for At {
 /// A setting of a certain CPU, policy or drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingKey {
-    /// Which setting.
+    /// The setting.
     pub setting: &'static SettingInfo,
-    /// Of what.
+    /// Place of the setting.
     pub at: At,
 }
 
@@ -96,7 +96,7 @@ impl SettingKey {
         (setting.scope == at.scope()).then_some(Self { setting, at })
     }
 
-    /// Where it is, below the root.
+    /// Path below the root.
     pub fn path(&self) -> String {
         let (number, state) = match &self.at {
             At::System => (String::new(), String::new()),

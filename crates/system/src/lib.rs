@@ -1,12 +1,11 @@
-//! A running machine, read: which settings decide about power and latency and what they are, what the kernel
-//! counted, what the machine is.
+//! Reads a machine: settings for power and latency, the kernel's counters, and the hardware.
 //!
-//! - [`setting`]: every setting as data: its scope, where it is, its unit, what it may be.
-//! - [`System`]: reads a setting, on this machine or in a captured one.
-//! - [`counters`]: what the kernel counts of idle states; [`status`]: what CPUs and drives did.
-//! - [`dump`]: what was counted between two dumps of sysfs.
+//! - [`setting`]: every setting as data: scope, path, unit, allowed values.
+//! - [`System`]: reads a setting, on this machine or a captured one.
+//! - [`counters`]: idle-state counters; [`status`]: activity of CPUs and drives.
+//! - [`dump`]: differences between two dumps of sysfs.
 //! - [`capture`]: a machine as files, and as a description for the simulator.
-//! - [`journal`]: what wakepath itself has changed.
+//! - [`journal`]: changes made by wakepath.
 //!
 //! Everything takes a root: `/` is this machine, another directory is a captured one, which has the same
 //! files below it. Nothing here changes a setting; the crate `settings` does.

@@ -1,4 +1,4 @@
-//! Where the files of a machine are: below `/`, or below the directory of a captured one.
+//! Location of a machine's files: below `/`, or below a captured machine's directory.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,37 +11,36 @@ use wakepath_files::{Links, Tree};
 
 use crate::SystemError;
 
-/// No file that is read here is longer; those of sysfs have at most a page, `/proc/interrupts` of a big
-/// server a few hundred kilobytes.
+/// Size limit for files: sysfs has at most a page, `/proc/interrupts` on a big server a few hundred kilobytes.
 const MAX_FILE: u64 = 4 << 20;
 
-/// The root directory of a machine.
+/// Root directory of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// This machine.
+    /// The root of the running machine.
     pub fn live() -> Self {
         Self(PathBuf::from("/"))
     }
 
-    /// A captured machine, or a directory that looks like one. `/` is this machine.
+    /// The root of a captured machine, or of a directory with the same layout. `/` is the running machine.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         Self(directory.into())
     }
 
-    /// Whether this is the running machine.
+    /// Whether the root is the running machine's.
     pub fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
 
-    /// The path of a file, which is given without a leading slash.
+    /// Path of a file, given without leading slash.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.0.join(relative)
     }
 
-    /// Opens a file. Those of a captured machine may come from someone else: a link in it is followed as if the
-    /// directory was `/`, so that nothing outside of it is opened, and what is no regular file is refused.
+    /// Opens a file. Captured files may come from strangers: links are followed as if the directory was `/`, so that
+    /// nothing outside is opened, and only regular files are accepted.
     ///
     /// # Errors
     /// The system's.
@@ -61,12 +60,12 @@ impl Root {
         self.tree()?.open_any(Path::new(relative), flags)
     }
 
-    /// The directory of a captured machine.
+    /// Directory of a captured machine.
     fn tree(&self) -> io::Result<Tree> {
         Tree::open(&self.0, Links::InTree)
     }
 
-    /// The bytes of a file.
+    /// Reads a file's bytes.
     pub fn bytes(&self, relative: &str) -> Result<Vec<u8>, SystemError> {
         let read = if self.is_live() {
             wakepath_files::read(&self.path(relative), MAX_FILE)
@@ -80,7 +79,7 @@ impl Root {
         })
     }
 
-    /// What kind of thing is at a path, and with which permissions; `None` if nothing is.
+    /// File type and permissions at a path; `None` if missing.
     pub fn kind(&self, relative: &str) -> Option<(FileType, u32)> {
         let about = fstat(self.open_any(relative, OFlags::PATH).ok()?).ok()?;
         Some((
@@ -95,7 +94,7 @@ impl Root {
         Ok(String::from_utf8_lossy(&data).trim().to_owned())
     }
 
-    /// The text of a file, if it can be read.
+    /// A file's text, if readable.
     pub fn optional(&self, relative: &str) -> Option<String> {
         self.text(relative).ok()
     }
@@ -119,7 +118,7 @@ impl Root {
         names.filter_map(Result::ok).collect()
     }
 
-    /// The numbers of the entries `PREFIXn` of a directory, in order.
+    /// Numbers in the entries `PREFIXn` of a directory, ascending.
     pub fn numbered(&self, relative: &str, prefix: &str) -> Vec<usize> {
         let mut numbers: Vec<usize> = self
             .names(relative)

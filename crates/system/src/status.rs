@@ -1,6 +1,6 @@
 //! What CPUs and drives do: idle states, latency limits, frequencies, I/O rates, power states.
 //!
-//! A [`StatusSample`] has the kernel's counters at a moment; [`Status`] is what happened between two of them.
+//! A [`StatusSample`] has the kernel's counters at a moment; [`Status`] has the activity between two samples.
 
 use serde::{Serialize, Serializer};
 
@@ -15,7 +15,7 @@ const SECTOR: u64 = 512;
 /// Power management: bits 4:0 of dword 0 are the power state (NVMe Base Specification, Feature 02h).
 const POWER_MANAGEMENT: u8 = 0x02;
 
-/// Counters at a moment; all of them 0 is the start of the machine.
+/// Counters at a moment; all 0 stands for boot.
 #[derive(Clone, Debug, Default)]
 pub struct StatusSample {
     cpus: Vec<(usize, Vec<StateCount>)>,
@@ -31,7 +31,7 @@ struct DiskCount {
     written_sectors: u64,
 }
 
-/// What happened in a span of time, and what is set.
+/// Activity in a span of time, and settings in force.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     /// The span in seconds; `None`: the time since the start is not known.
@@ -42,10 +42,9 @@ pub struct Status {
     pub system_latency_us: Option<u64>,
     /// Whether wakepath has changed settings that wait for a restore; `None`: only root can see that.
     pub applied: Option<bool>,
-    /// The process that has the right to change settings at present, as the daemon has while it runs; 0: one whose number
-    /// is not known.
+    /// Process with the right to change settings, such as a running daemon; 0: a process with unknown number.
     pub holder: Option<u32>,
-    /// The CPUs that are online.
+    /// Online CPUs.
     pub cpus: Vec<CpuStatus>,
     /// The drives.
     pub drives: Vec<DriveStatus>,
@@ -54,7 +53,7 @@ pub struct Status {
 /// A CPU.
 #[derive(Clone, Debug, Serialize)]
 pub struct CpuStatus {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: usize,
     /// Its latency limit as the kernel writes it: us, 0 for none, n/a for no latency at all. Programs get a number of us,
     /// and null for none.
@@ -62,7 +61,7 @@ pub struct CpuStatus {
     pub latency_limit: Option<String>,
     /// Whether the limit is a lease of `wakepath daemon`; `None`: the journal cannot be read, which needs root.
     pub lease: Option<bool>,
-    /// Its present frequency in kHz.
+    /// Present frequency in kHz.
     pub khz: Option<u64>,
     /// The idle states, shallowest first.
     pub states: Vec<StateStatus>,
@@ -79,18 +78,18 @@ fn limit_us<S: Serializer>(limit: &Option<String>, serializer: S) -> Result<S::O
 /// An idle state of a CPU in the span.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateStatus {
-    /// The driver's name for it.
+    /// The driver's name for the state.
     pub name: String,
-    /// It is switched off.
+    /// The state is switched off.
     pub disabled: bool,
     /// Share of the span in it, 0 to 1; like all rates `None` if the span is not known. The kernel counts an idle period when it
     /// ends.
     pub share: Option<f64>,
     /// Entries per second.
     pub entries_per_s: Option<f64>,
-    /// Stays per second that ended too early for it.
+    /// Stays per second too short for the state.
     pub too_deep_per_s: Option<f64>,
-    /// Stays per second for which a deeper one would have been right.
+    /// Stays per second long enough for a deeper state.
     pub too_shallow_per_s: Option<f64>,
 }
 
@@ -103,7 +102,7 @@ pub struct DriveStatus {
     pub reads_per_s: Option<f64>,
     /// Read rate in 10^6 bytes per second.
     pub read_mb_per_s: Option<f64>,
-    /// Mean time of a read in us; `None`: there was none.
+    /// Mean time per read in us; `None` without reads.
     pub read_us: Option<f64>,
     /// Writes per second.
     pub writes_per_s: Option<f64>,
@@ -219,7 +218,7 @@ impl Status {
                     StateStatus {
                         name: state.state.name.clone(),
                         disabled: state.state.disabled,
-                        // An idle period that began before the span counts when it ends in it.
+                        // An idle period counts entirely in the span with its end.
                         share: of(|s| s.time_us).map(|us| (us / 1e6).min(1.0)),
                         entries_per_s: of(|s| s.usage),
                         too_deep_per_s: of(|s| s.above),
@@ -266,7 +265,7 @@ impl Status {
         }
     }
 
-    /// What happened since the start of the machine.
+    /// Activity since boot.
     pub fn since_start(system: &System, ask_drives: bool) -> Self {
         let uptime = system.root().optional("proc/uptime");
         let seconds = uptime

@@ -16,7 +16,7 @@ pub struct System {
 }
 
 impl System {
-    /// This machine.
+    /// The running machine.
     pub fn live() -> Self {
         Self::new(Root::live())
     }
@@ -26,15 +26,15 @@ impl System {
         Self { root }
     }
 
-    /// Where its files are.
+    /// Root of the machine's files.
     pub const fn root(&self) -> &Root {
         &self.root
     }
 
-    /// Checks that a setting can have a value on this machine.
+    /// Checks that a setting accepts a value on this machine.
     ///
     /// # Errors
-    /// [`SystemError::Value`] with what it may be.
+    /// [`SystemError::Value`] with the allowed values.
     pub fn check(&self, key: &SettingKey, value: &str) -> Result<(), SystemError> {
         key.setting
             .check(value, |file| self.root.optional(&key.beside(file)))
@@ -45,7 +45,7 @@ impl System {
             })
     }
 
-    /// The value of a setting.
+    /// Reads a setting's value.
     ///
     /// # Errors
     /// The machine has no such setting, or does not let it be read.
@@ -72,7 +72,7 @@ impl System {
         }
     }
 
-    /// The error of an NVMe command.
+    /// The error for an NVMe command.
     pub fn nvme_error(
         &self,
         key: &SettingKey,

@@ -6,17 +6,17 @@ use wakepath_units::{KernelVersion, Nanoseconds, cpus};
 
 use crate::{At, Root, System};
 
-/// What block devices are called that are no drives.
+/// Name prefixes of block devices other than drives.
 pub(crate) const VIRTUAL_DISK_PREFIXES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
 /// The directory of the CPUs, below the root.
 pub const CPUS: &str = "sys/devices/system/cpu";
 
-/// An idle state of a CPU as sysfs shows it.
+/// A CPU's idle state in sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateInfo {
-    /// Its index.
+    /// Index of the state.
     pub index: usize,
-    /// The driver's name for it.
+    /// The driver's name for the state.
     pub name: String,
     /// Declared exit latency in us.
     pub latency_us: u64,
@@ -24,11 +24,11 @@ pub struct StateInfo {
     pub residency_us: u64,
     /// The residency is assumed.
     pub residency_assumed: bool,
-    /// It polls.
+    /// The state polls.
     pub polling: bool,
     /// The driver has it off by default.
     pub off_by_default: bool,
-    /// Somebody has switched it off.
+    /// A user switched the state off.
     pub disabled: bool,
 }
 
@@ -39,10 +39,10 @@ impl StateInfo {
     }
 }
 
-/// The state of this name. Capital and small letters are alike.
+/// Finds a state by name, ignoring case.
 ///
 /// # Errors
-/// There is none; the message lists those that there are.
+/// No such state; the message lists the existing ones.
 pub fn find_state<'a>(states: &'a [StateInfo], name: &str) -> Result<&'a StateInfo, String> {
     let found = states.iter().find(|s| s.name.eq_ignore_ascii_case(name));
     found.ok_or_else(|| {
@@ -76,7 +76,7 @@ impl System {
         KernelVersion::nearest(&release).unwrap_or(KernelVersion::V6_12)
     }
 
-    /// The numbers of the CPUs that are online.
+    /// Numbers of online CPUs.
     pub fn cpus(&self) -> Vec<usize> {
         let online = self.root().optional(&format!("{CPUS}/online"));
         let online = online.as_deref().and_then(cpus::parse);
@@ -104,8 +104,8 @@ impl System {
             .collect()
     }
 
-    /// The frequency policies, by the number of their first CPU. One whose CPUs are all offline is none: the kernel keeps
-    /// its directory and refuses to read or write what is in it (`policy_is_inactive()`, `drivers/cpufreq/cpufreq.c`).
+    /// Frequency policies, by their first CPU. Policies with only offline CPUs are left out: the kernel keeps the
+    /// directory and refuses access to its files (`policy_is_inactive()`, `drivers/cpufreq/cpufreq.c`).
     pub fn cpufreq_policies(&self) -> Vec<usize> {
         let mut policies = self.root().numbered(&format!("{CPUS}/cpufreq"), "policy");
         policies.retain(|policy| {
@@ -115,7 +115,7 @@ impl System {
         policies
     }
 
-    /// The CPUs of a frequency policy.
+    /// CPUs in a frequency policy.
     pub fn policy_cpus(&self, policy: usize) -> Vec<usize> {
         let list = format!("{CPUS}/cpufreq/policy{policy}/affected_cpus");
         let text = self.root().optional(&list).unwrap_or_default();
@@ -130,7 +130,7 @@ impl System {
         numbers.into_iter().map(|n| format!("nvme{n}")).collect()
     }
 
-    /// The block devices that are drives, NVMe ones first.
+    /// Block devices that are drives, NVMe first.
     pub fn disks(&self) -> Vec<String> {
         let mut disks = self.root().names("sys/block");
         disks.retain(|name| {
@@ -142,7 +142,7 @@ impl System {
         disks
     }
 
-    /// The controller of a namespace: `nvme0` of `nvme0n1`.
+    /// Controller for a namespace: `nvme0` for `nvme0n1`.
     pub fn controller(&self, disk: &str) -> Option<String> {
         let is_namespace = |name: &str| {
             let rest = disk.strip_prefix(name)?.strip_prefix('n')?;
@@ -152,7 +152,7 @@ impl System {
         drives.find(|name| is_namespace(name).is_some())
     }
 
-    /// All places of a scope.
+    /// All places in a scope.
     pub fn places(&self, scope: crate::setting::SettingScope) -> Vec<At> {
         use crate::setting::SettingScope;
         match scope {
@@ -187,7 +187,7 @@ fn state(root: &Root, directory: &str, index: usize) -> Option<StateInfo> {
     Some(StateInfo {
         index,
         latency_us,
-        // Old kernels, also those of phones, have no such file. acpi_idle takes this factor (`latency_factor`,
+        // Old kernels, including phones', lack the file. acpi_idle uses this factor (`latency_factor`,
         // `drivers/acpi/processor_idle.c`).
         residency_us: told.unwrap_or(latency_us.saturating_mul(2)),
         residency_assumed: told.is_none(),

@@ -1,4 +1,4 @@
-//! Of which class a machine is: its processor, what kind of machine that is in, and whose figures it is lent.
+//! Classifies a machine: processor, segment, and the lender of missing figures.
 
 use wakepath_hardware::identity::{ProcessorIdentity, SegmentHints};
 use wakepath_hardware::nearest::{Lender, nearest};
@@ -12,11 +12,11 @@ const SUPPLIES: &str = "sys/class/power_supply";
 /// A machine's class.
 #[derive(Clone, Debug)]
 pub struct MachineClass {
-    /// Its processor.
+    /// Processor of the machine.
     pub processor: ProcessorIdentity,
-    /// What shows that it is a virtual machine.
+    /// Evidence for a virtual machine.
     pub guest: Option<String>,
-    /// Whose figures it is lent.
+    /// Machine that lends missing figures.
     pub lender: Lender,
 }
 
@@ -35,7 +35,7 @@ impl MachineClass {
     }
 }
 
-/// What tells the kind of machine.
+/// Reads hints about the segment.
 fn hints(root: &Root) -> SegmentHints {
     let number = |path: &str| root.number(path).and_then(|n| u32::try_from(n).ok());
     SegmentHints {
@@ -50,7 +50,7 @@ fn hints(root: &Root) -> SegmentHints {
     }
 }
 
-/// Whether a supply is a battery of the machine: those of mice and headsets have the scope `Device`.
+/// Whether a power supply is the machine's battery: batteries in mice and headsets have scope `Device`.
 fn is_battery(root: &Root, supply: &str) -> bool {
     let file = |name: &str| root.optional(&format!("{SUPPLIES}/{supply}/{name}"));
     file("type").as_deref() == Some("Battery") && file("scope").as_deref() != Some("Device")

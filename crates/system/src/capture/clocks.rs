@@ -1,4 +1,4 @@
-//! What a captured machine's settings leave of its clocks, and what stands in where nothing tells its base clock.
+//! Clock range that a captured machine's settings allow, and substitutes for an unknown base clock.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, Figure};
@@ -77,7 +77,7 @@ pub(super) fn within_limits(system: &System, machine: &mut Machine) -> Option<St
     })
 }
 
-/// The first CPU of each cluster.
+/// First CPU of each cluster.
 fn first_cpus(system: &System, machine: &Machine) -> Vec<Option<usize>> {
     let online = system.cpus();
     let mut first = 0;
@@ -113,8 +113,7 @@ fn highest_allowed(system: &System, cpu: usize) -> Option<u32> {
     set.into_iter().chain(of_share).min()
 }
 
-/// Takes away the clocks of each cluster above `limit`, and returns the highest of those that have one. `None`: there is
-/// no limit.
+/// Removes clocks above `limit` from each cluster, and returns the highest remaining clock. `None` without a limit.
 fn end_clocks(
     machine: &mut Machine,
     limit: impl Fn(usize, &Cluster) -> Option<u32>,
@@ -134,7 +133,7 @@ fn end_clocks(
     Some(Ok(highest))
 }
 
-/// Takes away the operating points above a clock, but for the lowest one. Those that stay keep their voltages.
+/// Removes operating points above a clock, but keeps at least the lowest. Voltages stay.
 fn end_at(cluster: &mut Cluster, khz: u32) -> Option<u32> {
     let lowest = cluster.opps.first()?.khz;
     let last = cluster

@@ -1,4 +1,4 @@
-//! Virtual machines: what shows that a machine is one.
+//! Recognizes virtual machines.
 
 use crate::Root;
 
@@ -22,9 +22,9 @@ const DMI: [(&str, &str); 16] = [
     ("Apple Virtualization", "Apple's virtualization"),
     ("Droplet", "DigitalOcean"),
 ];
-/// Vendors of clouds that also rent whole machines, whose product then says `metal`.
+/// Cloud vendors that also rent whole machines, whose product name says `metal`.
 const CLOUDS: [&str; 3] = ["Amazon EC2", "Google", "OracleCloud"];
-/// The first names of device trees of virtual machines.
+/// First names in device trees of virtual machines.
 const TREES: [(&str, &str); 5] = [
     ("linux,dummy-virt", "KVM"),
     ("qemu,", "QEMU"),
@@ -33,7 +33,7 @@ const TREES: [(&str, &str); 5] = [
     ("IBM,pSeries", "PowerVM or KVM"),
 ];
 
-/// What shows that the machine runs under a hypervisor; `None`: nothing does.
+/// Evidence for a hypervisor; `None` without any.
 pub fn guest(root: &Root) -> Option<String> {
     let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
     let flags = cpuinfo.lines().find_map(|line| {
@@ -125,7 +125,7 @@ mod tests {
         ] {
             assert!(shown(guest).is_some(), "{guest:?}");
         }
-        // Whole machines of clouds, and what has nothing to do with it.
+        // Whole machines in clouds, and unrelated values.
         for real in [
             &[X86][..],
             &[X86, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m5.metal\n")],

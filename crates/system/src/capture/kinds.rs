@@ -1,4 +1,4 @@
-//! Cores of several kinds in one processor: their clocks, capacities and idle states.
+//! Several core types in a processor: clocks, capacities and idle states.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ use super::machine::policy;
 use crate::System;
 use crate::topology::{CPUS, StateInfo};
 
-/// The devices of the cores of Intel's hybrid processors, which list their CPUs: performance, efficiency, and those with a name
-/// of their own, such as the low-power ones of Arrow Lake-H.
+/// Perf devices for Intel's hybrid processors, each with a list of CPUs: performance cores and efficiency cores.
+/// Other types, such as Arrow Lake-H's low-power cores, have other names.
 const INTEL: [&str; 2] = ["cpu_core", "cpu_atom"];
 const DEVICES: &str = "sys/devices";
-/// The capacity of the third kind where nothing tells it: highest performance 355 of 1024, as recorded of arl-h-1.
+/// Default capacity of a third core type: highest performance 355 of 1024, as recorded on arl-h-1.
 const LOW_POWER_CAPACITY: u32 = 355;
-/// Neighbours whose capacities are this near are of one kind.
+/// Neighbours with capacities this close have the same core type.
 const SAME_KIND: f64 = 0.9;
 /// Arm's small cores.
 const SMALL: [&str; 6] = [
@@ -30,18 +30,18 @@ const SMALL: [&str; 6] = [
     "Cortex-A520",
     "Icestorm",
 ];
-/// What a small core of Arm does per MHz, in percent of a big one: `capacity-dmips-mhz` of the RK3399, 485 of 1024
+/// Performance per MHz of a small Arm core in percent of a big one: `capacity-dmips-mhz` on the RK3399, 485 of 1024
 /// (Linux 6.12 arch/arm64/boot/dts/rockchip/rk3399-base.dtsi).
 const SMALL_PERCENT: u32 = 47;
-/// The bus clock, in which operating points count where they are not listed.
+/// Bus clock: the step between operating points, where unlisted.
 const STEP_KHZ: usize = 100_000;
 
-/// Splits the cluster of a machine with cores of several kinds, if those of each kind follow each other.
+/// Splits a machine's cluster by core type, if each type's CPUs are consecutive.
 ///
 /// `cores`: Arm's by CPU that is online; empty elsewhere.
 ///
 /// # Errors
-/// Why it stays one cluster.
+/// The reason for keeping a single cluster.
 pub(super) fn split(
     system: &System,
     machine: &mut Machine,
@@ -64,7 +64,7 @@ pub(super) fn split(
             .ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
     });
     let mut kinds: Vec<CoreKind> = kinds.collect::<Result<_, _>>()?;
-    // The kernel's capacities are of the biggest CPU that there is, which may be offline.
+    // Kernel capacities are relative to the biggest CPU, which may be offline.
     let most = kinds.iter().map(|kind| kind.capacity).max().unwrap_or(1024);
     for kind in &mut kinds {
         kind.capacity = kind.capacity * 1024 / most;
@@ -72,8 +72,8 @@ pub(super) fn split(
     machine.split_by_kind(&kinds).map_err(|e| e.to_string())
 }
 
-/// The CPUs of each kind: as Intel's devices list them, else those of one capacity. Where no file tells capacities, Intel's
-/// low-power cores are those with lower clocks than their neighbours, and Arm's kinds have names of their own.
+/// CPUs by core type: from Intel's devices, else by capacity. Without capacity files, Intel's low-power cores are
+/// told by lower clocks than their neighbours, Arm's types by name.
 fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     let online = system.cpus();
     let mut groups = listed(system);
@@ -88,7 +88,7 @@ fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     groups.retain(|group: &Vec<usize>| !group.is_empty());
     groups.sort();
     let groups = groups.into_iter().flat_map(|group| {
-        // Cores of a kind differ a little by their rank.
+        // Clocks within a core type differ slightly by rank.
         let by_clock = |cpu: usize| clock(cpu).filter(|_| is_listed);
         let size = |cpu: usize| {
             capacity(system, cpu)
@@ -104,7 +104,7 @@ fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     groups.collect()
 }
 
-/// The CPUs that are online of each of Intel's devices; none where there are fewer than two devices.
+/// Online CPUs for each of Intel's devices; empty with fewer than two devices.
 fn listed(system: &System) -> Vec<Vec<usize>> {
     let root = system.root();
     let names = root.names(DEVICES);
@@ -140,7 +140,7 @@ fn capacity(system: &System, cpu: usize) -> Option<u32> {
         .filter(|c| (1..=1024).contains(c))
 }
 
-/// The cpufreq policy of a CPU; its number is that of its first CPU that is online.
+/// A CPU's cpufreq policy; the policy's number is its first online CPU.
 fn cpufreq_policy(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     let path = format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
     let related = system.root().optional(&path);
@@ -151,8 +151,8 @@ fn cpufreq_policy(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     numbers.find_map(|number| policy(system.root(), number))
 }
 
-/// The kind of these CPUs, which are alike. `index`: its place among the kinds of an Intel processor, which has its performance
-/// cores first. `core`: the name of an Arm core.
+/// The core type of some equal CPUs. `index`: position among an Intel processor's types, performance cores first.
+/// `core`: name of an Arm core.
 fn kind(system: &System, alike: &[usize], index: usize, core: Option<&String>) -> Option<CoreKind> {
     let root = system.root();
     let first = *alike.first()?;
@@ -192,8 +192,8 @@ fn kind(system: &System, alike: &[usize], index: usize, core: Option<&String>) -
     })
 }
 
-/// Gives each cluster the idle states that its first CPU has, where these differ from those of the machine's first one.
-/// Returns what the machine file cannot say.
+/// Gives each cluster its first CPU's idle states, where different from the machine's. Returns notes about facts that
+/// a machine file cannot express.
 pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> {
     let online = system.cpus();
     let mut notes = Vec::new();
@@ -268,7 +268,7 @@ fn alike(a: &[StateInfo], b: &[StateInfo]) -> bool {
     a.iter().map(shape).eq(b.iter().map(shape))
 }
 
-/// Puts into a cluster's state what the kernel tells of it, where that differs from the machine's.
+/// Overrides a cluster's state where the kernel's figures differ from the machine's.
 fn tell(own: &mut ClusterIdleState, machine: &MachineIdleState, told: Option<&StateInfo>) {
     let Some(told) = told else {
         own.disabled = true;

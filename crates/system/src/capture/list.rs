@@ -3,7 +3,7 @@
 //! Serial numbers and other names of a single device are left out, so that a captured machine can be shown
 //! to others.
 
-/// Files to copy as they are.
+/// Files copied unchanged.
 pub(super) const FILES: &[&str] = &[
     // CPUs, idle states, frequencies.
     "sys/devices/system/cpu/{online,possible,present,isolated,nohz_full}",
@@ -23,7 +23,7 @@ pub(super) const FILES: &[&str] = &[
     "sys/devices/system/cpu/amd_pstate/*",
     "sys/kernel/debug/energy_model/*/*",
     "sys/kernel/debug/energy_model/*/*/*",
-    // Parameters of the modules that decide.
+    // Parameters of relevant modules.
     "sys/module/{cpuidle,haltpoll,cpuidle_haltpoll,intel_idle,processor,nvme,nvme_core,rcutree}/parameters/*",
     // Drives, queues and interrupts.
     "sys/class/nvme/nvme*/{model,firmware_rev,state,transport,queue_count,numa_node,quirks}",
@@ -41,7 +41,7 @@ pub(super) const FILES: &[&str] = &[
     "sys/class/powercap/*/{constraint_0_name,constraint_0_power_limit_uw,constraint_0_time_window_us}",
     "sys/class/powercap/*/{constraint_1_name,constraint_1_power_limit_uw,constraint_1_time_window_us}",
     "sys/class/power_supply/*/{type,scope,online,status}",
-    // The machine and its kernel.
+    // Identity of machine and kernel.
     "sys/class/dmi/id/{sys_vendor,product_name,board_vendor,board_name,chassis_type}",
     "sys/firmware/acpi/pm_profile",
     "sys/hypervisor/type",
@@ -53,7 +53,7 @@ pub(super) const FILES: &[&str] = &[
     "proc/sys/kernel/{osrelease,ostype}",
 ];
 
-/// What of the kernel's configuration matters.
+/// Relevant options in the kernel's configuration.
 pub(super) const CONFIG: &[&str] = &[
     "CONFIG_HZ",
     "CONFIG_NO_HZ",

@@ -31,7 +31,7 @@ const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
 /// The machine below a root, and what had to be assumed that other machines tell.
 ///
 /// # Errors
-/// What was read makes no machine.
+/// The files describe no valid machine.
 pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), MachineError> {
     let root = system.root();
     let class = MachineClass::read(root);
@@ -153,16 +153,16 @@ fn base_told_elsewhere(root: &Root, policies: &[RecordedPolicy]) -> Option<Strin
     ))
 }
 
-/// A text of firmware or a hypervisor, with its control characters spelt out.
+/// Text from firmware or hypervisor, with control characters escaped.
 fn shown(text: &str) -> String {
     printable::one_line(text).into_owned()
 }
 
-/// Arm's cores by CPU that is online, as far as they are known.
+/// Arm core names by online CPU, where known.
 fn cores(system: &System, class: &MachineClass) -> Vec<String> {
     let cores = &class.processor.cores;
     let online = system.cpus();
-    // The file has the CPUs that are online, one after the other.
+    // `/proc/cpuinfo` lists online CPUs in sequence.
     if cores.len() == online.len() {
         return cores.iter().map(ToString::to_string).collect();
     }
@@ -174,7 +174,7 @@ fn cores(system: &System, class: &MachineClass) -> Vec<String> {
     }
 }
 
-/// Processors, by what the topology of the CPUs that are online says.
+/// Number of processors, from the topology of online CPUs.
 fn sockets(system: &System) -> usize {
     let package = |cpu: usize| {
         let path = format!("{CPUS}/cpu{cpu}/topology/physical_package_id");
@@ -184,8 +184,8 @@ fn sockets(system: &System) -> usize {
     packages.len().max(1)
 }
 
-/// Marks what no guest can know. States that the processor itself enters for it (MWAIT) are its own; a halt goes to the host, which
-/// polls or sleeps as it likes.
+/// Marks facts unknowable in a guest. The processor itself enters states by MWAIT; a halt goes to the host, which may
+/// poll or sleep.
 fn keep_what_the_host_keeps(system: &System, machine: &mut Machine) -> Option<String> {
     let cpus = system.cpus();
     let first = *cpus.first()?;
@@ -211,7 +211,7 @@ fn keep_what_the_host_keeps(system: &System, machine: &mut Machine) -> Option<St
     (!names.is_empty()).then(|| format!("{}: {EXIT_NOT_KNOWN}", names.join(", ")))
 }
 
-/// Switches off the states that the firmware refuses: the machine does without them.
+/// Disables states that the firmware refuses: the machine effectively lacks them.
 fn without_refused(system: &System, machine: &mut Machine) -> Option<String> {
     let refused = system.refused_states();
     let is_refused = |name: &str| refused.iter().any(|state| state.name == name);
@@ -232,7 +232,7 @@ fn without_refused(system: &System, machine: &mut Machine) -> Option<String> {
         return None;
     }
     *machine = tried;
-    // 99.97 % is not all of them.
+    // 99.97 % is not 100 %.
     let percent = |state: &RefusedState| (100.0 * state.share()).floor();
     let named = |state: &RefusedState| format!("{} ({} %)", state.name, percent(state));
     let named: Vec<String> = refused.iter().map(named).collect();
@@ -279,7 +279,7 @@ fn clock(root: &Root) -> Option<Kilohertz> {
         .then_some(Kilohertz((mhz * 1e3) as u32))
 }
 
-/// The idle states of the first CPU, and why they are assumed if they are.
+/// Idle states of the first CPU, with the reason if assumed.
 fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<String>) {
     let of = |cpu: &usize| system.idle_states(*cpu);
     let cpus = system.cpus();
@@ -310,7 +310,7 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
     (states, Some(why))
 }
 
-/// The frequency policies, and why they are assumed if they are.
+/// Frequency policies, with the reason if assumed.
 fn frequencies(system: &System, notes: &mut Vec<String>) -> (Vec<RecordedPolicy>, Option<String>) {
     let policies: Vec<RecordedPolicy> = system
         .cpufreq_policies()
@@ -369,7 +369,7 @@ pub(super) fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
         min,
         max,
         base: base.filter(|base| (min..=max).contains(base)),
-        // All bits set is what drivers say that cannot tell (`CPUFREQ_ETERNAL`).
+        // Drivers without a value report all bits set (`CPUFREQ_ETERNAL`).
         transition_latency: Nanoseconds(latency.filter(|ns| *ns < 1_000_000_000).unwrap_or(0)),
         available,
         epp: file("energy_performance_preference"),
@@ -392,7 +392,7 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
         .collect();
     let held = match journal::holder(system.root()) {
         Some(_) => journal::held(system.root()).unwrap_or_default(),
-        // Left by one that was killed.
+        // Left behind by a killed process.
         None => Vec::new(),
     };
     let mut of_cpus: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -419,7 +419,7 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
     requests
 }
 
-/// The flags of the first CPU.
+/// Flags of the first CPU.
 fn cpu_flags(root: &Root) -> String {
     let text = root.optional("proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find_map(|line| {
@@ -432,7 +432,7 @@ fn cpu_flags(root: &Root) -> String {
 /// Whether amd-pstate prefers cores: `enabled` or `disabled`, from Linux 6.9 on.
 const PREFCORE: &str = "sys/devices/system/cpu/amd_pstate/prefcore";
 
-/// The performance scale of AMD's processors, which ACPI tells, and the ranking of their cores where it differs.
+/// AMD's performance scale from ACPI, and the cores' ranking where different.
 fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
     let root = system.root();
     let Some(first) = system.cpus().first().copied() else {
@@ -497,13 +497,13 @@ fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
         371.0,
         "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms",
     );
-    // What firmware says can be impossible.
+    // Firmware may report impossible values.
     if tried.check().is_ok() {
         *machine = tried;
     }
 }
 
-/// A scale for a range of clocks whose scale nobody tells: that of the built-in Ryzen, stretched to the highest clock.
+/// A substitute scale for a known range of clocks: the built-in Ryzen's, stretched to the highest clock.
 fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<Cppc> {
     const LIKE: &str = "ryzen-8840u";
     let (lowest, highest) = (cluster.opps.first()?.khz, cluster.opps.last()?.khz);
@@ -528,7 +528,7 @@ fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<
     })
 }
 
-/// Hardware threads of a core, as the topology tells them.
+/// Hardware threads per core, from the topology.
 fn threads(system: &System, machine: &mut Machine) {
     let cluster = &mut machine.cluster[0];
     let Some(first) = system.cpus().first().copied() else {
@@ -551,7 +551,7 @@ fn threads(system: &System, machine: &mut Machine) {
     }
 }
 
-/// The first drive, its queues, and where it can be had with its power states.
+/// The first drive, its queues, and power states where available.
 fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     let root = system.root();
     let disk = system.disks().into_iter().next();
@@ -594,7 +594,7 @@ fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     machine.other_drives = known.collect();
 }
 
-/// What of a drive's power management is set now.
+/// Present power-management settings of a drive.
 fn in_force(root: &Root, name: &str) -> DriveInForce {
     let feature = ApstFeature::get(&*nvme::admin(root, name)).ok();
     let transitions = feature.iter().flat_map(|feature| feature.table.entries());

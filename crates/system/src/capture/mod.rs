@@ -1,7 +1,7 @@
-//! A machine as the files that describe it: what `wakepath machine capture` reads and writes.
+//! Captures a machine as files: `wakepath machine capture`.
 //!
-//! [`Capture::read`] reads them, [`Capture::write`] puts them into a directory that is a root like `/`, and
-//! [`machine`] makes a machine description of a root.
+//! [`Capture::read`] reads the files, [`Capture::write`] puts them into a directory laid out like `/`, and
+//! [`machine`] turns a root into a machine description.
 
 pub mod class;
 mod clocks;
@@ -28,9 +28,9 @@ use crate::nvme::{self, APST};
 use crate::topology::VIRTUAL_DISK_PREFIXES;
 use crate::{Root, System, SystemError};
 
-/// What tells one drive from all others in Identify Controller, and with what a capture fills it. It is the serial
-/// number (SN), the globally unique identifier (FGUID), the name in which many vendors repeat the serial number
-/// (SUBNQN), and what vendors put in as they like.
+/// Unique fields in Identify Controller, with the filler used in captures: serial number (SN), globally unique
+/// identifier (FGUID), the subsystem name (SUBNQN), where many vendors repeat the serial number, and the
+/// vendor-specific area.
 const IDENTITY: [(std::ops::Range<usize>, u8); 4] = [
     (4..24, b' '),
     (112..128, 0),
@@ -41,21 +41,21 @@ const IDENTITY: [(std::ops::Range<usize>, u8); 4] = [
 /// What a directory with a capture has besides the files of the machine: the machine file, and a note about the capture.
 pub const NOTES: [&str; 2] = ["machine.toml", "about.txt"];
 
-/// What a machine has its files in, and a journal of settings that were changed in the capture.
+/// Top folders of a capture, and the journal for settings changed within the capture.
 const TOP: [&str; 5] = ["boot", "dev", "proc", "sys", "var/lib/wakepath"];
 
-/// The files of a machine.
+/// Files of a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
     /// Content by path below the root.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// What could not be read.
+    /// Unreadable files.
     pub missing: Vec<Missing>,
-    /// What this machine does not show at all, and why.
+    /// Facts that this machine hides, with reasons.
     pub hidden: Vec<String>,
 }
 
-/// A file that is there and could not be read.
+/// An existing but unreadable file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// The file below the root.
@@ -65,7 +65,7 @@ pub struct Missing {
 }
 
 impl Capture {
-    /// Reads everything that can be read; nothing that cannot is an error.
+    /// Reads everything readable; nothing unreadable is an error.
     pub fn read(system: &System) -> Self {
         let mut capture = Self::default();
         for pattern in list::FILES.iter().flat_map(|p| list::expand(p)) {
@@ -120,7 +120,7 @@ impl Capture {
         });
     }
 
-    /// A text file, or what `keep` makes of it.
+    /// Adds a text file, after a filter `keep`.
     fn add_text(&mut self, root: &Root, path: &str, keep: impl Fn(&str) -> String) {
         self.add(root, path);
         if let Some(content) = self.files.get_mut(path) {
@@ -138,7 +138,7 @@ impl Capture {
             .insert(path, (lines.join("\n") + "\n").into_bytes());
     }
 
-    /// A latency request in force, which its device tells in four bytes.
+    /// Adds a latency request in force, four bytes from its device.
     fn add_request(&mut self, root: &Root, path: &str) {
         let mut bytes = [0; 4];
         let read = root
@@ -167,7 +167,7 @@ impl Capture {
             Err(why) => self.not_read(root, &device, &why),
         }
         let mut table = [0; wakepath_policies::apst::TABLE_BYTES];
-        // A drive without the feature refuses, which is no lack of the capture.
+        // A drive without the feature refuses; the capture is still complete.
         if let Ok(dword) = admin.get_feature(APST, &mut table) {
             let mut content = dword.to_le_bytes().to_vec();
             content.extend_from_slice(&table);
@@ -175,10 +175,10 @@ impl Capture {
         }
     }
 
-    /// Removes an older capture from a directory, if that has one.
+    /// Removes an older capture from a directory, if present.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// The capture cannot be removed.
     pub fn remove(directory: &Path) -> Result<(), SystemError> {
         if NOTES.iter().any(|name| !directory.join(name).is_file()) {
             return Ok(());
@@ -226,7 +226,7 @@ impl Capture {
         Ok(())
     }
 
-    /// A note on the capture for those who get it: what is missing and hidden.
+    /// A note for recipients: missing files and hidden facts.
     pub fn about(&self) -> String {
         let mut text = format!("{} files\n", self.files.len());
         for missing in &self.missing {
@@ -252,7 +252,7 @@ fn write(directory: &Path, path: &str, content: &[u8]) -> Result<(), SystemError
     })
 }
 
-/// The files that a pattern names.
+/// Files that match a pattern.
 fn matching(root: &Root, pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for part in pattern.split('/') {
@@ -291,7 +291,7 @@ fn drops(base: &str, name: &str) -> bool {
             .any(|head| name.starts_with(head))
 }
 
-/// What the machine does not show though real ones have it.
+/// Facts hidden here, though real machines show them.
 fn hidden(system: &System) -> Vec<String> {
     let root = system.root();
     let is_virtual = is_virtual(root);
@@ -349,7 +349,7 @@ pub fn irq_time_accounting(root: &Root) -> Option<bool> {
     Some(text.lines().any(|l| l == "CONFIG_IRQ_TIME_ACCOUNTING=y"))
 }
 
-/// The configuration of the running kernel, with the path under which a capture keeps it.
+/// Configuration of the running kernel, with its path in a capture.
 fn kernel_config(root: &Root) -> Option<(String, String)> {
     /// No configuration is longer.
     const MOST: u64 = 4 << 20;

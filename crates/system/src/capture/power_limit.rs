@@ -7,8 +7,7 @@ use crate::Root;
 
 const POWERCAP: &str = "sys/class/powercap";
 
-/// The limits of the machine's processor; `None` where the kernel tells none, where they are switched off, and on machines
-/// whose clusters are not its processors.
+/// Power limits of the processor; `None` where unknown, switched off, or where clusters are not processors.
 pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
     let zones = root.names(POWERCAP);
     let packages = zones.iter().filter(|zone| {
@@ -36,7 +35,7 @@ pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
         holds.then_some((power, window))
     };
     let (pl1, window) = limit(0, "long_term")?;
-    // One below the long-term limit would be it.
+    // A short-term limit below the long-term limit would replace it.
     let short = limit(1, "short_term").filter(|(pl2, of_pl2)| *pl2 >= pl1 && *of_pl2 <= window);
     let figure = |of: Option<f64>| of.map_or_else(Figure::default, Figure::plain);
     Some(PowerLimit {
@@ -55,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// What a machine with one processor has, of which these files of its zone tell.
+    /// Limits of a machine with one processor, from files in its powercap zone.
     fn limits(files: &[(&str, &str)]) -> Option<Vec<(u64, u64)>> {
         let temp = tempfile::tempdir().unwrap();
         let zone = temp.path().join(POWERCAP).join("intel-rapl:0");
@@ -88,7 +87,7 @@ mod tests {
         assert_eq!(limits(&long), Some(vec![pl1]));
         let both = [&long[..], &short("64000000\n")].concat();
         assert_eq!(limits(&both), Some(vec![pl1, (64_000_000, 2_440_000)]));
-        // What cannot be is left out.
+        // Impossible values are left out.
         for uw in ["20000000", "many", ""] {
             let both = [&long[..], &short(uw)].concat();
             assert_eq!(limits(&both), Some(vec![pl1]), "{uw}");

@@ -1,4 +1,4 @@
-//! The policies that a machine runs, as far as there are names for them.
+//! Policies in force on a machine, as far as the simulator has them.
 
 use wakepath_hardware::Machine;
 use wakepath_policies::spec::SpecError;
@@ -7,20 +7,20 @@ use wakepath_policies::{PolicySet, PolicySpec};
 use crate::topology::CPUS;
 use crate::{HaltpollAsSet, System, setting};
 
-/// Frequency governors that are simulated.
+/// Simulated frequency governors.
 const GOVERNORS: [&str; 4] = ["performance", "powersave", "ondemand", "schedutil"];
 
-/// What a machine runs.
+/// Policies in force on a machine.
 #[derive(Clone, Debug)]
 pub struct RunningPolicies {
     /// Idle governor and what chooses the clocks, without versions. The latter is not there without cpufreq.
     pub set: PolicySet,
-    /// What stands in for what is not simulated.
+    /// Notes about substitutes for policies that are not simulated.
     pub notes: Vec<String>,
 }
 
 impl RunningPolicies {
-    /// What the machine runs; clocks are those of its first cpufreq policy.
+    /// Reads the policies in force; clocks come from the first cpufreq policy.
     ///
     /// # Errors
     /// The machine has a value that no policy knows, such as an EPP.
@@ -51,7 +51,7 @@ impl RunningPolicies {
     }
 }
 
-/// The idle governor that runs.
+/// The idle governor in force.
 fn idle(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecError> {
     let governor = system.idle_governor();
     match governor.as_deref() {
@@ -75,10 +75,11 @@ fn idle(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecErro
     }
 }
 
-/// What chooses the clocks of the CPUs of a cpufreq policy. `notes` gets what stands in for what is not simulated.
+/// The frequency policy for a cpufreq policy's CPUs. `notes` receives substitutes for policies that are not
+/// simulated.
 ///
 /// # Errors
-/// It has a value that no policy knows.
+/// A value that no policy accepts.
 pub fn frequency(
     system: &System,
     machine: &Machine,
@@ -126,7 +127,7 @@ pub fn frequency(
         ("intel_pstate", _) => {
             let boost = setting::find("hwp-dynamic-boost").map(|s| root.optional(s.path));
             let boost = boost.flatten().as_deref() == Some("1");
-            // What the firmware came up with; no file tells what that is.
+            // The firmware's default, whose value no file reports.
             let epp = match epp.as_str() {
                 "default" => "balance_performance",
                 epp => epp,

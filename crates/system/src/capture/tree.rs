@@ -5,7 +5,7 @@ use crate::Root;
 /// Where it is; the first is a link to the second on a running machine.
 const PLACES: [&str; 2] = ["proc/device-tree", "sys/firmware/devicetree/base"];
 
-/// The strings of a property; empty if there is none.
+/// Strings in a property; empty if missing.
 pub(super) fn list(root: &Root, property: &str) -> Vec<String> {
     let mut read = PLACES
         .iter()
@@ -16,7 +16,7 @@ pub(super) fn list(root: &Root, property: &str) -> Vec<String> {
     parts.map(str::to_owned).collect()
 }
 
-/// Whether it has a node of this name.
+/// Whether the device tree has a node with this name.
 pub(super) fn exists(root: &Root, node: &str) -> bool {
     PLACES
         .iter()

@@ -1,4 +1,4 @@
-//! The idle states that a dump declares, for those who have a dump of a machine and no machine file.
+//! Idle states declared in a dump, for users without a machine file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -94,7 +94,7 @@ impl GivenStates {
     }
 }
 
-/// The states of the first CPU that declares some.
+/// States of the first CPU that declares any.
 fn declared(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
     let content = |problem: String| DumpError::Content {
         path: path.to_owned(),

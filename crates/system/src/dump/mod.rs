@@ -1,5 +1,5 @@
-//! Dumps of `/sys/devices/system/cpu/cpu*/cpuidle`, as people send them with a report: what the kernel counted of idle
-//! states between two of them (`drivers/cpuidle/sysfs.c`).
+//! Dumps of `/sys/devices/system/cpu/cpu*/cpuidle`, as people attach to reports: idle-state counts between two dumps
+//! (`drivers/cpuidle/sysfs.c`).
 
 mod declared;
 mod text;
@@ -21,7 +21,7 @@ const MAX_FILE: u64 = 4096;
 const MAX_FILES: usize = 3_000_000;
 /// How deeply folders are looked into.
 const MAX_DEPTH: usize = 16;
-/// Where a tar archive says that it is one.
+/// Offset and text of a tar archive's mark.
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// Other ways to compress a file, and how such a file begins.
@@ -45,12 +45,12 @@ pub enum DumpError {
         /// Why.
         source: io::Error,
     },
-    /// Not what it should be.
+    /// A file has unexpected content.
     #[error("{}: {problem}", path.display())]
     Content {
         /// The file or folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// Two dumps do not belong together.
@@ -58,7 +58,7 @@ pub enum DumpError {
     Pair(String),
 }
 
-/// What a dump says of one idle state of one CPU.
+/// Counters of an idle state on a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Counters {
     name: Option<String>,
@@ -83,7 +83,7 @@ pub struct Dump {
     notes: Vec<String>,
 }
 
-/// What was counted between two dumps, or since the start of the machine.
+/// Counts between two dumps, or since boot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Counted {
     /// The span in seconds; `None`: it is not known.
@@ -94,24 +94,24 @@ pub struct Counted {
     pub states: Vec<StateSum>,
     /// The same for each CPU.
     pub by_cpu: Vec<(u32, Vec<StateSum>)>,
-    /// What is left out, and why.
+    /// Notes about omissions, with reasons.
     pub notes: Vec<String>,
 }
 
-/// What was counted of an idle state.
+/// Counts for an idle state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StateSum {
-    /// The driver's name for it.
+    /// The driver's name for the state.
     pub state: String,
     /// Time in it in us; `None`: not in the dump, as with each counter.
     pub time_us: Option<u64>,
     /// Entries.
     pub usage: Option<u64>,
-    /// Idle periods that were too short for it. Old kernels do not count them.
+    /// Idle periods too short for the state. Old kernels do not count them.
     pub above: Option<u64>,
     /// Stays for which a deeper state would have been right.
     pub below: Option<u64>,
-    /// Entries that the CPU refused.
+    /// Entries refused by the CPU.
     pub rejected: Option<u64>,
 }
 
@@ -131,12 +131,12 @@ impl Dump {
         }
     }
 
-    /// Reads a folder, a tar archive (also one of gzip), or text: lines of `grep -r .`, paths above their values as `head -v`
-    /// and `find` with `cat` have them, or `cpupower idle-info`. Text may be quoted, and may have two dumps, of which the
-    /// later one comes second.
+    /// Reads a folder, a tar archive (also gzipped), or text: lines from `grep -r .`, paths above values as printed
+    /// by `head -v` and `find` with `cat`, or `cpupower idle-info`. Text may be quoted, and may contain two dumps in
+    /// order of time.
     ///
     /// # Errors
-    /// It cannot be read, has no counters of idle states, or has two values of a file that are not two such dumps.
+    /// The input is unreadable, has no idle-state counters, or has two values for a file without being two dumps.
     pub fn read_series(path: &Path) -> Result<Vec<Self>, DumpError> {
         let failed = |source| DumpError::Io {
             path: path.to_owned(),
@@ -152,7 +152,7 @@ impl Dump {
         Self::all_of(values, path)
     }
 
-    /// As [`Self::read_series`], of a file in memory; errors call it `path`.
+    /// As [`Self::read_series`], from memory; errors name `path`.
     ///
     /// # Errors
     /// As [`Self::read_series`].
@@ -188,7 +188,7 @@ impl Dump {
 const NO_COUNTERS: &str = "no counters of idle states; expected /sys/devices/system/cpu/cpu*/cpuidle as a folder, a tar \
      archive or text (of `grep -r .`, `head -v`, or `find` with `cat`), or the output of `cpupower idle-info`";
 
-/// What is in files.
+/// Values read from files.
 impl Values {
     fn folder(&mut self, path: &Path, depth: usize, left: &mut usize) -> io::Result<()> {
         for entry in fs::read_dir(path)? {
@@ -255,11 +255,11 @@ impl Values {
         Ok(())
     }
 
-    /// Takes a file, if it is one of the counters or the uptime.
+    /// Takes a file, if relevant: a counter or the uptime.
     fn take(&mut self, path: &str, content: &mut dyn Read) -> io::Result<()> {
         let mut bytes = Vec::new();
         content.take(MAX_FILE).read_to_end(&mut bytes)?;
-        // tar fills up what a file of sysfs is shorter than it says.
+        // tar pads sysfs files to their declared size.
         let text = String::from_utf8_lossy(&bytes);
         if let Some(place) = Place::find(path) {
             place.check()?;
@@ -273,7 +273,7 @@ impl Values {
 }
 
 impl Dump {
-    /// What was counted since the start of the machine.
+    /// Counts since boot.
     pub fn since_start(&self, seconds: Option<f64>) -> Counted {
         let counted = Counted::of(self.cpus.iter().map(|(cpu, states)| {
             let states = states.iter();
@@ -285,7 +285,7 @@ impl Dump {
         counted.over(seconds.or(self.uptime_s), notes)
     }
 
-    /// What was counted from an earlier dump to this one. `seconds`: how long that was, if the dumps do not say.
+    /// Counts from an earlier dump to this one. `seconds`: the time between, if the dumps have none.
     ///
     /// # Errors
     /// No CPU is in both, all counters go back, or the machine had been up for less time at this one.
@@ -383,7 +383,7 @@ impl Counters {
         disable: None,
     };
 
-    /// Whether there is any counter.
+    /// Whether any counter exists.
     fn counts_something(&self) -> bool {
         let counters = [
             self.usage,
@@ -395,7 +395,7 @@ impl Counters {
         counters.iter().any(Option::is_some)
     }
 
-    /// What was counted since an earlier dump. What one of the two does not have is not known.
+    /// Counts since an earlier dump. A counter missing in either dump is unknown.
     fn since(&self, index: u32, before: &Self) -> StateSum {
         let count = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         StateSum {
@@ -450,7 +450,7 @@ impl Counted {
 }
 
 impl StateSum {
-    /// Whether no counter that there is went up.
+    /// Whether no existing counter increased.
     fn is_zero(&self) -> bool {
         let counters = [
             self.usage,
@@ -474,7 +474,7 @@ impl StateSum {
 
 const SAME_START: &str = "give the earlier dump first, and two of the same start of the machine";
 
-/// The beginning of an input, as far as it takes to know what it is, and all of it.
+/// The start of an input, enough to recognize its format, and the whole input.
 fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
     let mut head = Vec::new();
     let enough = TAR_MAGIC.0 + TAR_MAGIC.1.len();
@@ -482,7 +482,7 @@ fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, impl Read)> {
     Ok((head.clone(), io::Cursor::new(head).chain(input)))
 }
 
-/// What is wrong with an archive.
+/// The error for a damaged archive.
 #[expect(clippy::needless_pass_by_value, reason = "as map_err() calls it")]
 fn damaged(error: io::Error) -> io::Error {
     io::Error::new(
@@ -495,7 +495,7 @@ fn is_wanted(path: &str) -> bool {
     Place::find(path).is_some()
 }
 
-/// The first state of a CPU that has another name now than before.
+/// The first state whose name changed on a CPU.
 fn other_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
     now.iter().find_map(|(index, state)| {
         let then = before.get(index)?.name.as_deref();
@@ -504,7 +504,7 @@ fn other_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) 
     })
 }
 
-/// The first counter of a CPU that is lower now than before.
+/// The first counter that decreased on a CPU.
 fn goes_back(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
     now.iter().find_map(|(index, state)| {
         let then = before.get(index)?;
@@ -524,7 +524,7 @@ fn goes_back(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) ->
     })
 }
 
-/// The first few of a list.
+/// The first items of a list.
 fn listed(items: &[String]) -> String {
     const SHOWN: usize = 4;
     let shown = items
@@ -578,7 +578,7 @@ mod tests {
         folder
     }
 
-    /// As tar makes it of sysfs: a page for each file, filled up.
+    /// An archive as tar makes from sysfs: files padded to a page.
     fn archive(files: &[(String, String)]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         for (path, text) in files {
@@ -671,7 +671,7 @@ mod tests {
         assert!(one.notes[0].contains("one dump only"));
     }
 
-    /// What each state of a text counted: name, time, usage, above.
+    /// Counts for a state in a text: name, time, usage, above.
     type Row<'a> = (&'a str, Option<u64>, Option<u64>, Option<u64>);
 
     fn counted(text: &str) -> Counted {
@@ -753,7 +753,7 @@ mod tests {
         let upside_down = "5\n/sys/devices/system/cpu/cpu0/cpuidle/state0/usage\n6\n/sys/devices/system/cpu/cpu0/cpuidle/state0/time\n";
         let error = Dump::read(written(upside_down.as_bytes()).path()).unwrap_err();
         assert!(error.to_string().contains("above their paths"), "{error}");
-        // Which CPU the values after the first ones are of, nobody knows.
+        // Nobody knows the CPU of values after the first ones.
         let several = typed.replace(
             "state*/usage",
             "state*/usage /sys/devices/system/cpu/cpu3/cpuidle/state*/usage",
@@ -834,7 +834,7 @@ mod tests {
             ("a/cpu0/cpuidle/state1/usage".to_owned(), "1\n".to_owned()),
             ("b/cpu0/cpuidle/state1/usage".to_owned(), "2\n".to_owned()),
         ]);
-        // Folders come in any order, so that none of them is known to be the later one.
+        // Folders have no order, so none is known to be later.
         let error = Dump::read_series(both.path()).unwrap_err().to_string();
         assert!(error.contains("cpu0/cpuidle/state1/usage is"), "{error}");
     }
@@ -930,7 +930,7 @@ mod tests {
             "{error}"
         );
 
-        // A counter of one dump only is not known; all else is.
+        // A counter in a single dump is unknown; others are known.
         let (mut first, mut second) = (files(1), files(3));
         first.retain(|(path, _)| !path.ends_with("above"));
         second.retain(|(path, _)| !path.ends_with("rejected"));

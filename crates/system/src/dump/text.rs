@@ -1,5 +1,5 @@
-//! Counters of idle states as people paste them: lines with a path and a value, a path above its value, and what
-//! `cpupower idle-info` prints.
+//! Idle-state counters as people paste them: lines with path and value, a path above its value, and output from
+//! `cpupower idle-info`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Read};
@@ -10,7 +10,7 @@ use wakepath_units::pasted;
 
 use super::{Counters, Dump, MAX_FILE, MAX_FILES};
 
-/// A file of sysfs that is read, or the uptime.
+/// A relevant sysfs file, or the uptime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CounterFile {
     Name,
@@ -78,7 +78,7 @@ impl CounterFile {
     }
 }
 
-/// Which file of which state of which CPU. A path may not say the CPU.
+/// File, state and CPU of a value. A path may lack the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     cpu: Option<u32>,
@@ -93,7 +93,7 @@ impl Place {
         file: CounterFile::Uptime,
     };
 
-    /// That of `.../cpu3/cpuidle/state1/usage`, or of `state1/usage` as inside of that folder.
+    /// The place named by `.../cpu3/cpuidle/state1/usage`, or by `state1/usage` as within that folder.
     pub(super) fn find(path: &str) -> Option<Self> {
         if path.ends_with("proc/uptime") {
             return Some(Self::UPTIME);
@@ -110,7 +110,7 @@ impl Place {
         Some(Self { cpu, state, file })
     }
 
-    /// Refuses places that no kernel has.
+    /// Refuses impossible places.
     pub(super) fn check(self) -> io::Result<()> {
         let path = || self.path();
         match self.cpu {
@@ -138,14 +138,14 @@ impl Place {
     }
 }
 
-/// A value that was read.
+/// A value found in the input.
 #[derive(Clone, Debug)]
 struct Value {
     place: Place,
     text: String,
-    /// How often its line is quoted.
+    /// Quoting depth of the line.
     quoted: usize,
-    /// The line, from 1; of files 0.
+    /// Line number from 1; 0 for files.
     line: usize,
 }
 
@@ -159,7 +159,7 @@ impl Values {
         self.0.is_empty()
     }
 
-    /// Takes the content of a file.
+    /// Adds a file's content.
     pub(super) fn push(&mut self, place: Place, text: &str) {
         self.0.push(Value {
             place,
@@ -198,7 +198,7 @@ impl Values {
         Ok(())
     }
 
-    /// The dump that the values are; two, if they are one after the other. An error says which file has two values.
+    /// The dump made of all values, or two consecutive dumps. The error names a file with two values.
     pub(super) fn dumps(self) -> Result<Vec<Dump>, String> {
         let Some(conflict) = first_conflict(&self.0) else {
             return Ok(vec![dump(&self.0)?]);
@@ -250,7 +250,7 @@ fn first_conflict(values: &[Value]) -> Option<String> {
     })
 }
 
-/// A second dump, with what the first one says and it does not, of what stays the same: names need not be shown twice.
+/// A second dump completed with constants from the first, such as names, which need not be repeated.
 fn with_constants(before: &[Value], after: &[Value]) -> Vec<Value> {
     let known: BTreeSet<Place> = after.iter().map(|value| value.place).collect();
     let constants = before.iter();
@@ -330,7 +330,7 @@ fn dump(values: &[Value]) -> Result<Dump, String> {
     Ok(dump)
 }
 
-/// What the lines before leave open.
+/// Context from earlier lines.
 #[derive(Default)]
 struct LineReader {
     /// A path whose value is on the next line.
@@ -340,7 +340,7 @@ struct LineReader {
     cpupower: Cpupower,
     /// The first line is a value alone.
     value_first: Option<bool>,
-    /// The last line is the path of a file of a state alone.
+    /// The last line was only the path of a state's file.
     path_last: bool,
 }
 
@@ -348,9 +348,9 @@ struct LineReader {
 #[derive(Default)]
 struct Cpupower {
     cpu: Option<u32>,
-    /// Names of the states, in order, where they were listed.
+    /// Names of states in order, where listed.
     names: Vec<String>,
-    /// How many states of this CPU there were.
+    /// Number of states seen on this CPU.
     states: u32,
     /// A line that may be a state's name.
     heading: Option<String>,
@@ -402,7 +402,7 @@ impl LineReader {
     }
 }
 
-/// The first of the files that `cat` of this line shows, one after the other: those of all states of one CPU.
+/// The first file shown by a `cat` command in this line, for all states on a CPU.
 fn listed_by_cat(line: &str) -> Option<Place> {
     let mut words = line.split_whitespace().rev();
     let path = words.next()?;
@@ -419,7 +419,7 @@ fn listed_by_cat(line: &str) -> Option<Place> {
         .flatten()
 }
 
-/// The path of a line that has none but it: as `head -v` writes it, as `find` does, or behind a command that prints it.
+/// The path on a line with nothing else: as written by `head -v` or `find`, or after a printing command.
 fn path_alone(line: &str) -> Option<Place> {
     let headed = line
         .strip_prefix("==>")
@@ -435,7 +435,7 @@ fn path_and_value(line: &str) -> Option<(Place, String)> {
     let place = Place::find(path)?;
     let value = rest.trim_start_matches(|c: char| c == '=' || c.is_whitespace());
     let value = value.strip_prefix(':').unwrap_or(value).trim();
-    // A file of sysfs has one line.
+    // A sysfs file has a single line.
     let value = value.strip_prefix("1:").unwrap_or(value).trim();
     Some((place, value.to_owned()))
 }
@@ -472,7 +472,7 @@ impl Cpupower {
         Some((place, text))
     }
 
-    /// A line that may be a state's name, and that the state is switched off if it says so.
+    /// Handles a line that may be a state's name, possibly with a mark that the state is disabled.
     fn begin_heading(&mut self, heading: &str) -> Option<(Place, String)> {
         let name = heading.trim_end_matches("(DISABLED)").trim();
         self.heading = Some(name.to_owned());
