@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wakepath_daemon::config::Config;
+use wakepath_settings::daemon_config::Config;
 
 fuzz_target!(|text: &str| {
     match Config::parse("fuzz.toml", text) {

@@ -71,7 +71,7 @@ impl TypedValueParser for WholeSet {
 
 /// A set of a command line. Several between commas are a mistake that has its own answer.
 fn parse(text: &str) -> Result<PolicySet, String> {
-    let one = wakepath_daemon::policy_set::parse(text);
+    let one = wakepath_settings::policy_set::parse(text);
     let several = || {
         let mut parts = text.split(',').map(str::trim);
         text.contains(',')

@@ -113,6 +113,25 @@ fn the_python_package_binds_what_its_row_says() {
     assert_eq!(actual.tests, BTreeSet::new());
 }
 
+/// The wheel is built where neither clang nor libbpf is.
+#[test]
+fn the_python_package_needs_no_ebpf() {
+    let crates = actual();
+    let mut reached = BTreeSet::new();
+    let mut next: Vec<String> = imports(&root().join("python"))
+        .unwrap()
+        .itself
+        .into_iter()
+        .collect();
+    while let Some(name) = next.pop() {
+        if reached.insert(name.clone()) {
+            next.extend(crates[&name].itself.iter().cloned());
+        }
+    }
+    assert!(reached.contains("study"));
+    assert!(!reached.contains("ebpf"), "{reached:?}");
+}
+
 /// The picture of the layers: names by line, uppermost first.
 fn layers() -> Vec<BTreeSet<String>> {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();

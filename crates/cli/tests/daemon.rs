@@ -781,7 +781,7 @@ fn what_is_missing_is_said() {
         wakepath(&["daemon", "--check-config", "--config", &path])
     };
     check("").success();
-    check(&fs::read_to_string("../daemon/data/daemon.toml").unwrap()).success();
+    check(&fs::read_to_string("../settings/data/daemon.toml").unwrap()).success();
     fails_with(
         check("policy = ['psd[celing=2us]']\n"),
         &["daemon.toml:1", "`celing`", "did you mean `ceiling`"],

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_settings::Hold;
+use wakepath_settings::daemon_config::BoostMode;
 use wakepath_system::{At, SettingKey, System, setting};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::config::BoostMode;
 use crate::lease::LeaseChange;
 use crate::watch::{Kind, WatchEvent};
 

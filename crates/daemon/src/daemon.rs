@@ -15,13 +15,13 @@ use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wakepath_ebpf::{LoadError, chain};
 use wakepath_policies::psd::LeaseRule;
+use wakepath_settings::daemon_config::{self, Config, ConfigError};
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
 use wakepath_system::capture::tick_rate;
 use wakepath_system::{SettingKey, System};
 use wakepath_units::TickRate;
 
 use crate::boost::{self, Boost, BoostOwner};
-use crate::config::{Config, ConfigError};
 use crate::lease::{LeaseChange, Leases};
 use crate::log;
 use crate::managed_setting::{ManagedSetting, WriteOutcome};
@@ -165,7 +165,7 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
 /// # Errors
 /// It cannot be read, or something in it is wrong.
 pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
-    let usual = PathBuf::from(crate::config::PATH);
+    let usual = PathBuf::from(daemon_config::PATH);
     match path {
         Some(path) => Config::load(path),
         None if usual.exists() => Config::load(&usual),
@@ -282,7 +282,7 @@ impl Missing {
 
     /// What a configuration asks for, and whether all of it is there.
     fn policies_of(&self, config: &Config) -> Vec<(&'static str, bool)> {
-        let boosts = config.boost.mode != crate::config::BoostMode::Off;
+        let boosts = config.boost.mode != daemon_config::BoostMode::Off;
         let asked = [
             ("psd", config.policy.leases().is_some()),
             ("boost", boosts),
@@ -330,7 +330,7 @@ impl Found {
             }
         }
         let mut raising = None;
-        if config.boost.mode != crate::config::BoostMode::Off {
+        if config.boost.mode != daemon_config::BoostMode::Off {
             let hz = tick_rate(system.root()).and_then(|hz| TickRate::new(u32::try_from(hz).ok()?));
             let found = boost::who(system, config.boost.mode).and_then(|who| match who {
                 BoostOwner::Kernel(setting) => {
@@ -348,7 +348,7 @@ impl Found {
                 }
                 Err(why) => {
                     let why = format!("boost: {why}");
-                    if config.boost.mode == crate::config::BoostMode::Auto {
+                    if config.boost.mode == daemon_config::BoostMode::Auto {
                         missing.optional.push(why.clone());
                     }
                     missing.add("boost", why);

@@ -6,13 +6,11 @@
 #![cfg(target_os = "linux")]
 
 pub mod boost;
-pub mod config;
 pub mod daemon;
 pub mod lease;
 pub mod log;
 pub mod managed_setting;
 pub mod metrics;
-pub mod policy_set;
 pub mod power;
 pub mod profile;
 pub mod psd;

@@ -4,12 +4,11 @@ use regex::Regex;
 use wakepath_hardware::drive::Drive;
 use wakepath_policies::apst::gaps::Gaps;
 use wakepath_policies::apst::{ApstTable, plan};
+use wakepath_settings::daemon_config::{Config, DriveConfig, Timeouts};
 use wakepath_settings::{Hold, SettingsError, Targets, policy};
 use wakepath_system::apst::kernel_apst;
 use wakepath_system::nvme::{self, ApstFeature};
 use wakepath_system::{At, SettingKey, System, SystemError, setting};
-
-use crate::config::{Config, DriveConfig, Timeouts};
 
 /// With fewer gaps they say nothing.
 const ENOUGH_GAPS: u64 = 100;

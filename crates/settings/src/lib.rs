@@ -2,6 +2,7 @@
 //!
 //! - [`policy`]: what a policy set such as `menu + idle-states[ceiling=20us]` changes on this machine.
 //! - [`SettingsPlan`]: what would be written, with old and new values.
+//! - [`daemon_config`]: what `/etc/wakepath/daemon.toml` says; [`policy_set`] reads one as a part of a policy set.
 //! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
 //!
 //! ```no_run
@@ -17,11 +18,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod daemon_config;
 mod error;
 mod journal;
 mod nvme;
 mod plan;
 pub mod policy;
+pub mod policy_set;
 mod session;
 mod store;
 mod write;

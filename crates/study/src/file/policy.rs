@@ -7,7 +7,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
-use wakepath_daemon::policy_set;
+use wakepath_settings::policy_set;
 use wakepath_policies::PolicySet;
 
 use super::{MAX_NAME_BYTES, StudyError, StudyText};

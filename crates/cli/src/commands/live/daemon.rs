@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use wakepath_daemon::{config, daemon, psd};
+use wakepath_daemon::{daemon, psd};
+use wakepath_settings::daemon_config;
 
 use super::RootArgs;
 
@@ -39,7 +40,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.print_config {
-        out.text(config::EXAMPLE);
+        out.text(daemon_config::EXAMPLE);
         return Ok(());
     }
     if args.check_config {
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }
         let path = args.config.clone();
-        let path = path.unwrap_or_else(|| PathBuf::from(config::PATH));
+        let path = path.unwrap_or_else(|| PathBuf::from(daemon_config::PATH));
         let what = if path.exists() {
             "fine"
         } else {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wakepath_policies::PolicySet;
 
-use crate::config::{Config, MAX_BYTES};
+use crate::daemon_config::{Config, MAX_BYTES};
 
 /// What begins the name of a configuration.
 const FILE: &str = "file:";
