@@ -1,4 +1,4 @@
-//! Events of a recording from what the eBPF programs saw.
+//! Turns records from the eBPF programs into events of a recording.
 //!
 //! An idle period is seen in up to four records: the governor chose a state, the CPU entered it and left it, and the
 //! governor was told how it went. [`Assembler`] puts them together, CPU by CPU.
@@ -10,27 +10,27 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::wire::{self, Record, RecordKind, Reflect, Select};
 
-/// Makes events of records, which have to come in the order of time.
+/// Makes events from records in order of time.
 #[derive(Debug, Default)]
 pub struct Assembler {
     cpus: HashMap<u16, Cpu>,
-    /// What governors are told is seen, so a period that one chose is complete only with that.
+    /// Outcomes reported to governors are recorded, so a chosen period is complete only with its outcome.
     reflects: bool,
 }
 
-/// What is known of a CPU's idle period that is not over.
+/// A CPU's current idle period.
 #[derive(Debug, Default)]
 struct Cpu {
     /// The governor was asked then.
     selected: Option<(u64, Select)>,
     entered: Option<(u64, u8)>,
-    /// Left: when, which state, and how long it was in it.
+    /// Exit from the period: time, state and residency.
     exited: Option<Exit>,
-    /// It left the idle loop since its last period.
+    /// The CPU left the idle loop since its last period.
     left: bool,
     /// It was idle before, so `left` says something.
     known: bool,
-    /// What happened after `exited`, which is to come first.
+    /// Events after `exited`, which must be handed out later.
     held: Vec<Event>,
     /// It goes, or went, online or offline.
     online: Option<bool>,
@@ -51,14 +51,14 @@ impl Assembler {
         }
     }
 
-    /// Takes a record and hands out the events that are complete with it. Those of one CPU come in the order of time.
+    /// Takes a record and hands out completed events, in order of time for each CPU.
     pub fn push(&mut self, record: &Record, out: &mut Vec<Event>) {
         let reflects = self.reflects;
         let number = record.cpu;
         let cpu = self.cpus.entry(number).or_default();
         let kind = match record.kind {
             RecordKind::Select(select) => {
-                // What came of the last choice was missed.
+                // The last choice's outcome was missed.
                 cpu.release(number, out);
                 cpu.left |= select.left;
                 cpu.selected = Some((record.time_ns, select));
@@ -85,7 +85,7 @@ impl Assembler {
                 return;
             }
             RecordKind::Hotplug { online } => {
-                // It comes once for each step; the first of them counts.
+                // Each hotplug step sends a record; the first counts.
                 if cpu.online == Some(online) {
                     return;
                 }
@@ -119,7 +119,7 @@ impl Assembler {
         cpu.add(event, out);
     }
 
-    /// Records of a CPU are missing: what was known of it is out of date.
+    /// Drops a CPU's state after lost records.
     pub fn lost(&mut self, cpu: u16, time_ns: u64, count: u64, out: &mut Vec<Event>) {
         let known = self.cpus.entry(cpu).or_default();
         known.release(cpu, out);
@@ -134,7 +134,7 @@ impl Assembler {
         });
     }
 
-    /// Hands out what waits for a record that will not come.
+    /// Hands out events that wait for records which will never come.
     pub fn finish(&mut self, out: &mut Vec<Event>) {
         let mut numbers: Vec<u16> = self.cpus.keys().copied().collect();
         numbers.sort_unstable();
@@ -176,7 +176,7 @@ impl Cpu {
         self.exited = Some(Exit { time, period });
     }
 
-    /// The kernel's own account of the period: what the governor learns from.
+    /// The kernel's own account of the period, the governor's input for learning.
     fn reflect(&mut self, time: u64, reflect: Reflect) {
         if let Some(exit) = &mut self.exited {
             exit.period.duration = Nanoseconds(reflect.state.map_or(0, |_| reflect.residency_ns));
@@ -205,7 +205,7 @@ impl Cpu {
         }
     }
 
-    /// Hands out the last period, and what happened after it.
+    /// Hands out the last period and later events.
     fn release(&mut self, number: u16, out: &mut Vec<Event>) {
         if let Some(exit) = self.exited.take() {
             out.push(Event {

@@ -1,4 +1,4 @@
-//! What a recording says about the machine that it was made on.
+//! Facts about the recorded machine.
 
 use sha2::{Digest, Sha256};
 use wakepath_hardware::IdleState;
@@ -38,7 +38,7 @@ pub fn metadata(system: &System) -> Metadata {
     }
 }
 
-/// The name of the first processor.
+/// Name of the first processor.
 fn processor(root: &Root) -> Option<String> {
     let info = root.optional("proc/cpuinfo")?;
     info.lines().find_map(|line| {
@@ -47,7 +47,7 @@ fn processor(root: &Root) -> Option<String> {
     })
 }
 
-/// A digest of the system's identity, which `machine-id(5)` asks not to be handed on as it is.
+/// A digest of the system's identity; `machine-id(5)` asks not to publish the identity itself.
 fn machine_id(root: &Root) -> Option<String> {
     let id = root
         .optional("etc/machine-id")
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(m.idle_states[0].cpus, [0, 1]);
         assert_eq!(m.idle_states[0].states[1].target_residency.0, 4_000);
         assert!(cpus_without_states(&system, &m.idle_states).is_empty());
-        // One that has none beside others, and a machine that has none at all.
+        // A CPU without idle states among others, and a machine without any.
         let only_first = [CpuIdleStates {
             cpus: vec![0],
             ..m.idle_states[0].clone()

@@ -1,4 +1,4 @@
-//! The kernel's hooks: which there are, what each gives, and attaching to them.
+//! Kernel hooks: the list, what each records, and attaching.
 
 use aya::programs::fexit::FExitLink;
 use aya::programs::tp_btf::BtfTracePointLink;
@@ -22,12 +22,12 @@ struct Hook {
     /// The program in `record.bpf.c`.
     program: &'static str,
     place: Place,
-    /// What is not recorded without it.
+    /// Data missing without the hook.
     gives: &'static str,
 }
 
-/// Without the first there is nothing to record. Without the last its program tells by the switches of the idle task when
-/// CPUs leave the idle loop, which misses only that they leave it for nothing.
+/// The first hook is required. Without the last, switches of the idle task tell when CPUs leave the idle loop, except
+/// exits without work.
 const HOOKS: [Hook; 16] = [
     tracepoint("cpu_idle", "idle states"),
     tracepoint("cpu_frequency", "frequency changes"),
@@ -82,7 +82,7 @@ const fn at_return(name: &'static str, program: &'static str, gives: &'static st
 pub struct MissingHook {
     /// The tracepoint or function.
     pub name: &'static str,
-    /// What is not recorded, or only in part, without it.
+    /// Data missing or incomplete without the hook.
     pub gives: &'static str,
     /// Why not.
     pub reason: String,
@@ -94,7 +94,7 @@ pub(crate) enum Link {
     Return(#[expect(dead_code, reason = "kept for its drop")] FExitLink),
 }
 
-/// What came of attaching.
+/// Result of attaching.
 pub(crate) struct Attached {
     pub(crate) links: Vec<Link>,
     pub(crate) missing: Vec<MissingHook>,
@@ -102,7 +102,7 @@ pub(crate) struct Attached {
     by_switches: bool,
 }
 
-/// Attaches every program that can be.
+/// Attaches every available program.
 ///
 /// # Errors
 /// When the first hook, without which there is nothing to record, cannot be used.
@@ -128,7 +128,7 @@ pub(crate) fn attach(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramErro
 }
 
 impl Attached {
-    /// What these hooks record.
+    /// Data recorded by the attached hooks.
     pub(crate) fn recorded(&self) -> Recorded {
         let lacks = |name: &str| self.missing.iter().any(|hook| hook.name == name);
         let known = |hooks: &[&str]| {

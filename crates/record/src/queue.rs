@@ -1,4 +1,4 @@
-//! Puts what CPUs hand over, and what they have not handed over yet, in the order of time.
+//! Merges the per-CPU buffers, delivered or still in use, into one stream ordered by time.
 
 use crate::wire::{self, CpuBuffer, Delivered, Record, WireError};
 
@@ -12,19 +12,19 @@ pub(crate) struct Queue {
     cpus: Vec<Cpu>,
 }
 
-/// What is known of a CPU's buffers.
+/// Progress through a CPU's buffers.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
-    /// The generation of the next buffer that it hands over.
+    /// Generation of the CPU's next delivered buffer.
     next: u64,
-    /// How many bytes of that were taken before.
+    /// Bytes already taken from the next buffer.
     taken: usize,
-    /// What happened before comes only with its next buffer.
+    /// Records that interrupted the filling of a buffer; earlier records come with the next buffer.
     nested: Vec<Record>,
 }
 
 impl Cpu {
-    /// How many bytes of a buffer were taken before. Of a later one than the next it is nothing: those between were lost.
+    /// Bytes already taken from a buffer; 0 after the next one, since buffers between were lost.
     fn taken_of(&self, generation: u64) -> usize {
         if generation == self.next {
             self.taken
@@ -43,7 +43,7 @@ impl Queue {
         }
     }
 
-    /// Takes what a CPU handed over at once, but for what was taken of it before.
+    /// Takes a delivery, without the bytes taken before.
     pub(crate) fn take_delivered(&mut self, cpu: usize, bytes: &[u8]) -> Result<(), WireError> {
         let (begun_ns, state) = (self.begun_ns, &mut self.cpus[cpu]);
         match Delivered::new(bytes)? {
@@ -60,7 +60,8 @@ impl Queue {
         }
     }
 
-    /// Takes what is in a CPU's buffer, of which it has handed over all earlier ones. Nothing if that was handed over, too.
+    /// Takes the content of a CPU's unfinished buffer, once all earlier buffers were delivered. Does nothing if this
+    /// buffer was delivered too.
     pub(crate) fn take_buffer(
         &mut self,
         cpu: usize,
@@ -91,9 +92,9 @@ impl Queue {
         }
     }
 
-    /// What happened until `last_ns`, in the order of time.
+    /// Records until `last_ns`, in order of time.
     pub(crate) fn take_until(&mut self, last_ns: u64) -> Vec<Record> {
-        // Stable: records of one CPU with equal times stay in the order in which they were written.
+        // A stable sort keeps a CPU's records with equal times in the order of writing.
         self.waiting.sort_by_key(|record| record.time_ns);
         let settled = self
             .waiting
@@ -120,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// A record whose kind says nothing; `word` tells it from others.
+    /// A record with an irrelevant kind; `word` identifies the record.
     fn frequency(time_ns: u64, cpu: u16, word: u32) -> Vec<u8> {
         let mut bytes = time_ns.to_ne_bytes().to_vec();
         bytes.extend(8_u16.to_ne_bytes());
@@ -226,8 +227,8 @@ mod tests {
                 Delivered(Vec<u8>),
                 CpuBuffer(u64, Vec<u8>),
             }
-            // What each CPU does: events, of which some are nested in the next one that is not, and some end a buffer; now and
-            // then somebody looks.
+            // Random activity per CPU: events, some nested in the next unnested event, some at the end of a buffer;
+            // reads in between.
             let mut samples = Vec::new();
             for (cpu, events) in cpus.iter().enumerate() {
                 let (mut time, mut generation, mut records, mut inside) = (0, 0, Vec::new(), false);

@@ -1,4 +1,4 @@
-//! One recording: programs loaded, buffers for each CPU, and taking what is in them in order of time.
+//! A recording: loaded programs and per-CPU buffers, read in order of time.
 
 use aya::maps::{Array, ArrayOfMaps, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::ProgramError;
@@ -16,10 +16,10 @@ use crate::wire::{CpuBuffer, CpuBufferWords, Record, WireError};
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
-/// Why there are none.
+/// Reason for missing programs.
 static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/record.missing"));
 
-/// What needs the rights, in messages.
+/// Subject in messages about missing rights.
 const WHAT: &str = "recording";
 /// Bytes for each CPU unless told otherwise: at 200 000 records a second of 40 bytes, half a second.
 pub const BUFFER_BYTES: u32 = 4 << 20;
@@ -34,10 +34,10 @@ const SETTLE_NS: u64 = 30_000_000;
 /// How often a buffer is looked at anew when a record is just being added, which takes far less time than a look.
 const LOOKS: usize = 16;
 
-/// What happened since the last batch.
+/// Events since the last batch.
 #[derive(Debug, Default)]
 pub struct RecordBatch {
-    /// In order of time.
+    /// Records in order of time.
     pub records: Vec<Record>,
     /// Everything until then is in it, or was before.
     pub until_ns: u64,
@@ -47,13 +47,13 @@ pub struct RecordBatch {
 
 /// What a look at a CPU's buffer found.
 enum Look {
-    /// This buffer, by its generation, with these records; what was handed over before is in the buffer.
+    /// The buffer in use, by generation, with its records; every earlier delivery is readable by now.
     CpuBuffer(u64, Vec<u8>),
     /// All that was in the buffer is in the buffer now.
     HandedOver,
 }
 
-/// Programs that are attached, and what they wrote.
+/// Attached programs and their output.
 pub struct LiveRecording {
     attached: Attached,
     ebpf: Ebpf,
@@ -72,7 +72,7 @@ impl LiveRecording {
     /// of two of whole pages.
     ///
     /// # Errors
-    /// When this build has no programs, or this machine does not let them run.
+    /// This build has no programs, or the machine refuses to run them.
     pub fn start(buffer: u32) -> Result<Self, StartError> {
         if OBJECT.is_empty() {
             return Err(StartError::NoPrograms(OBJECT_MISSING));
@@ -110,12 +110,12 @@ impl LiveRecording {
         self.begun_ns
     }
 
-    /// Hooks that could not be used.
+    /// Unusable hooks.
     pub fn missing(&self) -> &[MissingHook] {
         &self.attached.missing
     }
 
-    /// What is recorded.
+    /// Recorded data.
     pub fn recorded(&self) -> Recorded {
         self.attached.recorded()
     }
@@ -135,13 +135,13 @@ impl LiveRecording {
         Ok(self.batch(looked.unwrap_or_default().saturating_sub(SETTLE_NS)))
     }
 
-    /// Detaches the programs; what was left, and what recording cost, where the kernel counted that.
+    /// Detaches the programs. Returns remaining records, and the cost where the kernel counts it.
     ///
     /// # Errors
     /// When a record is not as it should be.
     pub fn stop(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
         let overhead = self.meter.read();
-        // They go one after the other; what some of them still see then has gaps.
+        // Programs detach one after the other, so the last records have gaps.
         let ended_ns = now_ns();
         self.attached.links.clear();
         self.await_programs();
@@ -158,7 +158,7 @@ impl LiveRecording {
     fn read_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
         let now = now_ns();
         let look = (0..LOOKS).find_map(|_| self.look(cpu));
-        // What was handed over before the buffer that was looked at; or that buffer, too.
+        // Deliveries made before the look at the buffer, possibly with that same buffer.
         while let Some(bytes) = self.rings[cpu].next() {
             self.queue.take_delivered(cpu, &bytes)?;
         }
@@ -179,7 +179,7 @@ impl LiveRecording {
             .ebpf
             .map("buffers")
             .map(Array::<_, CpuBufferWords>::try_from);
-        // It is there as long as the programs are.
+        // The map exists as long as the programs.
         let buffers = buffers.and_then(Result::ok)?;
         let look = || buffers.get(&(cpu as u32), 0).ok().map(CpuBuffer);
         let buffer = look()?;
@@ -211,7 +211,7 @@ impl LiveRecording {
     fn await_programs(&mut self) {
         let rings = self.ebpf.map_mut("rings").map(ArrayOfMaps::try_from);
         if let (Some(Ok(mut rings)), Some(ring)) = (rings, self.rings.first()) {
-            // It is there already. Should that fail, there is nothing better to do than to go on.
+            // The ring is in the map already. After a failure nothing better can be done than to continue.
             let _: Result<(), MapError> = rings.set(0, ring, 0);
         }
     }

@@ -50,37 +50,37 @@ struct Sink {
     without_states: Vec<u32>,
 }
 
-/// What was recorded, and what it cost.
+/// Summary of a recording, with its cost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordSummary {
     /// How long.
     pub duration: Duration,
-    /// CPUs online when it began.
+    /// CPUs online at the start.
     pub cpus: u32,
     /// Idle periods.
     pub idle_periods: u64,
-    /// Block requests that were completed.
+    /// Completed block requests.
     pub block_completions: u64,
     /// Wake-ups of tasks.
     pub wakes: u64,
-    /// Of them, of tasks that waited for I/O.
+    /// Wake-ups of tasks in iowait.
     pub iowait_wakes: u64,
-    /// Timers that fired.
+    /// Expired timers.
     pub timers: u64,
     /// Frequency changes.
     pub frequency_changes: u64,
     /// Events in the file.
     pub events: u64,
-    /// What the eBPF programs handed over; several of them make an idle period.
+    /// Records from the eBPF programs; several make an idle period.
     pub records: u64,
-    /// Records that found no place.
+    /// Records lost for lack of room.
     pub lost: u64,
-    /// What it cost; `None` where the kernel does not count it.
+    /// Cost; `None` where the kernel does not count.
     pub overhead: Option<Overhead>,
 }
 
 impl RecordSession {
-    /// Lets what is recorded of this machine go into the file `path`.
+    /// Records this machine into the file `path`.
     ///
     /// # Errors
     /// The file cannot be made.
@@ -158,7 +158,7 @@ impl RecordSession {
         let metadata = sink.writer.metadata_mut();
         metadata.hz = metadata.hz.or(measured);
         if sees_iowaiters && !sink.iowaiters_seen {
-            // The hook is there, but this governor does not ask.
+            // The hook exists, but this governor never asks.
             metadata.recorded.iowaiters = Known::Missing;
         }
         sink.writer.finish()?;
@@ -234,7 +234,7 @@ impl RecordSummary {
         (self.records > 0).then(|| run_time.as_nanos() as f64 / self.records as f64)
     }
 
-    /// eBPF run time in per cent of the time of all CPUs.
+    /// eBPF run time in per cent of all CPUs' time.
     pub fn cpu_percent(&self) -> Option<f64> {
         let all = self.duration.as_secs_f64() * f64::from(self.cpus);
         let run_time = self.overhead?.run_time;

@@ -1,29 +1,29 @@
-//! What the eBPF programs hand over, decoded. The layout is that of `bpf/wire.h`.
+//! Decodes records from the eBPF programs, in the layout of `bpf/wire.h`.
 
 use thiserror::Error;
 
-/// Something that happened on a CPU.
+/// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// CLOCK_MONOTONIC, in ns.
     pub time_ns: u64,
-    /// The CPU that it happened on; for a frequency change or a step on- or offline, whose it is.
+    /// CPU of the event; for frequency changes and hotplug, the affected CPU.
     pub cpu: u16,
-    /// What happened.
+    /// Kind of the event.
     pub kind: RecordKind,
 }
 
-/// What happened on a CPU.
+/// Event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
-    /// It entered the idle state with this index.
+    /// The CPU entered an idle state.
     IdleEnter {
         /// Index of the state.
         state: u32,
         /// The CPU left the idle loop since the last such record of it, or [`RecordKind::Select`].
         left: bool,
     },
-    /// It left its idle state.
+    /// The CPU left its idle state.
     IdleExit,
     /// The governor chose a state. `None`: the governor did not ask, or the kernel does not let it be seen.
     Select(Select),
@@ -47,24 +47,24 @@ pub enum RecordKind {
     },
     /// A high-resolution timer fired.
     Hrtimer {
-        /// It is the scheduler's tick.
+        /// The timer is the scheduler's tick.
         tick: bool,
     },
     /// A timer of the timer wheel fired.
     Timer,
-    /// The CPU takes one of many steps of going on- or offline.
+    /// The CPU takes one of many steps of going online or offline.
     Hotplug {
-        /// It goes online.
+        /// The CPU goes online.
         online: bool,
     },
 }
 
-/// What the governor saw, and what it chose.
+/// The governor's inputs and choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Select {
-    /// Index of the state that it chose.
+    /// Index of the chosen state.
     pub state: u32,
-    /// Whether it wants the tick stopped.
+    /// Whether the governor wants the tick stopped.
     pub stop_tick: bool,
     /// Time to the next timer if the tick is stopped, in ns; it may be negative.
     pub sleep_length_ns: Option<i64>,
@@ -96,9 +96,9 @@ pub struct Reflect {
 /// A block request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecord {
-    /// `major << 20 | minor` of the whole drive.
+    /// `major << 20 | minor` for the whole drive.
     pub device: u32,
-    /// First sector, in units of 512 bytes.
+    /// First sector, in 512-byte units.
     pub sector: u64,
     /// Length in bytes; 0 for a flush.
     pub bytes: u32,
@@ -106,7 +106,7 @@ pub struct BlockRecord {
     pub write: bool,
 }
 
-/// A record that is not as `bpf/wire.h` has it: programs and this module are out of step.
+/// A record that contradicts `bpf/wire.h`: programs and this module disagree.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum WireError {
     /// Cut short.
@@ -114,9 +114,9 @@ pub enum WireError {
     Length {
         /// The kind; 0 when there is not even a header.
         kind: u16,
-        /// Bytes there.
+        /// Bytes present.
         length: usize,
-        /// Bytes that the kind has.
+        /// Bytes expected for the kind.
         expected: usize,
     },
     /// No such kind.
@@ -126,29 +126,28 @@ pub enum WireError {
 
 const HEADER: usize = 16;
 
-/// Instead of a generation: `WP_NESTED`.
+/// `WP_NESTED`, in place of a generation.
 const NESTED: u64 = u64::MAX;
 
 /// Room of a CPU's buffer in words: `WP_PILE_WORDS`.
 const PILE_WORDS: usize = 188;
-/// Words before what is in it.
+/// Words before the data.
 const PILE_HEAD: usize = 3;
 
 /// What a CPU handed over at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivered<'a> {
-    /// A buffer: how many there were before it on this CPU, and its records.
+    /// A buffer: its generation on this CPU, and its records.
     CpuBuffer(u64, &'a [u8]),
-    /// A single record, because the CPU was interrupted when it added to its buffer: what happened before comes only with
-    /// that.
+    /// A single record from an interruption while the CPU added to its buffer: earlier records come with the buffer.
     Nested(&'a [u8]),
 }
 
 impl<'a> Delivered<'a> {
-    /// What bytes of a buffer are.
+    /// Decodes a delivery.
     ///
     /// # Errors
-    /// When there is not even what all of them begin with.
+    /// The delivery is too short for a header.
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut fields = Fields(bytes);
         match fields.u64() {
@@ -163,7 +162,7 @@ impl<'a> Delivered<'a> {
     }
 }
 
-/// `struct wp_cpu_buffer` as its words.
+/// `struct wp_cpu_buffer` in words.
 pub type CpuBufferWords = [u64; PILE_HEAD + PILE_WORDS];
 
 /// A CPU's buffer, looked at in the kernel: what its words said, each at some moment meanwhile.
@@ -171,7 +170,7 @@ pub type CpuBufferWords = [u64; PILE_HEAD + PILE_WORDS];
 pub struct CpuBuffer(pub CpuBufferWords);
 
 impl CpuBuffer {
-    /// One of this generation, with so many words of data, all 0.
+    /// A buffer with a given generation and number of data words, all 0.
     #[cfg(test)]
     pub(crate) fn of(generation: u64, words: u32) -> Self {
         let mut buffer = [0; PILE_HEAD + PILE_WORDS];
@@ -187,7 +186,7 @@ impl CpuBuffer {
         Fields(&self.0[word].to_ne_bytes()).u32().unwrap_or(0)
     }
 
-    /// How many words of it are taken.
+    /// Number of words in use.
     pub fn words(&self) -> usize {
         (self.first_half(0) as usize).min(PILE_WORDS)
     }
@@ -197,12 +196,12 @@ impl CpuBuffer {
         self.first_half(1) != 0
     }
 
-    /// How many buffers there were before it.
+    /// Number of earlier buffers on the CPU.
     pub fn generation(&self) -> u64 {
         self.0[2]
     }
 
-    /// Its first words as bytes: records, one after the other.
+    /// The first data words as bytes: records in sequence.
     pub fn data(&self, words: usize) -> Vec<u8> {
         let data = &self.0[PILE_HEAD..];
         let taken = data.iter().take(words);
@@ -210,23 +209,23 @@ impl CpuBuffer {
     }
 }
 
-/// Decodes records that were handed over together, one after the other.
+/// Decodes records delivered together.
 ///
 /// # Errors
-/// When one has a length or a kind that no program writes.
+/// A record has an impossible length or kind.
 pub fn decode(mut bytes: &[u8]) -> impl Iterator<Item = Result<Record, WireError>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;
         }
         let record = decode_first(bytes);
-        // Behind one that is not as it should be, nobody knows where the next begins.
+        // After a malformed record, the next one's start is unknown.
         bytes = record.as_ref().map_or(&[], |(_, rest)| *rest);
         Some(record.map(|(record, _)| record))
     })
 }
 
-/// Decodes a record; also what is behind it.
+/// Decodes the first record; also returns the remaining bytes.
 fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
     let mut fields = Fields(bytes);
     let header = (fields.u64(), fields.u16(), fields.u16(), fields.u32());
@@ -281,7 +280,7 @@ fn wake(word: u32) -> RecordKind {
     }
 }
 
-/// What is left to decode.
+/// Bytes left to decode.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -409,7 +408,7 @@ mod tests {
         );
         assert_eq!(decode(&[]).count(), 0);
 
-        // Whatever the last one lacks, it is an error, and the others are there.
+        // However short the last record, only that record is an error.
         for cut in [1, 8, 15] {
             let seen: Vec<_> = decode(&bytes[..bytes.len() - cut]).collect();
             assert_eq!(seen.len(), 3);
