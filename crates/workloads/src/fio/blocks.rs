@@ -162,12 +162,12 @@ impl FioJob {
     /// How each process submits and reaps; `None` if one by one, as by default.
     pub fn batching(&self) -> Option<Batching> {
         let depth = self.effective_iodepth();
-        let of = &self.batches;
+        let batches = &self.batches;
         let or_depth = |n: u32| if n == 0 || n > depth { depth } else { n };
         let batching = Batching {
-            submit: or_depth(of.submit),
-            least: of.complete_min.clamp(1, depth),
-            low: or_depth(of.low),
+            submit: or_depth(batches.submit),
+            least: batches.complete_min.clamp(1, depth),
+            low: or_depth(batches.low),
         };
         (batching.submit > 1 || batching.least > 1 || batching.low < depth).then_some(batching)
     }
@@ -176,8 +176,8 @@ impl FioJob {
     ///
     /// Traced: fio 3.33 with libaio at depth 4 calls `io_getevents()` for exactly one event, then submits one I/O.
     pub fn most_at_once(&self) -> u32 {
-        let of = &self.batches;
-        of.complete_max.max(of.complete_min).max(1)
+        let batches = &self.batches;
+        batches.complete_max.max(batches.complete_min).max(1)
     }
 
     /// I/Os that are really in flight at once: 1 with a synchronous engine, with libaio and buffered reads, which wait in
@@ -198,21 +198,29 @@ impl FioJob {
 
     /// Sizes of reads and writes, if any varies.
     pub fn sizes(&self) -> Option<[Sizes; 2]> {
-        let of = &self.block_sizes;
-        if !of.vary() {
+        let sizes_given = &self.block_sizes;
+        if !sizes_given.vary() {
             return None;
         }
         let sizes = |range: Option<(u64, u64)>, parts: &Option<Vec<_>>, block: u64| {
             if let Some(parts) = parts {
-                return split(parts, of.unaligned);
+                return split(parts, sizes_given.unaligned);
             }
             let (least, most) = range.unwrap_or((block, block));
-            let step = if of.unaligned { 1 } else { least };
+            let step = if sizes_given.unaligned { 1 } else { least };
             Sizes::Range { least, most, step }
         };
-        let read = sizes(of.range.read, &of.split.read, self.block_size.read);
-        let write = sizes(of.range.write, &of.split.write, self.block_size.write);
-        Some(match (of.by_order, self.rw.is_random()) {
+        let read = sizes(
+            sizes_given.range.read,
+            &sizes_given.split.read,
+            self.block_size.read,
+        );
+        let write = sizes(
+            sizes_given.range.write,
+            &sizes_given.split.write,
+            self.block_size.write,
+        );
+        Some(match (sizes_given.by_order, self.rw.is_random()) {
             (false, _) => [read, write],
             (true, false) => [read.clone(), read],
             (true, true) => [write.clone(), write],
@@ -224,20 +232,20 @@ impl FioJob {
     /// As in fio 3.33: `fixup_options()` and `init_flags()` in `init.c`, `get_io_u()` and `fill_io_buffer()` in
     /// `io_u.c`.
     pub fn filling(&self) -> Filling {
-        let of = &self.content;
-        let compressible = of.compressible.unwrap_or(0);
+        let content = &self.content;
+        let compressible = content.compressible.unwrap_or(0);
         let partly = (1..100).contains(&compressible);
-        if of.refill.unwrap_or(partly) {
-            return if of.duplicates.unwrap_or(0) > 0 || partly {
+        if content.refill.unwrap_or(partly) {
+            return if content.duplicates.unwrap_or(0) > 0 || partly {
                 Filling::Random(100 - if partly { compressible } else { 0 })
-            } else if of.pattern.is_some() || of.zero || compressible == 100 {
+            } else if content.pattern.is_some() || content.zero || compressible == 100 {
                 Filling::Copied
             } else {
                 Filling::Random(100)
             };
         }
-        let compressed = of.compressible.is_some() || of.duplicates.is_some();
-        if !compressed && of.scramble.unwrap_or(!of.zero) {
+        let compressed = content.compressible.is_some() || content.duplicates.is_some();
+        if !compressed && content.scramble.unwrap_or(!content.zero) {
             Filling::Scrambled
         } else {
             Filling::Untouched
@@ -259,39 +267,48 @@ mod tests {
 
     #[test]
     fn batches_are_bounded_as_in_fio() {
-        let of = |lines: &str| job(lines).batching().map(|b| (b.submit, b.least, b.low));
-        assert_eq!(of(""), None);
-        assert_eq!(of("iodepth_batch=8"), Some((8, 1, 16)));
-        assert_eq!(of("iodepth_batch=0"), Some((16, 1, 16)));
-        assert_eq!(of("iodepth_batch_submit=99"), Some((16, 1, 16)));
-        assert_eq!(of("iodepth_batch_complete=4"), Some((1, 4, 16)));
+        let batching = |lines: &str| job(lines).batching().map(|b| (b.submit, b.least, b.low));
+        assert_eq!(batching(""), None);
+        assert_eq!(batching("iodepth_batch=8"), Some((8, 1, 16)));
+        assert_eq!(batching("iodepth_batch=0"), Some((16, 1, 16)));
+        assert_eq!(batching("iodepth_batch_submit=99"), Some((16, 1, 16)));
+        assert_eq!(batching("iodepth_batch_complete=4"), Some((1, 4, 16)));
         assert_eq!(
-            of("iodepth_batch_complete_min=4\niodepth_batch_complete_max=2\niodepth_low=3"),
+            batching("iodepth_batch_complete_min=4\niodepth_batch_complete_max=2\niodepth_low=3"),
             Some((1, 4, 3))
         );
-        assert_eq!(of("iodepth_batch_complete_max=8"), None);
+        assert_eq!(batching("iodepth_batch_complete_max=8"), None);
         assert_eq!(job("iodepth_batch_complete_max=8").most_at_once(), 8);
         assert_eq!(job("").most_at_once(), 1);
-        assert_eq!(of("iodepth_batch=8\nioengine=psync"), None);
+        assert_eq!(batching("iodepth_batch=8\nioengine=psync"), None);
         assert_eq!(job("iodepth_batch_complete_min=0").effective_iodepth(), 1);
     }
 
     #[test]
     fn shares_are_those_of_fio() {
-        let of = |text: &str| {
+        let parse_split = |text: &str| {
             job(&format!("bssplit={text}"))
                 .sizes()
                 .map(|[read, _]| read)
         };
         let split = |parts: &[(u64, u8)]| Some(Sizes::Split(parts.to_vec()));
-        assert_eq!(of("4k/20:16k/40"), split(&[(4096, 20), (16384, 100)]));
-        assert_eq!(of("4k/50:16k/70"), split(&[(4096, 50), (16384, 100)]));
-        assert_eq!(of("4k"), split(&[(4096, 100)]));
         assert_eq!(
-            of("4k:16k/:8k/60"),
+            parse_split("4k/20:16k/40"),
+            split(&[(4096, 20), (16384, 100)])
+        );
+        assert_eq!(
+            parse_split("4k/50:16k/70"),
+            split(&[(4096, 50), (16384, 100)])
+        );
+        assert_eq!(parse_split("4k"), split(&[(4096, 100)]));
+        assert_eq!(
+            parse_split("4k:16k/:8k/60"),
             split(&[(4096, 20), (16384, 40), (8192, 100)])
         );
-        assert_eq!(of("4k/30:6k/70:8k/0"), split(&[(4096, 30), (4096, 100)]));
+        assert_eq!(
+            parse_split("4k/30:6k/70:8k/0"),
+            split(&[(4096, 30), (4096, 100)])
+        );
         for wrong in [
             "4k/0",
             "",

@@ -180,7 +180,7 @@ pub(super) struct Findings {
 
 impl Findings {
     /// Empty findings for a file with this name.
-    pub(super) fn of(origin: &str) -> Self {
+    pub(super) fn new(origin: &str) -> Self {
         Self {
             origin: origin.into(),
             ..Self::default()

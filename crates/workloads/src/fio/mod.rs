@@ -385,11 +385,11 @@ impl<T> PerDirection<T> {
     }
 
     /// Applies a function to each value.
-    pub(crate) fn map<U>(self, mut of: impl FnMut(T) -> U) -> PerDirection<U> {
+    pub(crate) fn map<U>(self, mut convert: impl FnMut(T) -> U) -> PerDirection<U> {
         PerDirection {
-            read: of(self.read),
-            write: of(self.write),
-            trim: of(self.trim),
+            read: convert(self.read),
+            write: convert(self.write),
+            trim: convert(self.trim),
         }
     }
 }
@@ -433,7 +433,7 @@ pub enum Rate {
 impl FioJob {
     /// Requested rates for the directions in use. Trims count as writes without data.
     pub fn rates(&self) -> PerDirection<Option<Rate>> {
-        let of = |used: bool, bytes: Option<u64>, ios: Option<u64>| {
+        let rate = |used: bool, bytes: Option<u64>, ios: Option<u64>| {
             let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));
             rate.filter(|rate| used && !matches!(rate, Rate::Bytes(0) | Rate::Ios(0)))
         };
@@ -442,11 +442,11 @@ impl FioJob {
         let writes = self.rw.writes() && !(mixed && self.rwmixread == 100);
         let only_trims = self.rw.trims() && !self.rw.writes();
         PerDirection {
-            read: of(reads, self.rate.read, self.rate_iops.read),
+            read: rate(reads, self.rate.read, self.rate_iops.read),
             write: if only_trims {
-                of(true, self.rate.trim, self.rate_iops.trim)
+                rate(true, self.rate.trim, self.rate_iops.trim)
             } else {
-                of(writes, self.rate.write, self.rate_iops.write)
+                rate(writes, self.rate.write, self.rate_iops.write)
             },
             trim: None,
         }

@@ -65,7 +65,7 @@ pub fn paths(text: &str, origin: &str) -> Result<Vec<JobPaths>, FioError> {
     all.extend(section);
     let jobs = parsed.jobs.iter().zip(all);
     Ok(jobs
-        .map(|(job, (section, names))| names.of(job, &section))
+        .map(|(job, (section, names))| names.job_paths(job, &section))
         .collect())
 }
 
@@ -90,7 +90,7 @@ impl Names {
     }
 
     /// The files for a job in this section.
-    fn of(self, job: &FioJob, section: &str) -> JobPaths {
+    fn job_paths(self, job: &FioJob, section: &str) -> JobPaths {
         let mut names = self.files;
         if names.is_empty() {
             // Whatever exists of the section's name and is no regular file is the file.

@@ -38,7 +38,7 @@ pub(super) fn read(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
         defaults: Draft::default(),
         scope: Scope::Outside,
         lines: Vec::new(),
-        findings: Findings::of(origin),
+        findings: Findings::new(origin),
         jobs: Vec::new(),
         processes: 0,
     };

@@ -199,12 +199,12 @@ pub(super) struct Draft {
     /// Value of `k` in this section.
     kb_base: KbBase,
     /// Options given so far, by first name.
-    given: BTreeMap<&'static str, Given>,
+    given: BTreeMap<&'static str, GivenValue>,
 }
 
 /// Where an option was given last.
 #[derive(Clone)]
-struct Given {
+struct GivenValue {
     place: Place,
     value: String,
 }
@@ -308,7 +308,7 @@ impl Draft {
     }
 
     fn given(&mut self, row: &Row, value: &str, place: &Place) {
-        let given = Given {
+        let given = GivenValue {
             place: place.clone(),
             value: value.to_owned(),
         };
@@ -562,8 +562,8 @@ fn one_of(text: &str, names: &[&'static str]) -> Problem {
 }
 
 /// Values by direction in fio's notation, if any.
-fn printed_list<T: ToString>(of: &PerDirection<Option<T>>) -> Option<String> {
-    let parts = of.each().map(|part| part.as_ref().map(T::to_string));
+fn printed_list<T: ToString>(values: &PerDirection<Option<T>>) -> Option<String> {
+    let parts = values.each().map(|part| part.as_ref().map(T::to_string));
     let given = parts.iter().any(Option::is_some);
     given.then(|| parts.map(Option::unwrap_or_default).join(","))
 }

@@ -36,9 +36,9 @@ pub(super) const ROWS: &[Row] = &[
     .printed(|job| (job.batches.low != 0).then(|| job.batches.low.to_string())),
     Row::sets(&["bsrange", "blocksize_range"], |job, value| {
         let given = super::per_direction(value.text, |part| range(part, value.kb_base))?;
-        let of = &mut job.block_sizes.range;
-        for (of, given) in of.each_mut().into_iter().zip(given.each()) {
-            *of = given.or(*of);
+        let ranges = &mut job.block_sizes.range;
+        for (kept, given) in ranges.each_mut().into_iter().zip(given.each()) {
+            *kept = given.or(*kept);
         }
         Ok(())
     })
@@ -49,10 +49,10 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::sets(&["bssplit"], |job, value| {
         let given = super::per_direction(value.text, Ok)?;
-        let of = &mut job.block_sizes.split;
-        for (of, text) in of.each_mut().into_iter().zip(given.each()) {
+        let splits = &mut job.block_sizes.split;
+        for (kept, text) in splits.each_mut().into_iter().zip(given.each()) {
             if let Some(text) = text {
-                *of = Some(split(text, value.kb_base)?);
+                *kept = Some(split(text, value.kb_base)?);
             }
         }
         Ok(())

@@ -74,17 +74,17 @@ pub(super) const ROWS: &[Row] = &[
     .printed(|job| job.places.distribution.clone()),
     Row::sets(&["percentage_random"], |job, value| {
         let given = super::per_direction(value.text, percent)?;
-        let of = &mut job.places.percentage_random;
-        for (of, given) in of.each_mut().into_iter().zip(given.each()) {
-            *of = given.unwrap_or(*of);
+        let percentages = &mut job.places.percentage_random;
+        for (kept, given) in percentages.each_mut().into_iter().zip(given.each()) {
+            *kept = given.unwrap_or(*kept);
         }
         Ok(())
     })
     .judged(|_, _| Verdict::Ignored(PLACES.to_owned()))
     .printed(|job| {
-        let of = job.places.percentage_random;
-        (of != Places::default().percentage_random)
-            .then(|| printed_list(&of.map(Some)).unwrap_or_default())
+        let percentages = job.places.percentage_random;
+        (percentages != Places::default().percentage_random)
+            .then(|| printed_list(&percentages.map(Some)).unwrap_or_default())
     }),
     Row::ignored(&["softrandommap"], PLACES),
     Row::ignored(&["rw_sequencer"], PLACES).checked(|value| match value.text {
@@ -233,13 +233,13 @@ fn zoned(text: &str, in_percent: bool) -> Result<(), Problem> {
     for list in text.split(',') {
         let (mut access, mut size) = (0_u32, 0_u32);
         for part in list.split(':') {
-            let Some((share, of)) = part.split_once('/') else {
+            let Some((share, whole)) = part.split_once('/') else {
                 let message = format!("`{}` is not a zone; expected access/size", shown(part));
                 return Err(Problem::new(message));
             };
             access += u32::from(percent(share)?);
-            if in_percent && !of.is_empty() {
-                size += u32::from(percent(of.trim_end_matches('%'))?);
+            if in_percent && !whole.is_empty() {
+                size += u32::from(percent(whole.trim_end_matches('%'))?);
             }
         }
         if access != 100 {
