@@ -6,13 +6,13 @@ use wakepath_system::counters::StateCount;
 /// An idle state with what the kernel counted, over all CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
-    /// The state of the first CPU, with the counters of all CPUs.
+    /// The first CPU's state, with counters summed over all CPUs.
     pub(crate) sum: StateCount,
     /// It is switched off on every CPU.
     pub(crate) off_everywhere: bool,
 }
 
-/// The idle states of the first CPU with the counters of all CPUs that have the same state.
+/// Idle states of the first CPU, with counters summed over all CPUs with the same state.
 pub(crate) fn idle_states(system: &System) -> Vec<Counted> {
     let mut counted: Vec<Counted> = Vec::new();
     for (place, cpu) in system.cpus().into_iter().enumerate() {

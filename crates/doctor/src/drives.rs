@@ -214,7 +214,7 @@ fn way_down(drive: &Drive, now: &ApstFeature) -> Vec<Asleep> {
     way
 }
 
-/// A drive that is asleep by the time somebody wants it, for longer than one waits gladly.
+/// Finds a drive that sleeps when used, with a wake-up that users notice.
 fn slow_to_wake(
     case: &mut Case<'_>,
     name: &str,
@@ -243,7 +243,7 @@ fn slow_to_wake(
             format!("PS{} after {after}, left in {exit}", asleep.state)
         })
         .collect();
-    // The longest that ends the slow ones and leaves the others.
+    // The longest exit latency that excludes the slow states and keeps the others.
     let others = way.iter().filter(|asleep| asleep.exit_us <= SEEN_US);
     let kept_us = others.map(|asleep| asleep.exit_us).max().unwrap_or(0);
     let tolerance = TOLERANCES_MS
@@ -296,7 +296,8 @@ fn why_empty(planned: &ApstPlan, settings: &ApstSettings) -> String {
     reasons.join("; ")
 }
 
-/// The set that gives a drive its table; one on the quirk list has no deepest state in it, whatever the set says.
+/// The set that gives a drive an APST table. On drives with the quirk, no table includes the deepest state, whatever
+/// the set says.
 fn table(no_deepest: bool) -> Option<PolicySet> {
     let set = if no_deepest {
         "apst[no_deepest=on]"
@@ -306,7 +307,7 @@ fn table(no_deepest: bool) -> Option<PolicySet> {
     set.parse().ok()
 }
 
-/// What sleeping would save and cost, on this machine with this drive.
+/// Adds simulated savings and costs of sleep for this machine with this drive.
 fn costs(case: &mut Case<'_>, drive: &Drive, finding: Finding, no_deepest: bool) -> Finding {
     let machine = case.model.with_drive(drive);
     let Some(set) = table(no_deepest) else {

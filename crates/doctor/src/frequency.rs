@@ -1,4 +1,4 @@
-//! Frequencies: a boost that is off where it would help.
+//! Finds a boost that is off although helpful.
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::mechanism::Kind;

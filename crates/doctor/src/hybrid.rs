@@ -1,4 +1,4 @@
-//! Cores of two kinds in one processor: settings that differ between them, and interrupts that come to the smaller ones.
+//! Hybrid processors: settings that differ between core types, and interrupts on smaller cores.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use wakepath_units::cpus;
 use crate::model::{Difference, QUIET, READS, WORK, difference, simulate, simulate_work_on};
 use crate::{Case, Finding, Priced};
 
-/// The CPUs of a kind of core.
+/// CPUs with the same core type.
 struct Kind {
     name: String,
     cpus: Vec<usize>,
     capacity: u32,
 }
 
-/// The kinds of cores, the biggest first; empty where there is only one.
+/// Core types, biggest first; empty with a single type.
 fn kinds(case: &Case<'_>) -> Vec<Kind> {
     let mut online = case.system.cpus().into_iter();
     let clusters = case.model.machine.cluster.iter();
@@ -35,7 +35,7 @@ fn kinds(case: &Case<'_>) -> Vec<Kind> {
     }
 }
 
-/// All findings about them.
+/// All findings about hybrid processors.
 pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
     let kinds = kinds(case);
     if kinds.is_empty() {
@@ -49,7 +49,7 @@ pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
-/// A drive interrupts a smaller core for what the biggest ones asked of it.
+/// Finds a drive that interrupts a smaller core for requests from big cores.
 fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     let root = case.system.root();
     let disk = case.system.disks().into_iter().next()?;
@@ -178,8 +178,8 @@ fn preference(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     })
 }
 
-/// The set that gives all kinds what the biggest one has, by the files that differ and their values for each kind. None if
-/// its CPUs differ among themselves, or have a governor that no set names.
+/// The set that gives all core types the biggest type's settings, with the differing files and values. `None` if the
+/// biggest CPUs differ among themselves, or no set names their governor.
 fn settings_of_the_biggest(
     case: &Case<'_>,
     kinds: &[Kind],
@@ -208,7 +208,7 @@ fn first_policy(case: &Case<'_>, kind: &Kind) -> Option<usize> {
     policies.find(|first| kind.cpus.contains(first))
 }
 
-/// What its own settings cost I/O on a smaller kind more than a set does; of the kind where that weighs most.
+/// Extra cost of a smaller core type's own settings over a set, for the type with the highest weight.
 fn dearest(case: &mut Case<'_>, kinds: &[Kind], set: &PolicySet) -> Option<Difference> {
     let of_the_biggest = first_policy(case, &kinds[0])?;
     let of_the_biggest = case
@@ -246,14 +246,14 @@ fn dearest(case: &mut Case<'_>, kinds: &[Kind], set: &PolicySet) -> Option<Diffe
     dearest
 }
 
-/// Idle states that are off on one kind only.
+/// Finds idle states disabled on a single core type.
 fn states(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     let tables = kinds.iter().map(|kind| {
         let tables = kind.cpus.iter().map(|cpu| case.system.idle_states(*cpu));
         tables.collect::<Vec<_>>()
     });
     let tables: Vec<Vec<Vec<StateInfo>>> = tables.collect();
-    // On every CPU of the kind that has it, by the user's will.
+    // Disabled by the user on every CPU with the state.
     let off = |tables: &[Vec<StateInfo>], name: &str| {
         let states = tables.iter().flatten().filter(|s| s.name == name);
         let states: Vec<bool> = states.map(|s| s.disabled && !s.off_by_default).collect();

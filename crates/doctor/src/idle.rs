@@ -16,12 +16,12 @@ use crate::{Case, Finding};
 const ENOUGH: u64 = 1000;
 /// Share of wrong decisions that is worth a finding: a governor is wrong a few percent of the time at best.
 const WRONG_SHARE: f64 = 0.1;
-/// Share of the latency that is worth a finding; simulations of other seeds differ by less.
+/// Share of latency that justifies a finding; other simulation seeds differ by less.
 const MATTERS: f64 = 0.02;
 /// A state with a smaller share of entries and of time is not reached.
 const NEVER: f64 = 0.001;
 
-/// Everything that keeps all CPUs out of deep states at all times.
+/// Everything that keeps all CPUs out of deep states permanently.
 pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::idle_states(case.system);
     let mut evidence = Vec::new();
@@ -84,7 +84,7 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let Ok(set) = PolicySet::named(lifted) else {
         return vec![finding];
     };
-    // What the boot hid, no one can tell; what is switched off can be simulated.
+    // States hidden at boot are unknown; disabled states can be simulated.
     let (mut free, now) = case.model.applied(&set);
     free.latency_requests.retain(|r| !r.cpus.is_empty());
     if !set.is_empty() {
@@ -102,13 +102,13 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     }
 }
 
-/// The request of the whole system, which `/dev/cpu_dma_latency` takes, if there is one.
+/// The system-wide request, set through `/dev/cpu_dma_latency`, if any.
 fn request(machine: &Machine) -> Option<u64> {
     let requests = machine.latency_requests.iter();
     requests.filter(|r| r.cpus.is_empty()).map(|r| r.us).min()
 }
 
-/// The first profile of another tool whose limit for the whole system this is.
+/// The first profile by another tool with the same system-wide limit.
 fn profile_of_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
     let limit = |policy: &PolicySpec| match policy.policy() {
         Policy::CpuLatency(latency) => {
@@ -127,7 +127,7 @@ fn profile_of_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
     })
 }
 
-/// The highest latency limit of the CPUs, if every CPU has one.
+/// The highest latency limit, if every CPU has one.
 fn every_cpu(machine: &Machine) -> Option<u64> {
     let of = |cpu| {
         let requests = machine.latency_requests.iter();
@@ -154,15 +154,15 @@ fn keeps_shallow(word: &str, states: usize) -> bool {
     }
 }
 
-/// The ceiling of a latency limit that leaves the shallow states of each kind of core. It is one for all CPUs: what one kind
-/// needs, or its idle CPUs would spin, may leave another kind a state more.
+/// A latency limit that leaves each core type its shallow states. A single value serves all CPUs, so that no type
+/// spins when idle; some types may keep a state more.
 fn shallow_ceiling(case: &Case<'_>) -> Option<u64> {
     let tables = case.model.tables();
     let ceilings = tables.filter_map(|states| wakepath_system::shallow_ceiling(states.iter()));
     ceilings.max().map(Nanoseconds::as_micros)
 }
 
-/// A latency limit of every CPU, which stays without a process.
+/// A latency limit on every CPU, which needs no running process.
 fn limit_of_cpus(ceiling_us: u64) -> Option<PolicySet> {
     let text = format!("cpu-latency[limit={ceiling_us}us,cpus=all]");
     text.parse().ok()
@@ -181,7 +181,7 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
         .filter(|state| state.latency_us > ceiling && !state.disabled)
         .map(|state| (state.latency_us, state.name.clone()))
         .collect();
-    // Of kinds of cores that have the same, once.
+    // Core types with equal states count once.
     deeper.sort();
     deeper.dedup();
     let deepest_us = deeper.last()?.0;
@@ -308,7 +308,7 @@ fn relative(case: &Case<'_>, us: f64) -> f64 {
     now.map_or(0.0, |r| us / r.mean_us.max(1e-9))
 }
 
-/// A power as a share of what the idle machine draws.
+/// A power relative to the idle machine's.
 fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
     let now = simulate(&case.model.machine, &case.model.now, QUIET);
     now.ok()
@@ -316,19 +316,19 @@ fn relative_power(case: &Case<'_>, mw: f64) -> f64 {
         .map_or(0.0, |all| mw / all.max(1e-9))
 }
 
-/// The idle governors that this kernel offers.
+/// Idle governors offered by this kernel.
 fn offered_governors(case: &Case<'_>) -> Option<String> {
     let path = "sys/devices/system/cpu/cpuidle/available_governors";
     case.system.root().optional(path)
 }
 
-/// The simulated latency of single reads under this set, in us.
+/// Simulated latency of single reads under a set, in us.
 fn latency(case: &Case<'_>, set: &PolicySet) -> Option<f64> {
     let (machine, policies) = case.model.applied(set);
     Some(simulate(&machine, &policies, READS).ok()?.mean_us)
 }
 
-/// What teo would be worth, where it is faster than what runs and the kernel was built without it.
+/// The gain from teo, if faster than the present governor and missing in this kernel.
 fn teo_is_missing(case: &Case<'_>) -> Option<String> {
     let offered = offered_governors(case)?;
     if offered.split_whitespace().any(|name| name == "teo") {
@@ -347,8 +347,7 @@ fn teo_is_missing(case: &Case<'_>) -> Option<String> {
     })
 }
 
-/// The governor that this kernel offers and that the simulation finds to be the fastest, if that is not the
-/// one that runs.
+/// The fastest governor offered by this kernel in simulation, if different from the present one.
 fn better_governor(case: &Case<'_>) -> Option<PolicySet> {
     let offered = offered_governors(case)?;
     let now = latency(case, &PolicySet::default())?;
@@ -393,7 +392,7 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
                     format!("the idle states {} and {last} are", first.join(", ")),
                 [] => return None,
             },
-            // 99.97 % is not all of them.
+            // 99.97 % is not 100 %.
             (1e2 * least).floor()
         ),
     );
@@ -419,7 +418,7 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
     }
 }
 
-/// The deepest state that is not refused, if all of the refused ones are deeper.
+/// The deepest accepted state, if every refused state is deeper.
 fn deepest_below(case: &Case<'_>, refused: &[&str]) -> Option<String> {
     let states = case.system.idle_states(*case.system.cpus().first()?);
     let is_refused = |state: &StateInfo| refused.contains(&state.name.as_str());
@@ -429,7 +428,7 @@ fn deepest_below(case: &Case<'_>, refused: &[&str]) -> Option<String> {
     Some(ceiling.name.clone())
 }
 
-/// Deep states that no load reaches.
+/// Finds deep states that no load reaches.
 pub(crate) fn unreached(case: &Case<'_>) -> Option<Finding> {
     let states = counters::idle_states(case.system);
     let usage: u64 = states.iter().map(|c| c.sum.usage).sum();

@@ -1,5 +1,4 @@
-//! Findings about a machine: what is wrong with its power settings, the evidence, what it costs, and the
-//! command that fixes it.
+//! Findings about a machine's power settings: fault, evidence, cost, and the command for a fix.
 //!
 //! [`examine`] looks at a running or a captured machine. No cost is typed in. Each is the difference between two
 //! simulations of this machine ([`model`]), with and without the fix. Or it is computed from the kernel's own
@@ -29,22 +28,21 @@ use model::{Difference, Model};
 pub struct Finding {
     /// Short name that stays the same, such as `apst-off`.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// The finding, in a sentence.
     pub title: String,
-    /// What was read, with the values.
+    /// Evidence: values read from the machine.
     pub evidence: Vec<String>,
-    /// What it costs each I/O, in microseconds; below 0 the fix makes them slower. `None`: nothing that a
-    /// simulation could tell.
+    /// Cost per I/O in microseconds; negative if the fix slows I/Os. `None` without a simulation.
     pub costs_us_per_io: Option<f64>,
-    /// What it costs in power, in milliwatts; below 0 the fix draws more.
+    /// Power cost in milliwatts; negative if the fix draws more.
     pub costs_mw: Option<f64>,
     /// How the costs were computed.
     pub computed: Option<String>,
-    /// The command that fixes it, or what else to do.
+    /// The command for a fix, or other advice.
     pub fix: Option<String>,
-    /// The policy set that the command applies. A simulated cost is that of this set.
+    /// Policy set applied by the command; simulated costs belong to this set.
     pub set: Option<PolicySet>,
-    /// Its weight, from 0: the larger of the shares of latency and power that it costs.
+    /// Weight from 0: the larger share of latency or power cost.
     pub weight: f64,
     /// Worth to know only: it costs nothing, or nothing can be done about it.
     pub note: bool,
@@ -89,7 +87,7 @@ impl Finding {
         self.note || self.fix.is_none() || (known && self.weight <= 0.0)
     }
 
-    /// Takes away what a simulation told of a virtual machine, whose host keeps what it rests on.
+    /// Removes simulated costs on a virtual machine, whose host decides the underlying figures.
     fn without_costs(&mut self) {
         if self.costs_us_per_io.is_none() && self.costs_mw.is_none() {
             return;
@@ -134,18 +132,18 @@ impl Finding {
     }
 }
 
-/// What the examination works with.
+/// Inputs of the examination.
 struct Case<'a> {
     system: &'a System,
     model: Model,
     notes: Vec<String>,
     /// ` --root DIR`, or nothing, to complete commands.
     option: &'a str,
-    /// It is a virtual machine.
+    /// The machine is virtual.
     is_guest: bool,
 }
 
-/// A set, and what the machine costs more without it.
+/// A set, with the machine's extra cost without the set.
 struct Priced {
     set: PolicySet,
     difference: Difference,
@@ -159,7 +157,7 @@ impl Case<'_> {
         format!("wakepath apply {quote}{text}{quote}{}", self.option)
     }
 
-    /// What applying a set would gain under a load. `what` says in words what it changes.
+    /// Gain from applying a set under a load. `what` describes the change in words.
     fn price(&mut self, name: &str, set: PolicySet, load: &str, what: &str) -> Option<Priced> {
         let (machine, policies) = self.model.applied(&set);
         let simulated = self.model.against(&machine, &policies, load, what);
@@ -167,7 +165,7 @@ impl Case<'_> {
         Some(Priced { set, difference })
     }
 
-    /// Notes an error instead of costs.
+    /// Notes an error in place of costs.
     fn or_note<T>(&mut self, what: &str, result: Result<T, StudyError>) -> Option<T> {
         result
             .map_err(|e| {
@@ -184,7 +182,7 @@ impl Case<'_> {
 /// Looks at a machine. `option` is what commands need besides, such as ` --root DIR`.
 ///
 /// # Errors
-/// What was read makes no machine that could be simulated.
+/// The machine's files give no valid machine to simulate.
 pub fn examine(
     system: &System,
     option: &str,

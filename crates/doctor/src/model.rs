@@ -1,4 +1,4 @@
-//! The machine as the simulator sees it, with the policies that it runs now.
+//! The simulator's model of the machine, with the present policies.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
@@ -17,7 +17,7 @@ use wakepath_system::capture::running::{self, RunningPolicies};
 use wakepath_system::{StateInfo, System};
 use wakepath_workloads::fio;
 
-/// Seed of the first run, and how many there are; medians over them.
+/// Seed of the first run, and number of runs; results are medians.
 const SEED: u64 = 1;
 const RUNS: u32 = 3;
 
@@ -39,38 +39,38 @@ const SELDOM_JOB: &str = "[seldom]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\nd
 /// A machine with its present policies.
 #[derive(Clone)]
 pub(crate) struct Model {
-    /// What is known of it; idle states are disabled as they are.
+    /// The machine, with idle states disabled as at present.
     pub(crate) machine: Machine,
-    /// The policies that it runs.
+    /// Present policies.
     pub(crate) now: PolicySet,
-    /// By cluster: the idle states of its first CPU.
+    /// By cluster: idle states of its first CPU.
     states: Vec<Vec<StateInfo>>,
-    /// The host keeps the exit times of its states, so that no difference of latency or power is known.
+    /// The host decides the exit times, so that differences in latency and power are unknown.
     pub(crate) of_host: bool,
 }
 
-/// Whether a state is the host's of this virtual machine.
+/// Whether a state belongs to the host of this virtual machine.
 fn is_of_host(state: &MachineIdleState) -> bool {
     matches!(&state.true_exit_us.origin, Origin::Assumed(why) if why == EXIT_NOT_KNOWN)
 }
 
-/// What the present way costs against another one.
+/// Cost of the present settings over alternative ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
-    /// Mean latency now less that of the other way, in us.
+    /// Mean latency at present minus the alternative's, in us.
     pub(crate) us_per_io: f64,
     /// The same for power in mW.
     pub(crate) mw: Option<f64>,
-    /// The larger of both as a share of what it is now.
+    /// The larger of both costs, relative to the present value.
     pub(crate) weight: f64,
-    /// Which simulations.
+    /// Description of the simulations.
     pub(crate) how: String,
 }
 
 impl Model {
     pub(crate) fn of(system: &System) -> Result<(Self, Vec<String>), MachineError> {
         let (machine, notes) = describe(system, "this machine")?;
-        // Notes of what stands in are the machine's already.
+        // The machine's notes already mention substitutes.
         let now = policies(system, &machine).or_else(|_| PolicySet::named(["menu", "schedutil"]));
         let now = now.map_err(|e| MachineError::Invalid {
             origin: machine.name.clone(),
@@ -85,7 +85,7 @@ impl Model {
             let cpu = online.get(first).copied();
             first += cluster.cpus;
             let mut states = cpu.map_or_else(Vec::new, |cpu| system.idle_states(cpu));
-            // What is refused is as good as not there.
+            // A refused state is as good as missing.
             for state in states.iter_mut().filter(|s| refused.contains(&s.name)) {
                 (state.disabled, state.off_by_default) = (true, true);
             }
@@ -100,8 +100,8 @@ impl Model {
         Ok((model, notes))
     }
 
-    /// The machine and its policies once a set is applied to it (`settings::policy`). Keys of a governor or driver
-    /// that runs already stay as they are unless the set gives them. A ceiling switches states on, too.
+    /// The machine and its policies after applying a set (`settings::policy`). A governor or driver already in use
+    /// keeps its keys unless the set gives others. A ceiling also enables states.
     pub(crate) fn applied(&self, set: &PolicySet) -> (Machine, PolicySet) {
         let mut machine = self.machine.clone();
         if set
@@ -125,12 +125,12 @@ impl Model {
         (machine, set.or(&self.now))
     }
 
-    /// Switches on what somebody has switched off, on each kind of core: what its CPUs do not have, or its driver has off,
-    /// stays off.
+    /// Enables states that a user disabled, on each core type. States missing on its CPUs, or disabled by the driver,
+    /// stay off.
     fn switch_on(&self, machine: &mut Machine) {
         let off = |table: &Vec<StateInfo>, name: &str| {
             let state = table.iter().find(|state| state.name == name);
-            // Clusters whose CPUs tell nothing have the states of the first one.
+            // Clusters without data have the first cluster's states.
             !table.is_empty() && state.is_none_or(|state| state.off_by_default)
         };
         for state in &mut machine.idle_state {
@@ -157,12 +157,12 @@ impl Model {
         }
     }
 
-    /// By kind of core: the idle states of its first CPU.
+    /// By core type: idle states of the first CPU.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &[StateInfo]> {
         self.states.iter().map(Vec::as_slice)
     }
 
-    /// What people call the policy of a kind that it runs.
+    /// Name for the present policy of a kind.
     pub(crate) fn name_of(&self, kind: Kind) -> String {
         let policy = self.now.get(kind);
         policy.map(ToString::to_string).unwrap_or_default()
@@ -185,10 +185,10 @@ impl Model {
         ))
     }
 
-    /// The machine as it would be if all CPUs chose their clocks as one cpufreq policy does.
+    /// The machine with all CPUs choosing clocks as in a given cpufreq policy.
     ///
     /// # Errors
-    /// That policy has a preference that the simulator does not know.
+    /// The cpufreq policy has a preference unknown to the simulator.
     pub(crate) fn with_clocks_of(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
         let frequency = running::frequency(system, &self.machine, policy, &mut Vec::new())?
             .on_kernel(system.kernel_version());
@@ -198,7 +198,7 @@ impl Model {
         })
     }
 
-    /// The machine with its drive's power states, as this drive declares them.
+    /// The machine with another drive's declared power states.
     pub(crate) fn with_drive(&self, drive: &wakepath_hardware::drive::Drive) -> Machine {
         let mut machine = self.machine.clone();
         machine.replace_drive(DriveModel::declared(drive));
@@ -206,7 +206,7 @@ impl Model {
     }
 }
 
-/// Simulates the machine doing one of the loads above.
+/// Simulates the machine under a load from this module.
 pub(crate) fn simulate(
     machine: &Machine,
     policies: &PolicySet,
@@ -220,7 +220,7 @@ pub(crate) fn simulate(
     simulate_job(machine, policies, load, job)
 }
 
-/// Simulates [`WORK`] on one CPU.
+/// Simulates [`WORK`] on a single CPU.
 pub(crate) fn simulate_work_on(
     machine: &Machine,
     policies: &PolicySet,
@@ -259,10 +259,10 @@ fn drive_mw(result: &PolicyResult) -> Option<f64> {
     Some(result.runs.first()?.drive.as_ref()?.average_mw)
 }
 
-/// What `now` costs more than `then`.
+/// Extra cost of `now` over `then`.
 pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
-    // Drives with power states are part of it.
+    // Machine power includes drives with power states.
     let of_machine = now.mean_mw.zip(then.mean_mw);
     let mw = of_machine.or_else(|| drive_mw(now).zip(drive_mw(then)));
     let mw = mw.map(|(now, then)| now - then);
@@ -277,7 +277,7 @@ pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -
     }
 }
 
-/// What the running kernel does, in its versions.
+/// Policies of the running kernel, in its versions.
 fn policies(system: &System, machine: &Machine) -> Result<PolicySet, SpecError> {
     let running = RunningPolicies::read(system, machine)?;
     // Without cpufreq the clocks stay where they are.

@@ -1,4 +1,4 @@
-//! What else decides: C1 demotion, the latencies that intel_idle declares, and CPUs that are kept free.
+//! Further causes: C1 demotion, latencies declared by intel_idle, and isolated CPUs.
 
 use wakepath_hardware::machine::{Figure, Origin};
 
@@ -7,7 +7,7 @@ use crate::{Case, Finding};
 
 /// The first release whose intel_idle takes `table=`.
 const FIRST_WITH_TABLE: (u16, u16, u16) = (7, 0, 0);
-/// A declared exit latency this many times the measured one is told.
+/// Ratio between declared and measured exit latency that is reported.
 const FAR: f64 = 1.5;
 
 /// The firmware may answer requests for deep idle states with C1.
@@ -35,7 +35,7 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     if case.system.root().optional(driver)? != "intel_idle" {
         return None;
     }
-    // Everything else of a captured machine is half of what is declared.
+    // Unmeasured exit times on a captured machine are half of the declared ones.
     let measured = |figure: &Figure| matches!(&figure.origin, Origin::Assumed(why) if why.starts_with("median"));
     let machine = &case.model.machine;
     let package = machine
@@ -81,7 +81,7 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
-/// CPUs of `isolcpus=` and `nohz_full=`, whose drives' interrupts may come to them all the same.
+/// Finds CPUs in `isolcpus=` and `nohz_full=` that drives may still interrupt.
 pub(crate) fn kept_free(case: &Case<'_>) -> Option<Finding> {
     let isolation = &case.model.machine.isolation;
     if isolation.is_none() {

@@ -1,4 +1,4 @@
-//! The way of an I/O: how long a CPU polls for it, and where it completes.
+//! The path of an I/O: polling time before sleep, and the completing CPU.
 
 use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::poll;
@@ -9,7 +9,7 @@ use crate::counters;
 use crate::model::READS;
 use crate::{Case, Finding};
 
-/// The default of `guest_halt_poll_ns` (`drivers/cpuidle/governors/haltpoll.c`, Linux 6.12).
+/// Default for `guest_halt_poll_ns` (`drivers/cpuidle/governors/haltpoll.c`, Linux 6.12).
 const HALTPOLL_DEFAULT: &str = "haltpoll[guest_halt_poll_ns=200000]";
 
 /// The polling limit in force against the gaps of the load.
@@ -48,7 +48,7 @@ pub(crate) fn polling(case: &mut Case<'_>) -> Option<Finding> {
     });
     let finding = finding.fix(format!("stock kernels have no setting for it{shallow}"));
     Some(Finding {
-        // Nobody can change it, so that it must not push what can be changed down.
+        // No user can change this, so that changeable findings rank higher.
         weight: 0.0,
         ..finding.costs(&difference)
     })
@@ -73,7 +73,7 @@ fn haltpoll(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
-/// Completions on other CPUs than those that submitted.
+/// Finds completions on other CPUs than the submitting ones.
 pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
     let disk = case.system.disks().into_iter().next()?;
     let cpus = case.system.cpus();
@@ -121,7 +121,7 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
-/// The CPUs of each hardware queue.
+/// CPUs of each hardware queue.
 fn queues(system: &System, disk: &str) -> Vec<Vec<usize>> {
     let directory = format!("sys/block/{disk}/mq");
     let list = |queue: usize| {
