@@ -19,7 +19,7 @@ use crate::program::{KernelProgram, Subject, run_command};
 use crate::record::{CallRecord, Case};
 use crate::source::KernelSource;
 
-/// How long one side of a repetition may take.
+/// Time limit for one side in a repetition.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The logs to decide on.
@@ -52,7 +52,7 @@ impl BenchLog {
     }
 }
 
-/// One governor over one log.
+/// Speed with a governor over a log.
 #[derive(Clone, Debug, Serialize)]
 pub struct SpeedRow {
     /// The governor, `menu@6.12`.
@@ -173,7 +173,7 @@ fn sum_decisions(governor: &mut impl IdleGovernor, calls: &[CallRecord]) -> u32 
         .fold(0, |sum, call| sum + u32::from(run_ours(governor, call)))
 }
 
-/// A command that will run on the first CPU that this process may use.
+/// A command pinned to the first CPU available to this process.
 fn pinned() -> Command {
     let allowed = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let cpu = allowed

@@ -24,10 +24,10 @@ pub struct Amount {
     pub drives: u64,
 }
 
-/// One line of the result.
+/// A line in the result.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReleaseRow {
-    /// What was compared, `menu@6.12`.
+    /// Compared policy, `menu@6.12`.
     pub policy: String,
     /// The kernel source compared with.
     pub source: String,
@@ -35,7 +35,7 @@ pub struct ReleaseRow {
     pub hz: Option<u32>,
     /// Decisions compared.
     pub decisions: u64,
-    /// Decisions that differ.
+    /// Differing decisions.
     pub differences: u64,
 }
 
@@ -103,14 +103,14 @@ pub fn run(
         })
         .collect::<Result<Vec<_>>>()?;
 
-    // Batches of all rows in one list, so that no thread waits for the end of a row.
+    // A single list with all rows' batches, so that no thread idles at the end of a row.
     let batches: Vec<(usize, u64, u64)> = settings
         .iter()
         .enumerate()
         .flat_map(|(row, (setting, _))| {
             let size = batch_size(setting.subject);
             let inputs = amount.of(setting.subject);
-            // The drives of the library are batch 0 of APST.
+            // Batch 0 for APST has the drives from the library.
             let first = u64::from(setting.subject == Subject::Apst);
             let random = (0..inputs.div_ceil(size))
                 .map(move |i| (row, i + first, size.min(inputs - i * size)));

@@ -13,7 +13,7 @@ use crate::generate;
 use crate::program::{KernelProgram, Subject};
 use crate::source::KernelSource;
 
-/// The branches of one governor.
+/// Branch coverage for a governor.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoverageRow {
     /// The governor, `menu@6.12`.

@@ -22,7 +22,7 @@ impl<'a> CFile<'a> {
         }
     }
 
-    /// The definition of function `name`, from its return type to its closing brace.
+    /// Finds the definition of function `name`, from return type to closing brace.
     pub fn function(&self, name: &str) -> Result<&'a str> {
         for at in self.words(name) {
             let Some(open) = self.skip_space(at + name.len()) else {
@@ -48,7 +48,7 @@ impl<'a> CFile<'a> {
         bail!("no definition of function {name}")
     }
 
-    /// The definition of `struct name`, up to its semicolon.
+    /// Finds the definition of `struct name`, up to the semicolon.
     pub fn structure(&self, name: &str) -> Result<&'a str> {
         for at in self.words(name) {
             let before = String::from_utf8_lossy(&self.code[..at]);
@@ -140,7 +140,7 @@ impl<'a> CFile<'a> {
             .map(|i| at + i)
     }
 
-    /// The bracket that closes the one at `open`.
+    /// Position of the bracket that closes `open`.
     fn matching(&self, open: usize) -> Option<usize> {
         let (opening, closing) = match self.code[open] {
             b'(' => (b'(', b')'),

@@ -74,7 +74,7 @@ pub fn regular_case(rng: &mut Pcg64Mcg, tick: i64, calls: usize) -> Case {
     }
 }
 
-/// Exit latency and target residency, in us, of machines as their drivers declare them.
+/// Exit latency and target residency in us, from drivers on real machines.
 const REAL_TABLES: [&[(i64, i64)]; 7] = [
     // Intel client and server parts (POLL first).
     &[
@@ -117,7 +117,7 @@ pub fn state_table(rng: &mut Pcg64Mcg, tick: i64) -> Vec<StateRecord> {
                 state.disabled = true;
             }
         }
-        // One state left.
+        // A single state remains enabled.
         7 => {
             let left = rng.random_range(0..states.len());
             for (i, state) in states.iter_mut().enumerate() {
@@ -265,7 +265,7 @@ enum Timers {
     Anything,
 }
 
-/// The character of one log.
+/// Character of a generated log.
 struct Story {
     tick: i64,
     exits: Vec<i64>,
@@ -518,7 +518,7 @@ pub fn poll_case(rng: &mut Pcg64Mcg, tick: i64) -> Case {
 
 /// A log of utilisation updates, for the boosts.
 ///
-/// With `shared`, some of them are of another CPU of the same frequency domain.
+/// With `shared`, some events come from another CPU in the same frequency domain.
 pub fn event_case(rng: &mut Pcg64Mcg, tick: i64, shared: bool) -> EventCase {
     let mut levels: [u8; 6] = rng.random();
     // Real processors keep this order; the kernel does not check.
@@ -667,7 +667,7 @@ fn spread(rng: &mut Pcg64Mcg, low: i64, high: i64) -> i64 {
     (base + rng.random_range(0..base)).clamp(low, high)
 }
 
-/// One of `limits`, or a little beside it.
+/// A value at a limit, or slightly off.
 fn beside(rng: &mut Pcg64Mcg, limits: &[i64]) -> i64 {
     let limit = limits[rng.random_range(0..limits.len())];
     let off = match rng.random_range(0..8) {

@@ -19,8 +19,7 @@ use crate::program::{included, run_command};
 /// How long compiling and running may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The leases that the rule in `policies` gives on one CPU for I/Os at these times, in ns, in their order. Each is a time from
-/// which on it holds, and one from which on it does not.
+/// Leases on a CPU by the rule in `policies`, for I/Os at given times in ns. Each lease is a range from start to end.
 pub fn by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64>> {
     let mut lease = Lease::new(policy, tick);
     let mut leases: Vec<Range<u64>> = Vec::new();
@@ -63,7 +62,7 @@ pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     let source = crate_dir.join("../..").join(source);
     let text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
     let scratch = tempfile::tempdir()?;
-    // The driver has what it takes of the kernel, so that its headers are empty.
+    // The driver's text includes its kernel definitions, so the headers are empty.
     for header in included(&text).chain(["kernel.h"]) {
         let path = scratch.path().join(header);
         fs::create_dir_all(path.parent().unwrap_or(scratch.path()))?;
@@ -105,7 +104,7 @@ pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     Ok(leases)
 }
 
-/// What the daemon's user space makes of what it is told: a kind and a time each.
+/// Leases as the daemon's user space sees them, from pairs with kind and time.
 fn heard(told: &[[u64; 2]]) -> Vec<Range<u64>> {
     let mut lease = HeardLease::default();
     let mut leases: Vec<Range<u64>> = Vec::new();

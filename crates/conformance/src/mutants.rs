@@ -35,10 +35,10 @@ struct Mutant {
     alteration: Alteration,
 }
 
-/// One altered program.
+/// Result for an altered program.
 #[derive(Clone, Debug, Serialize)]
 pub struct MutantRow {
-    /// What was altered.
+    /// Altered policy.
     pub policy: String,
     /// The kernel version.
     pub kernel: &'static str,

@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Stretch {
     /// The time.
     pub until: u64,
-    /// How many tasks, of which one ran.
+    /// Number of tasks, with a single running one.
     pub tasks: u32,
 }
 
@@ -38,9 +38,9 @@ pub struct Signals {
 /// Both at the end of a stretch.
 #[derive(Clone, Copy, Debug)]
 pub struct PeltSums {
-    /// As the kernel has them then: it works them out once in a period of 1024 us.
+    /// Signals stored in the kernel, updated once per period of 1024 us.
     pub updated: Signals,
-    /// As it would have them if it worked them out then.
+    /// Signals as if the kernel updated them now.
     pub now: Signals,
 }
 

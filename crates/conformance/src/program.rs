@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::cut::CFile;
 use crate::source::KernelSource;
 
-/// What of the kernel a program runs.
+/// Kernel code that a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// The menu governor.
@@ -47,15 +47,15 @@ enum Recipe {
     Cut(&'static [Piece]),
 }
 
-/// One definition to cut out of a file.
+/// A definition to cut out.
 enum Piece {
     Macro(&'static str),
     Struct(&'static str),
     Variable(&'static str),
     Function(&'static str),
-    /// One that only some kernels have.
+    /// A function in some kernels only.
     FunctionOfSome(&'static str),
-    /// A header of ours that needs what was cut before it, and that what follows needs.
+    /// A header of ours that needs earlier pieces, and is needed by later ones.
     Ours(&'static str),
 }
 
@@ -128,7 +128,7 @@ const APST: &[Piece] = &[
 ];
 
 impl Subject {
-    /// Everything that is compared.
+    /// All compared subjects.
     pub const ALL: [Self; 11] = [
         Self::Menu,
         Self::Teo,
@@ -146,7 +146,7 @@ impl Subject {
     /// The four governors.
     pub const GOVERNORS: [Self; 4] = [Self::Menu, Self::Teo, Self::Ladder, Self::Haltpoll];
 
-    /// The governor of this name.
+    /// Finds a governor by name.
     pub fn named(name: &str) -> Option<Self> {
         Self::GOVERNORS
             .into_iter()
@@ -170,7 +170,7 @@ impl Subject {
         }
     }
 
-    /// The kernel file that it is in.
+    /// Kernel file with the code.
     pub const fn file(self) -> &'static str {
         match self {
             Self::Menu => "drivers/cpuidle/governors/menu.c",
@@ -232,14 +232,14 @@ impl Subject {
 pub struct Alteration {
     /// A kernel file.
     pub file: &'static str,
-    /// Text that must occur exactly once in what is compiled of it.
+    /// Text to replace, exactly once in the compiled source.
     pub from: &'static str,
-    /// What replaces it.
+    /// Replacement.
     pub to: &'static str,
 }
 
 impl Alteration {
-    /// Changes `text`, if it is that of the alteration's file.
+    /// Changes `text`, if `file` is the alteration's file.
     fn apply(&self, file: &str, text: String) -> Result<String> {
         if file != self.file {
             return Ok(text);
@@ -441,8 +441,8 @@ pub fn run_command(command: &mut Command, input: &[u8], limit: Duration) -> Resu
     let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
         bail!("no pipe from {}", command.get_program().display());
     };
-    // The programs read all of their input before they write, so this cannot lock up. One that dies
-    // early breaks the pipe; its own message says more than that.
+    // Programs read their whole input before writing, so no deadlock. An early death breaks the pipe; the program's
+    // own message says more.
     let written = stdin.write_all(input);
     drop(stdin);
     let (status, output, errors) = thread::scope(|scope| {

@@ -23,7 +23,7 @@ const DISABLED: u64 = 2;
 pub struct StateRecord {
     /// Declared worst-case exit latency.
     pub exit_latency: i64,
-    /// Shortest residency that pays.
+    /// Shortest residency that saves energy.
     pub target_residency: i64,
     /// The state spins.
     pub polling: bool,
@@ -136,23 +136,22 @@ pub struct Case {
     pub calls: Vec<CallRecord>,
 }
 
-/// One utilisation update, as a cpufreq governor sees it.
+/// A utilisation update, as seen by a cpufreq governor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventRecord {
     /// When, in ns.
     pub time: u64,
     /// A task woke up from waiting for I/O.
     pub iowait: bool,
-    /// Not an update of this CPU: another CPU of the same frequency domain asks for its boost.
-    /// schedutil only.
+    /// Another CPU in the same frequency domain asks for its boost. schedutil only.
     pub other_cpu: bool,
-    /// The CPU's capacity, of 1024.
+    /// Capacity of the CPU, up to 1024.
     pub max_capacity: u32,
     /// The CPU's counters APERF, MPERF and TSC.
     pub counters: [u64; 3],
 }
 
-/// A log of utilisation updates of one CPU from its boot on.
+/// A log of a CPU's utilisation updates since boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventCase {
     /// Performance levels. For the HWP boost: the lowest, the guaranteed and the highest one. For
@@ -297,7 +296,7 @@ impl CallRecord {
         ]);
     }
 
-    /// What a governor of ours is asked and told.
+    /// The call as our governor sees it.
     #[inline]
     pub fn asked(&self) -> input::Call {
         input::Call {
@@ -374,7 +373,7 @@ impl DriveCase {
 }
 
 impl ApstCommand {
-    /// The size of one answer of the APST program.
+    /// Bytes in an answer by the APST program.
     pub const SIZE: usize = 8 * 34;
 
     /// Reads one answer; `None` when nothing would be sent to the drive.

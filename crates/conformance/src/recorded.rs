@@ -24,11 +24,11 @@ const DECISIONS: &[u8] = include_bytes!("../data/decisions.txt.xz");
 /// A log that several releases have decided on.
 #[derive(Clone, Debug)]
 pub struct RecordedLog {
-    /// Its number, `03`.
+    /// Number, such as `03`.
     pub number: String,
     /// Ticks per second.
     pub tick: TickRate,
-    /// Its table and calls.
+    /// State table and calls.
     pub case: Case,
 }
 

@@ -17,7 +17,7 @@ use crate::program::Subject;
 /// The kernel versions compared with, as Debian names its source packages.
 pub const VERSIONS: [&str; 4] = ["6.1", "6.12", "7.2", "7.3"];
 
-/// A package that the suite which this machine runs need not have.
+/// A package possibly missing in this machine's suite.
 struct Elsewhere {
     kernel: &'static str,
     suite: &'static str,
@@ -55,12 +55,12 @@ const FILES: [&str; 13] = [
     "drivers/cpufreq/intel_pstate.c",
     "drivers/nvme/host/core.c",
     "kernel/sched/cpufreq_schedutil.c",
-    // Checks the style of kernel code of ours.
+    // Checks the style of our kernel code.
     "scripts/checkpatch.pl",
     "scripts/spelling.txt",
 ];
 
-/// Files taken from the package of one kernel alone.
+/// Files taken from a single kernel's package.
 const ALSO: [(&str, &str); 3] = [
     ("6.12", "kernel/sched/pelt.c"),
     ("6.12", "kernel/sched/pelt.h"),
@@ -70,7 +70,7 @@ const ALSO: [(&str, &str); 3] = [
 /// Files that a source package may lack.
 const OPTIONAL: [&str; 1] = ["drivers/cpuidle/governors/gov.h"];
 
-/// The files of one kernel version, unpacked.
+/// Unpacked files of a kernel version.
 #[derive(Clone, Debug)]
 pub struct KernelSource {
     /// The version as in the package's name, `6.12`.
@@ -171,7 +171,7 @@ impl KernelSource {
         })
     }
 
-    /// The text of a file of the kernel tree.
+    /// Reads a file in the kernel tree.
     pub fn text(&self, path: &str) -> Result<String> {
         let full = self.root.join(path);
         fs::read_to_string(&full).with_context(|| format!("cannot read {}", full.display()))
@@ -337,13 +337,12 @@ fn required_files(kernel: &str) -> impl Iterator<Item = &'static str> {
     files(kernel).filter(|file| !OPTIONAL.contains(file))
 }
 
-/// All files that are needed have been unpacked there.
+/// Whether all necessary files are unpacked.
 fn is_complete(root: &Path, kernel: &str) -> bool {
     required_files(kernel).all(|file| root.join(file).is_file())
 }
 
-/// Downloads a source package without installing it and takes the archive out of it. Its SHA-256 must be this one, if
-/// one is given.
+/// Downloads a source package without installing, and extracts the archive. A given SHA-256 must match.
 fn download(
     apt: &mut Command,
     package: &str,
@@ -400,8 +399,7 @@ fn download(
     Ok(into.join(member))
 }
 
-/// apt's view of another suite, in a folder of its own that goes when this does. The system's configuration and lists
-/// stay as they are.
+/// apt's view of another suite, in a temporary folder. The system's configuration and lists stay unchanged.
 struct OtherSuite {
     folder: tempfile::TempDir,
 }
@@ -447,7 +445,7 @@ impl OtherSuite {
     }
 }
 
-/// The archive that this machine gets Debian from.
+/// Debian archive configured on this machine.
 fn debian_archive() -> Option<String> {
     let format = ["indextargets", "--format", "$(REPO_URI)", "Origin: Debian"];
     let archives = output_of("apt-get", &format)?;

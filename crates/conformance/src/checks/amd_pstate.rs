@@ -14,7 +14,7 @@ use super::{Check, GovernorSetting, double_words};
 /// The first kernel whose driver has more than passive mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 3, 0);
 const CASE_MAGIC: u32 = 0x6573_6163;
-/// The answer of a driver that does not load.
+/// Answer by a driver that fails to load.
 const NOT_LOADED: u64 = u64::MAX;
 
 /// The check of the driver; it depends on no tick.

@@ -12,7 +12,7 @@ use crate::generate;
 use crate::program::Subject;
 use crate::record::EventCase;
 
-/// The check of one of them for one tick rate.
+/// Checks an iowait boost for a tick rate.
 pub struct BoostCheck(pub GovernorSetting);
 
 impl Check for BoostCheck {

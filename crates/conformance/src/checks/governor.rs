@@ -11,7 +11,7 @@ use crate::generate;
 use crate::program::Subject;
 use crate::record::{CallRecord, Case, HaltPoll, StateRecord, decision_byte, decision_text};
 
-/// The check of one governor, version and tick rate.
+/// Checks a governor in a version, for a tick rate.
 pub struct GovernorCheck(pub GovernorSetting);
 
 impl Check for GovernorCheck {
@@ -49,7 +49,7 @@ impl Check for GovernorCheck {
     }
 }
 
-/// The check of the polling limit that haltpoll keeps: its decisions alone tell little of it.
+/// Checks haltpoll's polling limit, which decisions alone hardly reveal.
 pub struct HaltpollLimitCheck(pub GovernorSetting);
 
 impl Check for HaltpollLimitCheck {

@@ -1,5 +1,4 @@
-//! One check per kind of policy: how to make inputs for it, what the kernel's C answers and what
-//! ours answers.
+//! A check per kind of policy: generated inputs, the kernel's answers, and ours.
 
 mod amd_pstate;
 mod apst;
@@ -27,7 +26,7 @@ pub use poll::PollLimitCheck;
 /// The circumstances of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GovernorSetting {
-    /// What is compared.
+    /// Compared code.
     pub subject: Subject,
     /// The kernel version whose behaviour ours is to follow.
     pub version: KernelVersion,
@@ -35,7 +34,7 @@ pub struct GovernorSetting {
     pub tick: TickRate,
 }
 
-/// A policy's check, over inputs of one kind.
+/// A policy's check, for a kind of input.
 pub trait Check: Sync {
     /// What both sides are given: a log, a table or a drive.
     type Input;
@@ -64,21 +63,21 @@ pub trait Check: Sync {
     }
 }
 
-/// The result of comparing one batch.
+/// Result for a batch.
 #[derive(Debug, Default)]
 pub struct CheckResult {
     /// Decisions compared.
     pub decisions: u64,
     /// Decisions in which both sides differ.
     pub differences: u64,
-    /// The first of them.
+    /// The first difference.
     pub first: Option<Difference>,
 }
 
 /// A decision in which both sides differ.
 #[derive(Debug)]
 pub struct Difference {
-    /// What happened, in words.
+    /// Description in words.
     pub text: String,
     /// Table and log, for governors.
     pub case: Option<Case>,
