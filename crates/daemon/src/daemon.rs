@@ -13,13 +13,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use wakepath_ebpf::{LoadError, chain};
+use wakepath_ebpf::LoadError;
 use wakepath_policies::psd::LeaseRule;
 use wakepath_settings::daemon_config::{self, Config, ConfigError};
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
 use wakepath_system::capture::tick_rate;
 use wakepath_system::{SettingKey, System};
 use wakepath_units::TickRate;
+use wakepath_units::causes::in_one_line;
 
 use crate::boost::{self, Boost, BoostOwner};
 use crate::lease::{LeaseChange, Leases};
@@ -137,13 +138,13 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
                                 Err(error) => {
                                     let session = Session::open(system)?;
                                     daemon = Daemon::start(system, session, &config, None)?;
-                                    Some(chain(&error))
+                                    Some(in_one_line(&error))
                                 }
                             }
                         }
-                        Err(error) => Some(chain(&error)),
+                        Err(error) => Some(in_one_line(&error)),
                     },
-                    Err(error) => Some(chain(&error)),
+                    Err(error) => Some(in_one_line(&error)),
                 };
                 match refused {
                     None => log::info("reloaded"),

@@ -10,10 +10,11 @@ use aya::programs::{BtfTracePoint, ProgramError};
 use aya::util::nr_cpus;
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_ebpf::{LoadError, Meter, Overhead, cause, chain, kernel_types, refusal};
+use wakepath_ebpf::{LoadError, Meter, Overhead, cause, kernel_types, refusal};
 use wakepath_policies::apst::gaps::{CLASSES, Gaps};
 pub use wakepath_policies::psd::BurstEvent as Kind;
 use wakepath_policies::psd::Grant;
+use wakepath_units::causes::in_one_line;
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_io.bpf.o"));
@@ -127,10 +128,10 @@ impl Watch {
             )
             .map_max_entries("drives", watched.drives.len().max(1) as u32)
             .load(OBJECT)
-            .map_err(|error| refusal(WHAT, chain(&error)))?;
+            .map_err(|error| refusal(WHAT, in_one_line(&error)))?;
         put_cpus(&mut ebpf, cpus, state)
             .and_then(|()| put_drives(&mut ebpf, &watched.drives))
-            .map_err(|e| unsupported(chain(&e)))?;
+            .map_err(|e| unsupported(in_one_line(&e)))?;
         let (mut links, timed) = attach_bursts(&mut ebpf, &btf, &watched)
             .map_err(|error| refusal(WHAT, cause(&error)))?;
         if !watched.drives.is_empty() {
@@ -144,7 +145,7 @@ impl Watch {
         let ring = ebpf
             .take_map("events")
             .ok_or_else(|| unsupported("no map `events`".to_owned()))
-            .and_then(|map| RingBuf::try_from(map).map_err(|e| unsupported(chain(&e))))?;
+            .and_then(|map| RingBuf::try_from(map).map_err(|e| unsupported(in_one_line(&e))))?;
         Ok(Self {
             _links: links,
             ebpf,

@@ -47,17 +47,6 @@ pub fn refusal(what: &'static str, text: String) -> LoadError {
     }
 }
 
-/// An error with all its causes, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text = format!("{text}: {source}");
-        next = source.source();
-    }
-    text.replace('\n', " ")
-}
-
 /// The innermost cause, on one line: the kernel's own message.
 pub fn cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;

@@ -5,10 +5,9 @@ use aya::programs::ProgramError;
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use rustix::time::{ClockId, clock_gettime};
-use wakepath_ebpf::{
-    LoadError as StartError, Meter, Overhead, cause, chain, kernel_types, refusal,
-};
+use wakepath_ebpf::{LoadError as StartError, Meter, Overhead, cause, kernel_types, refusal};
 use wakepath_trace::recording::Recorded;
+use wakepath_units::causes::in_one_line;
 
 use crate::hooks::{self, Attached, MissingHook};
 use crate::queue::Queue;
@@ -89,7 +88,7 @@ impl LiveRecording {
             .load(OBJECT)
             .map_err(|error| not_loaded(&error))?;
         let rings = make_rings(&mut ebpf, cpus as u32, buffer)
-            .map_err(|error| StartError::Unsupported(chain(&error)))?;
+            .map_err(|error| StartError::Unsupported(in_one_line(&error)))?;
         let attached = hooks::attach(&mut ebpf, &btf).map_err(|error| not_attached(&error))?;
         let meter = Meter::start(ebpf.programs());
         let begun_ns = now_ns();
@@ -275,7 +274,7 @@ fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapD
 }
 
 fn not_loaded(error: &EbpfError) -> StartError {
-    refusal(WHAT, chain(error))
+    refusal(WHAT, in_one_line(error))
 }
 
 fn not_attached(error: &ProgramError) -> StartError {

@@ -15,3 +15,8 @@ pub fn with_causes(error: &dyn Error) -> String {
     }
     text
 }
+
+/// An error with its causes in one line, for a log or a table.
+pub fn in_one_line(error: &dyn Error) -> String {
+    with_causes(error).replace('\n', " ")
+}
