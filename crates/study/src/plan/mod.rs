@@ -3,9 +3,11 @@
 mod grid;
 mod machine;
 mod policy;
+mod provenance;
 pub mod published;
 mod question;
 mod recording;
+mod replay;
 mod stored;
 mod workload;
 
@@ -30,16 +32,17 @@ use wakepath_workloads::Workload;
 
 pub use machine::{PlannedMachine, host};
 pub use policy::PlannedPolicy;
+pub use provenance::Provenance;
 pub use published::{Expectation, Table};
 pub use recording::PlannedRecording;
-pub(crate) use recording::{chain, sha256_of};
+pub(crate) use recording::sha256_of;
+pub use replay::{RECORDED, cannot_replay};
 pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
 
 use crate::builtin;
 use crate::file::{
     MAX_BYTES, Names, StudyError, StudyFile, StudyText, named_sets, unknown, with_sets,
 };
-use crate::run::Provenance;
 
 /// Most runs of a repeat.
 const MAX_CELLS: usize = 10_000_000;
@@ -200,8 +203,8 @@ impl Plan {
     }
 
     /// A study made on the spot, without a file: a workload on a modelled machine under these policies (none: what the
-    /// machine's kernel does), so many times with seeds counting up from the first. It is run by [`Sim::compare`](crate::run::sim::Sim::compare); without a file there is
-    /// nothing to keep beside results.
+    /// machine's kernel does), so many times with seeds counting up from the first. `Sim::compare` runs it; without a file
+    /// there is nothing to keep beside results.
     pub fn on_the_spot(
         name: &str,
         machine: Machine,

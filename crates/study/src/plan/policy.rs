@@ -8,9 +8,8 @@ use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_results::RunOrigin;
 
-use super::PlannedMachine;
+use super::{PlannedMachine, cannot_replay};
 use crate::file::{NamedSet, StudyError, StudyText};
-use crate::run::replay::cannot_replay;
 
 /// A policy of a study.
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_system::dump::GivenStates;
 use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
+use wakepath_units::causes::with_causes;
 
 use super::in_folder;
 use crate::file::{RecordingName, StudyError, StudyText, WorkloadEntry};
@@ -84,7 +85,7 @@ impl PlannedRecording {
             }
         }
         let path = path(file)?;
-        let reader = Reader::open(&path).map_err(|e| StudyError::Settings(chain(&e)))?;
+        let reader = Reader::open(&path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
         Ok(Self {
             sha256: sha256.clone(),
             metadata: reader.metadata().clone(),
@@ -148,10 +149,4 @@ fn read_error(path: &Path) -> impl FnOnce(std::io::Error) -> StudyError {
         path: path.to_owned(),
         source,
     }
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let all = std::iter::successors(Some(error), |error| error.source());
-    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

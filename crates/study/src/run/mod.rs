@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rayon::prelude::*;
-use wakepath_results::{Document, MachineInfo, Mode, ResultWriter, RunOrigin, RunRecord, Shard};
+use wakepath_results::{Document, Mode, ResultWriter, RunOrigin, RunRecord, Shard};
 
 use self::live::Live;
 use self::replay::Replay;
 use self::sim::Sim;
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, Plan, Provenance};
 
 /// Makes the runs of a plan: a simulator, a machine, a recording.
 pub trait Backend: Sync {
@@ -90,19 +90,6 @@ pub enum Order {
     Parallel,
     /// One after another, in this order of their indices.
     Serial(Vec<usize>),
-}
-
-/// What the results say of where their numbers come from.
-#[derive(Clone, Debug)]
-pub struct Provenance {
-    /// Programs by name with their versions.
-    pub tools: BTreeMap<String, String>,
-    /// The machines in short.
-    pub machines: Vec<MachineInfo>,
-    /// The file of each.
-    pub machine_files: Vec<Vec<u8>>,
-    /// Circumstances that a reader should know of.
-    pub notes: Vec<String>,
 }
 
 /// Who waits for a study: is told of progress, and may call it off.

@@ -16,9 +16,9 @@ use wakepath_sim::observer::Observer;
 use wakepath_sim::{PolicyComparison, PolicyResult, in_force, machine_under, simulate_observed};
 use wakepath_units::Nanoseconds;
 
-use super::{Backend, Order, Provenance, RunControl, each, rows};
+use super::{Backend, Order, RunControl, each, rows};
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan, PlannedPolicy};
+use crate::plan::{Cell, Plan, PlannedPolicy, Provenance};
 use crate::timeline::representative;
 
 /// The simulator.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::{PolicySet, PolicySpec};
-use wakepath_study::run::replay::{RECORDED, cannot_replay};
+use wakepath_study::plan::{RECORDED, cannot_replay};
 use wakepath_system::dump::GivenStates;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::TickRate;

@@ -25,9 +25,9 @@ use wakepath_system::System;
 
 use self::counters::Counters;
 use self::energy::Meter;
-use super::{Backend, Order, Provenance};
+use super::{Backend, Order};
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan, PlannedWorkload, Task, requested_rates};
+use crate::plan::{Cell, Plan, PlannedWorkload, Provenance, Task, requested_rates};
 
 /// This machine.
 pub struct Live<'a> {

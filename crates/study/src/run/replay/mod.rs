@@ -18,12 +18,14 @@ use wakepath_policies::PolicySet;
 use wakepath_results::{MachineInfo, RunRecord};
 use wakepath_trace::recording::Metadata;
 
-use super::{Backend, Order, Provenance};
+use super::{Backend, Order};
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Task, sha256_of};
+use crate::plan::{
+    Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Provenance, Task, sha256_of,
+};
 
 pub use foreign::other_machine;
-pub use recording::{RECORDED, Replayed, Replaying, cannot_replay};
+pub use recording::{Replayed, Replaying};
 
 /// What a reader of the results has to know.
 const NOTES: [&str; 3] = [

@@ -6,7 +6,7 @@ use std::io::Write;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::mechanism::{CpuLatency, LatencyScope, Place};
+use wakepath_policies::mechanism::{CpuLatency, LatencyScope};
 use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
@@ -14,13 +14,11 @@ use wakepath_replay::{LatencyLimits, Ran, ReplayError, Report, Setup, States, re
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
 use wakepath_trace::recording::{Metadata, Reader};
+use wakepath_units::causes::with_causes;
 use wakepath_units::{KernelVersion, TickRate};
 
 use crate::file::StudyError;
-use crate::plan::{PlannedRecording, chain};
-
-/// What was recorded, as the policy of a study that changes nothing.
-pub const RECORDED: &str = "recorded";
+use crate::plan::{PlannedRecording, cannot_replay};
 
 /// A recording, with everything found that replaying it takes.
 #[derive(Debug)]
@@ -62,7 +60,7 @@ impl<'a> Replaying<'a> {
         machine: Option<&Machine>,
         sets: &[(&str, &PolicySet)],
     ) -> Result<Self, StudyError> {
-        let failed = |e: &dyn std::error::Error| recording.error(&chain(e));
+        let failed = |e: &dyn std::error::Error| recording.error(&with_causes(e));
         let metadata = &recording.metadata;
         let (states, kinds) = match (&recording.states, machine) {
             (Some((_, states)), _) => {
@@ -173,7 +171,7 @@ impl<'a> Replaying<'a> {
                 blocks,
                 ..self.setup.clone()
             };
-            let failed = |e: &dyn std::error::Error| self.recording.error(&chain(e));
+            let failed = |e: &dyn std::error::Error| self.recording.error(&with_causes(e));
             let mut reader = Reader::open(&self.recording.path).map_err(|e| failed(&e))?;
             let before = pass as u64 * events;
             let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
@@ -268,29 +266,11 @@ fn passes(
     Ok(passes)
 }
 
-/// Why a policy set cannot be replayed on any recording.
-pub fn cannot_replay(set: &PolicySet) -> Option<String> {
-    if let Some(profile) = set.profile() {
-        return Some(format!(
-            "`{profile}` sets frequencies, which cannot act on a recording; a replay takes an idle governor, \
-             cpu-latency and psd"
-        ));
-    }
-    let other = set.policies().iter().find(|policy| {
-        let on = policy.mechanism().on;
-        !on.contains(&Place::Replay)
-    })?;
-    Some(format!(
-        "`{other}` does not act on a recording, whose load is as it was; a replay takes an idle governor, cpu-latency \
-         and psd"
-    ))
-}
-
 /// The leases on these idle states. A ceiling by name has to be the same state on every CPU.
 fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
     let mut on = states
         .iter()
-        .map(|states| settings.on(&states.declared).map_err(|e| chain(&e)));
+        .map(|states| settings.on(&states.declared).map_err(|e| with_causes(&e)));
     let first = on.next().ok_or("there are no idle states")??;
     for other in on {
         if other? != first {
@@ -308,7 +288,7 @@ fn limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, Stri
     let on = |states: &States| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
-        let limit = request.limit.on(known).map_err(|e| chain(&e))?;
+        let limit = request.limit.on(known).map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| {
             "cpu-latency[limit=none]: who asked for the recorded limits is not known, so none can be lifted".to_owned()
         })
