@@ -1,8 +1,8 @@
 //! What watts of several machines count: those of packages, of boards and of whole systems are not comparable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::results::Source;
+use crate::results::{Load, Source, policy_name};
 
 /// Metrics of the power that a machine's file gives a scope.
 const SCOPED: [&str; 2] = ["mean_mw", "per_io_uj"];
@@ -12,25 +12,76 @@ pub(crate) fn has_scope(metric: &str) -> bool {
     SCOPED.contains(&metric)
 }
 
+/// What power counts, by policy and by the machine of a [`crate::results::Load`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PowerCounts(BTreeMap<(String, String), PowerCount>);
+
+#[derive(Clone, Debug)]
+struct PowerCount {
+    /// `package`, `board` or `wall`.
+    scope: String,
+    /// Name of the machine.
+    machine: String,
+}
+
+impl PowerCounts {
+    /// Those of all policies, by their names beside each other. Machines without a known scope are left out.
+    pub(crate) fn new(sources: &[Source]) -> Self {
+        let mut all = BTreeMap::new();
+        for source in sources {
+            let document = &source.document;
+            for machine in &document.machines {
+                if machine.power_scope.is_empty() {
+                    continue;
+                }
+                let count = PowerCount {
+                    scope: machine.power_scope.clone(),
+                    machine: machine.name.clone(),
+                };
+                for policy in &document.policies {
+                    let name = policy_name(sources, source, &policy.name);
+                    let load = Load::new(document, &machine.name, "");
+                    all.insert((name, load.machine), count.clone());
+                }
+            }
+        }
+        Self(all)
+    }
+
+    /// What a reader is to know if power of these policies and machines counts several things; none if it counts one.
+    pub(crate) fn mixed<'a>(
+        &self,
+        pairs: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Option<String> {
+        let counts = pairs.filter_map(|(policy, machine)| {
+            let count = self.0.get(&(policy.to_owned(), machine.to_owned()))?;
+            Some((count.scope.as_str(), count.machine.as_str()))
+        });
+        several_scopes(counts)
+    }
+}
+
 /// What a reader is to know if power of these machines counts several things; none if it counts one.
 pub fn mixed_scopes(sources: &[Source], machines: &[String]) -> Option<String> {
-    let mut by_scope: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let documents = sources.iter().map(|source| &source.document);
-    for machine in documents.flat_map(|document| &document.machines) {
-        if machine.power_scope.is_empty() || !machines.contains(&machine.name) {
-            continue;
-        }
-        let names = by_scope.entry(&machine.power_scope).or_default();
-        if !names.contains(&machine.name.as_str()) {
-            names.push(&machine.name);
-        }
+    let known = documents
+        .flat_map(|document| &document.machines)
+        .filter(|machine| !machine.power_scope.is_empty() && machines.contains(&machine.name));
+    several_scopes(known.map(|machine| (machine.power_scope.as_str(), machine.name.as_str())))
+}
+
+/// Scopes with their machines in words, if there are several scopes.
+fn several_scopes<'a>(counts: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
+    let mut by_scope: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (scope, machine) in counts {
+        by_scope.entry(scope).or_default().insert(machine);
     }
     if by_scope.len() < 2 {
         return None;
     }
-    let parts = by_scope.iter().map(|(scope, names)| {
-        let whose = names.join(", ");
-        match *scope {
+    let parts = by_scope.into_iter().map(|(scope, machines)| {
+        let whose = Vec::from_iter(machines).join(", ");
+        match scope {
             "wall" => format!("at the wall on {whose}"),
             scope => format!("of the {scope} on {whose}"),
         }

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use wakepath_compare::results::{
-    Among, Choice, CompareError, CompareOptions, Holds, Load, Objective, Source, answers, choose,
-    compare,
+    Among, Choice, CompareError, CompareOptions, Comparison, Holds, Load, Objective, Source,
+    answers, choose, compare, front, scopes,
 };
 use wakepath_compare::{Condition, Design, Goal, METRICS};
 use wakepath_results::document::{SCHEMA, VERSION};
@@ -300,4 +300,85 @@ fn watts_at_the_wall_are_not_averaged_with_those_of_packages() {
     };
     assert_eq!(compared(["package", "package"]), (true, true, false));
     assert_eq!(compared(["package", "wall"]), (false, true, true));
+}
+
+/// Two machines in one study, whose power counts these things.
+fn on_two_machines(scopes: [&str; 2]) -> Source {
+    let policies = [("menu", 1000.0, 100.0), ("teo", 900.0, 90.0)];
+    let [mut both, other] = ["a", "b"].map(|name| source(name, &policies, 4, 0.01));
+    both.document.machines.extend(other.document.machines);
+    both.rows.extend(other.rows);
+    for (machine, scope) in both.document.machines.iter_mut().zip(scopes) {
+        machine.power_scope = scope.to_owned();
+    }
+    both
+}
+
+#[test]
+fn rankings_and_fronts_by_power_are_of_each_machine_where_its_scope_differs() {
+    let machines = |counted| {
+        let comparison = compare(&[on_two_machines(counted)], &CompareOptions::default()).unwrap();
+        let ranked = scopes_of(&comparison, "mean_mw");
+        let metrics = ["mean_mw", "p99_us"].map(str::to_owned);
+        let fronts = scopes(&comparison, |among| front(&comparison, &metrics, &among));
+        let fronts: Vec<Option<String>> = fronts
+            .unwrap()
+            .into_iter()
+            .map(|scope| scope.machine)
+            .collect();
+        assert_eq!(ranked, fronts);
+        // Latency counts the same everywhere.
+        assert_eq!(scopes_of(&comparison, "p99_us").len(), 3);
+        ranked
+    };
+    let each = ["a", "b"].map(|name| Some(name.to_owned()));
+    assert_eq!(machines(["package", "wall"]), each);
+    assert_eq!(machines(["wall", "wall"]).len(), 3);
+}
+
+/// The machines that a ranking by this metric is of; none: over all.
+fn scopes_of(comparison: &Comparison, metric: &str) -> Vec<Option<String>> {
+    let ranked = scopes(comparison, |among| {
+        let objective = Objective {
+            metric: metric.to_owned(),
+            among,
+            ..least_power(&[])
+        };
+        choose(comparison, &objective)
+    });
+    ranked
+        .unwrap()
+        .into_iter()
+        .map(|scope| scope.machine)
+        .collect()
+}
+
+#[test]
+fn results_of_two_machines_are_not_ranked_by_watts_of_two_scopes() {
+    let mut sources = ["a", "b"].map(|name| source(name, THREE, 4, 0.01));
+    let ranked = |sources: &[Source]| {
+        let comparison = compare(sources, &CompareOptions::default()).unwrap();
+        choose(&comparison, &least_power(&[])).map(|choice| choice.candidates.len())
+    };
+    assert_eq!(ranked(&sources), Ok(6));
+    sources[0].document.machines[0].power_scope = "package".to_owned();
+    sources[1].document.machines[0].power_scope = "wall".to_owned();
+    let Err(CompareError::MixedPower(sentence)) = ranked(&sources) else {
+        panic!("{:?}", ranked(&sources))
+    };
+    assert!(
+        sentence.contains("of the package on a; at the wall on b"),
+        "{sentence}"
+    );
+    let comparison = compare(&sources, &CompareOptions::default()).unwrap();
+    let other = comparison
+        .rows
+        .iter()
+        .filter(|row| row.policy == "b/slow" && row.metric == "mean_mw" && row.baseline.is_some());
+    for row in other {
+        assert!(
+            row.gain.is_none() && row.sentence.contains("count something else"),
+            "{row:?}"
+        );
+    }
 }

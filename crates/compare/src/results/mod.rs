@@ -22,7 +22,7 @@ pub use scope::{InFiles, MachineScope, Points, scopes};
 use crate::differences::machine_kinds;
 use crate::figure::Unit;
 use crate::gain::interval_of_mean;
-use crate::power_scope::{has_scope, mixed_scopes};
+use crate::power_scope::{PowerCounts, has_scope, mixed_scopes};
 use crate::{
     Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, shortfalls,
     standard_deviation, warnings,
@@ -123,6 +123,9 @@ pub enum CompareError {
         /// The workload.
         workload: String,
     },
+    /// Power of machines that counts different things.
+    #[error("{0}")]
+    MixedPower(String),
     /// The same name for different things.
     #[error(
         "`{metric}` is in {one} in {first} and in {other} in {second}: results in different units cannot be compared"
@@ -210,6 +213,9 @@ pub struct Comparison {
     /// Whether power and energy are modelled with figures that are assumed, so that they deserve few digits.
     #[serde(skip)]
     pub assumes_power: bool,
+    /// What power counts on each machine.
+    #[serde(skip)]
+    power_counts: PowerCounts,
 }
 
 impl Comparison {
@@ -355,6 +361,8 @@ enum With<'a> {
     Itself,
     /// The baseline of this name has no such runs.
     Nothing(&'a str),
+    /// The power of the baseline of this name counts another scope.
+    OtherScope(&'a str),
     /// The baseline's name and its runs.
     Baseline(&'a str, &'a Series),
 }
@@ -431,6 +439,7 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
         return Err(CompareError::Nothing);
     }
     let baselines = baselines(sources, options.baseline.as_deref(), &names.policies)?;
+    let power_counts = PowerCounts::new(sources);
     let level = options.level.unwrap_or(first.document.level);
     let margin = first.document.margin_percent;
     let keys: Vec<(usize, usize, usize)> = all.keys().copied().collect();
@@ -444,8 +453,14 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
                 With::Itself
             } else {
                 let name = &names.policies[baseline];
-                let series = all.get(&(*m, *l, baseline));
-                series.map_or(With::Nothing(name), |series| With::Baseline(name, series))
+                let machine = names.loads[*l].machine.as_str();
+                let pair = [name, &names.policies[*p]].map(|policy| (policy.as_str(), machine));
+                if has_scope(&metric.name) && power_counts.mixed(pair.into_iter()).is_some() {
+                    With::OtherScope(name)
+                } else {
+                    let series = all.get(&(*m, *l, baseline));
+                    series.map_or(With::Nothing(name), |series| With::Baseline(name, series))
+                }
             };
             row(
                 metric,
@@ -509,6 +524,7 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
         rows,
         notes,
         assumes_power: sources.iter().any(assumes_power),
+        power_counts,
     })
 }
 
@@ -714,6 +730,12 @@ fn row(
         With::Nothing(name) => {
             row.baseline = Some(name.to_owned());
             "the baseline has no such runs".clone_into(&mut row.sentence);
+            return row;
+        }
+        With::OtherScope(name) => {
+            row.baseline = Some(name.to_owned());
+            "the baseline's watts count something else (package, board or wall)"
+                .clone_into(&mut row.sentence);
             return row;
         }
         With::Baseline(name, baseline) => {

@@ -15,6 +15,7 @@ pub use front::{Point, front, front_of};
 
 use super::{CompareError, Comparison, Load, Row};
 use crate::figure::doubt;
+use crate::power_scope::has_scope;
 use crate::{Mean, Metric};
 
 /// What to choose among.
@@ -255,7 +256,10 @@ fn candidates<'a>(
         })
         .collect();
     if !found.is_empty() {
-        return Ok(found);
+        return match mixed_power(comparison, metrics, &found, loads) {
+            Some(sentence) => Err(CompareError::MixedPower(sentence)),
+            None => Ok(found),
+        };
     }
     let pairs = metrics
         .iter()
@@ -271,6 +275,23 @@ fn candidates<'a>(
         },
         None => CompareError::Nothing,
     })
+}
+
+/// Why these policies cannot be ranked, if a metric is power and counts different things on their machines.
+fn mixed_power(
+    comparison: &Comparison,
+    metrics: &[&str],
+    found: &[Found<'_>],
+    loads: &[Load],
+) -> Option<String> {
+    if !metrics.iter().any(|metric| has_scope(metric)) {
+        return None;
+    }
+    let pairs = found.iter().flat_map(|candidate| {
+        let machines = loads.iter().map(|load| load.machine.as_str());
+        machines.map(|machine| (candidate.policy, machine))
+    });
+    comparison.power_counts.mixed(pairs)
 }
 
 /// The geometric mean over the workloads, the arithmetic one if a mean is not above 0; and how far it may be off if the
