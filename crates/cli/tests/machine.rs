@@ -295,3 +295,27 @@ fn tables_fit_in_a_pipe() {
         }
     }
 }
+
+#[test]
+fn a_machine_says_what_it_draws_at_rest_as_a_whole_and_where_that_is_from() {
+    let shown = |arguments: &[&str]| stdout(&[&["machine", "show"], arguments].concat());
+    let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let built_in = one_line(shown(&["xeon-6741p"]));
+    for said in [
+        "at rest: 123 W (90 W to 195 W), 48 W more for the first core awake",
+        "Counts AC of the whole system",
+        "never added to package power",
+        "assumed: median of 5 published results of Granite Rapids",
+    ] {
+        assert!(built_in.contains(said), "{said}: {built_in}");
+    }
+    let milan = one_line(shown(&["milan0", "--model"]));
+    assert!(milan.contains("at rest: 104 W (76 W to 191 W)"), "{milan}");
+    let laptop = one_line(shown(&["dell-9360-kbl", "--model"]));
+    assert!(
+        laptop.contains("at rest: 4.6 W (2.9 W to 7.8 W)") && laptop.contains("as on laptop"),
+        "{laptop}"
+    );
+    // Family 6/63 was not published, and a Xeon is no laptop.
+    assert!(!shown(&["hswep0", "--model"]).contains("whole machine at rest"));
+}

@@ -3,7 +3,7 @@
 
 use clap::ValueEnum;
 use serde::Serialize;
-use wakepath_hardware::machine::{Origin, builtin_names};
+use wakepath_hardware::machine::{Figure, Origin, Platform, builtin_names};
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::PolicySet;
@@ -265,6 +265,9 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
             if let Some(system) = recorded::find(&machine.name) {
                 write_processor(system, out)?;
             }
+            if let Some(platform) = &machine.platform {
+                out.prose(&in_words(platform), 2)?;
+            }
             for drive in &machine.other_drives {
                 let device = drive.device.as_deref().unwrap_or_default();
                 writeln!(out, "another drive: {device} {}", drive.name)?;
@@ -278,6 +281,41 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
             output::table(out, FIGURE_HEADER, rows)
         }
     }
+}
+
+/// What the whole machine draws at rest, its range and its origin.
+fn in_words(platform: &Platform) -> String {
+    let resting = watts(&platform.resting_mw);
+    let ends = [&platform.lowest_mw, &platform.highest_mw];
+    let range = if ends.iter().all(|figure| figure.is_given()) {
+        let [lowest, highest] = ends.map(watts);
+        format!(" ({lowest} to {highest})")
+    } else {
+        String::new()
+    };
+    let step = if platform.first_core_mw.is_given() {
+        let step = watts(&platform.first_core_mw);
+        format!(", {step} more for the first core awake")
+    } else {
+        String::new()
+    };
+    let (word, why) = match &platform.resting_mw.origin {
+        Origin::Default | Origin::Table => ("source", &platform.source),
+        Origin::Source(why) => ("source", why),
+        Origin::Fitted(why) => ("fitted", why),
+        Origin::Assumed(why) => ("assumed", why),
+    };
+    let counts = &platform.counts;
+    format!(
+        "whole machine at rest: {resting}{range}{step}. Counts {counts}; never added to package power. {word}: {why}"
+    )
+}
+
+/// Watts with the digits that figures of whole machines deserve.
+fn watts(figure: &Figure) -> String {
+    let watts = figure.value / 1e3;
+    let decimals = usize::from(watts < 10.0);
+    format!("{watts:.decimals$} W")
 }
 
 /// Sockets, cores, threads, clocks and thermal design power.

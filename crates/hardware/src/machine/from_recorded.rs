@@ -5,7 +5,7 @@ use wakepath_units::{KernelVersion, Kilohertz};
 
 use super::figure::{Figure, Origin};
 use super::{
-    Cluster, CoreKind, EFFICIENCY_CAPACITY, Machine, MachineError, MachineIdleState, Opp,
+    Cluster, CoreKind, EFFICIENCY_CAPACITY, Machine, MachineError, MachineIdleState, Opp, Platform,
     PowerLimit, PowerScope, Scope, TurboLimit, Uncore,
 };
 use crate::idle::IdleState;
@@ -13,6 +13,8 @@ use crate::nearest::Lender;
 use crate::processor::Processor;
 use crate::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 
+/// Built-in machines with a battery: their power at rest stands for others of their segment.
+const PORTABLE: [&str; 4] = ["laptop", "hybrid-i7-1260p", "ryzen-8840u", "apple-m1-pro"];
 /// Bus clock on x86 processors: the step between operating points.
 const STEP_KHZ: usize = 100_000;
 /// A system with more CPUs than this is a server.
@@ -92,6 +94,15 @@ impl Machine {
             machine.cluster[0].core.clone_from(core);
         }
         package_of_sockets(&mut machine, captured.sockets);
+        let sockets = captured.sockets.max(1);
+        machine.platform = Platform::for_server(&system.family_model, &system.cpu_model, sockets)
+            .or_else(|| {
+                template
+                    .platform
+                    .clone()
+                    .filter(|_| PORTABLE.contains(&lender.machine))
+            })
+            .filter(|_| lender.power);
         if !lender.power {
             machine.remove_power(&lender.why);
         }
@@ -190,6 +201,7 @@ impl Machine {
             limit_uncore(uncore, processor);
         }
         measured_package(&mut machine, system);
+        machine.platform = platform(system, machine.cluster.len(), kind, &template);
         let processor = system.processor.as_ref().filter(|_| kind != Kind::Amd);
         machine.power_limit = processor.and_then(|p| power_limit(p, kind));
         if let Some(kinds) = core_kinds(system) {
@@ -306,6 +318,19 @@ fn measured_package(machine: &mut Machine, system: &RecordedSystem) {
         package.idle_mw = Figure::assumed((idle * sockets - resting).max(0.0), idle_why);
         package.active_mw = Figure::assumed((step * sockets - mesh).max(0.0), step_why);
     }
+}
+
+/// Power of the whole machine at rest. Servers of an unknown family have no figure: families differ by a factor of four.
+fn platform(
+    system: &RecordedSystem,
+    clusters: usize,
+    kind: Kind,
+    template: &Machine,
+) -> Option<Platform> {
+    let sockets = system.processor.as_ref().map_or(clusters, |p| p.sockets);
+    let published = Platform::for_server(&system.family_model, &system.cpu_model, sockets);
+    let is_portable = kind == Kind::Client && !system.cpu_model.to_lowercase().contains("xeon");
+    published.or_else(|| template.platform.clone().filter(|_| is_portable))
 }
 
 /// Power besides the CPUs: the lender's, scaled by sockets.

@@ -15,6 +15,7 @@ mod kinds;
 mod latency;
 mod library;
 mod page_cache;
+mod platform;
 mod power;
 mod power_limit;
 mod rcu;
@@ -34,6 +35,7 @@ pub use kinds::{CoreKind, EFFICIENCY_CAPACITY};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
 pub use page_cache::PageCache;
+pub use platform::Platform;
 pub use power::{EXIT_NOT_KNOWN, Package, PackageSleep, PowerScope, Uncore};
 pub use power_limit::PowerLimit;
 pub use rcu::Rcu;
@@ -103,6 +105,9 @@ pub struct Machine {
     /// Power that belongs to no CPU or cluster.
     #[serde(default)]
     pub package: Option<Package>,
+    /// Power of the whole machine at rest, beside that of its packages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
     /// Interconnect and last-level cache with a separate clock.
     #[serde(default)]
     pub uncore: Option<Uncore>,
@@ -671,6 +676,7 @@ impl Machine {
             "page_cache" => &self.page_cache.source,
             "drive" => &self.drive.source,
             "package" => &self.package.as_ref()?.source,
+            "platform" => &self.platform.as_ref()?.source,
             "uncore" => &self.uncore.as_ref()?.source,
             "power_limit" => &self.power_limit.as_ref()?.source,
             "emulator" => &self.emulator.as_ref()?.source,
@@ -785,6 +791,10 @@ impl Machine {
             ] {
                 all.push((format!("package.{key}"), figure));
             }
+        }
+        if let Some(platform) = &self.platform {
+            let own = platform.figures().into_iter();
+            all.extend(own.map(|(key, figure)| (format!("platform.{key}"), figure)));
         }
         if let Some(uncore) = &self.uncore {
             for (key, figure) in [

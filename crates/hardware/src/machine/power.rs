@@ -232,7 +232,7 @@ impl Machine {
         for state in &mut self.idle_state {
             (state.power_mw, state.transition_mw) = <(Figure, Figure)>::default();
         }
-        (self.uncore, self.power_limit) = (None, None);
+        (self.uncore, self.power_limit, self.platform) = (None, None, None);
         if let Some(package) = &mut self.package {
             (package.idle_mw, package.active_mw) = <(Figure, Figure)>::default();
         }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use wakepath_units::TickRate;
 
 use super::{
-    Background, Cluster, Figure, Machine, MachineIdleState, Per, Runs, Scope, Uncore,
+    Background, Cluster, Figure, Machine, MachineIdleState, Per, Platform, Runs, Scope, Uncore,
     cluster_states, latency,
 };
 
@@ -127,6 +127,9 @@ pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
     }
     completion(machine)?;
     demotion(machine)?;
+    if let Some((key, message)) = machine.platform.as_ref().and_then(Platform::fault) {
+        return fault(&format!("platform.{key}"), message);
+    }
     if let Some(package) = &machine.package {
         for (key, figure) in [
             ("hysteresis_us", &package.hysteresis_us),

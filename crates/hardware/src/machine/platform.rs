@@ -1,0 +1,208 @@
+//! Power of the whole machine at rest: at the wall, or from its battery. A figure beside the power of its packages, never part
+//! of a simulated one.
+
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::figure::Figure;
+
+/// Published servers at rest, by family and number of sockets.
+const SERVERS: &str = include_str!("../../data/platform_power.csv");
+/// What published results of servers count.
+const AT_THE_WALL: &str =
+    "AC of the whole system, with memory, fans and the losses of its power supply";
+/// What the first core out of its deepest state adds at the wall, for each socket: the maker, W, and where it was measured.
+const FIRST_CORE_W: [(&str, f64, &str); 2] = [
+    (
+        "AMD",
+        40.6,
+        "of each socket, 81.27 W of AC on 2 x EPYC 7502 (tud-zih-energy/2021-rome-ee), shared evenly",
+    ),
+    (
+        "Intel",
+        48.5,
+        "of each socket, 97 W of AC on 2 x Xeon Gold 6154 (arXiv 2108.00808), shared evenly",
+    ),
+];
+/// Families whose first core was measured by the counters of the package, which have it already.
+const FIRST_CORE_BY_PACKAGE: [&str; 2] = ["Sapphire Rapids", "Emerald Rapids"];
+
+/// Power of a whole machine at rest. It counts more than the packages do, so nobody adds it to theirs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// What the figures count, in words.
+    pub counts: String,
+    /// Drawn while every CPU is in its deepest state.
+    pub resting_mw: Figure,
+    /// The least that machines of the kind draw at rest.
+    #[serde(default)]
+    pub lowest_mw: Figure,
+    /// The most that machines of the kind draw at rest.
+    #[serde(default)]
+    pub highest_mw: Figure,
+    /// What the first core that wakes up adds.
+    #[serde(default)]
+    pub first_core_mw: Figure,
+    /// Source of the plain figures.
+    pub source: String,
+}
+
+/// A row of the published servers. Powers are W for each socket.
+#[derive(Debug, Deserialize)]
+struct Published {
+    family: String,
+    /// CPUID family and models, with `|` between several.
+    family_model: String,
+    /// Model numbers in the processor's name, with `?` for any digit: some families share CPUID models.
+    number: String,
+    sockets: usize,
+    results: u32,
+    median_w: f64,
+    lowest_w: f64,
+    highest_w: f64,
+}
+
+static PUBLISHED: LazyLock<Vec<Published>> = LazyLock::new(|| {
+    csv::Reader::from_reader(SERVERS.as_bytes())
+        .into_deserialize()
+        .filter_map(Result::ok)
+        .collect()
+});
+
+impl Platform {
+    /// What published servers of the processor's family draw at rest, in proportion to the sockets; none of an unknown family.
+    /// `family_model`: CPUID family and model, such as `6/85`.
+    pub fn for_server(family_model: &str, name: &str, sockets: usize) -> Option<Self> {
+        let same_family = PUBLISHED.iter().filter(|row| {
+            let mut models = row.family_model.split('|');
+            models.any(|model| model == family_model) && has_number(name, &row.number)
+        });
+        let row = same_family.min_by_key(|row| row.sockets.abs_diff(sockets))?;
+        let why = format!(
+            "median of {} published SPECpower_ssj2008 results of {} with {} socket(s), active idle, in proportion to the sockets \
+             (afkirmohamed11/ProjetDataVizUCBL1@97da134)",
+            row.results, row.family, row.sockets
+        );
+        let watts = |each: f64| Figure::assumed((each * sockets as f64 * 1e3).round(), &why);
+        Some(Self {
+            counts: AT_THE_WALL.to_owned(),
+            resting_mw: watts(row.median_w),
+            lowest_mw: watts(row.lowest_w),
+            highest_mw: watts(row.highest_w),
+            first_core_mw: first_core(&row.family, family_model, sockets),
+            source: "none".to_owned(),
+        })
+    }
+
+    /// The figures with their keys.
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
+        [
+            ("resting_mw", &self.resting_mw),
+            ("lowest_mw", &self.lowest_mw),
+            ("highest_mw", &self.highest_mw),
+            ("first_core_mw", &self.first_core_mw),
+        ]
+    }
+
+    /// Why the figures cannot be, with the key of the first wrong one.
+    pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
+        let figures = [&self.lowest_mw, &self.resting_mw, &self.highest_mw];
+        let given: Vec<f64> = figures
+            .into_iter()
+            .filter(|figure| figure.is_given())
+            .map(|figure| figure.value)
+            .collect();
+        if !given.is_sorted() {
+            return Some(("resting_mw", "outside of lowest_mw to highest_mw"));
+        }
+        None
+    }
+}
+
+/// The first core's power at the wall; not given where the package's counters have it.
+fn first_core(family: &str, family_model: &str, sockets: usize) -> Figure {
+    if FIRST_CORE_BY_PACKAGE.contains(&family) {
+        return Figure::default();
+    }
+    // CPUID family 6 is Intel's, families from 23 on are AMD's.
+    let maker = if family_model.starts_with("6/") {
+        "Intel"
+    } else {
+        "AMD"
+    };
+    let measured = FIRST_CORE_W.iter().find(|(who, ..)| *who == maker);
+    measured.map_or_else(Figure::default, |(_, each, why)| {
+        Figure::assumed((each * sockets as f64 * 1e3).round(), *why)
+    })
+}
+
+/// Whether a processor's name has a model number of four digits like this one.
+fn has_number(name: &str, pattern: &str) -> bool {
+    if pattern.bytes().all(|b| b == b'?') {
+        return true;
+    }
+    let is_like = |digits: &str| {
+        let mut pairs = digits.bytes().zip(pattern.bytes());
+        digits.len() == pattern.len() && pairs.all(|(digit, want)| want == b'?' || digit == want)
+    };
+    name.split(|c: char| !c.is_ascii_digit()).any(is_like)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watts(family_model: &str, name: &str, sockets: usize) -> Option<[f64; 3]> {
+        let platform = Platform::for_server(family_model, name, sockets)?;
+        let figures = [
+            &platform.lowest_mw,
+            &platform.resting_mw,
+            &platform.highest_mw,
+        ];
+        Some(figures.map(|figure| figure.value / 1e3))
+    }
+
+    #[test]
+    fn every_row_of_the_published_servers_is_read() {
+        assert_eq!(PUBLISHED.len() + 1, SERVERS.lines().count());
+        for row in PUBLISHED.iter() {
+            assert!(row.lowest_w <= row.median_w && row.median_w <= row.highest_w);
+        }
+    }
+
+    #[test]
+    fn servers_rest_at_what_is_published_of_their_family_and_sockets() {
+        let known = |model, name, sockets| watts(model, name, sockets).unwrap();
+        let skylake = known("6/85", "Intel(R) Xeon(R) Platinum 8170M CPU @ 2.10GHz", 2);
+        assert_eq!(skylake, [38.4, 52.4, 131.0]);
+        let cascade_lake = known("6/85", "Intel(R) Xeon(R) Platinum 8260L CPU @ 2.40GHz", 4);
+        assert_eq!(cascade_lake, [90.0, 112.8, 123.2]);
+        let ice_lake = known("6/106", "Intel(R) Xeon(R) Platinum 8360Y CPU @ 2.40GHz", 2);
+        assert_eq!(ice_lake, [101.0, 131.0, 348.0]);
+        let milan = known("25/1", "AMD EPYC 7543 32-Core Processor", 2);
+        assert_eq!(milan, [75.6, 104.0, 191.0]);
+        let genoa = known("25/17", "AMD EPYC 9354 32-Core Processor", 1);
+        assert_eq!(genoa, [62.8, 72.1, 77.4]);
+        // Eight sockets were not published: those with four, doubled.
+        assert_eq!(known("6/143", "Xeon Platinum 8490H", 8)[1], 919.2);
+    }
+
+    #[test]
+    fn families_that_share_a_model_are_told_apart_or_not_guessed() {
+        let family = |name| watts("25/160", name, 1).map(|[_, resting, _]| resting);
+        assert_eq!(family("AMD EPYC 9754 128-Core Processor"), Some(68.8));
+        assert_eq!(family("AMD EPYC 8534P 64-Core Processor"), Some(68.2));
+        assert_eq!(watts("6/85", "Genuine Intel(R) CPU 0000%@", 2), None);
+        assert_eq!(watts("6/142", "Intel(R) Core(TM) i7-7500U CPU", 1), None);
+    }
+
+    #[test]
+    fn the_first_core_costs_what_its_maker_was_measured_at_or_what_its_package_says() {
+        let step = |model, name| Platform::for_server(model, name, 2).unwrap().first_core_mw;
+        assert_eq!(step("23/49", "AMD EPYC 7742").value, 81_200.0);
+        assert_eq!(step("6/106", "Xeon Platinum 8360Y").value, 97_000.0);
+        assert!(!step("6/143", "Xeon Platinum 8460H").is_given());
+    }
+}
