@@ -9,28 +9,34 @@
     reason = "where it was measured to make runs shorter: small steps of every event"
 )]
 
-mod basics;
+mod block;
+mod core;
+mod cpu;
+mod drive;
+mod emulator;
 mod engine;
 mod error;
+mod frequency;
 mod observe;
-mod queue;
-mod random;
+mod page_cache;
+mod power;
+mod rcu;
 mod result;
 mod run;
+mod scheduler;
 mod setup;
-mod state;
+mod task;
 
+#[doc(hidden)]
+pub use crate::core::queue::pattern;
 pub use error::{SimError, Stuck};
+pub use frequency::clocks::HwpBoostRun;
 pub use observe::attribution::Attribution;
 pub use observe::batches::Drift;
 pub use observe::observer;
-#[doc(hidden)]
-pub use queue::pattern;
+pub use power::energy::Energy;
 pub use result::details;
-pub use result::energy::Energy;
-pub use result::rates::RateRun;
 pub use result::summary::{PolicyComparison, PolicyResult};
-pub use result::threads::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};
 pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts,
     PageCacheRun, Run, StateTime,
@@ -38,4 +44,5 @@ pub use result::{
 pub use run::{simulate, simulate_observed};
 pub use setup::policies::{expanded, in_force, machine_under, notes, policy_notes};
 pub use setup::{LONGEST_TIMED, LONGEST_UNTIMED};
-pub use state::clocks::HwpBoostRun;
+pub use task::fio::rates::RateRun;
+pub use task::rtapp::result::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};

@@ -7,15 +7,15 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::Lease;
 use wakepath_workloads::Workload;
 
+use crate::cpu::state::Cpu;
+use crate::drive::{Drive, DriveSetup};
 use crate::engine::Engine;
 use crate::error::SimError;
+use crate::frequency::clocks::Domain;
 use crate::observe::observer::{Observer, Unobserved};
 use crate::result::Run;
 use crate::setup::policies::{Policies, in_force, machine_under};
 use crate::setup::{Setup, latency_request};
-use crate::state::clocks::Domain;
-use crate::state::cpu::Cpu;
-use crate::state::drive::{Drive, DriveSetup};
 
 /// Simulates one run. What `policies` does not name is as the machine's kernel has it ([`in_force`]).
 ///

@@ -1,14 +1,9 @@
-//! The rooms of this crate import downwards only, and no files of it import each other in a circle.
+//! No files of this crate import each other in a circle.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-
-/// From the bottom to the top. What has no folder is a file of `src`.
-const ROOMS: [&str; 10] = [
-    "basics", "error", "queue", "random", "state", "setup", "observe", "engine", "result", "run",
-];
 
 /// Each file of `src` by its module's path, with the paths that its `use crate::` lines name.
 fn imports(folder: &Path, module: &str, found: &mut BTreeMap<String, BTreeSet<String>>) {
@@ -53,27 +48,6 @@ fn of_this_crate() -> BTreeMap<String, BTreeSet<String>> {
     );
     found.remove("lib");
     found
-}
-
-fn room(module: &str) -> &str {
-    module.split("::").next().unwrap()
-}
-
-#[test]
-fn rooms_import_downwards_only() {
-    let level = |module: &str| {
-        let at = ROOMS.iter().position(|r| *r == room(module));
-        at.unwrap_or_else(|| panic!("{module} is in no room: give it one here"))
-    };
-    let files = of_this_crate();
-    assert!(files.len() > 30, "only {} files found", files.len());
-    let upwards: Vec<String> = files
-        .iter()
-        .flat_map(|(file, used)| used.iter().map(move |used| (file, used)))
-        .filter(|(file, used)| level(file) < level(used))
-        .map(|(file, used)| format!("{file} -> {used}"))
-        .collect();
-    assert!(upwards.is_empty(), "{upwards:#?}");
 }
 
 #[test]

@@ -3,51 +3,34 @@
 //! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
 //! of work, a polling limit, an interrupt on its way to a sleeping CPU).
 
-mod batches;
-mod clock;
-mod frequency;
-mod idle_loop;
-mod interrupts;
-mod jobs;
-mod observe;
-mod page_cache;
-mod phases;
-mod power_limit;
-mod rcu;
-mod requests;
-mod scheduler;
-mod smt;
-mod tasks;
-mod threads;
-mod turns;
 mod warm_up;
 mod watchdog;
 
 use wakepath_units::Nanoseconds;
 
-use self::clock::Pulled;
-use self::frequency::ClockSlots;
-use self::jobs::Jobs;
-use self::page_cache::WriteBack;
-use self::power_limit::Packages;
-use crate::basics::{CpuId, NEVER, RequestId, TaskId};
+use crate::block::request::Request;
+use crate::core::basics::{CpuId, NEVER, RequestId, TaskId};
+use crate::core::queue::EventQueue;
+use crate::core::random::Streams;
+use crate::cpu::pulled::Pulled;
+use crate::cpu::state::{Cpu, Mode};
+use crate::drive::{Drive, DriveTotals};
+use crate::emulator::state::Turns;
 use crate::error::{LATEST, SimError, Stuck};
+use crate::frequency::clocks::Domain;
+use crate::frequency::slots::ClockSlots;
 use crate::observe::batches::Batches;
 use crate::observe::observer::Observer;
 use crate::observe::recorder::Recorder;
-use crate::queue::EventQueue;
-use crate::random::Streams;
+use crate::page_cache::state::Totals;
+use crate::page_cache::write_back::WriteBack;
+use crate::power::packages::Packages;
+use crate::power::state::PowerTracker;
+use crate::rcu::state::GracePeriods;
 use crate::setup::Setup;
-use crate::state::clocks::Domain;
-use crate::state::cpu::{Cpu, Mode};
-use crate::state::drive::{Drive, DriveTotals};
-use crate::state::page_cache::Totals;
-use crate::state::power::PowerTracker;
-use crate::state::rcu::GracePeriods;
-use crate::state::request::Request;
-use crate::state::task::Task;
-use crate::state::threads::{Halt, TaskStats, Threads};
-use crate::state::turns::Turns;
+use crate::task::fio::jobs::Jobs;
+use crate::task::rtapp::state::{Halt, TaskStats, Threads};
+use crate::task::state::Task;
 use wakepath_hardware::c1_demotion::Demotion;
 
 use self::warm_up::{WarmUp, end_of_warm_up};
@@ -57,7 +40,7 @@ use self::watchdog::Watchdog;
 /// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
 /// looks at its clocks in slots of time one, for the end of the slot.
 #[derive(Clone, Copy, Debug)]
-enum Slot {
+pub(crate) enum Slot {
     Phase(CpuId),
     Clock(CpuId),
     Frequency(usize),
@@ -69,7 +52,7 @@ enum Slot {
 
 impl Slot {
     /// One kind after the other, the commonest first.
-    fn number(self, cpus: usize, domains: usize) -> usize {
+    pub(crate) fn number(self, cpus: usize, domains: usize) -> usize {
         match self {
             Self::Phase(cpu) => Self::of_phase(cpu),
             Self::Clock(cpu) => cpus + cpu,
@@ -80,12 +63,12 @@ impl Slot {
         }
     }
 
-    const fn of_phase(cpu: CpuId) -> usize {
+    pub(crate) const fn of_phase(cpu: CpuId) -> usize {
         cpu
     }
 
     #[inline(always)]
-    fn of(number: usize, cpus: usize, domains: usize) -> Self {
+    pub(crate) fn of(number: usize, cpus: usize, domains: usize) -> Self {
         let (clocks, frequencies) = (cpus, 2 * cpus);
         let hardware = frequencies + domains;
         let devices = hardware + domains;
@@ -100,56 +83,56 @@ impl Slot {
 }
 
 pub(crate) struct Engine<'a, O> {
-    observer: &'a mut O,
-    setup: &'a Setup,
-    now: u64,
+    pub(crate) observer: &'a mut O,
+    pub(crate) setup: &'a Setup,
+    pub(crate) now: u64,
     /// The events without a slot are finished requests.
-    queue: EventQueue,
-    cpus: Vec<Cpu<'a>>,
-    domains: Vec<Domain>,
-    clock_slots: ClockSlots,
-    power: PowerTracker,
-    packages: Packages,
-    tasks: Vec<Task>,
-    requests: Vec<Request>,
-    free_requests: Vec<RequestId>,
-    drives: Vec<Drive>,
+    pub(crate) queue: EventQueue,
+    pub(crate) cpus: Vec<Cpu<'a>>,
+    pub(crate) domains: Vec<Domain>,
+    pub(crate) clock_slots: ClockSlots,
+    pub(crate) power: PowerTracker,
+    pub(crate) packages: Packages,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) free_requests: Vec<RequestId>,
+    pub(crate) drives: Vec<Drive>,
     /// By background source, if there are timers that other CPUs take over.
-    pulled: Vec<Pulled>,
+    pub(crate) pulled: Vec<Pulled>,
     /// If the CPUs take turns.
-    turns: Option<Turns>,
+    pub(crate) turns: Option<Turns>,
     /// What the hardware knows of each CPU; empty where it does not demote.
-    demotions: Vec<Demotion>,
+    pub(crate) demotions: Vec<Demotion>,
     /// What each queue has collected; empty where none does.
-    collected: Vec<Vec<RequestId>>,
-    random: Streams,
-    recorder: Recorder,
+    pub(crate) collected: Vec<Vec<RequestId>>,
+    pub(crate) random: Streams,
+    pub(crate) recorder: Recorder,
     /// Processes of jobs and threads that have not ended.
-    jobs_running: usize,
-    threads: Threads,
+    pub(crate) jobs_running: usize,
+    pub(crate) threads: Threads,
     /// Tasks on run queues that do not run.
-    waiting: usize,
+    pub(crate) waiting: usize,
     /// Tasks that changed their CPU.
-    migrations: u64,
+    pub(crate) migrations: u64,
     /// Jobs that ended before they had done what they ask for, since nobody simulates them for longer.
-    cut_jobs: Vec<usize>,
+    pub(crate) cut_jobs: Vec<usize>,
     /// What the rates of each job came to, of its reads and of its writes.
-    rates: Vec<[RateSums; 2]>,
+    pub(crate) rates: Vec<[RateSums; 2]>,
     /// Why the run has no result.
-    failure: Option<SimError>,
+    pub(crate) failure: Option<SimError>,
     /// Events that were only there for the observer.
-    looks: u64,
+    pub(crate) looks: u64,
     /// Which jobs have started and ended.
-    jobs: Jobs,
+    pub(crate) jobs: Jobs,
     /// schedutil's threads, by clock, if it has any.
-    sugov: Vec<TaskId>,
+    pub(crate) sugov: Vec<TaskId>,
     /// If CPUs wait for grace periods.
-    rcu: Option<GracePeriods>,
+    pub(crate) rcu: Option<GracePeriods>,
     /// If somebody writes into the page cache.
-    cache: Option<Box<WriteBack>>,
+    pub(crate) cache: Option<Box<WriteBack>>,
     /// What had been counted by the end of the warm-up, once that is over.
     warm_up: Option<Box<WarmUp>>,
-    drives_before: Vec<Option<DriveTotals>>,
+    pub(crate) drives_before: Vec<Option<DriveTotals>>,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
@@ -238,12 +221,12 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     /// How many of the drives have a slot: nothing happens in a drive by itself, unless somebody
     /// looks.
-    fn watched(drives: usize) -> usize {
+    pub(crate) fn watched(drives: usize) -> usize {
         if O::WATCHES { drives } else { 0 }
     }
 
     /// Which device is the CPU that plays the drives, if there is one.
-    fn player_slot(&self) -> usize {
+    pub(crate) fn player_slot(&self) -> usize {
         self.collected.len() + Self::watched(self.drives.len())
     }
 

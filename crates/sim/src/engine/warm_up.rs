@@ -3,14 +3,14 @@
 //! Nothing in the machine notices the end of the warm-up: what has been counted by then is noted, and taken off at the end.
 
 use super::Engine;
-use super::jobs::Jobs;
-use crate::basics::NEVER;
+use crate::core::basics::NEVER;
+use crate::cpu::state::{CpuTotals, Mode};
+use crate::drive::DriveTotals;
+use crate::frequency::clocks::Domain;
 use crate::observe::observer::Observer;
+use crate::power::state::PowerTotals;
 use crate::setup::Setup;
-use crate::state::clocks::Domain;
-use crate::state::cpu::{CpuTotals, Mode};
-use crate::state::drive::DriveTotals;
-use crate::state::power::PowerTotals;
+use crate::task::fio::jobs::Jobs;
 
 /// What had been counted by the end of the warm-up.
 #[derive(Debug)]

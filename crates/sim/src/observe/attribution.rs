@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::state::parts::{PARTS, Part, Parts};
+use crate::core::parts::{PARTS, Part, Parts};
 
 /// Requests of about the same latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

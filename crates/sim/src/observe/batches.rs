@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::basics::NEVER;
+use crate::core::basics::NEVER;
 
 /// Batches of equal time, half of them in each half of a run.
 const BATCHES: usize = 16;

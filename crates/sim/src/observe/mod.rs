@@ -4,3 +4,4 @@ pub(crate) mod attribution;
 pub(crate) mod batches;
 pub mod observer;
 pub(crate) mod recorder;
+mod steps;

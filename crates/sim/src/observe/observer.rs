@@ -6,11 +6,11 @@
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::state::cpu::{Cpu, Mode};
+use crate::cpu::state::{Cpu, Mode};
 
-use crate::basics::Interrupt;
-use crate::state::request::Request;
-use crate::state::task::{Program, Step, Task};
+use crate::block::request::Request;
+use crate::core::basics::Interrupt;
+use crate::task::state::{Program, Step, Task};
 
 /// What a CPU does from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use hdrhistogram::Histogram;
 
 use crate::observe::attribution::{Collector, bucket_of, lowest_of};
 
-use crate::basics::Direction;
+use crate::core::basics::Direction;
+use crate::core::parts::Parts;
 use crate::observe::batches::Batches;
-use crate::state::parts::Parts;
 
 /// Significant figures that the latency histogram keeps.
 const FIGURES: u8 = 3;

@@ -2,9 +2,9 @@
 
 use wakepath_hardware::Machine;
 
+use crate::cpu::state::Cpu;
 use crate::engine::Finished;
 use crate::observe::attribution::LatencyBucket;
-use crate::state::cpu::Cpu;
 
 /// Distributions of a run.
 #[derive(Clone, Debug, Default)]

@@ -1,28 +1,25 @@
 //! What a simulation says.
 
 pub mod details;
-pub(crate) mod energy;
-pub(crate) mod rates;
 pub(crate) mod summary;
-pub(crate) mod threads;
 
 use serde::Serialize;
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_workloads::Workload;
 
+use crate::cpu::state::Cpu;
+use crate::drive::DriveTotals;
 use crate::engine::Finished;
+use crate::frequency::clocks::{Domain, HwpBoostRun};
 use crate::observe::attribution::Attribution;
 use crate::observe::batches::Drift;
 use crate::observe::recorder::Recorder;
+use crate::page_cache::state::{PAGE, Totals};
+use crate::power::energy::Energy;
 use crate::result::details::Details;
-use crate::result::energy::Energy;
-use crate::result::rates::RateRun;
-use crate::result::threads::ThreadsRun;
-use crate::state::clocks::{Domain, HwpBoostRun};
-use crate::state::cpu::Cpu;
-use crate::state::drive::DriveTotals;
-use crate::state::page_cache::{PAGE, Totals};
-use crate::state::program::Programs;
+use crate::task::fio::rates::RateRun;
+use crate::task::rtapp::program::Programs;
+use crate::task::rtapp::result::ThreadsRun;
 
 /// One run: one policy combination, one seed.
 #[derive(Clone, Debug, Serialize)]
@@ -350,7 +347,7 @@ impl Run {
             .iter()
             .enumerate()
             .map(|(i, state)| {
-                let sum = |of: fn(&crate::state::cpu::StateStats) -> u64| {
+                let sum = |of: fn(&crate::cpu::state::StateStats) -> u64| {
                     finished.cpus.iter().map(|c| of(&c.stats[i])).sum::<u64>()
                 };
                 let fits = |is_wrong: &dyn Fn(usize) -> bool| {
@@ -440,7 +437,7 @@ impl Run {
                 .map(|d| ClockTime::new(d, finished))
                 .collect(),
             cut_jobs: finished.cut_jobs.clone(),
-            rates: rates::all(workload, &finished.rates),
+            rates: crate::task::fio::rates::all(workload, &finished.rates),
             drive: finished
                 .drives
                 .as_ref()

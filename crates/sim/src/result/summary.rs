@@ -5,9 +5,9 @@ use wakepath_policies::PolicySet;
 use wakepath_units::median;
 
 use super::Run;
-use super::energy::Energy;
+use crate::power::energy::Energy;
 #[cfg(doc)]
-use super::threads::ThreadsRun;
+use crate::task::rtapp::result::ThreadsRun;
 
 /// All results of a comparison.
 #[derive(Clone, Debug, Default, Serialize)]

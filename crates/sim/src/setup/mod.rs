@@ -1,8 +1,6 @@
 //! A machine, a workload and two policies, compiled into what the engine needs.
 
 pub(crate) mod policies;
-mod power_limit;
-mod shortest_sleep;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
@@ -21,23 +19,23 @@ use wakepath_workloads::fio::{
 };
 use wakepath_workloads::rtapp::{Calibration, RtAppFile};
 
-use crate::basics::Direction;
-use crate::basics::{CpuId, Cycles, FULL_SHARE};
-use crate::basics::{Interrupt, Timer};
+use crate::block::completion::CompletionSetup;
+use crate::block::request::RequestKind;
+use crate::core::basics::Direction;
+use crate::core::basics::{CpuId, Cycles, FULL_SHARE};
+use crate::core::basics::{Interrupt, Timer};
+use crate::core::random::ServiceTime;
+use crate::cpu::idle_table::IdleTable;
+use crate::drive::{Demand, Stripes};
+use crate::emulator::state::EmulatorSetup;
 use crate::error::SimError;
-use crate::random::ServiceTime;
+use crate::frequency::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
+use crate::page_cache::state::{Caller, PageCacheSetup};
+use crate::power::limit_setup::PowerLimitSetup;
+use crate::scheduler::state::{Class, Tunables};
 use crate::setup::policies::Policies;
-use crate::setup::power_limit::PowerLimitSetup;
-use crate::state::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
-use crate::state::completion::CompletionSetup;
-use crate::state::drive::{Demand, Stripes};
-use crate::state::idle_table::IdleTable;
-use crate::state::page_cache::{Caller, PageCacheSetup};
-use crate::state::program::Programs;
-use crate::state::request::RequestKind;
-use crate::state::sched::{Class, Tunables};
-use crate::state::task::PauseRule;
-use crate::state::turns::EmulatorSetup;
+use crate::task::rtapp::program::Programs;
+use crate::task::state::PauseRule;
 use wakepath_hardware::c1_demotion::DemotionRule;
 
 /// Bytes of the requests that a drive's service times are about.
@@ -684,7 +682,7 @@ impl Setup {
         let timer_slack = machine.scheduler.timer_slack_us.micros().0;
         let shortest_sleep = if timer_slack > 0 {
             let (table, tick) = (&idle[home], machine.tick_rate());
-            shortest_sleep::shortest_sleep(
+            crate::cpu::shortest_sleep::shortest_sleep(
                 1000 + timer_slack,
                 table,
                 &mut Governor::in_kernel(&policies.idle, &table.declared, tick),

@@ -1,0 +1,5 @@
+//! Block
+
+pub(crate) mod completion;
+pub(crate) mod events;
+pub(crate) mod request;

@@ -1,0 +1,162 @@
+//! Interrupts: their arrival and what they bring.
+
+use wakepath_policies::psd::Grant;
+use wakepath_units::Nanoseconds;
+
+use crate::core::basics::{CpuId, Interrupt, Timer};
+use crate::cpu::state::Mode;
+use crate::engine::Engine;
+use crate::observe::observer::{Observer, RequestStep};
+use crate::task::state::Program;
+
+impl<O: Observer> Engine<'_, O> {
+    pub(crate) fn interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
+        self.cpus[cpu].interrupts.push_back(interrupt);
+        self.kick(cpu);
+    }
+
+    /// Makes a CPU look at its pending interrupts.
+    pub(crate) fn kick(&mut self, cpu: CpuId) {
+        if !self.may_serve(cpu) {
+            return;
+        }
+        let c = &mut self.cpus[cpu];
+        match c.mode {
+            // A polling CPU serves interrupts and goes on polling.
+            Mode::Idle if c.polling_until.is_some() => {
+                c.settle_polling(self.now, self.domains[c.domain].current());
+                self.next(cpu);
+            }
+            Mode::Idle => self.begin_wake(cpu),
+            Mode::Task => {
+                self.pause(cpu);
+                self.next(cpu);
+            }
+            // They are served when the wake-up or the interrupt in progress ends.
+            Mode::Waking | Mode::Interrupt => {}
+        }
+    }
+
+    /// The interrupt that a CPU serves next, if any is pending.
+    #[inline(always)]
+    pub(crate) fn take_interrupt(&mut self, cpu: CpuId) -> Option<Interrupt> {
+        let pending = &mut self.cpus[cpu].interrupts;
+        if self.turns.is_none() || pending.len() < 2 {
+            return pending.pop_front();
+        }
+        self.take_most_urgent(cpu)
+    }
+
+    /// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
+    /// (`blk_mq_complete_request_remote()`). It comes after all hard ones, but before that for timers of the timer wheel: on x86
+    /// calls of functions have a higher vector than the tick, and what the tick raises is left to `ksoftirqd`.
+    /// RCU's soft interrupt is the last.
+    #[inline(never)]
+    fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
+        let order = |interrupt: &Interrupt| match interrupt {
+            Interrupt::Rcu => 3,
+            Interrupt::Completion(_) => 1,
+            Interrupt::Timer(Timer::Background(index)) if self.setup.background[*index].wheel => 2,
+            _ => 0,
+        };
+        let pending = self.cpus[cpu].interrupts.iter();
+        let (index, _) = pending.enumerate().min_by_key(|(_, i)| order(i))?;
+        self.cpus[cpu].interrupts.remove(index)
+    }
+
+    pub(crate) fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
+        match interrupt {
+            Interrupt::Completion(request) => {
+                self.grant_lease(cpu, Grant::on_completion);
+                let Some(request) = self.delivered(cpu, request) else {
+                    return;
+                };
+                self.observe_request(RequestStep::Delivered { request, cpu });
+                let task = self.requests[request].task;
+                let t = &mut self.tasks[task];
+                t.completed.push_back(request);
+                if t.waits_for_io() {
+                    let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
+                    self.requests[request].ipi = ipi;
+                }
+            }
+            Interrupt::Tick => self.tick(cpu),
+            Interrupt::Timer(Timer::Background(index)) => {
+                let source = self.setup.background[index];
+                if source.roams {
+                    // Its timer runs again from when it goes back to sleep.
+                    // The worker of the first CPU, wherever it is.
+                    let task = index;
+                    self.tasks[task].work = source.cycles;
+                    self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
+                    return;
+                }
+                if source.as_task {
+                    let task = cpu * self.setup.background.len() + index;
+                    self.tasks[task].work = source.cycles;
+                    if !self.tasks[task].runnable {
+                        self.wake_task(Some(cpu), task, cpu);
+                    }
+                }
+                self.arm_background(cpu, index);
+                self.arm_clock(cpu);
+            }
+            Interrupt::Timer(Timer::Task(task)) => match self.tasks[task].program {
+                Program::Thread(thread) => self.thread_timer(cpu, task, thread),
+                Program::Job | Program::Worker | Program::Flusher | Program::Sugov(_) => {
+                    self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
+                }
+            },
+            Interrupt::Timer(Timer::WriteBack) => self.look_for_old_pages(cpu),
+            Interrupt::Timer(Timer::Lease) => {
+                self.cpus[cpu].lease_timer = false;
+                self.arm_lease(cpu);
+            }
+            Interrupt::Rcu => self.rcu_soft_interrupt(cpu),
+            Interrupt::Frequency(clock) => {
+                let thread = self.sugov[clock];
+                self.tasks[thread].work = self.setup.sugov.unwrap_or(0);
+                self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
+            }
+            Interrupt::Timer(Timer::FairServer) | Interrupt::Reschedule => {}
+        }
+    }
+
+    /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
+    #[inline(always)]
+    pub(crate) fn grant_lease(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
+        if let Some((lease, policy)) = &mut self.cpus[cpu].lease
+            && occasion(policy.grant)
+        {
+            lease.io(Nanoseconds(self.now));
+            self.arm_lease(cpu);
+        }
+    }
+
+    /// Starts the timer of a lease that has one, unless it runs.
+    #[inline(never)]
+    fn arm_lease(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        let now = Nanoseconds(self.now);
+        if !c.lease_timer
+            && let Some((lease, _)) = &c.lease
+            && let Some(look) = lease.view(now).next_look(now)
+        {
+            c.lease_timer = true;
+            c.timers.add(look.0, Timer::Lease);
+            self.arm_clock(cpu);
+        }
+    }
+
+    pub(crate) fn tick(&mut self, cpu: CpuId) {
+        if self.cpus[cpu].current.is_some() {
+            self.account_and_report(cpu, false, true, None);
+            self.fair_tasks_ran(cpu);
+            self.check_turn(cpu);
+            self.prefer_core(cpu);
+            self.raise_misfit(cpu);
+            self.stop_tick(cpu);
+        }
+        self.rcu_tick(cpu);
+    }
+}

@@ -1,0 +1,28 @@
+//! Timers of the timer wheel that other CPUs take over.
+
+use crate::core::basics::{CpuId, NEVER};
+
+/// A timer of the timer wheel that another CPU takes over while its own sleeps (`kernel/time/timer_migration.c`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pulled {
+    /// When it expires; [`NEVER`] if it does not run.
+    pub(super) at: u64,
+    /// Its own CPU.
+    pub(super) cpu: CpuId,
+}
+
+impl Default for Pulled {
+    fn default() -> Self {
+        Self { at: NEVER, cpu: 0 }
+    }
+}
+
+/// Such timers as the idle loop of a CPU sees them.
+pub(crate) struct PulledTimers {
+    /// When the first one of its own expires.
+    pub(crate) own: u64,
+    /// When the first one of any CPU expires.
+    pub(crate) all: u64,
+    /// All other CPUs sleep without a tick, so that this one has to see to all.
+    pub(crate) last: bool,
+}

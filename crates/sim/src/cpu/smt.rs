@@ -1,0 +1,75 @@
+//! Hardware threads that share a core slow each other down.
+//!
+//! A thread of a core whose other threads are all asleep has the core for itself. While another one
+//! polls, it loses a share; while all are busy, they have `smt_speedup` of one core together.
+//! Only machines whose description gives these figures pay for any of this.
+
+use crate::core::basics::CpuId;
+use crate::core::basics::FULL_SHARE;
+use crate::cpu::state::{CoreUse, Mode};
+use crate::engine::Engine;
+use crate::observe::observer::Observer;
+
+impl<O: Observer> Engine<'_, O> {
+    /// A CPU does something else than before.
+    #[inline(always)]
+    pub(crate) fn core_use_changed(&mut self, cpu: CpuId) {
+        if self.setup.smt {
+            self.settle_core_use(cpu);
+        }
+    }
+
+    fn settle_core_use(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        let core_use = match c.mode {
+            Mode::Idle if c.polling_until.is_some() => CoreUse::Polls,
+            Mode::Idle | Mode::Waking => CoreUse::None,
+            Mode::Interrupt | Mode::Task => CoreUse::Busy,
+        };
+        if std::mem::replace(&mut c.core_use, core_use) == core_use {
+            return;
+        }
+        for other in self.core(cpu) {
+            if other != cpu {
+                self.set_share(other);
+            }
+        }
+    }
+
+    /// The share of the speed of its core that a CPU has now.
+    pub(crate) fn share_of(&self, cpu: CpuId) -> u64 {
+        let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
+        let mut polls = false;
+        for other in self.core(cpu).filter(|other| *other != cpu) {
+            match self.cpus[other].core_use {
+                CoreUse::Busy => return cluster.busy_share,
+                CoreUse::Polls => polls = true,
+                CoreUse::None => {}
+            }
+        }
+        if polls {
+            cluster.poll_share
+        } else {
+            FULL_SHARE
+        }
+    }
+
+    /// Cuts what a CPU does, so that each part has one speed.
+    fn set_share(&mut self, cpu: CpuId) {
+        let share = self.share_of(cpu);
+        if self.cpus[cpu].share == share {
+            return;
+        }
+        let mode = self.cpus[cpu].mode;
+        if !matches!(mode, Mode::Task | Mode::Interrupt) {
+            self.cpus[cpu].share = share;
+            return;
+        }
+        let left = self.cpus[cpu].work - self.work_done(cpu);
+        self.charge(cpu);
+        self.cpus[cpu].share = share;
+        self.cpus[cpu].work = left;
+        let length = self.time_left(cpu, left);
+        self.begin_phase(cpu, mode, length);
+    }
+}

@@ -1,0 +1,214 @@
+//! Ticks, timers and background work of a CPU.
+
+use crate::core::basics::{CpuId, Interrupt, NEVER, TaskId, Timer};
+use crate::cpu::pulled::{Pulled, PulledTimers};
+use crate::cpu::state::Mode;
+use crate::engine::{Engine, Slot};
+use crate::observe::observer::Observer;
+
+impl<O: Observer> Engine<'_, O> {
+    /// Arms the next arrival of a background source on a CPU.
+    pub(crate) fn arm_background(&mut self, cpu: CpuId, index: usize) {
+        let source = self.setup.background[index];
+        let mean = match self.setup.keeps_house_for[cpu] {
+            _ if source.roams => source.mean_interval,
+            0 => return,
+            1 => source.mean_interval,
+            served => source.mean_interval / f64::from(served),
+        };
+        // What roams has the stream of the first CPU wherever it is.
+        let of = if source.roams { 0 } else { cpu };
+        let delay = match source.periodic {
+            false => self.random.background(of, index, mean),
+            // The first one comes at any time within a period.
+            true if self.now == 0 => self.random.background(of, index, mean) % (mean as u64).max(1),
+            true => mean as u64,
+        };
+        let timer = Timer::Background(index);
+        if source.pulled {
+            let at = self.tick_from(self.now + delay);
+            self.pulled[index] = Pulled { at, cpu };
+        } else if source.wheel {
+            // A timer-wheel timer expires with a tick.
+            let at = self.tick_from(self.now + delay);
+            self.cpus[cpu].wheel.add(at, timer);
+        } else {
+            let timers = &mut self.cpus[cpu].timers;
+            timers.add_with_slack(self.now + delay, source.slack, timer);
+        }
+    }
+
+    /// The first tick at a time or after it.
+    pub(crate) fn tick_from(&self, at: u64) -> u64 {
+        at.next_multiple_of(self.setup.tick_period)
+    }
+
+    /// The task of a background source that there is once goes to sleep: its timer starts on the CPU where it ran. The task has
+    /// the number of its source, as it is the worker of the first CPU.
+    #[cold]
+    pub(crate) fn rest_roaming(&mut self, cpu: CpuId, task: TaskId) {
+        self.arm_background(cpu, task);
+        self.arm_clock(cpu);
+    }
+
+    /// The timer of a task that roams is not needed any more.
+    #[cold]
+    pub(crate) fn stop_roaming_timer(&mut self, index: TaskId) {
+        if self.setup.background[index].pulled {
+            self.pulled[index].at = NEVER;
+            return;
+        }
+        let timer = Timer::Background(index);
+        let on = (0..self.cpus.len()).find(|cpu| self.cpus[*cpu].wheel.remove(timer));
+        if let Some(cpu) = on {
+            self.arm_clock(cpu);
+        }
+    }
+
+    /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
+    #[inline]
+    pub(crate) fn stop_tick(&mut self, cpu: CpuId) {
+        if self.setup.is_nohz_full(cpu) && self.cpus[cpu].tasks() == 1 {
+            let c = &mut self.cpus[cpu];
+            c.tick_stopped = true;
+            c.next_tick = NEVER;
+            self.arm_clock(cpu);
+        }
+    }
+
+    /// A second task brings the tick back that such a CPU runs without.
+    #[inline]
+    pub(crate) fn restart_tick(&mut self, cpu: CpuId) {
+        if self.setup.is_nohz_full(cpu) {
+            self.restart_own_tick(cpu);
+        }
+    }
+
+    #[inline(never)]
+    fn restart_own_tick(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        if c.tick_stopped && !c.in_idle_loop && c.tasks() > 1 {
+            let period = self.setup.tick_period;
+            c.tick_stopped = false;
+            c.next_tick = (self.now / period + 1) * period;
+            self.arm_clock(cpu);
+        }
+    }
+
+    pub(crate) fn schedule(&mut self, slot: Slot, time: u64) {
+        self.queue.schedule(self.number(slot), time);
+    }
+
+    pub(crate) fn cancel(&mut self, slot: Slot) {
+        self.queue.cancel(self.number(slot));
+    }
+
+    /// The number of a slot in the event queue.
+    pub(crate) fn number(&self, slot: Slot) -> usize {
+        slot.number(self.cpus.len(), self.domains.len())
+    }
+
+    /// Whether the next clock event of a CPU is scheduled as it should be.
+    pub(crate) fn clock_is_armed(&self, cpu: CpuId) -> bool {
+        self.queue.due(self.number(Slot::Clock(cpu))) == self.cpus[cpu].next_clock_event()
+    }
+
+    /// Schedules the next clock event of a CPU, if it has changed.
+    pub(crate) fn arm_clock(&mut self, cpu: CpuId) {
+        let slot = self.number(Slot::Clock(cpu));
+        let at = self.cpus[cpu].next_clock_event();
+        if at == NEVER {
+            self.queue.cancel(slot);
+        } else if at != self.queue.due(slot) {
+            self.queue.schedule(slot, at);
+        }
+    }
+
+    pub(crate) fn clock(&mut self, cpu: CpuId) {
+        let now = self.now;
+        self.end_turn();
+        let c = &mut self.cpus[cpu];
+        if !c.tick_stopped && c.next_tick <= now {
+            c.next_tick += self.setup.tick_period;
+            c.got_tick |= c.in_idle_loop;
+            c.idle_ticks += u64::from(c.in_idle_loop);
+            c.interrupts.push_back(Interrupt::Tick);
+        } else if c.next_tick <= now {
+            // It was the last CPU that went to sleep, and had to see to the timers of all.
+            c.next_tick = NEVER;
+            c.got_tick |= c.in_idle_loop;
+            self.rcu_tick(cpu);
+        }
+        let c = &mut self.cpus[cpu];
+        if c.fair_server.expire(now) {
+            c.interrupts.push_back(Interrupt::Timer(Timer::FairServer));
+        }
+        let mut pend = |timer| c.interrupts.push_back(Interrupt::Timer(timer));
+        c.timers.expire(now, &mut pend);
+        // A stopped tick that was left for a timer-wheel timer counts as a tick.
+        if c.wheel.expire(now, &mut pend) {
+            c.got_tick |= c.in_idle_loop;
+        }
+        if !self.pulled.is_empty() {
+            self.pull_timers(cpu);
+        }
+        let awake = !matches!(self.cpus[cpu].mode, Mode::Idle | Mode::Waking);
+        if self.setup.timer_slack > 0 && awake {
+            self.expire_early(cpu);
+        }
+        self.arm_clock(cpu);
+        self.kick(cpu);
+    }
+
+    /// A CPU has left its idle state: if timers woke it, more of them may be due by now.
+    #[inline(always)]
+    pub(crate) fn expire_early_on_waking(&mut self, cpu: CpuId) {
+        let by_timer = |i: &Interrupt| matches!(i, Interrupt::Tick | Interrupt::Timer(_));
+        if self.setup.timer_slack > 0 && self.cpus[cpu].interrupts.iter().any(by_timer) {
+            self.expire_early(cpu);
+        }
+    }
+
+    /// The interrupt of a CPU's high-resolution timers takes those with it whose slack allows it.
+    #[inline]
+    pub(crate) fn expire_early(&mut self, cpu: CpuId) {
+        let now = self.now;
+        let c = &mut self.cpus[cpu];
+        if c.timers.may_expire(now) {
+            let interrupts = &mut c.interrupts;
+            c.timers
+                .expire_early(now, |timer| interrupts.push_back(Interrupt::Timer(timer)));
+            self.arm_clock(cpu);
+        }
+    }
+
+    /// Lets a CPU's own timers expire that others may take over, and those of CPUs that sleep without a tick.
+    #[cold]
+    fn pull_timers(&mut self, cpu: CpuId) {
+        for index in 0..self.pulled.len() {
+            let timer = self.pulled[index];
+            if timer.at <= self.now && (timer.cpu == cpu || self.cpus[timer.cpu].tick_stopped) {
+                self.pulled[index].at = NEVER;
+                let expired = Interrupt::Timer(Timer::Background(index));
+                self.cpus[cpu].interrupts.push_back(expired);
+            }
+        }
+    }
+
+    /// The timers that others may take over, as the idle loop of a CPU sees them.
+    #[cold]
+    pub(crate) fn pulled_for(&self, cpu: CpuId) -> PulledTimers {
+        let own = self.pulled.iter().filter(|timer| timer.cpu == cpu);
+        let mut others = (0..self.cpus.len()).filter(|other| *other != cpu);
+        PulledTimers {
+            own: own.map(|timer| timer.at).min().unwrap_or(NEVER),
+            all: self
+                .pulled
+                .iter()
+                .map(|timer| timer.at)
+                .min()
+                .unwrap_or(NEVER),
+            last: others.all(|other| self.cpus[other].tick_stopped),
+        }
+    }
+}

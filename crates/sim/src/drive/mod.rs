@@ -1,0 +1,273 @@
+//! The drive: parallel units and a link behind a write buffer, in a power state that follows from
+//! how long nobody asked for anything.
+//!
+//! Nothing happens in a drive by an event of its own. When a request comes, or the run ends, the
+//! idle time before it tells the power state ([`path::IdlePath`]), and so how long the request
+//! waits, what the drive drew, and for how long ([`ledger::Ledger`]).
+
+mod buffer;
+mod ledger;
+mod path;
+mod setup;
+mod stripes;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use self::buffer::Buffer;
+pub(crate) use self::ledger::DriveTotals;
+use self::ledger::{Ledger, Place};
+pub(crate) use self::setup::DriveSetup;
+use self::setup::PowerSetup;
+pub(crate) use self::stripes::{Piece, Stripes};
+use crate::core::basics::Direction;
+
+/// What a request asks of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Demand {
+    pub(crate) direction: Direction,
+    /// Time in ns that a unit is busy with it.
+    pub(crate) access: u64,
+    /// Time in ns that what it has beyond the first 4 KiB takes after that.
+    pub(crate) transfer: u64,
+    /// Time in ns of the link for that, at most `transfer`.
+    pub(crate) link: u64,
+    /// Its size in units of 4 KiB, rounded up.
+    pub(crate) blocks: u64,
+    /// The unit that it has to wait for, if not any will do.
+    pub(crate) unit: Option<usize>,
+}
+
+#[cfg(test)]
+impl Demand {
+    /// A request of 4 KiB.
+    fn small(direction: Direction, access: u64) -> Self {
+        Self {
+            direction,
+            access,
+            transfer: 0,
+            link: 0,
+            blocks: 1,
+            unit: None,
+        }
+    }
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    /// How long it waits for the drive to wake up, in ns.
+    pub(crate) wake: u64,
+    /// When it will be finished.
+    pub(crate) done: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Drive {
+    /// When the unit that took the last request is free.
+    last_unit: u64,
+    /// When each of the others is free, the earliest first.
+    units: BinaryHeap<Reverse<u64>>,
+    /// When each unit is free, where reads wait for a certain one; else empty.
+    addressed: Vec<u64>,
+    /// When the link is free, by direction: PCIe sends and receives at the same time.
+    link_free: [u64; 2],
+    buffer: Option<Buffer>,
+    /// Something has been written since the last flush began, and when that ends.
+    unflushed: bool,
+    flushed_at: u64,
+    sleep: Option<Sleep>,
+}
+
+/// What a drive with power states keeps track of.
+#[derive(Clone, Debug)]
+struct Sleep {
+    setup: PowerSetup,
+    /// When the drive is awake, if a request woke it, and out of which power state.
+    awake_at: u64,
+    woken_from: usize,
+    /// When it has nothing left to do: all requests served, the buffer empty.
+    idle_from: u64,
+    ledger: Ledger,
+}
+
+impl Drive {
+    pub(crate) fn new(setup: &DriveSetup) -> Self {
+        Self {
+            last_unit: 0,
+            units: (1..setup.units).map(|_| Reverse(0)).collect(),
+            addressed: vec![0; if setup.by_address { setup.units } else { 0 }],
+            link_free: [0; 2],
+            buffer: setup.buffer.map(Buffer::new),
+            unflushed: false,
+            flushed_at: 0,
+            sleep: setup.power.clone().map(|setup| Sleep {
+                awake_at: 0,
+                woken_from: 0,
+                idle_from: 0,
+                ledger: Ledger::new(setup.path.states()),
+                setup,
+            }),
+        }
+    }
+
+    /// Takes a request: access by a unit, then the transfer over the link, in the order in which
+    /// requests came. The unit is busy until the end.
+    #[inline(always)]
+    pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
+        let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
+        let addressed = self.addressed_unit(demand.unit);
+        if let Some(unit) = addressed {
+            self.last_unit = self.addressed[unit];
+        } else if self.last_unit > now {
+            // A unit that is free is as good as any other.
+            self.take_earliest_unit();
+        }
+        let mut from = self.last_unit.max(now).max(awake_at);
+        if let (Direction::Read, Some(buffer)) = (demand.direction, &mut self.buffer) {
+            from += buffer.disturb(from, demand.blocks);
+        }
+        let mut done = from + demand.access;
+        if demand.transfer > 0 {
+            // The link is not needed before the last of the data come off the media.
+            let from = done + demand.transfer - demand.link;
+            let link_free = &mut self.link_free[demand.direction as usize];
+            done = from.max(*link_free) + demand.link;
+            *link_free = done;
+        }
+        if demand.direction == Direction::Write {
+            self.unflushed = true;
+            if let Some(buffer) = &mut self.buffer {
+                done = buffer.accept(done, demand.blocks);
+            }
+        }
+        self.last_unit = done;
+        if let Some(unit) = addressed {
+            self.addressed[unit] = done;
+        }
+        if let Some(sleep) = &mut self.sleep {
+            let empty = self.buffer.as_ref().map_or(0, Buffer::empty_at);
+            sleep.idle_from = sleep.idle_from.max(done).max(empty);
+        }
+        Accepted {
+            wake: awake_at.saturating_sub(now),
+            done,
+        }
+    }
+
+    /// Takes a write that is done when its data are on the media, `time` ns after the drive has them.
+    #[cold]
+    pub(crate) fn write_through(&mut self, now: u64, demand: Demand, time: u64) -> Accepted {
+        let unflushed = self.unflushed;
+        let Accepted { wake, done } = self.accept(now, demand);
+        self.unflushed = unflushed;
+        let empty_at = self.buffer.as_ref().map_or(0, Buffer::empty_at);
+        let done = done.max(empty_at) + time;
+        if let Some(sleep) = &mut self.sleep {
+            sleep.idle_from = sleep.idle_from.max(done);
+        }
+        Accepted { wake, done }
+    }
+
+    /// Takes a flush: it is done `time` ns after the drive is awake and its buffer empty, or with the last one if nothing has
+    /// been written since. Requests go on meanwhile.
+    pub(crate) fn flush(&mut self, now: u64, time: u64) -> Accepted {
+        let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
+        let mut done = now.max(awake_at);
+        if self.unflushed {
+            let empty_at = self.buffer.as_ref().map_or(0, Buffer::empty_at);
+            done = done.max(empty_at) + time;
+            (self.unflushed, self.flushed_at) = (false, done);
+        }
+        let done = done.max(self.flushed_at);
+        if let Some(sleep) = &mut self.sleep {
+            sleep.idle_from = sleep.idle_from.max(done);
+        }
+        Accepted {
+            wake: awake_at.saturating_sub(now),
+            done,
+        }
+    }
+
+    /// The unit of a request, where each has one: that of its address, or the first that is free.
+    #[inline]
+    fn addressed_unit(&self, unit: Option<usize>) -> Option<usize> {
+        if self.addressed.is_empty() {
+            return None;
+        }
+        let free_at = |unit: &usize| self.addressed[*unit];
+        unit.or_else(|| (0..self.addressed.len()).min_by_key(free_at))
+    }
+
+    /// The next request goes to the unit that is free first.
+    fn take_earliest_unit(&mut self) {
+        if let Some(mut other) = self.units.peek_mut()
+            && other.0 < self.last_unit
+        {
+            std::mem::swap(&mut other.0, &mut self.last_unit);
+        }
+    }
+
+    /// The power state at a time up to which all requests have come, and when it changes next if no
+    /// further one comes. `None` for a drive without power states.
+    pub(crate) fn power_state(&self, now: u64) -> Option<(usize, Option<u64>)> {
+        let sleep = self.sleep.as_ref()?;
+        if now < sleep.awake_at && sleep.woken_from > 0 {
+            return Some((sleep.woken_from, Some(sleep.awake_at)));
+        }
+        let gap = now.checked_sub(sleep.idle_from);
+        let (state, next) = sleep.setup.path.reached(gap);
+        Some((state, next.map(|gap| sleep.idle_from + gap)))
+    }
+
+    /// Closes the books at the end of the run. `None` for a drive without power states.
+    pub(crate) fn finish(self, end: u64) -> Option<DriveTotals> {
+        self.sleep.map(|mut sleep| {
+            sleep.account(end);
+            DriveTotals {
+                at_rest: sleep.setup.path.at_rest(),
+                ..sleep.ledger.into_totals()
+            }
+        })
+    }
+}
+
+impl Sleep {
+    /// A request comes now. Returns when the drive can serve.
+    fn wake(&mut self, now: u64) -> u64 {
+        if now <= self.idle_from {
+            return self.awake_at;
+        }
+        self.account(now);
+        let wake = self.setup.path.wake(now - self.idle_from);
+        self.woken_from = wake.state;
+        let operational = Place::State(0);
+        let (entered, left) = (now + wake.entry_left, now + wake.entry_left + wake.exit);
+        self.awake_at = left + wake.rest;
+        let power = self.setup.idle;
+        self.ledger
+            .plan(entered, Place::Transition, wake.entry_power);
+        self.ledger.plan(left, Place::Transition, power);
+        self.ledger.plan(self.awake_at, operational, power);
+        if wake.exit > 0 || wake.entry_left > 0 {
+            self.ledger.wake_up(self.awake_at - now);
+        }
+        self.idle_from = self.awake_at;
+        self.awake_at
+    }
+
+    /// Enters everything up to `until` into the books.
+    fn account(&mut self, until: u64) {
+        self.ledger.enter_planned(until);
+        self.ledger
+            .enter(until.min(self.idle_from), Place::Active, self.setup.active);
+        let gap = self.ledger.upto().saturating_sub(self.idle_from);
+        if until > self.idle_from {
+            self.setup
+                .path
+                .walk(self.idle_from, gap, until, &mut self.ledger);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Emulator
+
+pub(crate) mod events;
+pub(crate) mod state;

@@ -1,0 +1,342 @@
+//! Who works, on a machine whose CPUs take turns, and the CPU there that plays the drives.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use wakepath_hardware::machine::{Emulator, Figure};
+
+use crate::core::basics::{CpuId, NEVER, RequestId};
+
+/// What runs the CPUs in turn, and its CPU that plays the drives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EmulatorSetup {
+    /// Work of that CPU each time that it wakes, and with each request as it takes it and as it completes it, in ns.
+    pub(crate) wake: u64,
+    pub(crate) take: u64,
+    pub(crate) complete: u64,
+    /// Its timer fires so long before a request ends.
+    pub(crate) lead: u64,
+    /// From then on it looks at the clock so often, in ns.
+    pub(crate) look: u64,
+    /// A CPU keeps the turn for this last part of an exit latency, in ns.
+    pub(crate) exit_hold: u64,
+}
+
+impl EmulatorSetup {
+    pub(crate) fn new(of: &Emulator, khz: u64) -> Self {
+        let time = |work: &Figure| work.kilocycles() * 1_000_000 / khz.max(1);
+        let request = time(&of.drive_request_kcycles);
+        Self {
+            wake: time(&of.drive_wake_kcycles),
+            take: request / 2,
+            complete: request - request / 2,
+            lead: of.drive_lead_us.micros().0,
+            look: of.drive_look_us.micros().0,
+            exit_hold: of.exit_hold_us.micros().0,
+        }
+    }
+}
+
+/// What a CPU is to do when its turn comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Go on with what it was at when its turn ended.
+    pub(crate) cut: bool,
+    /// Do what follows the end of its phase.
+    pub(crate) phase_over: bool,
+    /// Look at its interrupts.
+    pub(crate) interrupted: bool,
+}
+
+impl Waiting {
+    pub(crate) fn any(self) -> bool {
+        self.cut || self.phase_over || self.interrupted
+    }
+}
+
+/// How far a CPU is with leaving an idle state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Exit {
+    #[default]
+    None,
+    /// Others may have the turn meanwhile. The exit ends at this time.
+    Yields(u64),
+    /// Its last part, which it does not begin without the turn, and keeps it for.
+    Holds(u64),
+}
+
+/// One thread runs all CPUs in turn: who has the turn works until it goes idle, or until a timer of any CPU expires.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    /// Whose turn it is, if anybody works; after all CPUs there is the one that plays the drives.
+    pub(crate) holder: Option<usize>,
+    /// Who had it last.
+    pub(crate) last: usize,
+    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) exits: Vec<Exit>,
+    pub(crate) player: Player,
+    /// A timer has expired.
+    pub(crate) deadline: bool,
+}
+
+impl Turns {
+    pub(crate) fn new(setup: EmulatorSetup, cpus: usize) -> Self {
+        Self {
+            holder: None,
+            last: cpus,
+            waiting: vec![Waiting::default(); cpus],
+            exits: vec![Exit::None; cpus],
+            player: Player::new(setup),
+            deadline: false,
+        }
+    }
+
+    /// Whether a CPU may do something now: it has the turn, or takes it because nobody has.
+    pub(crate) fn may_act(&mut self, cpu: CpuId) -> bool {
+        *self.holder.get_or_insert(cpu) == cpu
+    }
+
+    /// Whether a CPU keeps the turn, although it does nothing for a task or an interrupt.
+    pub(crate) fn holds(&self, cpu: CpuId) -> bool {
+        matches!(self.exits[cpu], Exit::Holds(_))
+    }
+
+    /// A CPU that has the turn begins to leave an idle state. Returns when it wants the turn again, or is done.
+    pub(crate) fn begin_exit(&mut self, cpu: CpuId, now: u64, latency: u64) -> u64 {
+        let end = now + latency;
+        let hold = self.player.setup.exit_hold;
+        if latency > hold {
+            self.exits[cpu] = Exit::Yields(end);
+            end - hold
+        } else {
+            self.exits[cpu] = Exit::Holds(end);
+            end
+        }
+    }
+
+    /// A CPU has the turn, and wants it for its exit or is done with that. Returns when it will be done, if it is not.
+    pub(crate) fn go_on_with_exit(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
+        match self.exits[cpu] {
+            Exit::Yields(end) if end > now => {
+                self.exits[cpu] = Exit::Holds(end);
+                Some(end)
+            }
+            _ => {
+                self.exits[cpu] = Exit::None;
+                None
+            }
+        }
+    }
+
+    /// Whether somebody else waits for the turn.
+    pub(crate) fn others_wait(&self, holder: usize, now: u64) -> bool {
+        (0..=self.waiting.len()).any(|who| who != holder && self.waits(who, now))
+    }
+
+    fn waits(&self, who: usize, now: u64) -> bool {
+        match self.waiting.get(who) {
+            Some(waiting) => waiting.any(),
+            None => self.player.wants_turn(now),
+        }
+    }
+
+    /// Who is next: round the CPUs from the one that had the turn last.
+    pub(crate) fn next(&self, now: u64) -> Option<usize> {
+        let all = self.waiting.len() + 1;
+        (1..=all)
+            .map(|step| (self.last + step) % all)
+            .find(|who| self.waits(*who, now))
+    }
+}
+
+/// What the CPU that plays the drives is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Playing {
+    /// It has halted, with a timer for this time.
+    Halted(u64),
+    /// It works, and this much is left of it in ns; the first time is when that was so.
+    Works(u64, u64, Then),
+    /// Its work was cut off, with this much of it left.
+    Cut(u64, Then),
+    /// It looks at the clock until then.
+    Looks(u64),
+}
+
+/// What follows work of the CPU that plays the drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It looks for what is next.
+    Look,
+    /// A request is completed.
+    Complete(RequestId),
+    /// It halts.
+    Halt,
+}
+
+/// The CPU that plays the drives. It takes requests as it is told of them, and has a timer a little before the next one ends.
+#[derive(Debug)]
+pub(crate) struct Player {
+    pub(crate) setup: EmulatorSetup,
+    pub(crate) playing: Playing,
+    /// It has been told of requests since it last halted.
+    told: bool,
+    /// Requests that it has not taken yet, and when they end.
+    inbox: Vec<(u64, RequestId)>,
+    /// Those that it has, the first to end first; equal ones in the order in which they came.
+    taken: BinaryHeap<Reverse<(u64, u64, RequestId)>>,
+    number: u64,
+}
+
+impl Player {
+    fn new(setup: EmulatorSetup) -> Self {
+        Self {
+            setup,
+            playing: Playing::Halted(NEVER),
+            told: false,
+            inbox: Vec::new(),
+            taken: BinaryHeap::new(),
+            number: 0,
+        }
+    }
+
+    /// A request that ends at `end` has been submitted.
+    pub(crate) fn submit(&mut self, end: u64, request: RequestId) {
+        self.told |= self.inbox.is_empty();
+        self.inbox.push((end, request));
+    }
+
+    /// Whether it works, so that it keeps the turn.
+    pub(crate) fn works(&self) -> bool {
+        matches!(self.playing, Playing::Works(..))
+    }
+
+    pub(crate) fn is_halted(&self) -> bool {
+        matches!(self.playing, Playing::Halted(_))
+    }
+
+    fn wants_turn(&self, now: u64) -> bool {
+        match self.playing {
+            Playing::Halted(timer) => self.told || timer <= now,
+            Playing::Cut(..) => true,
+            Playing::Looks(until) => until <= now,
+            Playing::Works(..) => false,
+        }
+    }
+
+    /// When something happens by itself.
+    pub(crate) fn next_event(&self) -> u64 {
+        match self.playing {
+            Playing::Halted(timer) => timer,
+            Playing::Works(since, left, _) => since + left,
+            Playing::Cut(..) => NEVER,
+            Playing::Looks(until) => until,
+        }
+    }
+
+    /// Its turn ends before its work does.
+    pub(crate) fn cut(&mut self, now: u64) {
+        if let Playing::Works(since, left, then) = self.playing {
+            self.playing = Playing::Cut((since + left).saturating_sub(now), then);
+        }
+    }
+
+    /// It has the turn, and nothing that it works at: what it does next.
+    pub(crate) fn go_on(&mut self, now: u64) {
+        self.playing = match self.playing {
+            Playing::Cut(left, then) => Playing::Works(now, left, then),
+            Playing::Halted(_) => {
+                self.told = false;
+                self.look(now)
+            }
+            Playing::Looks(_) => self.look(now),
+            Playing::Works(..) => return,
+        };
+    }
+
+    /// Its work is done. Returns a request if that completes it.
+    pub(crate) fn end_work(&mut self, now: u64) -> Option<RequestId> {
+        let Playing::Works(_, _, then) = self.playing else {
+            return None;
+        };
+        let mut completed = None;
+        self.playing = match then {
+            Then::Halt => {
+                let first = self.taken.peek().map(|Reverse((end, ..))| *end);
+                Playing::Halted(first.map_or(NEVER, |end| end.saturating_sub(self.setup.lead)))
+            }
+            Then::Complete(request) => {
+                completed = Some(request);
+                self.look(now)
+            }
+            Then::Look => self.look(now),
+        };
+        completed
+    }
+
+    fn look(&mut self, now: u64) -> Playing {
+        if !self.inbox.is_empty() {
+            let work = self.setup.take * self.inbox.len() as u64;
+            for (end, request) in self.inbox.drain(..) {
+                self.taken.push(Reverse((end, self.number, request)));
+                self.number += 1;
+            }
+            return Playing::Works(now, work, Then::Look);
+        }
+        match self.taken.peek() {
+            Some(Reverse((end, ..))) if *end <= now + self.setup.lead => {
+                if *end > now {
+                    return Playing::Looks(*end);
+                }
+                let Some(Reverse((.., request))) = self.taken.pop() else {
+                    return Playing::Halted(NEVER);
+                };
+                Playing::Works(now, self.setup.complete, Then::Complete(request))
+            }
+            _ => Playing::Works(now, self.setup.wake, Then::Halt),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns() -> Turns {
+        let setup = EmulatorSetup {
+            wake: 0,
+            take: 0,
+            complete: 0,
+            lead: 0,
+            look: 0,
+            exit_hold: 2_000,
+        };
+        Turns::new(setup, 1)
+    }
+
+    #[test]
+    fn the_last_part_of_an_exit_keeps_the_turn() {
+        let mut turns = turns();
+        assert_eq!(turns.begin_exit(0, 100, 10_000), 8_100);
+        assert!(!turns.holds(0));
+        assert_eq!(turns.go_on_with_exit(0, 8_100), Some(10_100));
+        assert!(turns.holds(0));
+        assert_eq!(turns.go_on_with_exit(0, 10_100), None);
+        assert!(!turns.holds(0));
+    }
+
+    #[test]
+    fn a_short_exit_keeps_it_from_the_beginning() {
+        let mut turns = turns();
+        assert_eq!(turns.begin_exit(0, 100, 2_000), 2_100);
+        assert!(turns.holds(0));
+        assert_eq!(turns.go_on_with_exit(0, 2_100), None);
+    }
+
+    #[test]
+    fn whoever_gets_the_turn_after_the_end_is_done_at_once() {
+        let mut turns = turns();
+        turns.begin_exit(0, 100, 10_000);
+        assert_eq!(turns.go_on_with_exit(0, 20_000), None);
+        assert!(!turns.holds(0));
+    }
+}

@@ -1,0 +1,155 @@
+//! `amd-pstate`: each CPU has a request of its own on the performance scale of CPPC, and the threads of a core get
+//! the highest of theirs.
+
+use wakepath_policies::freq::amd_pstate::{
+    AmdGovernor, AmdMode, AmdPstate, AmdPstateSettings, Request, TRANSITION_DELAY,
+};
+use wakepath_policies::freq::schedutil::{Schedutil, SchedutilPerf};
+use wakepath_policies::freq::{FrequencyTable, SchedutilSettings};
+use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
+
+use super::Report;
+use super::hwp::HwpClock;
+use crate::cpu::state::Cpu;
+use crate::frequency::clocks::cluster::{ClusterSetup, CppcSetup};
+
+/// The driver on the CPUs of a clock.
+#[derive(Clone, Debug)]
+pub(super) struct AmdClock {
+    table: FrequencyTable,
+    driver: AmdPstate,
+    governor: Chooser,
+    /// What each CPU asks for.
+    requests: Vec<Request>,
+    /// The processor's own controllers, where they have a say.
+    hardware: Option<HwpClock>,
+}
+
+/// The kernel's part of the choice, for each CPU.
+#[derive(Clone, Debug)]
+enum Chooser {
+    /// Nothing changes.
+    Fixed,
+    /// Requests are written at once.
+    Performance(Vec<SchedutilPerf>),
+    /// Requests go through the firmware. That a kernel thread takes them there a little later is left out.
+    Frequency(Vec<Schedutil>),
+}
+
+impl AmdClock {
+    /// `None` where the driver does not take the processor's performance scale.
+    pub(super) fn new(
+        cluster: &ClusterSetup,
+        cppc: CppcSetup,
+        cpus: usize,
+        settings: AmdPstateSettings,
+        tick: TickRate,
+    ) -> Option<Self> {
+        let driver = AmdPstate::new(cppc.scale, settings, true);
+        if !driver.loads() {
+            return None;
+        }
+        let (of, capacity) = (SchedutilSettings::default(), Capacity(cluster.capacity));
+        let governor = match (settings.governor, cppc.registers) {
+            (AmdGovernor::Schedutil, true) => {
+                let one = SchedutilPerf::new(&of, capacity, TRANSITION_DELAY, tick);
+                Chooser::Performance(vec![one; cpus])
+            }
+            (AmdGovernor::Schedutil, false) => {
+                let top = driver.top();
+                let one = Schedutil::continuous(&of, top, capacity, TRANSITION_DELAY, tick);
+                Chooser::Frequency(vec![one; cpus])
+            }
+            _ => Chooser::Fixed,
+        };
+        let first = match (settings.mode, settings.governor) {
+            (AmdMode::Active, _) => driver.autonomous(),
+            (_, AmdGovernor::Schedutil) => driver.for_utilisation(0, 0, 1024, true),
+            (_, AmdGovernor::Performance) => driver.for_frequency(driver.top(), false),
+            (_, AmdGovernor::Powersave) => driver.for_frequency(driver.default_minimum(), false),
+        };
+        // A desired performance leaves the processor no choice.
+        let hardware = (first.desired == 0).then(|| {
+            let range = [first.minimum, cppc.scale.nominal, first.maximum];
+            let range = range.map(|performance| driver.frequency_of(performance));
+            HwpClock::within(cluster, range, cppc.hardware, cpus, settings.epp_in_force())
+        });
+        Some(Self {
+            table: cluster.table.clone(),
+            driver,
+            governor,
+            requests: vec![first; cpus],
+            hardware,
+        })
+    }
+
+    pub(super) fn follows_utilisation(&self) -> bool {
+        !matches!(self.governor, Chooser::Fixed)
+    }
+
+    pub(super) fn update(
+        &mut self,
+        now: u64,
+        index: usize,
+        report: Report,
+        cpus: &[Cpu],
+    ) -> Option<Kilohertz> {
+        let signal = cpus[index].signal();
+        let now = Nanoseconds(now);
+        let request = match &mut self.governor {
+            Chooser::Fixed => None,
+            Chooser::Performance(all) => {
+                let capacity = all[index].capacity();
+                let wanted = all[index].update(now, report.iowait, report.local, signal)?;
+                Some(self.driver.for_utilisation(
+                    0,
+                    u64::from(wanted.0),
+                    u64::from(capacity.0),
+                    true,
+                ))
+            }
+            Chooser::Frequency(all) => {
+                let signals = std::iter::once(signal);
+                let wanted = all[index].update(now, 0, report.iowait, signals)?;
+                Some(self.driver.for_frequency(wanted, true))
+            }
+        }?;
+        self.requests[index] = request;
+        if let Some(hardware) = &mut self.hardware {
+            // The processor sees a new minimum at the end of its slot.
+            hardware.ask_for_minimum(index, self.driver.frequency_of(request.minimum));
+            return None;
+        }
+        self.highest_request(|i| i == index || cpus[i].is_powered())
+    }
+
+    /// The frequency to begin with.
+    pub(super) fn first(&self) -> Kilohertz {
+        self.highest_request(|_| true)
+            .unwrap_or(self.table.lowest())
+    }
+
+    fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Option<Kilohertz> {
+        let counting = self.requests.iter().enumerate().filter(|(i, _)| counts(*i));
+        let highest = counting.map(|(_, r)| r.desired.max(r.minimum)).max()?;
+        Some(self.table.at_or_above(self.driver.frequency_of(highest)))
+    }
+
+    pub(super) fn end_slot(
+        &mut self,
+        now: u64,
+        cpus: &[Cpu],
+        active: &[bool],
+        khz: &[Kilohertz],
+        current: usize,
+    ) -> Option<Kilohertz> {
+        match &mut self.hardware {
+            Some(hardware) => Some(hardware.end_slot(now, cpus, active, khz, current)),
+            None => self.highest_request(|i| active[i]),
+        }
+    }
+
+    pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
+        self.hardware.as_mut()?.wake(now, index, cpus)
+    }
+}

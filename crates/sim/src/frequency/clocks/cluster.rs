@@ -1,0 +1,82 @@
+//! The CPUs of a cluster and the figures of their clocks.
+
+use wakepath_policies::freq::FrequencyTable;
+use wakepath_policies::freq::amd_pstate::PerfScale;
+use wakepath_units::{Kilohertz, Nanoseconds};
+
+/// One cluster's clock.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterSetup {
+    pub(crate) name: String,
+    pub(crate) first_cpu: usize,
+    pub(crate) cpus: usize,
+    pub(crate) capacity: u32,
+    pub(crate) table: FrequencyTable,
+    /// Per operating point: thousands of cycles of the biggest core that this core does a second.
+    pub(crate) speed: Vec<u32>,
+    /// Requests change nothing, and the kernel does not know how fast a CPU is.
+    pub(crate) fixed_speed: bool,
+    pub(crate) transition_latency: u64,
+    pub(crate) stall: u64,
+    pub(crate) threads_per_core: usize,
+    /// What a thread does while all others of its core are busy, and while one of them polls, of
+    /// [`FULL_SHARE`](crate::core::basics::FULL_SHARE).
+    pub(crate) busy_share: u64,
+    pub(crate) poll_share: u64,
+    /// How many CPUs share a clock.
+    pub(crate) cpus_per_clock: usize,
+    /// How often the hardware looks at requests, in ns; 0: always.
+    pub(crate) slot: u64,
+    /// Highest frequencies by the most active cores that they hold for, most last.
+    pub(crate) turbo: Vec<(usize, Kilohertz)>,
+    /// The highest frequency without turbo.
+    pub(crate) base: Option<Kilohertz>,
+    pub(crate) hwp: Option<HwpSetup>,
+    pub(crate) cppc: Option<CppcSetup>,
+    /// The highest frequency of each core, where they differ.
+    pub(crate) ranking: Vec<Kilohertz>,
+    /// The scheduler prefers the cores of the highest ranks.
+    pub(crate) prefers_cores: bool,
+}
+
+/// The HWP controller, as it is with EPP 128.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HwpSetup {
+    pub(crate) ramp: Nanoseconds,
+    /// The share of its highest performance from which on a CPU gets the highest frequency.
+    pub(crate) full_at: f64,
+}
+
+/// The performance scale of CPPC, and the processor's controller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CppcSetup {
+    pub(crate) scale: PerfScale,
+    /// Requests are written to registers.
+    pub(crate) registers: bool,
+    pub(crate) hardware: HwpSetup,
+}
+
+impl ClusterSetup {
+    /// The highest frequency that a CPU of the cluster can have.
+    pub(crate) fn own_limit(&self, cpu: usize) -> Kilohertz {
+        let core = (cpu - self.first_cpu) / self.threads_per_core;
+        let own = self.ranking.get(core).copied();
+        own.unwrap_or(self.table.highest())
+    }
+
+    /// The highest frequency while this many cores are active.
+    pub(crate) fn turbo_limit(&self, active_cores: usize) -> Kilohertz {
+        let limit = self.turbo.iter().find(|(cores, _)| active_cores <= *cores);
+        limit
+            .or(self.turbo.last())
+            .map_or(self.table.highest(), |(_, limit)| *limit)
+    }
+
+    /// When the hardware takes up what is asked for at `now`.
+    pub(crate) fn taken_up(&self, now: u64) -> u64 {
+        match self.slot {
+            0 => now,
+            slot => now.div_ceil(slot) * slot,
+        }
+    }
+}

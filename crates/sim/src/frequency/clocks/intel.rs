@@ -1,0 +1,95 @@
+//! `intel_pstate` in active mode without HWP: each CPU has requests of its own, and the hardware makes one
+//! frequency of those that share a clock.
+//!
+//! A request of a CPU counts while it is awake, or has been in the hardware's present slot. A sleeping CPU
+//! keeps its request, but holds nobody's clock up.
+
+use wakepath_policies::freq::FrequencyTable;
+use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits};
+use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
+
+use super::Report;
+use crate::cpu::state::Cpu;
+
+/// A step of the P-states: the bus clock.
+const STEP_KHZ: u32 = 100_000;
+
+pub(super) fn level(frequency: Kilohertz) -> u8 {
+    u8::try_from(frequency.0 / STEP_KHZ).unwrap_or(u8::MAX)
+}
+
+pub(super) fn frequency_of(table: &FrequencyTable, level: u8) -> Kilohertz {
+    table.at_or_above(Kilohertz(u32::from(level) * STEP_KHZ))
+}
+
+/// `intel_pstate` without HWP.
+#[derive(Clone, Debug)]
+pub(super) struct PstateClock {
+    table: FrequencyTable,
+    base: Kilohertz,
+    cpus: Vec<IntelPstate>,
+    /// The P-state that each CPU asks for.
+    requests: Vec<u8>,
+}
+
+impl PstateClock {
+    pub(super) fn new(
+        table: &FrequencyTable,
+        base: Kilohertz,
+        cpus: usize,
+        iowait_boost: bool,
+        tick: TickRate,
+    ) -> Self {
+        let (min, max) = (level(table.lowest()), level(table.highest()));
+        let limits = PstateLimits {
+            min,
+            max: level(base),
+            max_physical: level(base),
+            turbo: max,
+            policy_min: min,
+            policy_max: max,
+        };
+        Self {
+            table: table.clone(),
+            base,
+            cpus: vec![IntelPstate::new(limits, iowait_boost, tick); cpus],
+            // The driver starts a CPU at its lowest P-state.
+            requests: vec![min; cpus],
+        }
+    }
+
+    pub(super) fn update(
+        &mut self,
+        now: u64,
+        index: usize,
+        report: Report,
+        cpus: &[Cpu],
+        khz: &[Kilohertz],
+        current: usize,
+    ) -> Option<Kilohertz> {
+        // A CPU can neither read another's counters nor write its request.
+        if !report.local {
+            return None;
+        }
+        let base = u128::from(self.base.0);
+        let read = || {
+            let running = cpus[index].running_until(now, current, khz);
+            let cycles = |khz_time: u128| (khz_time / 1_000_000) as u64;
+            Counters {
+                aperf: cycles(running.khz_time),
+                mperf: cycles(base * u128::from(running.time)),
+                tsc: cycles(base * u128::from(now)),
+            }
+        };
+        let next = self.cpus[index].update(Nanoseconds(now), report.iowait, read)?;
+        self.requests[index] = next;
+        self.highest_request(|i| i == index || cpus[i].is_powered())
+    }
+
+    /// The highest request of the CPUs that count.
+    pub(super) fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Option<Kilohertz> {
+        let counting = self.requests.iter().enumerate().filter(|(i, _)| counts(*i));
+        let highest = counting.map(|(_, request)| *request).max()?;
+        Some(frequency_of(&self.table, highest))
+    }
+}

@@ -1,0 +1,281 @@
+//! Utilisation and the clocks that follow it.
+
+use crate::core::basics::{CpuId, Interrupt, TaskId};
+use crate::cpu::state::{Cpu, Mode};
+use crate::engine::{Engine, Slot};
+use crate::frequency::clocks::{Domain, InterruptTime, Report};
+use crate::observe::observer::Observer;
+use crate::task::state::Task;
+
+impl<O: Observer> Engine<'_, O> {
+    /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
+    #[inline(always)]
+    pub(crate) fn account(&mut self, cpu: CpuId, ran: bool) {
+        let c = &mut self.cpus[cpu];
+        let running = if ran {
+            self.domains[c.domain].capacity_now()
+        } else {
+            0
+        };
+        c.account(self.now, running);
+    }
+
+    /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a
+    /// period. `change`: a task of the CPU that can run from now on, or cannot.
+    #[inline(always)]
+    pub(crate) fn account_and_report(
+        &mut self,
+        cpu: CpuId,
+        ran: bool,
+        local: bool,
+        change: Option<(TaskId, bool)>,
+    ) {
+        let c = &mut self.cpus[cpu];
+        let domain = &self.domains[c.domain];
+        let capacity = domain.capacity_now();
+        c.account(self.now, if ran { capacity } else { 0 });
+        if self.setup.counts_runnable {
+            c.settle_runnable(self.now, domain);
+            if let Some((task, can)) = change {
+                let entity = &mut self.tasks[task].entity;
+                entity.settle_runnable(self.now, !can, capacity);
+                c.runnable_now = if can {
+                    c.runnable_now + 1
+                } else {
+                    c.runnable_now - 1
+                };
+            }
+        }
+        if c.period_is_new() {
+            let iowait = false;
+            self.update_frequency(cpu, Report { iowait, local });
+        }
+    }
+
+    /// Takes what a task counts for among those that can run to another CPU.
+    #[inline(never)]
+    pub(crate) fn move_runnable(&mut self, task: TaskId, from: CpuId, to: CpuId) {
+        for cpu in [from, to] {
+            let c = &mut self.cpus[cpu];
+            c.settle_runnable(self.now, &self.domains[c.domain]);
+        }
+        let capacity = self.domains[self.cpus[from].domain].capacity_now();
+        let t = &mut self.tasks[task];
+        let share = t.entity.settle_runnable(self.now, t.runnable, capacity);
+        let count = u32::from(t.runnable);
+        let c = &mut self.cpus[from];
+        c.runnable.remove(share);
+        c.runnable_now -= count;
+        let c = &mut self.cpus[to];
+        c.runnable.add(share);
+        c.runnable_now += count;
+    }
+
+    /// Accounts the work of a CPU that ends, or is cut, now.
+    pub(crate) fn charge(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        c.charge(self.now, &mut self.domains[c.domain], &mut self.tasks);
+    }
+
+    #[inline(always)]
+    pub(crate) fn update_frequency(&mut self, cpu: CpuId, report: Report) {
+        let index = self.cpus[cpu].domain;
+        let domain = &mut self.domains[index];
+        if domain.update(self.now, cpu - domain.cpus.start, report, &self.cpus) {
+            if self.setup.sugov.is_some() {
+                // It goes on with what it is at, and then takes the interrupt that it has sent itself.
+                self.cpus[cpu]
+                    .interrupts
+                    .push_back(Interrupt::Frequency(index));
+            } else {
+                self.begin_frequency_change(index);
+            }
+        }
+    }
+
+    pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
+        let of = &self.setup.clusters[self.domains[domain].cluster];
+        let at = of.taken_up(self.now) + of.transition_latency;
+        self.schedule(Slot::Frequency(domain), at);
+    }
+
+    /// The clock of a domain has changed. What is running is cut there, so that each part has one frequency.
+    pub(crate) fn frequency_changed(&mut self, domain: usize) {
+        self.end_uncore_slots();
+        let clock = &mut self.domains[domain];
+        let of = clock.cpus.clone();
+        let mut powered = false;
+        for c in &mut self.cpus[of.clone()] {
+            if self.setup.counts_runnable {
+                c.settle_runnable(self.now, clock);
+            }
+            // Nothing depends on the clock of a CPU that sleeps.
+            if c.is_powered() {
+                powered = true;
+                c.cut(self.now, clock, &mut self.tasks);
+            }
+        }
+        clock.arrive(self.now);
+        if powered {
+            self.power.uncore.sees(clock.frequency().0);
+        }
+        self.observe_frequency(domain);
+        if powered {
+            of.for_each(|cpu| self.go_on(cpu));
+        }
+    }
+
+    /// A CPU goes on with what it was at when its clock changed.
+    fn go_on(&mut self, cpu: CpuId) {
+        let c = &self.cpus[cpu];
+        if c.is_busy() && !c.stopped {
+            let length = self.time_left(cpu, c.work);
+            self.begin_phase(cpu, c.mode, length);
+        }
+    }
+
+    /// The slots of the uncore's clock that are over by now, before a CPU wakes up, sleeps or changes its
+    /// frequency.
+    #[inline]
+    pub(crate) fn end_uncore_slots(&mut self) {
+        if self.power.uncore.is_due(self.now) {
+            let powered = self.cpus.iter().filter(|c| c.is_powered());
+            let clocks = powered.map(|c| self.domains[c.domain].frequency().0);
+            let fastest = clocks.max().unwrap_or(0);
+            self.power.uncore.end_slots(self.now, fastest);
+        }
+    }
+
+    /// A CPU begins to wake up: the hardware looks at its clock again.
+    #[inline]
+    pub(crate) fn wake_clock(&mut self, cpu: CpuId) {
+        if !self.clock_slots.clusters.is_empty() {
+            self.wake_hardware(cpu);
+        }
+    }
+
+    fn wake_hardware(&mut self, cpu: CpuId) {
+        let cluster = self.cpus[cpu].cluster;
+        if !self.clock_slots.clusters[cluster].used {
+            return;
+        }
+        let domain = self.cpus[cpu].domain;
+        let of = &mut self.domains[domain];
+        let before = of.current();
+        of.wake(self.now, cpu - of.cpus.start, &self.cpus);
+        if of.current() != before {
+            self.observe_frequency(domain);
+        }
+        self.start_clock_slots(cluster);
+    }
+
+    /// Starts the slots of clusters that have a CPU awake from the beginning.
+    pub(crate) fn start_clocks(&mut self) {
+        for cluster in 0..self.clock_slots.clusters.len() {
+            let of = |c: &Cpu| c.cluster == cluster && c.is_powered();
+            if self.cpus.iter().any(of) {
+                self.start_clock_slots(cluster);
+            }
+        }
+    }
+
+    /// The hardware looks at a cluster's clocks at the end of this slot, if they have slots.
+    fn start_clock_slots(&mut self, cluster: usize) {
+        let slots = &mut self.clock_slots.clusters[cluster];
+        if slots.used && !std::mem::replace(&mut slots.running, true) {
+            self.schedule_clock_slot(cluster);
+        }
+    }
+
+    fn schedule_clock_slot(&mut self, cluster: usize) {
+        let length = self.setup.clusters[cluster].slot.max(1);
+        let end = (self.now / length + 1) * length;
+        self.schedule(Slot::Hardware(cluster), end);
+    }
+
+    /// A slot of a cluster's hardware is over.
+    pub(crate) fn end_clock_slot(&mut self, cluster: usize) {
+        let setup = &self.setup.clusters[cluster];
+        let cpus = setup.first_cpu..setup.first_cpu + setup.cpus;
+        let slots = &mut self.clock_slots;
+        let mut awake = false;
+        for cpu in cpus.clone() {
+            let c = &self.cpus[cpu];
+            let before = std::mem::replace(&mut slots.selections[cpu], c.selections);
+            slots.active[cpu] = c.is_powered() || c.selections != before;
+            awake |= c.is_powered();
+        }
+        let cores = slots.active[cpus.clone()].chunks(setup.threads_per_core);
+        let active_cores = cores.filter(|core| core.contains(&true)).count();
+        let active_cpus = slots.active[cpus.clone()].iter().filter(|a| **a).count();
+        slots.clusters[cluster].running = awake;
+        if awake {
+            self.schedule_clock_slot(cluster);
+        }
+        let turbo = setup.turbo_limit(active_cores);
+        let limit = self.power_capped(cluster, active_cpus, turbo);
+        let domains = self.cpus[cpus.start].domain..=self.cpus[cpus.end - 1].domain;
+        for index in domains {
+            let domain = &mut self.domains[index];
+            let active = &self.clock_slots.active[domain.cpus.clone()];
+            if active.contains(&true) && domain.end_slot(self.now, limit, &self.cpus, active) {
+                self.begin_frequency_change(index);
+            }
+        }
+    }
+}
+
+impl Cpu<'_> {
+    /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
+    fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
+        self.settle_power(now, domain.current());
+        self.settle_polling(now, domain.current());
+        self.settle_waking(now, domain.current(), domain.khz_now());
+        if self.is_busy() {
+            self.work -= self.work_done(now, domain);
+            self.charge(now, domain, tasks);
+        }
+    }
+
+    /// Accounts how many tasks it has had to run up to now; it has this clock.
+    #[inline(always)]
+    fn settle_runnable(&mut self, now: u64, domain: &Domain) {
+        self.runnable
+            .advance(now, self.runnable_now, domain.capacity_now());
+    }
+
+    /// Accounts its work that ends, or is cut, now; it has this clock.
+    #[inline(always)]
+    pub(crate) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
+        let time = now - self.phase_start;
+        match self.mode {
+            Mode::Idle | Mode::Waking => return,
+            Mode::Interrupt => match domain.interrupt_time {
+                InterruptTime::Unused => {}
+                InterruptTime::OfCpu => self.account_interrupt(now, domain.capacity_now()),
+                InterruptTime::OfTask => {
+                    if let Some(task) = self.current {
+                        let capacity = domain.capacity_now();
+                        self.account_interrupt(now, capacity);
+                        tasks[task].entity.charge(time, capacity);
+                    }
+                }
+            },
+            Mode::Task => {
+                let capacity = domain.capacity_now();
+                self.account(now, capacity);
+                domain.charge_task(time);
+                if let Some(task) = self.current {
+                    let t = &mut tasks[task];
+                    t.executed += time;
+                    t.entity.charge(time, capacity);
+                }
+            }
+        }
+        self.phase_start = now;
+        self.busy += time;
+        if self.polling_until.is_some() {
+            self.busy_in_period += time;
+        }
+    }
+}

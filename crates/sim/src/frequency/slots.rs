@@ -1,0 +1,50 @@
+//! The slots of time in which hardware looks at its clocks.
+
+use crate::frequency::clocks::Domain;
+use crate::setup::Setup;
+
+/// The slots of time in which the hardware looks at its clocks, where it has any to decide.
+///
+/// A cluster that sleeps has none: nothing would come of them. What the hardware would have decided
+/// meanwhile is made up for when a CPU wakes up.
+#[derive(Debug, Default)]
+pub(crate) struct ClockSlots {
+    /// By cluster; empty if no cluster has any.
+    pub(super) clusters: Vec<ClusterSlots>,
+    /// By CPU: how often it had gone idle at the end of the last slot.
+    pub(super) selections: Vec<u64>,
+    /// By CPU: whether it has been awake in the present slot.
+    pub(super) active: Vec<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClusterSlots {
+    pub(super) used: bool,
+    pub(super) running: bool,
+}
+
+impl ClockSlots {
+    pub(crate) fn of(setup: &Setup, domains: &[Domain]) -> Self {
+        let mut clusters: Vec<ClusterSlots> = setup
+            .clusters
+            .iter()
+            .map(|c| ClusterSlots {
+                used: !c.turbo.is_empty() || setup.power_limit.is_some(),
+                running: false,
+            })
+            .collect();
+        for domain in domains {
+            let slots = setup.clusters[domain.cluster].slot > 0;
+            clusters[domain.cluster].used |= slots && domain.follows_slots();
+        }
+        if !clusters.iter().any(|c| c.used) {
+            return Self::default();
+        }
+        let cpus = domains.iter().map(|d| d.cpus.len()).sum();
+        Self {
+            clusters,
+            selections: vec![0; cpus],
+            active: vec![false; cpus],
+        }
+    }
+}

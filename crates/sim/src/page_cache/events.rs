@@ -1,0 +1,517 @@
+//! Writes into the page cache, and how they reach the drives: by the process that asks for it, or by the kernel.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use wakepath_policies::psd::Grant;
+use wakepath_workloads::fio::Next;
+
+use crate::block::request::{Request, RequestKind};
+use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId, Timer};
+use crate::core::parts::{Part, Work};
+use crate::cpu::state::Mode;
+use crate::drive::Piece;
+use crate::engine::Engine;
+use crate::observe::observer::{Observer, RequestStep};
+use crate::page_cache::state::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage};
+use crate::page_cache::write_back::WriteBack;
+use crate::task::state::{Program, Step, Task};
+
+/// Pages that are copied between two looks at the limits of dirty pages.
+const PIECE: u64 = 256;
+
+/// Requests that have to end before those go on who wait for fewer to be in flight (`wbt_rqw_done()`, Linux 6.12).
+const FREE_AT_LEAST: usize = 2;
+
+/// What a task does next in its call.
+enum Turn {
+    Work(Cycles),
+    /// It is held back until then.
+    Pause(u64),
+    Sleep {
+        iowait: bool,
+    },
+    /// It submits a request for these pages, to read or to write them; of no page: a flush.
+    Send(Pages),
+    /// It is over.
+    End,
+}
+
+impl<O: Observer> Engine<'_, O> {
+    /// Makes the page cache, if somebody writes into it, and the thread that writes it back.
+    pub(crate) fn start_write_back(&mut self) {
+        let Some(setup) = self.setup.page_cache else {
+            return;
+        };
+        let flusher = self.tasks.len();
+        self.tasks.push(Task::flusher());
+        self.cache = Some(Box::new(WriteBack {
+            pages: PageCache::new(setup),
+            flusher,
+            round: Round::default(),
+            rests: true,
+            timer: false,
+            requests: BTreeMap::new(),
+            others: Vec::new(),
+            waiters: Vec::new(),
+            queue: VecDeque::new(),
+        }));
+    }
+
+    /// A job is about to do an I/O of so many bytes. Returns the first work of its system call, unless it goes to the drive.
+    #[inline(never)]
+    pub(crate) fn begin_call(&mut self, cpu: CpuId, task: TaskId, bytes: u64) -> Option<Cycles> {
+        let direction = self.tasks[task].direction?;
+        if self.tasks[task].next.is_none() {
+            // Not where the last one was.
+            self.tasks[task].offset = None;
+            let offset = self.offset(task, direction, bytes);
+            self.tasks[task].next = Some(Next { offset, bytes });
+        }
+        let t = &self.tasks[task];
+        let caller = t.caller.as_ref()?;
+        let offset = caller.base.saturating_add(t.next?.offset);
+        let pages = Pages::of(caller.file, offset, bytes);
+        let cache = self.cache.as_mut()?;
+        if direction == Direction::Read && !cache.pages.has(pages) {
+            cache.pages.insert(pages);
+            return None;
+        }
+        self.take_next(task);
+        let writes = direction == Direction::Write;
+        let t = &mut self.tasks[task];
+        let job = &self.setup.jobs[t.job];
+        let of = job.cache?;
+        t.submitted += 1;
+        t.written += u64::from(writes);
+        t.flushed &= !writes;
+        let caller = t.caller.as_mut()?;
+        caller.begin(Stage::Look, pages);
+        caller.syncs = writes && of.syncs;
+        let part = |at: u64| writes && of.reads_parts && !at.is_multiple_of(PAGE);
+        caller.parts = [part(offset), part(offset + bytes)];
+        caller.request = Request {
+            task,
+            direction,
+            kind: RequestKind::Cached,
+            issued_on: cpu,
+            completes_on: cpu,
+            bytes,
+            begun: self.now,
+            cut: self.now,
+            ..Request::default()
+        };
+        let mut work = self.setup.page_cache?.call + self.setup.syscall(cpu);
+        if job.submits_alone {
+            work += self.setup.io.asynchronous[0];
+        }
+        caller.work = work;
+        t.begin(Step::Call, work);
+        self.observe_request(RequestStep::Begun { task });
+        Some(work)
+    }
+
+    /// A job writes back what is dirty of its file. Returns the first work of that.
+    #[cold]
+    pub(crate) fn begin_write_back(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
+        let work = self.setup.syscall(cpu);
+        let t = &mut self.tasks[task];
+        if let Some(caller) = &mut t.caller {
+            caller.begin(Stage::WriteBack, Pages::all(caller.file));
+            caller.syncs = true;
+            caller.request.cut = self.now;
+        }
+        t.begin(Step::Call, work);
+        work
+    }
+
+    /// A task has come to the end of a part of its call, or was woken in it.
+    #[inline(never)]
+    pub(crate) fn calls_turn(&mut self, cpu: CpuId, task: TaskId) {
+        self.attribute_stage(cpu, task);
+        loop {
+            let turn = self.next_stage(cpu, task).unwrap_or(Turn::End);
+            let t = &mut self.tasks[task];
+            match turn {
+                Turn::Work(work) => {
+                    t.begin(Step::Call, work);
+                    if let Some(caller) = &mut t.caller {
+                        caller.work = work;
+                    }
+                    return self.execute(cpu, Mode::Task, work);
+                }
+                Turn::Pause(until) => {
+                    t.begin(Step::Call, 0);
+                    self.cpus[cpu].wheel.add(until, Timer::Task(task));
+                    self.arm_clock(cpu);
+                    return self.block(cpu, task, true);
+                }
+                Turn::Sleep { iowait } => {
+                    t.begin(Step::Call, 0);
+                    return self.block(cpu, task, iowait);
+                }
+                Turn::Send(pages) => self.send_pages(cpu, task, pages),
+                Turn::End => return self.end_call(cpu, task),
+            }
+        }
+    }
+
+    /// The time of a part of a call that is over belongs to the read or write of the call.
+    fn attribute_stage(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.now;
+        let c = &self.cpus[cpu];
+        let (awake_since, full_speed) = (c.awake_since, self.domains[c.domain].full_speed());
+        let t = &mut self.tasks[task];
+        let Some(caller) = &mut t.caller else {
+            return;
+        };
+        let work = Work {
+            own: caller.work,
+            cold: t.cold,
+            full_speed,
+        };
+        let request = &mut caller.request;
+        let part = match caller.stage {
+            Stage::Look | Stage::Copy(_) => Part::Submission,
+            Stage::Resume => Part::Completion,
+            Stage::Pause(until) => {
+                request.parts.add(Part::Queueing, until - request.cut);
+                request.cut = until;
+                return request.attribute_wake_up(now, awake_since);
+            }
+            Stage::Asleep => {
+                if let Some(ended) = caller.ended.take() {
+                    if ended.begun == request.cut {
+                        request.parts.append(&ended.parts);
+                    } else {
+                        // It was on its way before, or went off while another one was waited for.
+                        let waited = ended.cut.saturating_sub(request.cut);
+                        request.parts.add(Part::Queueing, waited);
+                    }
+                    request.cut = request.cut.max(ended.cut);
+                    request.ipi = ended.ipi;
+                }
+                request.attribute_wake_up(now, awake_since);
+                request.ipi = 0;
+                return;
+            }
+            _ => return,
+        };
+        let time = now - request.cut;
+        request.parts.add_work(part, time, t.executed, work);
+        request.cut = now;
+    }
+
+    /// Goes on with a call. `None`: it is over.
+    fn next_stage(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
+        let now = self.now;
+        let io = &self.setup.io;
+        loop {
+            let t = &mut self.tasks[task];
+            let caller = t.caller.as_mut()?;
+            let cache = self.cache.as_mut()?;
+            match caller.stage {
+                Stage::Look => match caller.part_to_read(&cache.pages) {
+                    Some(page) => {
+                        caller.awaits = Some(0);
+                        caller.stage = Stage::Issue(page);
+                        return Some(Turn::Work(io.submission(PAGE)));
+                    }
+                    None => caller.stage = Stage::Next,
+                },
+                Stage::Next if caller.left.count > 0 => {
+                    let piece = caller.left.split(PIECE);
+                    caller.stage = Stage::Copy(piece);
+                    return Some(Turn::Work(cache.pages.setup.page * piece.count));
+                }
+                Stage::Next if caller.syncs => {
+                    caller.left = caller.pages;
+                    caller.stage = Stage::WriteBack;
+                }
+                Stage::Next => return None,
+                Stage::Copy(piece) => {
+                    caller.stage = Stage::Next;
+                    if caller.request.direction == Direction::Write {
+                        let dirtied = cache.pages.write(now, piece);
+                        let writer = &mut caller.writer;
+                        let until = cache.pages.balance(now, task, writer, dirtied);
+                        self.note_dirty(cpu);
+                        if let Some(until) = until {
+                            return self.hold_back(task, until);
+                        }
+                    }
+                }
+                Stage::Pause(_) => caller.stage = Stage::Next,
+                Stage::WriteBack => return self.write_back(cpu, task),
+                Stage::Issue(pages) => {
+                    caller.stage = match caller.awaits {
+                        Some(_) => Stage::Settle,
+                        None => Stage::WriteBack,
+                    };
+                    return Some(Turn::Send(pages));
+                }
+                Stage::Settle => {
+                    let awaited = match caller.awaits {
+                        Some(number) => cache.others.contains(&number).then_some(number),
+                        None => cache.pages.awaited(caller.file, caller.upto),
+                    };
+                    let Some(number) = awaited else {
+                        caller.deactivated = false;
+                        if caller.flushes {
+                            return None;
+                        } else if caller.awaits.take().is_some() {
+                            caller.stage = Stage::Look;
+                            continue;
+                        } else if self.setup.volume.flush == 0 {
+                            return None;
+                        }
+                        (caller.flushes, caller.awaits) = (true, Some(0));
+                        caller.stage = Stage::Issue(Pages::none(caller.file));
+                        return Some(Turn::Work(io.submission(0) + io.flush));
+                    };
+                    if io.deactivation > 0 && !caller.deactivated {
+                        caller.deactivated = true;
+                        return Some(Turn::Work(io.deactivation));
+                    }
+                    cache.waiters.push((number, task));
+                    caller.stage = Stage::Asleep;
+                    return Some(Turn::Sleep { iowait: true });
+                }
+                Stage::Asleep => {
+                    caller.deactivated = false;
+                    caller.stage = Stage::Resume;
+                    return Some(Turn::Work(io.reactivation + io.resume(1, true)));
+                }
+                Stage::Resume => caller.stage = Stage::Settle,
+            }
+        }
+    }
+
+    /// A writer goes to sleep until the next tick after a time, as its timer is one of the timer wheel.
+    fn hold_back(&mut self, task: TaskId, until: u64) -> Option<Turn> {
+        let until = self.tick_from(until);
+        self.tasks[task].caller.as_mut()?.stage = Stage::Pause(until);
+        Some(Turn::Pause(until))
+    }
+
+    /// Looks for pages to write back: of the part of the file that a call is about, or all that the kernel writes back by
+    /// itself.
+    fn write_back(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
+        let now = self.now;
+        let t = &mut self.tasks[task];
+        let kernel = t.program == Program::Flusher;
+        let caller = t.caller.as_mut()?;
+        let cache = self.cache.as_mut()?;
+        if cache.pages.in_flight >= cache.pages.setup.depth() {
+            cache.queue.push_back(task);
+            return Some(Turn::Sleep { iowait: true });
+        }
+        let pages = if kernel {
+            cache.pages.take_next(now, &mut cache.round)
+        } else {
+            let left = &mut caller.left;
+            let pages = cache.pages.take(left.file, left.first, left.end());
+            if let Some(pages) = pages {
+                left.split(pages.end() - left.first);
+            }
+            pages
+        };
+        if let Some(pages) = pages {
+            caller.stage = Stage::Issue(pages);
+            let of_pages = cache.pages.setup.write_back * pages.count;
+            let work = self.setup.io.submission(pages.count * PAGE) + of_pages;
+            return Some(Turn::Work(work));
+        }
+        if kernel {
+            cache.round.old = false;
+            cache.rests = true;
+            self.arm_write_back(cpu);
+            return Some(Turn::Sleep { iowait: false });
+        }
+        caller.upto = cache.pages.last_request();
+        caller.stage = Stage::Settle;
+        self.next_stage(cpu, task)
+    }
+
+    /// Hands a request of the page cache to the drives.
+    fn send_pages(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
+        self.grant_lease(cpu, Grant::on_issue);
+        let now = self.now;
+        let id = self.add_request();
+        let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
+            return;
+        };
+        let flush = pages.count == 0;
+        let read = caller.awaits.is_some() && !flush;
+        let number = if read || flush {
+            let number = cache.pages.number();
+            cache.others.push(number);
+            cache.pages.insert(pages);
+            caller.awaits = Some(number);
+            number
+        } else {
+            cache.pages.submitted(pages)
+        };
+        cache.requests.insert(id, (number, pages));
+        let flusher = cache.flusher;
+        // Who waits for it began to do so then.
+        let begun = if task == flusher {
+            now
+        } else {
+            caller.request.cut
+        };
+        let bytes = pages.count * PAGE;
+        let mut whole = Request {
+            task: flusher,
+            direction: if read {
+                Direction::Read
+            } else {
+                Direction::Write
+            },
+            kind: RequestKind::WriteBack,
+            issued_on: cpu,
+            completes_on: cpu,
+            bytes,
+            begun,
+            cut: now,
+            ..Request::default()
+        };
+        whole.parts.add(Part::Submission, now - begun);
+        self.requests[id] = whole;
+        self.observe_request(RequestStep::Begun { task: flusher });
+        self.observe_request(RequestStep::Issued {
+            task: flusher,
+            request: id,
+            read,
+        });
+        if flush {
+            let drives = 0..self.drives.len();
+            self.give_pieces(id, RequestKind::Flush, drives.map(Piece::flush));
+        } else if self.drives.len() == 1 {
+            let all = Piece { drive: 0, bytes };
+            self.give_pieces(id, RequestKind::Plain, std::iter::once(all));
+        } else {
+            let stripes = self.setup.volume.stripes;
+            let pieces = stripes.pieces(pages.first * PAGE, bytes);
+            self.give_pieces(id, RequestKind::Plain, pieces);
+        }
+    }
+
+    /// The completion interrupt of a request of the page cache has been served.
+    #[cold]
+    pub(crate) fn page_request_ended(&mut self, cpu: CpuId, id: RequestId) {
+        let request = self.requests[id];
+        self.free_requests.push(id);
+        self.observe_request(RequestStep::Delivered { request: id, cpu });
+        self.observe_request(RequestStep::Completed { request: id });
+        let Some(cache) = &mut self.cache else {
+            return;
+        };
+        let Some((number, pages)) = cache.requests.remove(&id) else {
+            return;
+        };
+        if request.direction == Direction::Read || pages.count == 0 {
+            cache.others.retain(|other| *other != number);
+        } else {
+            cache.pages.written(number, pages);
+        }
+        let waiting = cache.waiters.extract_if(.., |(of, _)| *of == number);
+        let woken: Vec<TaskId> = waiting.map(|(_, task)| task).collect();
+        let depth = cache.pages.setup.depth();
+        let freed = cache.pages.in_flight + FREE_AT_LEAST.min(depth) <= depth;
+        let queued = if freed {
+            std::mem::take(&mut cache.queue)
+        } else {
+            VecDeque::new()
+        };
+        for task in woken {
+            let to = self.choose_cpu(task, None);
+            let ipi = self.wake_task(Some(cpu), task, to);
+            if let Some(caller) = &mut self.tasks[task].caller {
+                caller.ended = Some(Request { ipi, ..request });
+            }
+        }
+        for task in queued {
+            let to = self.choose_cpu(task, None);
+            self.wake_task(Some(cpu), task, to);
+        }
+    }
+
+    /// There are dirty pages: the kernel's timer runs, and its thread does if there are many.
+    fn note_dirty(&mut self, cpu: CpuId) {
+        self.arm_write_back(cpu);
+        let Some(cache) = &mut self.cache else {
+            return;
+        };
+        if cache.rests && cache.pages.has_much_to_write() {
+            self.wake_flusher(cpu);
+        }
+    }
+
+    fn wake_flusher(&mut self, cpu: CpuId) {
+        let Some(cache) = &mut self.cache else {
+            return;
+        };
+        cache.rests = false;
+        let flusher = cache.flusher;
+        let to = self.choose_cpu(flusher, Some((cpu, false)));
+        self.wake_task(Some(cpu), flusher, to);
+    }
+
+    /// Starts the kernel's timer, if there is something dirty and it does not run.
+    fn arm_write_back(&mut self, cpu: CpuId) {
+        let at = self.tick_from(self.now + LOOK_EVERY);
+        if let Some(cache) = &mut self.cache
+            && !cache.timer
+            && cache.pages.dirty() > 0
+        {
+            cache.timer = true;
+            self.cpus[cpu].wheel.add(at, Timer::WriteBack);
+            self.arm_clock(cpu);
+        }
+    }
+
+    /// The kernel's timer has expired.
+    #[cold]
+    pub(crate) fn look_for_old_pages(&mut self, cpu: CpuId) {
+        let Some(cache) = &mut self.cache else {
+            return;
+        };
+        cache.timer = false;
+        if cache.pages.dirty() > 0 {
+            cache.round.old = true;
+            if cache.rests {
+                self.wake_flusher(cpu);
+            }
+        }
+    }
+
+    /// A call is over.
+    fn end_call(&mut self, cpu: CpuId, task: TaskId) {
+        let now = self.now;
+        let t = &mut self.tasks[task];
+        let Some(caller) = &mut t.caller else {
+            return;
+        };
+        caller.awaits = None;
+        if t.flushing {
+            // That was an fsync.
+            (t.flushing, t.flushed) = (false, true);
+            return self.plan(cpu, task);
+        }
+        let mut request = caller.request;
+        request.parts.add(Part::Submission, now - request.cut);
+        request.cut = now;
+        t.in_flight += 1;
+        let id = self.add_request();
+        self.requests[id] = request;
+        self.observe_request(RequestStep::Issued {
+            task,
+            request: id,
+            read: request.direction == Direction::Read,
+        });
+        self.observe_request(RequestStep::Served { request: id });
+        self.observe_request(RequestStep::Delivered { request: id, cpu });
+        self.tasks[task].completed.push_back(id);
+        self.plan(cpu, task);
+    }
+}

@@ -1,0 +1,733 @@
+//! The page cache: which pages of the files it has, which of them are dirty, and how fast writers may go on.
+//!
+//! Rules and constants are those of Linux 6.12 (`mm/page-writeback.c`, `fs/fs-writeback.c`), where nothing else is said.
+
+use std::collections::BTreeMap;
+
+use crate::block::request::Request;
+use crate::core::basics::{Cycles, TaskId};
+
+/// Bytes of a page.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Pages of a word.
+const WORD: u64 = u64::BITS as u64;
+
+/// Shares of memory in percent from which the kernel writes back in the background, and which writers cannot exceed
+/// (`vm.dirty_background_ratio`, `vm.dirty_ratio`).
+const BACKGROUND_PERCENT: u64 = 10;
+const LIMIT_PERCENT: u64 = 20;
+
+/// How often the kernel looks for old data, and how old those are, in ns (`vm.dirty_writeback_centisecs`,
+/// `vm.dirty_expire_centisecs`).
+pub(crate) const LOOK_EVERY: u64 = 5_000_000_000;
+pub(crate) const OLD_AFTER: u64 = 30_000_000_000;
+
+/// Pages of the largest request, 1280 KiB (`BLK_DEF_MAX_SECTORS_CAP`, include/linux/blkdev.h).
+pub(crate) const REQUEST: u64 = 320;
+
+/// Requests of write-back that are in flight at most: with reads beside them what `blk-wbt` begins with (`RWB_DEF_DEPTH`), else
+/// three quarters of the 1023 tags of an NVMe queue, to which it goes up.
+const DEPTH_BESIDE_READS: usize = 16;
+const DEPTH: usize = 767;
+
+/// Pages per second that a drive is taken to write until that has been seen (`INIT_BW`, 100 MB/s).
+const FIRST_BANDWIDTH: u64 = 25_600;
+
+/// How often the bandwidth is estimated, and over what time it is smoothed, in ns.
+const ESTIMATE_EVERY: u64 = 200_000_000;
+const SMOOTH_OVER: u64 = 3_000_000_000;
+
+/// The longest pause of a writer, and how much of its time at its rate lies between two of them, in ns.
+const LONGEST_PAUSE: u64 = 200_000_000;
+const TURN: u64 = 10_000_000;
+
+/// Pages of a file that the kernel writes back before it goes on to the next file: half a second's at the first bandwidth.
+const CHUNK: u64 = FIRST_BANDWIDTH / 2;
+
+/// Cost and size of a page cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageCacheSetup {
+    /// Pages that it can have.
+    pub(crate) pages: u64,
+    /// Of a write's system call, and of each page of it.
+    pub(crate) call: Cycles,
+    pub(crate) page: Cycles,
+    /// Of each page that is written back, beyond that of its request.
+    pub(crate) write_back: Cycles,
+    /// Files of all processes.
+    pub(crate) files: usize,
+    /// Somebody reads from the drives as well.
+    pub(crate) reads: bool,
+    /// Somebody asks what is cached.
+    pub(crate) remembers: bool,
+}
+
+impl PageCacheSetup {
+    /// Dirty pages from which the kernel writes back.
+    pub(crate) fn background(&self) -> u64 {
+        self.pages * BACKGROUND_PERCENT / 100
+    }
+
+    /// Dirty pages, those on their way to the drive included, that there are at most.
+    fn limit(&self) -> u64 {
+        self.pages * LIMIT_PERCENT / 100
+    }
+
+    /// Dirty pages up to which writers are not held back.
+    fn freerun(&self) -> u64 {
+        self.background().midpoint(self.limit())
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        if self.reads {
+            DEPTH_BESIDE_READS
+        } else {
+            DEPTH
+        }
+    }
+}
+
+/// Pages of files, each a bit of a word of 64 that follow each other. No word is empty.
+type Words = BTreeMap<(usize, u64), u64>;
+
+/// A file, or a device.
+#[derive(Clone, Debug, Default)]
+struct File {
+    dirty: u64,
+    /// Since when it has been dirty, as far as the kernel knows.
+    dirty_since: u64,
+    /// Where the kernel goes on to write it back.
+    next: u64,
+    /// Requests that write it back, oldest first.
+    in_flight: Vec<u64>,
+}
+
+/// Pages of a file that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) file: usize,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct PageCache {
+    pub(crate) setup: PageCacheSetup,
+    /// Those that are cached, if anybody asks, and how many that are.
+    cached: Words,
+    in_memory: u64,
+    /// Those of them that are dirty, and nobody writes back yet.
+    dirty_words: Words,
+    dirty: u64,
+    files: Vec<File>,
+    /// Pages on their way to the drive, and requests that take them there.
+    on_the_way: u64,
+    pub(crate) in_flight: usize,
+    /// The number of the last such request.
+    last: u64,
+    /// Where it last dropped clean pages.
+    hand: (usize, u64),
+    pace: Pace,
+    pub(crate) totals: Totals,
+}
+
+/// What it did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// Pages that became dirty, those that were written back, and those that are dirty or on their way at the end.
+    pub(crate) dirtied: u64,
+    pub(crate) written: u64,
+    pub(crate) left: u64,
+    /// Time that writers were held back, in ns.
+    pub(crate) paused: u64,
+}
+
+/// How fast the drives write, and who shares that.
+#[derive(Debug)]
+struct Pace {
+    /// Pages per second.
+    bandwidth: u64,
+    /// When it was last estimated, and how many pages had been written by then.
+    at: u64,
+    written: u64,
+    /// Who has been held back since, and how many were in the time before.
+    writers: Vec<TaskId>,
+    sharing: u64,
+}
+
+/// What a writer keeps for itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer {
+    /// Pages that it has made dirty since it last looked, and how many there are until it looks again.
+    dirtied: u64,
+    looks_after: u64,
+    /// When its last pause was over.
+    paused_until: u64,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self {
+            dirtied: 0,
+            looks_after: 32,
+            paused_until: 0,
+        }
+    }
+}
+
+impl PageCache {
+    pub(crate) fn new(setup: PageCacheSetup) -> Self {
+        Self {
+            cached: Words::new(),
+            in_memory: 0,
+            dirty_words: Words::new(),
+            dirty: 0,
+            files: vec![File::default(); setup.files],
+            on_the_way: 0,
+            in_flight: 0,
+            last: 0,
+            hand: (0, 0),
+            pace: Pace {
+                bandwidth: FIRST_BANDWIDTH,
+                at: 0,
+                written: 0,
+                writers: Vec::new(),
+                sharing: 1,
+            },
+            totals: Totals::default(),
+            setup,
+        }
+    }
+
+    /// What it did until the end of the run.
+    pub(crate) fn into_totals(self) -> Totals {
+        Totals {
+            left: self.dirty + self.on_the_way,
+            ..self.totals
+        }
+    }
+
+    /// Dirty pages that nobody writes back yet.
+    pub(crate) fn dirty(&self) -> u64 {
+        self.dirty
+    }
+
+    /// Whether there are more of them than the kernel leaves alone.
+    pub(crate) fn has_much_to_write(&self) -> bool {
+        self.dirty > self.setup.background()
+    }
+
+    /// Whether it has all of these pages.
+    pub(crate) fn has(&self, pages: Pages) -> bool {
+        pages.words().all(|(word, bits)| {
+            (self.cached.get(&(pages.file, word))).is_some_and(|cached| cached & bits == bits)
+        })
+    }
+
+    /// Takes in what is read or written.
+    pub(crate) fn insert(&mut self, pages: Pages) {
+        if self.setup.remembers {
+            self.in_memory += set(&mut self.cached, pages);
+            if self.in_memory > self.setup.pages {
+                self.drop_clean();
+            }
+        }
+    }
+
+    /// Takes in what is written. Returns how many of the pages were not dirty before.
+    pub(crate) fn write(&mut self, now: u64, pages: Pages) -> u64 {
+        self.insert(pages);
+        let dirtied = set(&mut self.dirty_words, pages);
+        let file = &mut self.files[pages.file];
+        if file.dirty == 0 && dirtied > 0 {
+            file.dirty_since = now;
+        }
+        file.dirty += dirtied;
+        self.dirty += dirtied;
+        self.totals.dirtied += dirtied;
+        dirtied
+    }
+
+    /// Drops clean pages until the rest fits into memory, in the order of files and pages from where it was.
+    fn drop_clean(&mut self) {
+        let mut rounds = 0;
+        while self.in_memory > self.setup.pages && rounds < 2 {
+            let next = self.cached.range_mut(self.hand..).next();
+            let Some((place, cached)) = next else {
+                self.hand = (0, 0);
+                rounds += 1;
+                continue;
+            };
+            let place = *place;
+            let dirty = self.dirty_words.get(&place).copied().unwrap_or(0);
+            self.in_memory -= u64::from((*cached & !dirty).count_ones());
+            *cached &= dirty;
+            if *cached == 0 {
+                self.cached.remove(&place);
+            }
+            self.hand = (place.0, place.1 + 1);
+        }
+    }
+
+    /// Takes the first dirty pages of a part of a file, as many as a request has, to be written back.
+    pub(crate) fn take(&mut self, file: usize, from: u64, to: u64) -> Option<Pages> {
+        if self.files[file].dirty == 0 || from >= to {
+            return None;
+        }
+        let last = to - 1;
+        let first = (self.dirty_words)
+            .range((file, from / WORD)..=(file, last / WORD))
+            .find_map(|((_, word), dirty)| {
+                let start = word * WORD;
+                let skip = from.saturating_sub(start);
+                let dirty = dirty & (u64::MAX << skip);
+                (dirty != 0).then(|| start + u64::from(dirty.trailing_zeros()))
+            })
+            .filter(|first| *first < to)?;
+        let mut end = first;
+        while end < to && end - first < REQUEST {
+            let place = (file, end / WORD);
+            let Some(dirty) = self.dirty_words.get_mut(&place) else {
+                break;
+            };
+            let bit = end % WORD;
+            let run = u64::from((!(*dirty >> bit)).trailing_zeros()).min(WORD - bit);
+            let run = run.min(to - end).min(REQUEST - (end - first));
+            if run == 0 {
+                break;
+            }
+            *dirty &= !((u64::MAX >> (WORD - run)) << bit);
+            if *dirty == 0 {
+                self.dirty_words.remove(&place);
+            }
+            end += run;
+            if end % WORD != 0 {
+                break;
+            }
+        }
+        let count = end - first;
+        self.files[file].dirty -= count;
+        self.dirty -= count;
+        self.on_the_way += count;
+        Some(Pages { file, first, count })
+    }
+
+    /// The next pages that the kernel writes back by itself, as far as it has come.
+    pub(crate) fn take_next(&mut self, now: u64, round: &mut Round) -> Option<Pages> {
+        loop {
+            let old = |file: &File| round.old && file.dirty_since.saturating_add(OLD_AFTER) <= now;
+            let much = self.has_much_to_write();
+            let wanted = |file: &File| file.dirty > 0 && (much || old(file));
+            let files = self.files.len();
+            if round.left == 0 || !self.files.get(round.file).is_some_and(wanted) {
+                let other = (1..=files).map(|n| (round.file + n) % files);
+                round.file = { other }.find(|n| wanted(&self.files[*n]))?;
+                round.left = CHUNK;
+            }
+            let at = round.file;
+            let Some(pages) = self.take(at, self.files[at].next, u64::MAX) else {
+                // Once round the file: what is dirty by now has become so meanwhile.
+                self.files[at].next = 0;
+                self.files[at].dirty_since = now;
+                if self.files[at].dirty > 0 && !much {
+                    round.left = 0;
+                }
+                continue;
+            };
+            self.files[at].next = pages.first + pages.count;
+            if self.files[at].dirty == 0 {
+                self.files[at].next = 0;
+            }
+            round.left = round.left.saturating_sub(pages.count);
+            return Some(pages);
+        }
+    }
+
+    /// A request with these pages goes to the drive. Returns its number.
+    pub(crate) fn submitted(&mut self, pages: Pages) -> u64 {
+        let number = self.number();
+        self.in_flight += 1;
+        self.files[pages.file].in_flight.push(number);
+        number
+    }
+
+    /// The drive has written these pages.
+    pub(crate) fn written(&mut self, number: u64, pages: Pages) {
+        self.in_flight -= 1;
+        self.on_the_way -= pages.count;
+        self.totals.written += pages.count;
+        self.files[pages.file].in_flight.retain(|n| *n != number);
+    }
+
+    /// The number of the last request.
+    pub(crate) fn last_request(&self) -> u64 {
+        self.last
+    }
+
+    /// A number for a request that writes nothing back.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// The oldest request that writes back a file, if there is one with this number or an earlier one.
+    pub(crate) fn awaited(&self, file: usize, upto: u64) -> Option<u64> {
+        let oldest = self.files[file].in_flight.first().copied();
+        oldest.filter(|number| *number <= upto)
+    }
+
+    /// A writer has made so many pages dirty. Returns until when it pauses for that, if it does.
+    ///
+    /// As `balance_dirty_pages()`: it is to write at a rate that is its share of what the drives write, and faster or slower
+    /// the farther the dirty pages are from the middle between free run and limit.
+    pub(crate) fn balance(
+        &mut self,
+        now: u64,
+        task: TaskId,
+        writer: &mut Writer,
+        dirtied: u64,
+    ) -> Option<u64> {
+        writer.dirtied += dirtied;
+        let due = std::mem::take(&mut writer.dirtied);
+        if due < writer.looks_after {
+            writer.dirtied = due;
+            return None;
+        }
+        let dirty = self.dirty + self.on_the_way;
+        let (freerun, limit) = (self.setup.freerun(), self.setup.limit());
+        if dirty <= freerun {
+            writer.looks_after = (limit - dirty).isqrt().max(1);
+            writer.paused_until = now;
+            return None;
+        }
+        self.estimate(now, task);
+        let share = self.pace.bandwidth / self.pace.sharing;
+        let rate = (share * self.position(dirty) / 1024).max(1);
+        let turn = u128::from(due) * 1_000_000_000 / u128::from(rate);
+        let turn = turn.min(u128::from(LONGEST_PAUSE)) as u64;
+        writer.looks_after = (rate * TURN / 1_000_000_000).clamp(1, REQUEST * 8);
+        // What it took to write them counts, but for what is long ago.
+        let began = writer.paused_until.max(now.saturating_sub(LONGEST_PAUSE));
+        let until = began + turn;
+        writer.paused_until = until;
+        (until > now).then(|| {
+            self.totals.paused += until - now;
+            until
+        })
+    }
+
+    /// By how much a writer's rate differs from its share, in 1024ths: 1024 in the middle between free run and limit, 0 at
+    /// the limit, twice as much at most.
+    fn position(&self, dirty: u64) -> u64 {
+        let (freerun, limit) = (self.setup.freerun(), self.setup.limit());
+        let middle = freerun.midpoint(limit);
+        let off =
+            1024 * (i128::from(middle) - i128::from(dirty)) / i128::from(limit - middle).max(1);
+        let off = off.clamp(-1024, 1024);
+        (1024 + off * off * off / (1024 * 1024)) as u64
+    }
+
+    /// Estimates how fast the drives write, and how many writers share that.
+    fn estimate(&mut self, now: u64, task: TaskId) {
+        let pace = &mut self.pace;
+        if !pace.writers.contains(&task) {
+            pace.writers.push(task);
+        }
+        pace.sharing = pace.sharing.max(pace.writers.len() as u64);
+        let elapsed = now - pace.at;
+        if elapsed < ESTIMATE_EVERY {
+            return;
+        }
+        // The first time that anybody is held back says nothing of the time before.
+        if elapsed < SMOOTH_OVER {
+            let written = self.totals.written - pace.written;
+            let sum = u128::from(written) * 1_000_000_000
+                + u128::from(pace.bandwidth) * u128::from(SMOOTH_OVER - elapsed);
+            pace.bandwidth = ((sum / u128::from(SMOOTH_OVER)) as u64).max(1);
+        }
+        (pace.at, pace.written) = (now, self.totals.written);
+        pace.sharing = pace.writers.len().max(1) as u64;
+        pace.writers.clear();
+    }
+}
+
+/// Sets the bits of pages. Returns how many were not set.
+fn set(words: &mut Words, pages: Pages) -> u64 {
+    let of_word = |(word, bits): (u64, u64)| {
+        let of = words.entry((pages.file, word)).or_default();
+        let new = bits & !*of;
+        *of |= bits;
+        u64::from(new.count_ones())
+    };
+    pages.words().map(of_word).sum()
+}
+
+/// What a process that uses the page cache, or the kernel's thread that writes it back, is at.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The file that it has, and where it begins in it.
+    pub(crate) file: usize,
+    pub(crate) base: u64,
+    pub(crate) writer: Writer,
+    pub(crate) stage: Stage,
+    /// The pages of its call, and those of them that are still to be copied or to be written back.
+    pub(crate) pages: Pages,
+    pub(crate) left: Pages,
+    /// It writes only a part of the first page, and of the last.
+    pub(crate) parts: [bool; 2],
+    /// The read or write of its call.
+    pub(crate) request: Request,
+    /// Work of the present part of its call.
+    pub(crate) work: Cycles,
+    /// Its call ends when the data are on the media.
+    pub(crate) syncs: bool,
+    /// It flushes the drives, which is the last that its call does.
+    pub(crate) flushes: bool,
+    /// The request that it waits for, if it is not all of its file: one that reads a page, or the flush. 0: it is about to be
+    /// submitted.
+    pub(crate) awaits: Option<u64>,
+    /// It waits for requests of its file up to this number.
+    pub(crate) upto: u64,
+    /// It has done what it does before it sleeps.
+    pub(crate) deactivated: bool,
+    /// The request that it waited for.
+    pub(crate) ended: Option<Request>,
+}
+
+/// A part of a call, or of the kernel's write-back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It has not copied anything: are there pages that have to be read first?
+    Look,
+    /// It goes on to copy.
+    Next,
+    /// It copies these pages.
+    Copy(Pages),
+    /// It is held back until then.
+    Pause(u64),
+    /// It looks for pages to write back.
+    WriteBack,
+    /// It submits a request for these pages, to read or to write them; of no page: a flush.
+    Issue(Pages),
+    /// It looks whether what it waits for has ended.
+    Settle,
+    /// It sleeps until then.
+    Asleep,
+    /// It goes on after that.
+    Resume,
+}
+
+impl Caller {
+    pub(crate) fn new(file: usize, base: u64) -> Self {
+        let none = Pages::none(file);
+        Self {
+            file,
+            base,
+            writer: Writer::default(),
+            stage: Stage::WriteBack,
+            pages: none,
+            left: none,
+            parts: [false; 2],
+            request: Request::default(),
+            work: 0,
+            syncs: false,
+            flushes: false,
+            awaits: None,
+            upto: 0,
+            deactivated: false,
+            ended: None,
+        }
+    }
+
+    /// Begins a call about these pages.
+    pub(crate) fn begin(&mut self, stage: Stage, pages: Pages) {
+        self.stage = stage;
+        self.flushes = false;
+        (self.pages, self.left) = (pages, pages);
+    }
+
+    /// The pages of which its write has only a part, as far as they are not cached.
+    pub(crate) fn part_to_read(&self, cache: &PageCache) -> Option<Pages> {
+        let Pages { file, first, count } = self.pages;
+        let ends = [first, (first + count).saturating_sub(1)];
+        let parts = ends.into_iter().zip(self.parts);
+        let parts = parts.filter(|(_, part)| *part);
+        let page = |(first, _)| Pages {
+            file,
+            first,
+            count: 1,
+        };
+        parts.map(page).find(|page| !cache.has(*page))
+    }
+}
+
+/// How far the kernel has come with what it writes back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Round {
+    file: usize,
+    /// Pages that it still takes of that.
+    left: u64,
+    /// It looks for old data as well.
+    pub(crate) old: bool,
+}
+
+impl Pages {
+    /// None of a file.
+    pub(crate) fn none(file: usize) -> Self {
+        Self {
+            file,
+            first: 0,
+            count: 0,
+        }
+    }
+
+    /// All pages of a file.
+    pub(crate) fn all(file: usize) -> Self {
+        Self {
+            file,
+            first: 0,
+            count: u64::MAX,
+        }
+    }
+
+    /// Takes the first ones off, so many at most.
+    pub(crate) fn split(&mut self, count: u64) -> Self {
+        let first = Self {
+            count: self.count.min(count),
+            ..*self
+        };
+        self.first += first.count;
+        self.count -= first.count;
+        first
+    }
+
+    /// The page after the last one.
+    pub(crate) fn end(self) -> u64 {
+        self.first.saturating_add(self.count)
+    }
+
+    /// The pages that have bytes of a part of a file.
+    pub(crate) fn of(file: usize, offset: u64, bytes: u64) -> Self {
+        let first = offset / PAGE;
+        Self {
+            file,
+            first,
+            count: (offset + bytes).div_ceil(PAGE) - first,
+        }
+    }
+
+    /// The words that have them, and the bits there.
+    fn words(self) -> impl Iterator<Item = (u64, u64)> {
+        let end = self.first + self.count;
+        let mut at = self.first;
+        std::iter::from_fn(move || {
+            let (word, bit) = (at / WORD, at % WORD);
+            let run = (end - at).min(WORD - bit);
+            at += run;
+            (run > 0).then(|| (word, (u64::MAX >> (WORD - run)) << bit))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cache(pages: u64) -> PageCache {
+        PageCache::new(PageCacheSetup {
+            pages,
+            call: 1,
+            page: 1,
+            write_back: 1,
+            files: 2,
+            reads: false,
+            remembers: true,
+        })
+    }
+
+    proptest! {
+        /// Beside one flag a page.
+        #[test]
+        fn pages_are_dirty_from_when_they_are_written_until_they_are_taken(
+            steps in prop::collection::vec(
+                (any::<bool>(), 0_usize..2, 0_u64..2000, 1_u64..700),
+                1..200,
+            ),
+        ) {
+            let mut cache = cache(1 << 20);
+            let mut flags = vec![vec![false; 3000]; 2];
+            let mut taken = 0;
+            for (now, (writes, file, first, count)) in (0..).zip(steps) {
+                if writes {
+                    let of = &mut flags[file][first as usize..(first + count) as usize];
+                    let new = of.iter().filter(|dirty| !**dirty).count() as u64;
+                    of.fill(true);
+                    prop_assert_eq!(cache.write(now, Pages { file, first, count }), new);
+                    let all = Pages { file, first, count };
+                    prop_assert!(cache.has(all), "{:?}", all);
+                    continue;
+                }
+                let to = first + count;
+                let wanted = (first..to).find(|page| flags[file][*page as usize]);
+                let got = cache.take(file, first, to);
+                prop_assert_eq!(got.map(|pages| pages.first), wanted);
+                let Some(pages) = got else { continue };
+                let run = (pages.first..to).take_while(|page| flags[file][*page as usize]).count();
+                prop_assert_eq!(pages.count, (run as u64).min(REQUEST));
+                flags[file][pages.first as usize..][..pages.count as usize].fill(false);
+                let number = cache.submitted(pages);
+                prop_assert_eq!(cache.awaited(file, number), Some(number));
+                cache.written(number, pages);
+                prop_assert_eq!(cache.awaited(file, number), None);
+                taken += pages.count;
+            }
+            let dirty = flags.iter().flatten().filter(|dirty| **dirty).count() as u64;
+            prop_assert_eq!(cache.dirty(), dirty);
+            prop_assert_eq!((cache.totals.written, cache.totals.dirtied), (taken, taken + dirty));
+        }
+
+        #[test]
+        fn memory_has_no_more_pages_than_it_can_have(
+            steps in prop::collection::vec((0_u64..5000, 1_u64..100), 1..200),
+        ) {
+            let mut cache = cache(1000);
+            for (first, count) in steps {
+                cache.insert(Pages { file: 0, first, count });
+                let there: u32 = cache.cached.values().map(|cached| cached.count_ones()).sum();
+                prop_assert_eq!(u64::from(there), cache.in_memory);
+                prop_assert!(cache.in_memory <= 1000);
+            }
+        }
+
+        #[test]
+        fn the_kernel_writes_back_until_no_more_than_the_background_share_is_dirty(
+            writes in prop::collection::vec((0_usize..2, 0_u64..5000, 1_u64..400), 1..60),
+            old in any::<bool>(),
+        ) {
+            let mut cache = cache(10_000);
+            for (file, first, count) in writes {
+                cache.write(0, Pages { file, first, count });
+            }
+            let before = cache.dirty();
+            let mut round = Round { old, ..Round::default() };
+            let mut taken = 0;
+            while let Some(pages) = cache.take_next(OLD_AFTER, &mut round) {
+                taken += pages.count;
+            }
+            let left = if old { 0 } else { before.min(1000) };
+            prop_assert_eq!(taken, before - cache.dirty());
+            prop_assert!(cache.dirty() <= left && (old || cache.dirty() + REQUEST >= left));
+        }
+    }
+
+    #[test]
+    fn a_writer_goes_faster_below_the_middle_and_stops_at_the_limit() {
+        let cache = cache(100_000);
+        let at = |dirty| cache.position(dirty);
+        assert_eq!((at(15_000), at(17_500), at(20_000)), (2048, 1024, 0));
+        assert!((1024..1200).contains(&at(16_500)) && (880..1024).contains(&at(18_500)));
+    }
+}

@@ -1,0 +1,147 @@
+//! Energy: which component drew how much.
+//!
+//! The engine only takes times. A power is constant between two changes of state, so energy is time
+//! in each state times the power of that state, added up at the end, in whole femtojoules (1 uW for
+//! 1 ns).
+
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{PowerScope, Scope};
+use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
+
+use crate::engine::Finished;
+use crate::power::cpu_power::CpuPower;
+use crate::power::state::Down;
+
+/// Energy of a run in millijoules, by component, with the means that follow from it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Energy {
+    /// Each CPU.
+    pub cpus_mj: Vec<f64>,
+    /// Each cluster, besides its CPUs.
+    pub clusters_mj: Vec<f64>,
+    /// The uncore of each cluster (interconnect and last-level cache), if it has a clock of its own.
+    pub uncores_mj: Vec<f64>,
+    /// The package, besides its clusters.
+    pub package_mj: f64,
+    /// Each drive, if it has power states.
+    pub drives_mj: Vec<f64>,
+    /// All of it.
+    pub total_mj: f64,
+    /// What the milliwatts count; absent where the machine's description has no package.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<PowerScope>,
+    /// Mean power in milliwatts.
+    pub mean_mw: f64,
+    /// Energy per finished request, or operation of threads, in microjoules; absent if there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_io_uj: Option<f64>,
+    /// Mean clock of the uncore in MHz while it was on; absent if the machine's description has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncore_mhz: Option<f64>,
+    /// Share of the time for which a power limit held down the clock of the cluster that it held down most, in percent;
+    /// absent if the machine's description has no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_limited_percent: Option<f64>,
+    /// What the machine draws in milliwatts while nothing happens at all: every CPU in its deepest
+    /// enabled state, clusters and package down, drives in the last state of their way down.
+    pub idle_mw: f64,
+}
+
+impl Energy {
+    /// `None` if the machine's description gives no power of its own: that of its drives alone is not the machine's.
+    pub(crate) fn new(machine: &Machine, finished: &Finished, requests: u64) -> Option<Self> {
+        if !machine.has_power() {
+            return None;
+        }
+        let millijoules = |femtojoules: u128| femtojoules as f64 / 1e12;
+        let of_clusters: Vec<CpuPower> = (machine.cluster.iter())
+            .map(|cluster| CpuPower::new(machine, cluster))
+            .collect();
+        let cpus: Vec<u128> = (finished.cpus.iter())
+            .map(|cpu| of_clusters[cpu.cluster].drawn(cpu).total())
+            .collect();
+        let down_and_up = |down: &Down| {
+            (
+                Nanoseconds(down.time),
+                Nanoseconds(finished.time - down.time),
+            )
+        };
+        let clusters: Vec<u128> = finished
+            .power
+            .clusters
+            .iter()
+            .zip(&machine.cluster)
+            .map(|(down, cluster)| {
+                let (down, up) = down_and_up(down);
+                cluster.off_power().femtojoules_over(down) + cluster.on_power().femtojoules_over(up)
+            })
+            .collect();
+        let package = machine.package.as_ref().map_or(0, |package| {
+            let (_, up) = down_and_up(&finished.power.package);
+            package
+                .idle_power()
+                .femtojoules_over(Nanoseconds(finished.time))
+                + package.active_power().femtojoules_over(up)
+        });
+        let drives: Vec<u128> = finished.drives.iter().flatten().map(|d| d.energy).collect();
+        let uncore = &finished.power.uncore;
+        let uncores: Vec<u128> = (uncore.energy().into_iter())
+            .flat_map(|of_one| std::iter::repeat_n(of_one, machine.cluster.len()))
+            .collect();
+        let components = cpus.iter().chain(&clusters).chain(&uncores).chain(&drives);
+        let total = components.sum::<u128>() + package;
+        (total > 0).then(|| Self {
+            cpus_mj: cpus.into_iter().map(millijoules).collect(),
+            clusters_mj: clusters.into_iter().map(millijoules).collect(),
+            uncore_mhz: uncore.energy().map(|_| uncore.mean_mhz()),
+            power_limited_percent: (finished.power_limited)
+                .map(|time| 100.0 * time as f64 / finished.time.max(1) as f64),
+            uncores_mj: uncores.into_iter().map(millijoules).collect(),
+            scope: machine.power_scope(),
+            package_mj: millijoules(package),
+            drives_mj: drives.into_iter().map(millijoules).collect(),
+            idle_mw: idle_power(machine, finished).0 as f64 / 1e3,
+            total_mj: millijoules(total),
+            mean_mw: total as f64 / finished.time.max(1) as f64 / 1e3,
+            per_io_uj: (requests > 0).then(|| millijoules(total) * 1e3 / requests as f64),
+        })
+    }
+}
+
+/// What everything draws together when it is at rest.
+fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
+    let deepest = |cpu: usize| machine.deepest_allowed(cpu);
+    // The package is down only in the deepest state of all.
+    let last = machine.idle_state.len().checked_sub(1);
+    let package_up = (0..machine.cpus()).any(|cpu| deepest(cpu) != last);
+    let mut first_cpu = 0;
+    let clusters = machine.cluster.iter().map(|c| {
+        let cpus = first_cpu..first_cpu + c.cpus;
+        first_cpu = cpus.end;
+        let table = machine.idle_states_of(c);
+        let states = cpus.filter_map(|cpu| Some(&table[deepest(cpu)?]));
+        let cluster_down = states.clone().all(|s| s.scope == Scope::Cluster);
+        let besides = if cluster_down {
+            c.off_power()
+        } else {
+            c.on_power()
+        };
+        // A CPU that can only poll does so at the lowest clock.
+        let lowest = c.opps.first();
+        let of_cpus = states.filter_map(|state| Some(c.idle_power(state, lowest?).0));
+        besides.0 + of_cpus.sum::<u64>()
+    });
+    let package = machine.package.as_ref().map_or(0, |p| {
+        p.idle_power().0 + if package_up { p.active_power().0 } else { 0 }
+    });
+    let uncores = machine
+        .uncore
+        .as_ref()
+        .filter(|_| package_up)
+        .map_or(0, |u| {
+            u.power(u.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
+        });
+    let drives = finished.drives.iter().flatten().map(|d| d.at_rest.0);
+    Microwatts(clusters.chain(drives).sum::<u64>() + package + uncores)
+}

@@ -1,0 +1,110 @@
+//! The cap that the power limits of a package put on its clocks.
+
+use wakepath_units::{Kilohertz, Nanoseconds};
+
+use crate::engine::Engine;
+use crate::observe::observer::Observer;
+use crate::power::cpu_power::Drawn;
+
+impl<O: Observer> Engine<'_, O> {
+    /// The highest clock of a cluster for the slot that begins now, where turbo alone would allow this one. So many of its
+    /// CPUs were awake in the slot before.
+    pub(crate) fn power_capped(
+        &mut self,
+        cluster: usize,
+        awake: usize,
+        turbo: Kilohertz,
+    ) -> Kilohertz {
+        let Some(limit) = &self.setup.power_limit else {
+            return turbo;
+        };
+        let package = cluster / limit.limits.clusters;
+        let unsettled = self.now - self.packages.budgets[package].until();
+        if limit.cannot_bind(cluster, awake, unsettled) {
+            self.packages.clusters[cluster].cap = self.setup.clusters[cluster].table.highest();
+            return turbo;
+        }
+        self.settle_package(package);
+        let of = &mut self.packages.clusters[cluster];
+        if of.cap < turbo {
+            of.time += self.setup.clusters[cluster].slot;
+        }
+        turbo.min(of.cap)
+    }
+
+    /// Takes note of what a package has drawn by now, and caps its clocks for the slot that begins.
+    fn settle_package(&mut self, package: usize) {
+        let Some(limit) = &self.setup.power_limit else {
+            return;
+        };
+        let since = self.packages.budgets[package].until();
+        if since == self.now {
+            return;
+        }
+        self.end_uncore_slots();
+        self.power.uncore.settle(self.now);
+        let clusters = package * limit.limits.clusters..(package + 1) * limit.limits.clusters;
+        let per_ns = 1.0 / (self.now - since) as f64;
+        // What does not depend on the clocks, and of each cluster how many of its CPUs ran with theirs.
+        let mut besides = 0.0;
+        let mut running = Vec::with_capacity(limit.limits.clusters);
+        let mut total = 0;
+        for cluster in clusters.clone() {
+            let drawn = self.drawn_by(cluster);
+            let before = std::mem::replace(&mut self.packages.clusters[cluster].drawn, drawn);
+            besides += drawn.besides.saturating_sub(before.besides) as f64 * per_ns;
+            running.push(drawn.clocked_time.saturating_sub(before.clocked_time) as f64 * per_ns);
+            total += drawn.total();
+        }
+        let budget = &mut self.packages.budgets[package];
+        budget.add(self.now, total);
+        let slot = clusters.clone().map(|c| self.setup.clusters[c].slot).max();
+        let left = budget.left(slot.unwrap_or(1).max(1));
+        let levels = clusters.clone().map(|c| limit.cpus[c].running.len()).max();
+        let levels = levels.unwrap_or(1);
+        let point = |cluster: usize, level: usize| {
+            ((level + 1) * limit.cpus[cluster].running.len()).div_ceil(levels) - 1
+        };
+        let power = |level: usize| {
+            let of = |(cluster, running): (usize, &f64)| {
+                running * limit.cpus[cluster].running[point(cluster, level)].0 as f64
+            };
+            besides + clusters.clone().zip(&running).map(of).sum::<f64>()
+        };
+        let level = (0..levels).rev().find(|level| power(*level) <= left);
+        for cluster in clusters.clone() {
+            let table = self.setup.clusters[cluster].table.as_slice();
+            self.packages.clusters[cluster].cap = table[point(cluster, level.unwrap_or(0))];
+        }
+    }
+
+    /// What a cluster, its CPUs, its uncore and its part of the package have drawn by now.
+    fn drawn_by(&mut self, cluster: usize) -> Drawn {
+        let mut sum = Drawn::default();
+        let setup = &self.setup.clusters[cluster];
+        let Some(limit) = &self.setup.power_limit else {
+            return sum;
+        };
+        for cpu in &mut self.cpus[setup.first_cpu..setup.first_cpu + setup.cpus] {
+            let domain = &self.domains[cpu.domain];
+            let (opp, khz) = (domain.current(), domain.khz_now());
+            cpu.settle_power(self.now, opp);
+            cpu.settle_polling(self.now, opp);
+            cpu.settle_waking(self.now, opp, khz);
+            let of_cpu = limit.cpus[cluster].drawn(cpu);
+            sum.clocked += of_cpu.clocked;
+            sum.clocked_time += of_cpu.clocked_time;
+            sum.besides += of_cpu.besides;
+        }
+        let down = self.power.clusters[cluster].time_until(self.now);
+        let up = Nanoseconds(self.now - down);
+        let [on, off] = limit.besides_cpus[cluster];
+        sum.besides += on.femtojoules_over(up) + off.femtojoules_over(Nanoseconds(down));
+        sum.besides += self.power.uncore.energy().unwrap_or(0);
+        let package_up = self.now - self.power.package.time_until(self.now);
+        sum.besides += limit
+            .package_share
+            .femtojoules_over(Nanoseconds(package_up));
+        sum
+    }
+}

@@ -1,0 +1,177 @@
+//! How long clusters and the package were down.
+
+use wakepath_hardware::machine::{MachineIdleState, PackageSleep, Scope, Uncore};
+use wakepath_units::Nanoseconds;
+
+use crate::frequency::clocks::cluster::ClusterSetup;
+use crate::power::uncore::{UncoreClock, UncoreTotals};
+
+/// How long clusters and the package were down, and the clock of what is between them.
+#[derive(Debug)]
+pub(crate) struct PowerTracker {
+    pub(crate) clusters: Vec<Down>,
+    /// Down: every CPU is in the deepest state, and has been for as long as the package takes to go down.
+    pub(crate) package: Down,
+    sleep: PackageSleep,
+    /// When the package has come up, or will have.
+    package_up_at: u64,
+    pub(crate) uncore: UncoreClock,
+    deepest: usize,
+}
+
+/// What a [`PowerTracker`] has counted.
+#[derive(Debug)]
+pub(crate) struct PowerTotals {
+    clusters: Vec<u64>,
+    package: u64,
+    uncore: UncoreTotals,
+}
+
+/// Something that is down while all of its CPUs are.
+#[derive(Debug)]
+pub(crate) struct Down {
+    cpus: usize,
+    asleep: usize,
+    /// From when on it is down, if no CPU wakes up before.
+    since: u64,
+    pub(crate) time: u64,
+}
+
+impl Down {
+    fn new(cpus: usize) -> Self {
+        Self {
+            cpus,
+            asleep: 0,
+            since: 0,
+            time: 0,
+        }
+    }
+
+    fn all_asleep(&self) -> bool {
+        self.asleep == self.cpus
+    }
+
+    fn asleep(&mut self, down_at: u64) {
+        self.asleep += 1;
+        self.since = down_at;
+    }
+
+    fn awake(&mut self, now: u64) {
+        self.settle(now);
+        self.asleep -= 1;
+    }
+
+    /// How long it has been down by now.
+    pub(crate) fn time_until(&self, now: u64) -> u64 {
+        let down = self.all_asleep().then(|| now.saturating_sub(self.since));
+        self.time + down.unwrap_or(0)
+    }
+
+    fn settle(&mut self, now: u64) {
+        if self.all_asleep() {
+            self.time += now.saturating_sub(self.since);
+            self.since = self.since.max(now);
+        }
+    }
+}
+
+impl PowerTracker {
+    pub(crate) fn new(
+        clusters: &[ClusterSetup],
+        sleep: PackageSleep,
+        uncore: Option<&Uncore>,
+        deepest: usize,
+    ) -> Self {
+        let clusters: Vec<Down> = clusters.iter().map(|c| Down::new(c.cpus)).collect();
+        Self {
+            package: Down::new(clusters.iter().map(|c| c.cpus).sum()),
+            sleep,
+            package_up_at: 0,
+            uncore: UncoreClock::new(uncore),
+            clusters,
+            deepest,
+        }
+    }
+
+    /// A CPU goes to sleep in `state`.
+    #[inline(always)]
+    pub(crate) fn cpu_asleep(&mut self, now: u64, cluster: usize, whole: bool, state: usize) {
+        if whole {
+            self.clusters[cluster].asleep(now);
+        }
+        if state == self.deepest {
+            let down_at = now + self.sleep.delay().0;
+            self.package.asleep(down_at);
+            if self.package.all_asleep() {
+                self.uncore.goes_off(down_at);
+            }
+        }
+    }
+
+    /// A CPU that is in `state` is woken up. Returns whether its cluster was down.
+    #[inline(always)]
+    pub(crate) fn cpu_awake(
+        &mut self,
+        now: u64,
+        cluster: usize,
+        whole: bool,
+        state: usize,
+    ) -> bool {
+        if state == self.deepest {
+            if self.package.all_asleep() {
+                let asleep = Nanoseconds(self.package.since - self.sleep.delay().0);
+                self.package_up_at = self.sleep.up_at(asleep, Nanoseconds(now)).0;
+            }
+            self.package.awake(now);
+            self.uncore.goes_on(now);
+        }
+        let cluster = &mut self.clusters[cluster];
+        let was_down = cluster.all_asleep();
+        if whole {
+            cluster.awake(now);
+        }
+        was_down
+    }
+
+    /// How long a CPU that is woken up at `now` has to wait for the package before it can begin to leave its state.
+    #[inline(always)]
+    pub(crate) fn package_wait(&self, now: u64) -> u64 {
+        self.package_up_at.saturating_sub(now)
+    }
+
+    /// How long a cluster has been down, up to when it last came up.
+    pub(crate) fn down_time(&self, cluster: usize) -> u64 {
+        self.clusters[cluster].time
+    }
+
+    /// What it has counted by now, up to when the uncore is settled.
+    pub(crate) fn totals_until(&self, now: u64) -> PowerTotals {
+        PowerTotals {
+            clusters: self.clusters.iter().map(|c| c.time_until(now)).collect(),
+            package: self.package.time_until(now),
+            uncore: self.uncore.totals(),
+        }
+    }
+
+    /// Takes off what had been counted before, once nothing goes on.
+    pub(crate) fn leave_out(&mut self, before: &PowerTotals) {
+        for (cluster, before) in self.clusters.iter_mut().zip(&before.clusters) {
+            cluster.time -= before;
+        }
+        self.package.time -= before.package;
+        self.uncore.leave_out(&before.uncore);
+    }
+
+    pub(crate) fn finish(&mut self, now: u64) {
+        self.clusters.iter_mut().for_each(|c| c.settle(now));
+        self.package.settle(now);
+        self.uncore.settle(now);
+    }
+}
+
+/// Index of the state in which a CPU waits for its cluster to go down: the deepest one of its own in which it
+/// sleeps. Without one it is in the cluster's state by itself.
+pub(crate) fn deepest_alone(states: &[MachineIdleState]) -> Option<usize> {
+    let own = |s: &MachineIdleState| s.scope == Scope::Cpu && !s.disabled && !s.polling;
+    states.iter().rposition(own)
+}

@@ -1,0 +1,4 @@
+//! RCU
+
+pub(crate) mod events;
+pub(crate) mod state;

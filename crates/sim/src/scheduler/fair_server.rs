@@ -1,0 +1,75 @@
+//! The scheduler's server for fair tasks, as far as its timer keeps a CPU from sleeping for long.
+//!
+//! `kernel/sched/deadline.c` of Linux 6.12.92 and later, and 6.17 and later: each CPU has a deadline server that would run fair
+//! tasks if real-time tasks took all of its time. Its timer runs from the first fair task on, and goes on while the CPU is idle.
+//! The time that fair tasks run and that the CPU idles uses up its runtime. Then it begins a new period, and its timer starts anew.
+
+use crate::core::basics::NEVER;
+
+/// Runtime of the server in each period in ns, as debugfs has it (`fair_server/cpu0/runtime`).
+const RUNTIME: u64 = 50_000_000;
+
+/// Its period in ns (`fair_server/cpu0/period`).
+const PERIOD: u64 = 1_000_000_000;
+
+/// The server of one CPU. Its timer fires when no more time than its runtime is left of its period.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FairServer {
+    /// When its period began; [`NEVER`] if it has stopped.
+    since: u64,
+}
+
+impl Default for FairServer {
+    fn default() -> Self {
+        Self { since: NEVER }
+    }
+}
+
+impl FairServer {
+    /// When its timer fires; [`NEVER`] if it does not run.
+    #[inline]
+    pub(crate) fn timer(self) -> u64 {
+        self.since.saturating_add(PERIOD - RUNTIME)
+    }
+
+    /// A fair task has run until now. Returns whether the timer starts anew: the runtime is used up, or the server had stopped.
+    #[inline(always)]
+    pub(crate) fn runs(&mut self, now: u64) -> bool {
+        let anew = self.since == NEVER || now - self.since >= RUNTIME;
+        if anew {
+            self.since = now;
+        }
+        anew
+    }
+
+    /// Whether its timer fires now. No fair task has run, so it stops.
+    pub(crate) fn expire(&mut self, now: u64) -> bool {
+        let fires = self.timer() <= now;
+        if fires {
+            self.since = NEVER;
+        }
+        fires
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timer_is_pushed_back_until_no_task_runs_any_more() {
+        let ms = 1_000_000;
+        let mut server = FairServer::default();
+        assert!(!server.expire(5000 * ms), "nobody has run");
+        assert!(server.runs(10 * ms));
+        assert!(!server.runs(59 * ms));
+        assert_eq!(server.timer(), 960 * ms);
+        assert!(server.runs(60 * ms));
+        assert_eq!(server.timer(), 1010 * ms);
+        assert!(!server.expire(1009 * ms));
+        assert!(server.expire(1010 * ms));
+        assert_eq!(server.timer(), NEVER);
+        assert!(server.runs(2000 * ms));
+        assert_eq!(server.timer(), 2950 * ms);
+    }
+}

@@ -1,0 +1,90 @@
+//! Which jobs start when: groups between stonewalls, delays, jobs that wait for others, and what `exitall` ends.
+
+use wakepath_workloads::fio::ExitWhat;
+
+use crate::core::basics::{NEVER, Timer};
+use crate::engine::Engine;
+use crate::observe::observer::Observer;
+use crate::task::state::Task;
+
+impl<O: Observer> Engine<'_, O> {
+    /// Starts the jobs of the next group, if there is one.
+    pub(crate) fn start_next_group(&mut self) {
+        self.jobs.next_group += 1;
+        self.jobs.ending = false;
+        self.start_ready_jobs();
+    }
+
+    /// Starts the jobs of the groups begun that wait for nothing else.
+    fn start_ready_jobs(&mut self) {
+        let setup = self.setup;
+        let mut begun = vec![0; self.cpus.len()];
+        for (index, job) in setup.jobs.iter().enumerate() {
+            let waits = job
+                .wait_for
+                .is_some_and(|other| self.jobs.left[other] != Some(0));
+            if job.group >= self.jobs.next_group || self.jobs.left[index].is_some() || waits {
+                continue;
+            }
+            self.jobs.left[index] = Some(job.processes);
+            for process in 0..job.processes as usize {
+                let mut new = Task::job(index, 0);
+                new.entity.class = job.class;
+                new.walk = job.walk.clone().map(Box::new);
+                new.gathers = job.batch.is_some();
+                new.most = job.most;
+                new.writes_as = job.writes_as;
+                new.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.caller(process)));
+                if !job.cpu_sets.is_empty() {
+                    new.entity.allowed = Some(job.cpu_sets[process % job.cpu_sets.len()]);
+                }
+                let cpu = self.first_cpu_of_process(&new.entity, &begun);
+                begun[cpu] += 1;
+                new.cpu = cpu;
+                new.started = self.now + self.random.start_delay(job.delay);
+                new.ends = job.end.map_or(NEVER, |end| new.started.saturating_add(end));
+                new.counts_from = new.started + job.ramp;
+                let counts = self.jobs.counts_from.get_or_insert(new.counts_from);
+                *counts = new.counts_from.min(*counts);
+                self.jobs.end = new.ends.max(self.jobs.end);
+                let (task, started) = (self.tasks.len(), new.started);
+                self.tasks.push(new);
+                self.jobs_running += 1;
+                if started > self.now {
+                    self.cpus[cpu].timers.add(started, Timer::Task(task));
+                    self.arm_clock(cpu);
+                } else {
+                    self.wake_task(None, task, cpu);
+                }
+            }
+        }
+    }
+
+    /// A process of a job has ended.
+    pub(crate) fn job_process_ended(&mut self, job: usize) {
+        let ended = if let Some(left) = &mut self.jobs.left[job] {
+            *left -= 1;
+            *left == 0
+        } else {
+            false
+        };
+        if let Some(what) = self.setup.jobs[job].exit {
+            self.jobs.ending = true;
+            if what == ExitWhat::All {
+                self.jobs.next_group = usize::MAX - 1;
+            }
+            // What has not begun does not begin.
+            let groups = self.jobs.next_group;
+            for (left, of) in self.jobs.left.iter_mut().zip(&self.setup.jobs) {
+                if of.group < groups {
+                    left.get_or_insert(0);
+                }
+            }
+        } else if ended && self.setup.jobs.iter().any(|j| j.wait_for == Some(job)) {
+            self.start_ready_jobs();
+        }
+        if self.jobs_running == 0 {
+            self.start_next_group();
+        }
+    }
+}

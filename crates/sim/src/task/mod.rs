@@ -1,0 +1,6 @@
+//! Tasks
+
+pub(crate) mod events;
+pub(crate) mod fio;
+pub(crate) mod rtapp;
+pub(crate) mod state;

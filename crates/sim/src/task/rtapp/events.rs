@@ -1,0 +1,448 @@
+//! Threads of rt-app tasks: what they do on a CPU, and how they wake each other.
+
+use crate::core::basics::Cycles;
+use crate::core::basics::{CpuId, TaskId, Timer};
+use crate::cpu::state::Mode;
+use crate::engine::Engine;
+use crate::error::SimError;
+use crate::observe::observer::Observer;
+use crate::scheduler::state::Class;
+use crate::task::rtapp::program::{Op, TimerId};
+use crate::task::rtapp::state::{
+    Blocked, Halt, Next, Signalled, Thread, ThreadId, WakeParts, WakeUp,
+};
+use crate::task::state::{Step, Task};
+
+/// What a thread's step leaves its CPU to do.
+enum Turn {
+    /// The next step, at once.
+    On,
+    /// So much work.
+    Work(Cycles),
+    /// Work until then.
+    Until(u64),
+    /// To write so many bytes.
+    Write(u64),
+    /// To let others run.
+    Yield,
+    /// To look for something else: the thread sleeps.
+    Block,
+    /// To look for something else: the thread may not run here any more.
+    Move,
+}
+
+/// Threads that are named in a diagnosis.
+const MAX_NAMED: usize = 8;
+
+impl<O: Observer> Engine<'_, O> {
+    pub(crate) fn start_threads(&mut self) {
+        let programs = &self.setup.programs;
+        let mut begun = vec![0; self.cpus.len()];
+        if programs.lasts {
+            // rt-app's main program, which sleeps for the duration.
+            self.jobs_running += 1;
+        }
+        for copy in 0..programs.copies as usize {
+            for (index, program) in programs.tasks.iter().enumerate() {
+                for _ in 0..program.instances {
+                    let task = self.tasks.len();
+                    let thread = self.threads.all.len();
+                    let mut new = Task::thread(thread, index, program.class);
+                    new.entity.allowed = program.stages.first().and_then(|s| s.allowed);
+                    let cpu = self.idlest_cpu(&new.entity, &begun);
+                    begun[cpu] += 1;
+                    new.cpu = cpu;
+                    self.tasks.push(new);
+                    self.threads.add(programs, index, copy, task);
+                    self.jobs_running += 1;
+                    if program.delay == 0 {
+                        self.wake_task(None, task, cpu);
+                    } else {
+                        self.sleep_until(cpu, task, thread, program.delay);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The current task of a CPU is a thread that has nothing to work on: takes its next steps.
+    /// Returns whether the CPU has something to do now.
+    pub(crate) fn thread_turn(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> bool {
+        self.thread_runs(cpu, id);
+        self.tasks[task].step = Step::Wait;
+        loop {
+            if !self.threads.step(self.now) {
+                let program = self.threads.all[id].program;
+                let name = &self.setup.programs.tasks[program].name;
+                self.fail(format!(
+                    "task '{name}' takes steps without end and without taking time"
+                ));
+                self.sleep(cpu, task, false);
+                return false;
+            }
+            match self.thread_step(cpu, task, id) {
+                Turn::On => {}
+                Turn::Work(cycles) => {
+                    self.threads.works(id);
+                    self.tasks[task].begin(Step::Thread, cycles);
+                    self.execute(cpu, Mode::Task, cycles);
+                    return true;
+                }
+                Turn::Until(time) => {
+                    self.threads.works(id);
+                    self.spin_until(cpu, task, time);
+                    return true;
+                }
+                Turn::Write(bytes) => {
+                    self.threads.works(id);
+                    self.begin_write(cpu, task, bytes);
+                    return true;
+                }
+                Turn::Yield => self.let_others_run(cpu, task),
+                Turn::Block => {
+                    if self.threads.stuck() {
+                        self.halt();
+                    }
+                    self.sleep(cpu, task, false);
+                    return false;
+                }
+                Turn::Move => {
+                    self.sleep(cpu, task, false);
+                    let to = self.choose_cpu(task, None);
+                    self.wake_task(Some(cpu), task, to);
+                    return false;
+                }
+            }
+            if self.cpus[cpu].need_resched {
+                return false;
+            }
+        }
+    }
+
+    fn let_others_run(&mut self, cpu: CpuId, task: TaskId) {
+        let queue = self.cpus[cpu].run_queue.iter();
+        let others = queue.map(|t| self.tasks[*t].entity.vruntime).min();
+        if let Some(first) = others {
+            let entity = &mut self.tasks[task].entity;
+            entity.vruntime = entity.vruntime.max(first);
+            self.cpus[cpu].need_resched = true;
+        }
+    }
+
+    /// Takes the step that a thread is at.
+    fn thread_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> Turn {
+        let setup = self.setup;
+        if std::mem::take(&mut self.threads.all[id].done) {
+            self.pass(id);
+        }
+        let thread = &mut self.threads.all[id];
+        let (program, copy) = (&setup.programs.tasks[thread.program], thread.copy);
+        let (op, stage) = match thread.next(program) {
+            Next::Op(op, stage) => (op, stage),
+            Next::End => {
+                self.threads.end(id);
+                self.jobs_running -= 1;
+                return Turn::Block;
+            }
+        };
+        if let Some(stage) = stage {
+            let stage = &program.stages[stage];
+            let entity = &mut self.tasks[task].entity;
+            entity.class = stage.class.unwrap_or(entity.class);
+            entity.allowed = stage.allowed;
+            if !self.is_allowed(task, cpu) {
+                // The stage begins elsewhere.
+                self.threads.all[id].retry_stage();
+                return Turn::Move;
+            }
+        }
+        if let Op::Runtime(time) = op {
+            let until = *self.threads.all[id]
+                .run_until
+                .get_or_insert(self.now + time);
+            if until > self.now {
+                return Turn::Until(until);
+            }
+            self.threads.all[id].run_until = None;
+            self.threads.all[id].done = true;
+            return Turn::On;
+        }
+        if let Op::Run(cycles) = op {
+            // What is done when it comes back here.
+            if !std::mem::take(&mut self.threads.all[id].worked) && cycles > 0 {
+                self.threads.all[id].worked = true;
+                return Turn::Work(cycles);
+            }
+            self.threads.all[id].done = true;
+            return Turn::On;
+        }
+        let sleeps = self.threads.all[id].blocks_next(program);
+        // When the thread is back, it is past this step.
+        self.threads.all[id].done = true;
+        match op {
+            Op::Run(_) | Op::Runtime(_) => Turn::On,
+            Op::Yield => Turn::Yield,
+            Op::Write(bytes) => Turn::Write(bytes),
+            Op::Sleep(time) => {
+                self.sleep_until(cpu, task, id, self.now + time);
+                Turn::Block
+            }
+            Op::Timer {
+                timer,
+                period,
+                absolute,
+            } => {
+                let timer = match timer {
+                    TimerId::Own(_) => timer,
+                    TimerId::Shared(i) => TimerId::Shared(copy * setup.programs.shared_timers + i),
+                };
+                let now = self.now;
+                match self.threads.next_expiry(id, timer, period, absolute, now) {
+                    Some(at) => {
+                        self.sleep_until(cpu, task, id, at);
+                        Turn::Block
+                    }
+                    None => Turn::On,
+                }
+            }
+            Op::Lock(mutex) => {
+                let mutex = copy * setup.programs.mutexes.len() + mutex;
+                if self.threads.lock(id, mutex) {
+                    Turn::On
+                } else {
+                    Turn::Block
+                }
+            }
+            Op::Unlock(mutex) => {
+                let mutex = copy * setup.programs.mutexes.len() + mutex;
+                if let Some(next) = self.threads.unlock(id, mutex) {
+                    self.wake_thread(cpu, sleeps, next);
+                }
+                Turn::On
+            }
+            Op::BeginSync(mutex) => {
+                let mutex = copy * setup.programs.mutexes.len() + mutex;
+                if self.threads.begin_sync(id, mutex) {
+                    Turn::On
+                } else {
+                    Turn::Block
+                }
+            }
+            Op::EndSync(mutex) => {
+                let mutex = copy * setup.programs.mutexes.len() + mutex;
+                if let Some(next) = self.threads.end_sync(id, mutex) {
+                    self.wake_thread(cpu, sleeps, next);
+                }
+                Turn::On
+            }
+            Op::Post(semaphore) => {
+                let semaphore = copy * setup.programs.semaphores.len() + semaphore;
+                if let Some(next) = self.threads.post(semaphore) {
+                    self.wake_thread(cpu, sleeps, next);
+                }
+                Turn::On
+            }
+            Op::Pend(semaphore) => {
+                let semaphore = copy * setup.programs.semaphores.len() + semaphore;
+                if self.threads.pend(id, semaphore) {
+                    Turn::On
+                } else {
+                    Turn::Block
+                }
+            }
+            Op::Wait { condition, mutex } => {
+                let condition = copy * setup.programs.conditions.len() + condition;
+                let mutex = mutex.map(|m| copy * setup.programs.mutexes.len() + m);
+                if let Some(next) = self.threads.wait(id, condition, mutex) {
+                    self.wake_thread(cpu, true, next);
+                }
+                Turn::Block
+            }
+            Op::Signal(condition) => {
+                let condition = copy * setup.programs.conditions.len() + condition;
+                if let Signalled::Wakes(next) = self.threads.signal(condition) {
+                    self.wake_thread(cpu, sleeps, next);
+                }
+                Turn::On
+            }
+            Op::Broadcast(condition) => {
+                let condition = copy * setup.programs.conditions.len() + condition;
+                loop {
+                    match self.threads.signal(condition) {
+                        Signalled::Nobody => return Turn::On,
+                        Signalled::WaitsForMutex => {}
+                        Signalled::Wakes(next) => self.wake_thread(cpu, sleeps, next),
+                    }
+                }
+            }
+            Op::Barrier(barrier) => {
+                let users = setup.programs.barriers[barrier].1;
+                let barrier = copy * setup.programs.barriers.len() + barrier;
+                match self.threads.meet(id, barrier, users) {
+                    Some(others) => {
+                        for next in others {
+                            self.wake_thread(cpu, sleeps, next);
+                        }
+                        Turn::On
+                    }
+                    None => Turn::Block,
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, id: ThreadId) {
+        let thread = &mut self.threads.all[id];
+        let stats = &mut self.threads.stats[thread.program];
+        thread.pass(&self.setup.programs.tasks[thread.program], self.now, stats);
+    }
+
+    /// A thread that runs on `cpu`, and is about to sleep or not, wakes up another one.
+    fn wake_thread(&mut self, cpu: CpuId, sleeps_next: bool, woken: ThreadId) {
+        let now = self.now;
+        let thread = &mut self.threads.all[woken];
+        let task = thread.task;
+        thread.woken = Some(WakeUp {
+            since: now,
+            cut: now,
+            ..WakeUp::default()
+        });
+        let to = self.choose_cpu(task, Some((cpu, sleeps_next)));
+        let ipi = self.wake_task(Some(cpu), task, to);
+        if let Some(wake) = &mut self.threads.all[woken].woken {
+            wake.ipi = ipi;
+        }
+    }
+
+    /// The thread's timer is on the CPU on which it falls asleep. It expires later than asked for by the timer slack, which
+    /// threads of a real-time class do not have (`hrtimer_nanosleep()`, Linux 6.12).
+    fn sleep_until(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, at: u64) {
+        let slack = match self.tasks[task].entity.class {
+            Class::Realtime { .. } => 0,
+            _ => self.setup.timer_slack,
+        };
+        let expiry = at.saturating_add(slack);
+        self.threads.all[id].woken = Some(WakeUp {
+            since: at,
+            cut: expiry,
+            parts: WakeParts {
+                slack,
+                ..WakeParts::default()
+            },
+            ..WakeUp::default()
+        });
+        self.cpus[cpu].timers.add(expiry, Timer::Task(task));
+        self.arm_clock(cpu);
+    }
+
+    /// The timer of a sleeping thread has been served.
+    pub(crate) fn thread_timer(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) {
+        let to = self.choose_cpu(task, None);
+        let ipi = self.wake_task(Some(cpu), task, to);
+        if let Some(wake) = &mut self.threads.all[id].woken {
+            let idle_exit = (self.cpus[cpu].awake_since.min(self.now)).saturating_sub(wake.cut);
+            wake.parts.idle_exit += idle_exit;
+            wake.parts.waiting += self.now - wake.cut - idle_exit;
+            wake.cut = self.now;
+            wake.ipi = ipi;
+        }
+    }
+
+    /// A thread has got a CPU.
+    fn thread_runs(&mut self, cpu: CpuId, id: ThreadId) {
+        let Some(mut wake) = self.threads.all[id].woken.take() else {
+            return;
+        };
+        let time = self.now - wake.cut;
+        let delivery = wake.ipi.min(time);
+        let heard = wake.cut + delivery;
+        let idle_exit = self.cpus[cpu].awake_since.saturating_sub(heard);
+        wake.parts.delivery += delivery;
+        wake.parts.idle_exit += idle_exit;
+        wake.parts.waiting += time - delivery - idle_exit;
+        wake.cut = self.now;
+        let program = self.threads.all[id].program;
+        self.threads.stats[program].wake_up(&wake);
+    }
+
+    /// Every thread that has not ended waits for another one. rt-app sleeps on until its duration is over, and so does the run
+    /// if anything has been done.
+    fn halt(&mut self) {
+        let waits = self.who_waits();
+        if self.setup.programs.lasts && self.threads.has_done_something() {
+            self.threads.halt = Some(Halt {
+                at: self.now,
+                waits,
+            });
+        } else {
+            self.fail(format!("every thread waits for another one: {waits}"));
+        }
+    }
+
+    /// Why the threads of a task have done nothing until now; `None` if they have.
+    pub(crate) fn why_never_ran(&self, program: usize) -> Option<String> {
+        let task = &self.setup.programs.tasks[program];
+        if self.threads.stats[program].active || task.instances == 0 {
+            return None;
+        }
+        let mut threads = self.threads.all.iter().filter(|t| t.program == program);
+        let first = threads.next()?;
+        Some(match first.blocked {
+            Blocked::No if task.delay >= self.now => "its delay is not over".to_owned(),
+            Blocked::No if self.tasks[first.task].runnable => "it waits for a CPU".to_owned(),
+            Blocked::No => "it sleeps".to_owned(),
+            _ => format!("it waits {}", self.waits_for(first)),
+        })
+    }
+
+    /// Ends the run without a result.
+    fn fail(&mut self, what: String) {
+        self.failure.get_or_insert(SimError::NoProgress {
+            seconds: self.now as f64 / 1e9,
+            what,
+        });
+        self.jobs_running = 0;
+    }
+
+    /// What the threads that have not ended wait for.
+    fn who_waits(&self) -> String {
+        let programs = &self.setup.programs;
+        let named: Vec<String> = (self.threads.all.iter())
+            .filter(|thread| !thread.ended)
+            .map(|thread| {
+                let name = &programs.tasks[thread.program].name;
+                format!("'{name}' waits {}", self.waits_for(thread))
+            })
+            .collect();
+        let more = match named.len().saturating_sub(MAX_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more threads wait"),
+        };
+        let shown = &named[..named.len().min(MAX_NAMED)];
+        format!("{}{more}", shown.join(", "))
+    }
+
+    /// What a thread waits for.
+    fn waits_for(&self, thread: &Thread) -> String {
+        let programs = &self.setup.programs;
+        let index = |number: usize, kinds: usize| number % kinds.max(1);
+        match thread.blocked {
+            Blocked::No => "for nothing".to_owned(),
+            Blocked::Mutex(m) => format!(
+                "for the mutex \"{}\"",
+                programs.mutexes[index(m, programs.mutexes.len())]
+            ),
+            Blocked::Condition(c) => {
+                programs.conditions[index(c, programs.conditions.len())].clone()
+            }
+            Blocked::Barrier(b) => format!(
+                "at the barrier \"{}\"",
+                programs.barriers[index(b, programs.barriers.len())].0
+            ),
+            Blocked::Semaphore(s) => format!(
+                "for the semaphore \"{}\"",
+                programs.semaphores[index(s, programs.semaphores.len())]
+            ),
+        }
+    }
+}

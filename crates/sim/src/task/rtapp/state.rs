@@ -1,0 +1,489 @@
+//! Threads of rt-app tasks: how far each is in its program, and what they wait for each other with.
+
+use std::collections::VecDeque;
+
+use hdrhistogram::Histogram;
+
+use crate::core::basics::TaskId;
+use crate::task::rtapp::program::{Op, Program, Programs, TimerId};
+
+pub(crate) type ThreadId = usize;
+
+/// Significant figures of the histograms: there are two for every task.
+const FIGURES: u8 = 2;
+
+/// Steps that may be taken without time going on, all threads together.
+const MAX_STEPS_AT_ONCE: u32 = 1_000_000;
+
+/// What a thread is blocked by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// Nothing, or time.
+    No,
+    Mutex(usize),
+    Condition(usize),
+    Barrier(usize),
+    Semaphore(usize),
+}
+
+/// A thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) task: TaskId,
+    pub(crate) program: usize,
+    pub(crate) copy: usize,
+    stage: usize,
+    op: usize,
+    /// Left of the program's and of the stage's loops, the present one included; `None`: for ever.
+    loops: Option<u64>,
+    stage_loops: Option<u64>,
+    /// The scheduling of the present stage is in force.
+    entered: bool,
+    /// When the present loop of the program began.
+    loop_began: u64,
+    /// The present step has been taken; what is left is to pass it.
+    pub(crate) done: bool,
+    /// The work of the present step has been done, or is in progress.
+    pub(crate) worked: bool,
+    /// End of a `runtime` in progress.
+    pub(crate) run_until: Option<u64>,
+    /// When each of its timers expires next.
+    timers: Vec<Option<u64>>,
+    pub(crate) blocked: Blocked,
+    /// It had the mutex of its `sync` before.
+    keeps_mutex: bool,
+    /// It has been woken up and has not run since.
+    pub(crate) woken: Option<WakeUp>,
+    pub(crate) ended: bool,
+}
+
+/// A wake-up on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WakeUp {
+    /// When its cause occurred.
+    pub(crate) since: u64,
+    /// Up to when its time is attributed.
+    pub(crate) cut: u64,
+    /// How long the CPU takes to hear of it.
+    pub(crate) ipi: u64,
+    pub(crate) parts: WakeParts,
+}
+
+/// What the latency of a wake-up is made of, in ns.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WakeParts {
+    /// The timer expiring later than asked for.
+    pub(crate) slack: u64,
+    /// The inter-processor interrupt.
+    pub(crate) delivery: u64,
+    /// CPUs leaving idle states.
+    pub(crate) idle_exit: u64,
+    /// The CPU doing something else.
+    pub(crate) waiting: u64,
+}
+
+/// What came of a task's threads.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskStats {
+    /// What ends before this time is not counted.
+    from: u64,
+    /// A thread of it has worked, or completed a loop.
+    pub(crate) active: bool,
+    pub(crate) loops: u64,
+    pub(crate) loop_sum: u128,
+    pub(crate) loop_times: Histogram<u64>,
+    pub(crate) wake_ups: u64,
+    pub(crate) wake_sum: u128,
+    pub(crate) wake_times: Histogram<u64>,
+    pub(crate) wake_parts: [u128; 4],
+}
+
+impl TaskStats {
+    fn new(from: u64) -> Self {
+        #[expect(clippy::expect_used, reason = "the number of figures is a constant")]
+        let histogram = || Histogram::new(FIGURES).expect("valid figures");
+        Self {
+            from,
+            active: false,
+            loops: 0,
+            loop_sum: 0,
+            loop_times: histogram(),
+            wake_ups: 0,
+            wake_sum: 0,
+            wake_times: histogram(),
+            wake_parts: [0; 4],
+        }
+    }
+
+    pub(crate) fn wake_up(&mut self, wake: &WakeUp) {
+        if wake.cut < self.from {
+            return;
+        }
+        let WakeParts {
+            slack,
+            delivery,
+            idle_exit,
+            waiting,
+        } = wake.parts;
+        let latency = wake.cut - wake.since;
+        debug_assert_eq!(latency, slack + delivery + idle_exit + waiting);
+        self.wake_ups += 1;
+        self.wake_sum += u128::from(latency);
+        // It grows with what it is given, so this cannot fail.
+        let _ = self.wake_times.record(latency);
+        for (sum, part) in self
+            .wake_parts
+            .iter_mut()
+            .zip([slack, delivery, idle_exit, waiting])
+        {
+            *sum += u128::from(part);
+        }
+    }
+
+    fn loop_done(&mut self, began: u64, now: u64) {
+        self.active = true;
+        if now < self.from {
+            return;
+        }
+        let time = now - began;
+        self.loops += 1;
+        self.loop_sum += u128::from(time);
+        let _ = self.loop_times.record(time);
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Mutex {
+    owner: Option<ThreadId>,
+    waiters: VecDeque<ThreadId>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Semaphore {
+    count: u64,
+    waiters: VecDeque<ThreadId>,
+}
+
+/// Someone who waits for a condition, and the mutex that they want back.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    thread: ThreadId,
+    mutex: Option<usize>,
+}
+
+/// All threads of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Threads {
+    pub(crate) all: Vec<Thread>,
+    pub(crate) stats: Vec<TaskStats>,
+    mutexes: Vec<Mutex>,
+    conditions: Vec<VecDeque<Waiter>>,
+    barriers: Vec<Vec<ThreadId>>,
+    semaphores: Vec<Semaphore>,
+    timers: Vec<Option<u64>>,
+    /// Threads that have not ended, and those of them that wait for another thread.
+    pub(crate) running: usize,
+    waiting: usize,
+    steps: u32,
+    steps_at: u64,
+    /// Since when every thread that has not ended waits for another one, and for what.
+    pub(crate) halt: Option<Halt>,
+}
+
+/// From when on no thread of a workload can do anything.
+#[derive(Clone, Debug)]
+pub(crate) struct Halt {
+    pub(crate) at: u64,
+    /// Who waits for what.
+    pub(crate) waits: String,
+}
+
+impl Threads {
+    pub(crate) fn new(programs: &Programs) -> Self {
+        let copies = programs.copies as usize;
+        Self {
+            all: Vec::with_capacity(programs.threads()),
+            stats: vec![TaskStats::new(programs.warm_up); programs.tasks.len()],
+            mutexes: vec![Mutex::default(); programs.mutexes.len() * copies],
+            conditions: vec![VecDeque::new(); programs.conditions.len() * copies],
+            barriers: vec![Vec::new(); programs.barriers.len() * copies],
+            semaphores: vec![Semaphore::default(); programs.semaphores.len() * copies],
+            timers: vec![None; programs.shared_timers * copies],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn add(&mut self, programs: &Programs, program: usize, copy: usize, task: TaskId) {
+        let of = &programs.tasks[program];
+        self.all.push(Thread {
+            task,
+            program,
+            copy,
+            stage: 0,
+            op: 0,
+            loops: of.loops,
+            stage_loops: of.stages.first().and_then(|s| s.loops),
+            entered: false,
+            loop_began: of.delay,
+            done: false,
+            worked: false,
+            run_until: None,
+            timers: vec![None; of.own_timers],
+            blocked: Blocked::No,
+            keeps_mutex: false,
+            woken: None,
+            ended: false,
+        });
+        self.running += 1;
+    }
+
+    /// Takes note of a step. Returns false if time has stood still for too many of them.
+    pub(crate) fn step(&mut self, now: u64) -> bool {
+        if self.steps_at != now {
+            self.steps_at = now;
+            self.steps = 0;
+        }
+        self.steps += 1;
+        self.steps < MAX_STEPS_AT_ONCE
+    }
+
+    /// Whether every thread that has not ended waits for another one.
+    pub(crate) fn stuck(&self) -> bool {
+        self.running > 0 && self.waiting == self.running
+    }
+
+    fn block(&mut self, thread: ThreadId, on: Blocked) {
+        self.all[thread].blocked = on;
+        self.waiting += 1;
+    }
+
+    fn unblock(&mut self, thread: ThreadId) {
+        self.all[thread].blocked = Blocked::No;
+        self.waiting -= 1;
+    }
+
+    pub(crate) fn end(&mut self, thread: ThreadId) {
+        self.all[thread].ended = true;
+        self.running -= 1;
+    }
+
+    /// Takes a mutex, or waits for it. Returns whether it has it.
+    pub(crate) fn lock(&mut self, thread: ThreadId, mutex: usize) -> bool {
+        let of = &mut self.mutexes[mutex];
+        if of.owner.is_none() {
+            of.owner = Some(thread);
+            return true;
+        }
+        of.waiters.push_back(thread);
+        self.block(thread, Blocked::Mutex(mutex));
+        false
+    }
+
+    /// Gives a mutex back, if the thread has it. Returns who has it now and is to be woken up.
+    pub(crate) fn unlock(&mut self, thread: ThreadId, mutex: usize) -> Option<ThreadId> {
+        let of = &mut self.mutexes[mutex];
+        if of.owner != Some(thread) {
+            return None;
+        }
+        of.owner = of.waiters.pop_front();
+        let next = of.owner?;
+        self.unblock(next);
+        Some(next)
+    }
+
+    /// Takes the mutex of a `sync`, unless the thread has it. Returns whether it has it now.
+    pub(crate) fn begin_sync(&mut self, thread: ThreadId, mutex: usize) -> bool {
+        let has_it = self.mutexes[mutex].owner == Some(thread);
+        self.all[thread].keeps_mutex = has_it;
+        has_it || self.lock(thread, mutex)
+    }
+
+    /// Gives the mutex of a `sync` back, unless the thread had it before. Returns who is to be woken up.
+    pub(crate) fn end_sync(&mut self, thread: ThreadId, mutex: usize) -> Option<ThreadId> {
+        if std::mem::take(&mut self.all[thread].keeps_mutex) {
+            return None;
+        }
+        self.unlock(thread, mutex)
+    }
+
+    /// Counts a semaphore up. Returns who waited for it and is to be woken up.
+    pub(crate) fn post(&mut self, semaphore: usize) -> Option<ThreadId> {
+        let semaphore = &mut self.semaphores[semaphore];
+        let Some(first) = semaphore.waiters.pop_front() else {
+            semaphore.count += 1;
+            return None;
+        };
+        self.unblock(first);
+        Some(first)
+    }
+
+    /// Counts a semaphore down, or waits for it. Returns whether it could be.
+    pub(crate) fn pend(&mut self, thread: ThreadId, semaphore: usize) -> bool {
+        let counter = &mut self.semaphores[semaphore];
+        if counter.count > 0 {
+            counter.count -= 1;
+            return true;
+        }
+        counter.waiters.push_back(thread);
+        self.block(thread, Blocked::Semaphore(semaphore));
+        false
+    }
+
+    /// A thread works.
+    pub(crate) fn works(&mut self, thread: ThreadId) {
+        let program = self.all[thread].program;
+        self.stats[program].active = true;
+    }
+
+    /// Whether any thread has worked, or completed a loop.
+    pub(crate) fn has_done_something(&self) -> bool {
+        self.stats.iter().any(|stats| stats.active)
+    }
+
+    /// Waits for a condition. Returns who got the mutex and is to be woken up.
+    pub(crate) fn wait(
+        &mut self,
+        thread: ThreadId,
+        condition: usize,
+        mutex: Option<usize>,
+    ) -> Option<ThreadId> {
+        self.conditions[condition].push_back(Waiter { thread, mutex });
+        self.block(thread, Blocked::Condition(condition));
+        mutex.and_then(|mutex| self.unlock(thread, mutex))
+    }
+
+    /// Takes the first that waits for a condition off it. Returns it if it can go on, and does not have
+    /// to wait for its mutex first.
+    pub(crate) fn signal(&mut self, condition: usize) -> Signalled {
+        let Some(Waiter { thread, mutex }) = self.conditions[condition].pop_front() else {
+            return Signalled::Nobody;
+        };
+        self.unblock(thread);
+        match mutex {
+            Some(mutex) if !self.lock(thread, mutex) => Signalled::WaitsForMutex,
+            _ => Signalled::Wakes(thread),
+        }
+    }
+
+    /// Comes to a barrier of `users`. Returns those to be woken up if it is the last.
+    pub(crate) fn meet(
+        &mut self,
+        thread: ThreadId,
+        barrier: usize,
+        users: u32,
+    ) -> Option<Vec<ThreadId>> {
+        if self.barriers[barrier].len() + 1 < users as usize {
+            self.barriers[barrier].push(thread);
+            self.block(thread, Blocked::Barrier(barrier));
+            return None;
+        }
+        let all = std::mem::take(&mut self.barriers[barrier]);
+        for waiter in &all {
+            self.unblock(*waiter);
+        }
+        Some(all)
+    }
+
+    /// The next expiry of a timer, or `None` if that has passed.
+    pub(crate) fn next_expiry(
+        &mut self,
+        thread: ThreadId,
+        timer: TimerId,
+        period: u64,
+        absolute: bool,
+        now: u64,
+    ) -> Option<u64> {
+        let of = &mut self.all[thread];
+        let next = match timer {
+            TimerId::Own(index) => &mut of.timers[index],
+            TimerId::Shared(index) => &mut self.timers[index],
+        };
+        // A timer runs from the start of the loop in which it is first used.
+        let at = next.unwrap_or(of.loop_began) + period;
+        let missed = at <= now;
+        *next = Some(if missed && !absolute { now } else { at });
+        (!missed).then_some(at)
+    }
+}
+
+/// What a signal did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signalled {
+    Nobody,
+    WaitsForMutex,
+    Wakes(ThreadId),
+}
+
+/// Where a thread is in its program.
+pub(crate) enum Next {
+    /// At this step, of this stage if it has just been entered.
+    Op(Op, Option<usize>),
+    End,
+}
+
+impl Thread {
+    /// The step that it is to take now.
+    pub(crate) fn next(&mut self, program: &Program) -> Next {
+        let Some(op) = program
+            .stages
+            .get(self.stage)
+            .and_then(|s| s.ops.get(self.op))
+        else {
+            return Next::End;
+        };
+        let entered = !std::mem::replace(&mut self.entered, true);
+        Next::Op(*op, entered.then_some(self.stage))
+    }
+
+    /// Enters the present stage once more, on another CPU.
+    pub(crate) fn retry_stage(&mut self) {
+        self.entered = false;
+    }
+
+    /// Whether the step after the present one blocks for sure, unless something happens meanwhile.
+    pub(crate) fn blocks_next(&self, program: &Program) -> bool {
+        let stage = &program.stages[self.stage];
+        let next = if self.op + 1 < stage.ops.len() {
+            stage.ops.get(self.op + 1)
+        } else if self.stage_loops == Some(1) {
+            let next = (self.stage + 1) % program.stages.len();
+            program.stages[next].ops.first()
+        } else {
+            stage.ops.first()
+        };
+        matches!(
+            next,
+            Some(Op::Wait { .. } | Op::Sleep(_) | Op::Timer { .. })
+        )
+    }
+
+    /// Goes past the present step. Takes note of every loop of the program that it completes.
+    pub(crate) fn pass(&mut self, program: &Program, now: u64, stats: &mut TaskStats) {
+        self.op += 1;
+        let stage = &program.stages[self.stage];
+        if self.op < stage.ops.len() {
+            return;
+        }
+        self.op = 0;
+        if let Some(left) = &mut self.stage_loops {
+            *left -= 1;
+        }
+        if self.stage_loops != Some(0) {
+            return;
+        }
+        self.stage += 1;
+        if self.stage == program.stages.len() {
+            stats.loop_done(self.loop_began, now);
+            self.loop_began = now;
+            if let Some(left) = &mut self.loops {
+                *left -= 1;
+            }
+            if self.loops == Some(0) {
+                return;
+            }
+            self.stage = 0;
+        }
+        self.entered = false;
+        self.stage_loops = program.stages[self.stage].loops;
+    }
+}
