@@ -4,7 +4,7 @@
 /// some level, no more than that share is false on average. In the order given.
 ///
 /// It holds for independent comparisons, and for those that depend on each other as comparisons with one baseline do
-/// (`tests/coverage.rs`).
+/// (`tests/all/coverage.rs`).
 ///
 /// Source: Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", Journal of the Royal Statistical Society
 /// B 57 (1995).

@@ -16,7 +16,7 @@ pub(crate) const FEWEST: usize = 4;
 /// A resample of few runs can miss the only one that stands out, or draw nearly the same value every time. It then
 /// has next to no standard error, and its deviation over that is without bounds; a third of the resamples of five runs
 /// are of that kind. So no standard error counts as less than this share of that of the runs themselves. Intervals
-/// hold the truth as often with that share as without it, and at a half of it less often (tests/coverage.rs).
+/// hold the truth as often with that share as without it, and at a half of it less often (tests/all/coverage.rs).
 const LEAST_ERROR: f64 = 0.25;
 
 /// A standard deviation of this share of the mean is the rounding of the numbers.
@@ -365,7 +365,7 @@ fn p_value(sorted: &[f64], observed: f64, freedom: f64) -> f64 {
         return counted;
     }
     let beyond = t.sf(observed);
-    // Resamples with lighter tails than t are not believed: at 60 comparisons they find too much (tests/coverage.rs).
+    // Resamples with lighter tails than t are not believed: at 60 comparisons they find too much (tests/all/coverage.rs).
     let continued = (TAIL * beyond / t.sf(start)).max(2.0 * beyond);
     if continued.is_nan() {
         return counted;

@@ -10,7 +10,7 @@
 //! Benchmarks have few runs, 3 to 20. There the percentile bootstrap and BCa are too narrow, because few values
 //! resampled vary less than the values did. The interval here is the *studentised* bootstrap (bootstrap-t) of the
 //! logarithm of the ratio of means. Each resample is divided by its own standard error, which makes up for that.
-//! `tests/coverage.rs` measures the coverage over 10,000 simulated studies per case.
+//! `tests/all/coverage.rs` measures the coverage over 10,000 simulated studies per case.
 //!
 //! The correction for many comparisons needs p-values below one over the number of resamples. There they follow the tail
 //! of the t distribution.
