@@ -5,12 +5,10 @@
     reason = "a test may stop where its premises fail"
 )]
 
-#[path = "common/results.rs"]
-mod made;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common::results as made;
 use tempfile::TempDir;
 use wakepath_compare::results::{CompareOptions, Comparison, Source, compare};
 use wakepath_report::html::from_results::{self, FromResultsError};

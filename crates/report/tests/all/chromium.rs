@@ -6,14 +6,10 @@
     reason = "a test may stop where its premises fail"
 )]
 
-#[path = "common/browser.rs"]
-mod browser;
-#[path = "common/sample.rs"]
-mod sample;
-
 use std::path::{Path, PathBuf};
 
-use browser::Browser;
+use crate::common::browser::Browser;
+use crate::common::sample;
 use serde_json::Value;
 use tempfile::TempDir;
 use wakepath_report::html::render;

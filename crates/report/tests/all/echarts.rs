@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-const ORIGIN: &str = include_str!("../assets/echarts/ORIGIN.toml");
-const FILE: &str = include_str!("../assets/echarts/echarts.min.js");
+const ORIGIN: &str = include_str!("../../assets/echarts/ORIGIN.toml");
+const FILE: &str = include_str!("../../assets/echarts/echarts.min.js");
 
 fn value(key: &str) -> &'static str {
     let line = ORIGIN

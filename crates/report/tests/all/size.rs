@@ -6,13 +6,10 @@
     reason = "a test may stop where its premises fail"
 )]
 
-#[path = "common/results.rs"]
-mod made;
-#[path = "common/sample.rs"]
-mod sample;
-
 use std::fs;
 
+use crate::common::results as made;
+use crate::common::sample;
 use tempfile::TempDir;
 use wakepath_report::html::{LARGEST, from_results, render};
 use wakepath_results::{Document, Goal, Mode, Question, ResultReader, ResultWriter, RunRecord};

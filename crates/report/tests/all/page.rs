@@ -5,9 +5,7 @@
     reason = "a test may stop where its premises fail"
 )]
 
-#[path = "common/sample.rs"]
-mod sample;
-
+use crate::common::sample;
 use proptest::prelude::*;
 use wakepath_report::html::render;
 use wakepath_report::html::view::{PageWorkload, View};
@@ -75,7 +73,7 @@ fn nothing_is_loaded_from_elsewhere() {
     let page = render(&sample::view(2, 1, plain)).unwrap();
     for bad in ["src=", "<link rel=\"stylesheet", "@import", "url("] {
         // ECharts has its own way with some of these words.
-        let ours = page.replace(include_str!("../assets/echarts/echarts.min.js"), "");
+        let ours = page.replace(include_str!("../../assets/echarts/echarts.min.js"), "");
         assert!(!ours.contains(bad), "{bad}");
     }
     assert!(page.contains("Content-Security-Policy\" content=\"default-src &#x27;none&#x27;"));

@@ -1,0 +1,8 @@
+//! The integration tests of this crate in one binary, which is linked once.
+
+mod chromium;
+mod common;
+mod echarts;
+mod from_results;
+mod page;
+mod size;
