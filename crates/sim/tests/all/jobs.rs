@@ -730,7 +730,7 @@ fn a_nice_job_gets_what_others_leave() {
     );
 }
 
-/// How often which block comes decides when such a job ends; `crates/workloads/tests/extent.rs` compares it with fio.
+/// How often which block comes decides when such a job ends; `crates/workloads/tests/all/extent.rs` compares it with fio.
 #[test]
 fn a_random_job_of_two_block_sizes_ends_when_its_map_has_none_left() {
     let bytes = |lines: &str| {

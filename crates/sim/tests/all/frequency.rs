@@ -242,7 +242,7 @@ fn a_set_says_how_the_kernel_is_configured() {
 #[test]
 fn nothing_in_hackbench_is_boosted_and_no_hook_costs_a_tenth() {
     let machine = Machine::find("xeon-e3-1240v5").unwrap();
-    let text = include_str!("../../../workloads/hackbench-like.json");
+    let text = include_str!("../../../../workloads/hackbench-like.json");
     let workload = rtapp::parse(text, "hackbench-like.json").unwrap().into();
     let policies =
         PolicySet::named(["menu@6.1", "intel_pstate-hwp[hwp_dynamic_boost=on]"]).unwrap();

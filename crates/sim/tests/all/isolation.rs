@@ -205,7 +205,7 @@ fn a_hybrid_processor_has_two_kinds_of_clocks_and_places_tasks_by_capacity() {
 #[test]
 fn each_kind_of_core_has_its_own_idle_states() {
     let machine = |own: &str| {
-        let file = include_str!("../../hardware/data/machines/hybrid-i7-1260p.toml");
+        let file = include_str!("../../../hardware/data/machines/hybrid-i7-1260p.toml");
         // Of the last cluster, the efficiency cores.
         let (clusters, rest) = file.split_once("\n[[idle_state]]").unwrap();
         let text = format!("{clusters}\n{own}\n[[idle_state]]{rest}");

@@ -1,7 +1,7 @@
 //! Job files that people really use, simulated for a moment: whatever is modelled has to run.
 //!
 //! They are other people's files, and not part of the repository: the test reads them in `../shared/fio-jobs` beside it,
-//! and is skipped where they are absent. How many of them are modelled is counted in `crates/workloads/tests/real_jobs.rs`.
+//! and is skipped where they are absent. How many of them are modelled is counted in `crates/workloads/tests/all/real_jobs.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,0 +1,19 @@
+//! The integration tests of this crate in one binary, which is linked once.
+
+mod amd_pstate;
+mod depth;
+mod drives;
+mod durability;
+mod frequency;
+mod hardware;
+mod isolation;
+mod jobs;
+mod page_cache;
+mod policies;
+mod power_limit;
+mod properties;
+mod psd;
+mod real_jobs;
+mod rooms;
+mod threads;
+mod turns;
