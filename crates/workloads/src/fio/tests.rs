@@ -1,4 +1,4 @@
-//! What the parser accepts and refuses. The comparison with fio itself is in `tests/against_fio.rs`.
+//! What the parser accepts and refuses. The comparison with fio itself is in `tests/all/against_fio.rs`.
 
 use super::*;
 

@@ -1,0 +1,6 @@
+//! The integration tests of this crate in one binary, which is linked once.
+
+mod against_fio;
+mod extent;
+mod options_page;
+mod real_jobs;
