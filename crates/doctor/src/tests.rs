@@ -1,6 +1,6 @@
 //! Sets are priced as they are applied.
 
-#[path = "../../cli/tests/common/captured.rs"]
+#[path = "../../cli/tests/all/common/captured.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod captured;
 

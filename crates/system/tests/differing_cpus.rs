@@ -1,7 +1,7 @@
 //! CPUs that differ in a captured machine: two kinds of cores, CPUs that are kept free, and AMD's performance scale.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "../../cli/tests/common/captured.rs"]
+#[path = "../../cli/tests/all/common/captured.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod captured;
 

@@ -1,0 +1,36 @@
+//! A captured machine to change.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses a part of it, and may panic"
+)]
+
+#[path = "../../../../cli/tests/all/common/captured.rs"]
+mod captured;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub(crate) use captured::content;
+use wakepath_settings::{SettingsPlan, Targets, policy};
+use wakepath_system::{Root, System};
+
+/// A copy of the captured laptop.
+pub(crate) fn laptop() -> (tempfile::TempDir, System) {
+    let directory = captured::copy_of_laptop();
+    let system = System::new(Root::at(directory.path()));
+    (directory, system)
+}
+
+/// Fails with the names of the files that differ.
+pub(crate) fn assert_same(directory: &Path, before: &BTreeMap<String, Vec<u8>>) {
+    let different = captured::different(&content(directory), before);
+    assert!(different.is_empty(), "not as before: {different:?}");
+}
+
+/// What the policies change on a machine.
+pub(crate) fn plan(system: &System, policies: &[&str]) -> SettingsPlan {
+    let set = policies.join(" + ").parse().unwrap();
+    let wanted = policy::resolve(system, &set, &Targets::default()).unwrap();
+    SettingsPlan::new(system, wanted).unwrap()
+}

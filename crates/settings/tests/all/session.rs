@@ -1,0 +1,795 @@
+//! Apply, hold, restore on a captured machine, and what a crash leaves behind.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+
+use crate::common::{assert_same, content, laptop, plan};
+use wakepath_settings::{Session, SettingsError, SettingsPlan, Targets, policy};
+use wakepath_system::{SettingKey, journal};
+
+const MANY: &[&str] = &[
+    "teo",
+    "idle-states[ceiling=20us]",
+    "cpu-latency[limit=50us,cpus=all]",
+    "intel_pstate-hwp[epp=power,hwp_dynamic_boost=on]",
+    "frequency[min=800MHz,max=2000MHz]",
+    "drive-latency[tolerance=25000us]",
+    "apst",
+];
+
+#[test]
+fn what_is_applied_is_in_force_and_is_put_back_to_the_byte() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, MANY)).unwrap();
+    let text = |path: &str| fs::read_to_string(directory.path().join(path)).unwrap();
+    let cpu = "sys/devices/system/cpu";
+    assert_eq!(text(&format!("{cpu}/cpuidle/current_governor")), "teo\n");
+    assert_eq!(text(&format!("{cpu}/cpu1/cpuidle/state1/disable")), "0\n");
+    assert_eq!(text(&format!("{cpu}/cpu1/cpuidle/state2/disable")), "1\n");
+    assert_eq!(
+        text(&format!(
+            "{cpu}/cpufreq/policy1/energy_performance_preference"
+        )),
+        "power\n"
+    );
+    let table = fs::read(directory.path().join("dev/nvme0.feature-0c")).unwrap();
+    assert!(table[0] == 1 && table[4..].iter().any(|b| *b != 0));
+    assert_eq!(journal::pending(system.root()), Some(true));
+    drop(session);
+
+    let restored = Session::open(&system).unwrap().restore().unwrap();
+    assert!(restored.written.len() > 10);
+    assert_same(directory.path(), &before);
+    assert_eq!(journal::pending(system.root()), Some(false));
+    let again = Session::open(&system).unwrap().restore().unwrap();
+    assert!(again.written.is_empty());
+}
+
+#[test]
+fn a_second_apply_keeps_the_first_values() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    for policies in [
+        &["teo"][..],
+        &["ladder", "cpu-latency[limit=0us,cpus=all]"],
+        MANY,
+    ] {
+        let mut session = Session::open(&system).unwrap();
+        session.apply(&plan(&system, policies)).unwrap();
+    }
+    Session::open(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+}
+
+#[test]
+fn what_is_held_goes_back_to_what_was_applied() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    let applied = content(directory.path());
+
+    let held = plan(&system, &["ladder", "cpu-latency[limit=10us]"]);
+    let hold = session.hold(&held).unwrap();
+    assert!(content(directory.path()) != applied);
+    let message = Session::open(&system).unwrap_err();
+    assert!(matches!(message, SettingsError::Locked { .. }), "{message}");
+    let (session, restored) = hold.release().unwrap().unwrap();
+    assert_eq!(restored.written.len(), 2);
+    assert_same(directory.path(), &applied);
+
+    // Dropped, and lost without being dropped, as after a kill.
+    drop(session.hold(&held).unwrap());
+    assert_same(directory.path(), &applied);
+    let journal = directory.path().join("var/lib/wakepath/journal.json");
+    let session = Session::open(&system).unwrap();
+    let hold = session.hold(&held).unwrap();
+    let (written, during) = (fs::read(&journal).unwrap(), content(directory.path()));
+    drop(hold);
+    fs::write(&journal, written).unwrap();
+    for (path, bytes) in during {
+        fs::write(directory.path().join(path), bytes).unwrap();
+    }
+    let mut session = Session::open(&system).unwrap();
+    assert_eq!(session.recovered().written.len(), 2);
+    assert_same(directory.path(), &applied);
+    session.restore().unwrap();
+    assert_same(directory.path(), &before);
+}
+
+#[test]
+fn what_is_reserved_can_change_again_and_again() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let session = Session::open(&system).unwrap();
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let hold = session.reserve(&limits).unwrap();
+    // In the journal, and not yet in force.
+    assert_same(directory.path(), &before);
+    let held = journal::held(system.root()).unwrap();
+    assert_eq!(held.len(), 2);
+    let key = &limits.changes[1].key;
+    assert_eq!(held[1], (key.clone(), Some("20".to_owned())));
+    for value in [Some("20"), None, Some("30"), Some("n/a"), None] {
+        hold.set(key, value).unwrap();
+        assert_eq!(system.read(key).unwrap(), value.unwrap_or("0"));
+    }
+    hold.set(key, Some("-1")).unwrap_err();
+    let other = "idle-governor".parse().unwrap();
+    let error = hold.set(&other, Some("teo")).unwrap_err();
+    assert!(matches!(error, SettingsError::NotHeld(_)), "{error}");
+    hold.set(key, Some("30")).unwrap();
+    drop(hold);
+    assert_same(directory.path(), &before);
+    assert_eq!(journal::held(system.root()), Some(Vec::new()));
+}
+
+#[test]
+fn what_somebody_else_has_set_meanwhile_is_not_put_back() {
+    let (directory, system) = laptop();
+    let session = Session::open(&system).unwrap();
+    let wanted = ["cpu-latency[limit=20us,cpus=all]", "frequency[min=2000MHz]"];
+    let plan = plan(&system, &wanted);
+    let key = |text: &str| text.parse::<SettingKey>().unwrap();
+    let [cpu0, cpu1] = ["cpu-latency:cpu0", "cpu-latency:cpu1"].map(key);
+    let [low0, low1] = ["frequency-min:policy0", "frequency-min:policy1"].map(key);
+    let [before0, before1] = [&low0, &low1].map(|key| system.read(key).unwrap());
+    let hold = session.reserve(&plan).unwrap();
+    let write = |key: &SettingKey, value: &str| {
+        fs::write(directory.path().join(key.path()), format!("{value}\n")).unwrap();
+    };
+    hold.set(&cpu0, Some("20")).unwrap();
+    hold.set(&cpu1, Some("20")).unwrap();
+    hold.set(&cpu1, None).unwrap();
+    // What we wrote once, and took back, is no longer ours.
+    write(&cpu1, "20");
+    for key in [&low0, &low1] {
+        hold.set(key, Some("2000000")).unwrap();
+    }
+    write(&low0, "900000");
+    // A maximum below the minimum that we wrote: the kernel shows no minimum above it.
+    write(&key("frequency-max:policy1"), "1500000");
+    write(&low1, "1500000");
+    let (session, restored) = hold.release().unwrap().unwrap();
+    let read = |key: &SettingKey| system.read(key).unwrap();
+    assert_eq!(
+        [read(&cpu0), read(&cpu1), read(&low0), read(&low1)],
+        ["0", "20", "900000", &before1],
+        "{before0}"
+    );
+    assert_eq!(
+        restored.notes,
+        [
+            "cpu-latency:cpu1 is '20': somebody else has set it, so it stays",
+            "frequency-min:policy0 is '900000': somebody else has set it, so it stays"
+        ]
+    );
+    assert_eq!(journal::pending(system.root()), Some(false));
+    drop(session);
+    // It is not what a later command puts back either.
+    Session::open(&system).unwrap().restore().unwrap();
+    assert_eq!(read(&cpu1), "20");
+}
+
+#[test]
+fn a_setting_that_does_not_take_undoes_the_whole_plan() {
+    let (directory, system) = laptop();
+    // A drive whose answers have another size refuses what is written.
+    let session = Session::open(&system).unwrap();
+    let good = plan(&system, MANY);
+    fs::write(directory.path().join("dev/nvme0.feature-0c"), [0; 10]).unwrap();
+    let before = content(directory.path());
+    let error = session.hold(&good).unwrap_err().to_string();
+    assert!(
+        error.contains("nvme0") && error.contains("10 bytes"),
+        "{error}"
+    );
+    assert_same(directory.path(), &before);
+    assert_eq!(journal::pending(system.root()), Some(false));
+}
+
+#[test]
+fn a_crash_after_any_write_can_be_undone() {
+    // The state after k of the writes, for every k, with the journal on disk.
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, MANY)).unwrap();
+    drop(session);
+    let journal = directory.path().join("var/lib/wakepath/journal.json");
+    let (written, after) = (fs::read(&journal).unwrap(), content(directory.path()));
+    let changed: Vec<&String> = after.keys().filter(|k| after[*k] != before[*k]).collect();
+    for k in 0..=changed.len() {
+        for (i, path) in changed.iter().enumerate() {
+            let value = if i < k { &after[*path] } else { &before[*path] };
+            // The last one written may be cut short.
+            let cut = if i + 1 == k {
+                value.len() / 2
+            } else {
+                value.len()
+            };
+            fs::write(directory.path().join(path), &value[..cut]).unwrap();
+        }
+        fs::write(&journal, &written).unwrap();
+        Session::open(&system).unwrap().restore().unwrap();
+        assert_same(directory.path(), &before);
+    }
+}
+
+#[test]
+fn a_restart_resets_settings_by_itself() {
+    let (directory, system) = laptop();
+    let boot = directory.path().join("proc/sys/kernel/random");
+    fs::create_dir_all(&boot).unwrap();
+    fs::write(boot.join("boot_id"), "one\n").unwrap();
+    let governor = directory
+        .path()
+        .join("sys/devices/system/cpu/cpuidle/current_governor");
+    let latency = directory
+        .path()
+        .join("sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us");
+    let mut session = Session::open(&system).unwrap();
+    let both = plan(&system, &["teo", "cpu-latency[limit=50us,cpus=all]"]);
+    session.apply(&both).unwrap();
+    drop(session);
+    // The new boot comes up with another governor; the latency limit is still ours.
+    fs::write(boot.join("boot_id"), "two\n").unwrap();
+    fs::write(&governor, "ladder\n").unwrap();
+    let restored = Session::open(&system).unwrap().restore().unwrap();
+    assert_eq!(fs::read_to_string(&governor).unwrap(), "ladder\n");
+    assert_eq!(fs::read_to_string(&latency).unwrap(), "0\n");
+    assert!(
+        restored.notes[0].contains("restarted"),
+        "{:?}",
+        restored.notes
+    );
+}
+
+#[test]
+fn a_request_that_needs_a_process_is_not_applied_for_good() {
+    let (_directory, system) = laptop();
+    let mut session = Session::open(&system).unwrap();
+    let error = session
+        .apply(&plan(&system, &["cpu-latency[limit=10us]"]))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("--for") && error.contains("cpus=all"),
+        "{error}"
+    );
+}
+
+#[test]
+fn frequency_limits_never_cross() {
+    let (directory, system) = laptop();
+    let policy = directory
+        .path()
+        .join("sys/devices/system/cpu/cpufreq/policy0");
+    for (policies, first) in [
+        (
+            ["frequency[min=3000MHz,max=4000MHz]"],
+            "frequency-min:policy0",
+        ),
+        (
+            ["frequency[min=400MHz,max=1000MHz]"],
+            "frequency-min:policy0",
+        ),
+        (
+            ["frequency[min=2000MHz,max=4000MHz]"],
+            "frequency-max:policy0",
+        ),
+    ] {
+        let plan = plan(&system, &policies);
+        assert_eq!(plan.changes[0].key.to_string(), first, "{policies:?}");
+        Session::open(&system).unwrap().apply(&plan).unwrap();
+    }
+    Session::open(&system).unwrap().restore().unwrap();
+    let max = fs::read_to_string(policy.join("scaling_max_freq")).unwrap();
+    assert_eq!(max, "4700000\n");
+}
+
+#[test]
+fn policies_that_cannot_be_applied_say_why_and_what_can() {
+    let (_directory, system) = laptop();
+    for (name, says) in [
+        ("psd", "daemon"),
+        ("oracle", "simulator"),
+        ("powersave", "epp[value=power]"),
+        ("schedutil[iowait_boost=off]", "iowait_boost"),
+        ("schedutil", "performance, powersave"),
+        ("haltpoll", "ladder, menu, teo"),
+        ("frequency[max=9000MHz]", "4700000"),
+        ("idle-states[ceiling=C3]", "C6 (170 us)"),
+        ("idle-states[disable=C3]", "C6 (170 us)"),
+        ("poll[request_us=20]", "idle-states"),
+        ("io_uring[iowait=off]", "simulator"),
+        ("cpu-latency[limit=20us,cpus=0-2]", "no CPU 2"),
+    ] {
+        let set = name.parse().unwrap();
+        let planned = policy::resolve(&system, &set, &Targets::default())
+            .and_then(|wanted| SettingsPlan::new(&system, wanted));
+        let message = planned.unwrap_err().to_string();
+        assert!(message.contains(says), "{name}: {message}");
+    }
+    for (cpus, drives) in [
+        (Some(vec![7]), None),
+        (None, Some(vec!["nvme7".to_owned()])),
+    ] {
+        let selection = Targets {
+            cpus,
+            drives,
+            force: false,
+        };
+        policy::resolve(&system, &"menu".parse().unwrap(), &selection).unwrap_err();
+    }
+}
+
+#[test]
+fn a_set_changes_what_it_names_and_nothing_else() {
+    let (_directory, system) = laptop();
+    let of = |name: &str| -> Vec<(String, String)> {
+        let changes = plan(&system, &[name]).changes.into_iter();
+        changes
+            .map(|c| (c.key.to_string(), c.new.unwrap_or_default()))
+            .collect()
+    };
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    assert_eq!(
+        of("idle-states[disable=c6]"),
+        pairs(&[
+            ("idle-state-off:cpu0/state2", "1"),
+            ("idle-state-off:cpu1/state2", "1"),
+        ])
+    );
+    for (name, value) in [("20us", "20"), ("0us", "n/a"), ("none", "0")] {
+        assert_eq!(
+            of(&format!("cpu-latency[limit={name},cpus=1]")),
+            pairs(&[("cpu-latency:cpu1", value)])
+        );
+    }
+    assert_eq!(
+        of("cpu-latency[limit=none]"),
+        pairs(&[("system-latency", "2000000000")])
+    );
+    assert_eq!(of("unchanged"), []);
+    // A limit of the whole system cannot be that of some CPUs.
+    let selection = Targets {
+        cpus: Some(vec![0]),
+        ..Targets::default()
+    };
+    let resolve = |name: &str| policy::resolve(&system, &name.parse().unwrap(), &selection);
+    let error = resolve("cpu-latency[limit=20us]").unwrap_err().to_string();
+    assert!(error.contains("cpus=all"), "{error}");
+    let of_one = resolve("cpu-latency[limit=20us,cpus=all]").unwrap();
+    assert_eq!(of_one.values.len(), 1);
+}
+
+#[test]
+fn a_governor_of_another_kernel_is_told() {
+    let (directory, system) = laptop();
+    let notes = |name: &str| plan(&system, &[name]).notes;
+    let release = directory.path().join("proc/sys/kernel/osrelease");
+    for (running, name, says) in [
+        ("6.12.9-amd64", "menu", None),
+        ("6.12.9-amd64", "menu@6.1", Some("6.12.9-amd64")),
+        ("6.1.0-18-amd64", "menu@6.1", None),
+        ("6.1.0-18-amd64", "teo", None),
+        ("6.12.48-amd64", "menu@6.12.48", None),
+        ("6.12.48-amd64", "menu@6.12.9", Some("6.12.48-amd64")),
+        ("nonsense", "menu@6.1", Some("nonsense")),
+    ] {
+        fs::write(&release, format!("{running}\n")).unwrap();
+        let notes = notes(name);
+        match says {
+            None => assert!(notes.is_empty(), "{notes:?}"),
+            Some(says) => assert!(notes[0].contains(says), "{notes:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_drive_that_apst_breaks_is_left_alone_unless_forced() {
+    let (directory, system) = laptop();
+    // The Samsung drives of this PCI id lose contact in their deepest state (quirks.toml).
+    let device = directory.path().join("sys/class/nvme/nvme0/device");
+    let quirks = wakepath_hardware::drive::quirks::Quirks::builtin();
+    let quirk = quirks.entries.iter().find(|q| {
+        use wakepath_hardware::drive::quirks::QuirkKind::NoDeepest;
+        q.kinds.contains(&NoDeepest) && !q.pci.is_empty() && q.identify.is_none() && q.dmi.is_none()
+    });
+    let id = quirk.unwrap().pci[0];
+    fs::write(device.join("vendor"), format!("0x{:04x}\n", id.vendor)).unwrap();
+    fs::write(device.join("device"), format!("0x{:04x}\n", id.device)).unwrap();
+    let planned = |force| {
+        let selection = Targets {
+            force,
+            ..Targets::default()
+        };
+        policy::resolve(&system, &"apst".parse().unwrap(), &selection).unwrap()
+    };
+    let (careful, forced) = (planned(false), planned(true));
+    assert!(careful.notes[0].contains("--force"), "{:?}", careful.notes);
+    assert!(forced.notes.is_empty());
+    assert_ne!(careful.values[0].1, forced.values[0].1);
+}
+
+#[test]
+fn one_setting_that_cannot_be_put_back_keeps_no_other_from_it() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    let table = plan(&system, &["apst", "idle-states[ceiling=20us]"]);
+    let hold = session.hold(&table).unwrap();
+    let journal = directory.path().join("var/lib/wakepath/journal.json");
+    let of_killed = fs::read(&journal).unwrap();
+    drop(hold);
+    fs::write(&journal, of_killed).unwrap();
+    // The drive does not answer any more.
+    let answers = directory.path().join("dev/nvme0.feature-0c");
+    let aside = directory.path().join("aside");
+    fs::rename(&answers, &aside).unwrap();
+    fs::create_dir(&answers).unwrap();
+    let error = Session::for_restore(&system).unwrap().restore();
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("1 settings could not"), "{error}");
+    let governor = "sys/devices/system/cpu/cpuidle/current_governor";
+    assert_eq!(
+        fs::read(directory.path().join(governor)).unwrap(),
+        before[governor]
+    );
+    assert_eq!(journal::pending(system.root()), Some(true));
+    // Once it does, the rest is put back, too.
+    fs::remove_dir(&answers).unwrap();
+    fs::rename(&aside, &answers).unwrap();
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+    assert_eq!(journal::pending(system.root()), Some(false));
+}
+
+#[test]
+fn a_policy_of_offline_cpus_is_none() {
+    let (directory, system) = laptop();
+    assert_eq!(system.cpufreq_policies(), [0, 1]);
+    // It cannot be read; a directory stands for that.
+    let cpus = directory
+        .path()
+        .join("sys/devices/system/cpu/cpufreq/policy1/affected_cpus");
+    fs::remove_file(&cpus).unwrap();
+    fs::create_dir(&cpus).unwrap();
+    assert_eq!(system.cpufreq_policies(), [0]);
+    let performance = plan(&system, &["performance"]);
+    assert!(
+        performance
+            .changes
+            .iter()
+            .all(|c| !c.key.to_string().contains("policy1"))
+    );
+}
+
+#[test]
+fn a_drive_that_has_taken_anothers_name_does_not_get_its_table() {
+    let (directory, system) = laptop();
+    let model = directory.path().join("sys/class/nvme/nvme0/model");
+    let table = directory.path().join("dev/nvme0.feature-0c");
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["apst", "teo"])).unwrap();
+    fs::write(&model, "ANOTHER DRIVE\n").unwrap();
+    fs::write(&table, [7; 260]).unwrap();
+    let restored = session.restore().unwrap();
+    assert!(
+        restored.notes.iter().any(|n| n.contains("another drive")),
+        "{restored:?}"
+    );
+    assert_eq!(fs::read(&table).unwrap(), [7; 260]);
+    // Everything else is as it was, and nothing is left to do.
+    assert_eq!(
+        system.read(&"idle-governor".parse().unwrap()).unwrap(),
+        "menu"
+    );
+    assert_eq!(journal::pending(system.root()), Some(false));
+}
+
+/// The laptop with the files that kernels from 6.16 on add.
+fn newer_laptop() -> (tempfile::TempDir, wakepath_system::System) {
+    let (directory, system) = laptop();
+    let file =
+        |path: &str, content: &[u8]| fs::write(directory.path().join(path), content).unwrap();
+    file("sys/devices/system/cpu/cpuidle/intel_c1_demotion", b"1\n");
+    file("dev/cpu_wakeup_latency", &i32::MAX.to_ne_bytes());
+    (directory, system)
+}
+
+#[test]
+fn settings_of_newer_kernels_are_applied_read_back_and_restored() {
+    let (directory, system) = newer_laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session
+        .apply(&plan(&system, &["c1-demotion[value=off]"]))
+        .unwrap();
+    let path = directory
+        .path()
+        .join("sys/devices/system/cpu/cpuidle/intel_c1_demotion");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "0\n");
+    assert_eq!(journal::pending(system.root()), Some(true));
+    drop(session);
+    Session::open(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+    for (set, value) in [("200us", "200"), ("none", "2147483647"), ("0us", "0")] {
+        let plan = plan(&system, &[&format!("wakeup-latency[limit={set}]")]);
+        let change = &plan.changes[0];
+        assert_eq!(change.key.to_string(), "wakeup-latency");
+        assert_eq!(change.new.as_deref(), Some(value));
+    }
+}
+
+#[test]
+fn a_wake_up_latency_limit_lasts_as_long_as_it_is_held() {
+    let (directory, system) = newer_laptop();
+    let before = content(directory.path());
+    let limit = || {
+        let key = "wakeup-latency".parse().unwrap();
+        system.read(&key).unwrap()
+    };
+    let none = limit();
+    let wanted = plan(&system, &["wakeup-latency[limit=200us]"]);
+    // It needs a process, so that it cannot be applied for good.
+    let error = Session::open(&system).unwrap().apply(&wanted).unwrap_err();
+    assert!(error.to_string().contains("--for"), "{error}");
+    assert_same(directory.path(), &before);
+
+    let hold = Session::open(&system).unwrap().hold(&wanted).unwrap();
+    assert_eq!(limit(), "200");
+    assert_eq!(journal::pending(system.root()), Some(true));
+    hold.release().unwrap();
+    assert_eq!(limit(), none);
+    assert_same(directory.path(), &before);
+
+    // Killed while it is held: the next session finds the journal.
+    let journal = directory.path().join("var/lib/wakepath/journal.json");
+    let hold = Session::open(&system).unwrap().hold(&wanted).unwrap();
+    let (written, during) = (fs::read(&journal).unwrap(), content(directory.path()));
+    drop(hold);
+    fs::write(&journal, written).unwrap();
+    for (path, bytes) in during {
+        fs::write(directory.path().join(path), bytes).unwrap();
+    }
+    drop(Session::open(&system).unwrap());
+    assert_eq!(limit(), none);
+    assert_same(directory.path(), &before);
+}
+
+#[test]
+fn a_kernel_without_a_setting_says_so() {
+    let (_directory, system) = laptop();
+    for (set, path) in [
+        ("c1-demotion[value=on]", "cpuidle/intel_c1_demotion"),
+        ("wakeup-latency[limit=200us]", "dev/cpu_wakeup_latency"),
+        ("amd-pstate", "amd_pstate/status"),
+    ] {
+        let set = set.parse().unwrap();
+        let error = policy::resolve(&system, &set, &Targets::default()).unwrap_err();
+        assert!(error.to_string().contains(path), "{error}");
+    }
+}
+
+#[test]
+fn amd_pstate_keeps_its_mode_and_sets_what_is_below() {
+    let (directory, system) = laptop();
+    let cpus = directory.path().join("sys/devices/system/cpu");
+    fs::create_dir(cpus.join("amd_pstate")).unwrap();
+    fs::write(cpus.join("amd_pstate/status"), "active\n").unwrap();
+    for policy in system.cpufreq_policies() {
+        fs::write(cpus.join(format!("cpufreq/policy{policy}/boost")), "1\n").unwrap();
+    }
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session
+        .apply(&plan(&system, &["amd-pstate[epp=power,boost=off]"]))
+        .unwrap();
+    let text = |file: &str| fs::read_to_string(cpus.join("cpufreq/policy0").join(file)).unwrap();
+    assert_eq!(text("energy_performance_preference"), "power\n");
+    assert_eq!(text("boost"), "0\n");
+    assert_eq!(text("scaling_governor"), "powersave\n");
+    drop(session);
+    Session::open(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+    let set = "amd-pstate[mode=guided]".parse().unwrap();
+    let error = policy::resolve(&system, &set, &Targets::default()).unwrap_err();
+    assert!(error.to_string().contains("amd_pstate=guided"), "{error}");
+}
+
+/// The state after a process that held `wanted` was killed: what was on disk then.
+fn kill_holder(directory: &std::path::Path, hold: wakepath_settings::Hold) {
+    let journal = directory.join("var/lib/wakepath/journal.json");
+    let (written, during) = (fs::read(&journal).unwrap(), content(directory));
+    drop(hold);
+    fs::write(&journal, written).unwrap();
+    for (path, bytes) in during {
+        fs::write(directory.join(path), bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_value_whose_file_is_away_stays_in_the_journal() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let mut session = Session::open(&system).unwrap();
+    session
+        .apply(&plan(&system, &["teo", "frequency[max=2000MHz]"]))
+        .unwrap();
+    drop(session);
+    // A CPU that is offline takes its frequency policy with it.
+    let policy = directory
+        .path()
+        .join("sys/devices/system/cpu/cpufreq/policy1");
+    let aside = directory.path().join("aside");
+    fs::rename(&policy, &aside).unwrap();
+    for _ in 0..2 {
+        let error = Session::for_restore(&system).unwrap().restore();
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("scaling_max_freq: is not there now") && error.contains("again"),
+            "{error}"
+        );
+        assert_eq!(journal::pending(system.root()), Some(true));
+    }
+    let governor = system.read(&"idle-governor".parse().unwrap()).unwrap();
+    assert_eq!(governor, "menu");
+    fs::rename(&aside, &policy).unwrap();
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+    assert_eq!(journal::pending(system.root()), Some(false));
+}
+
+#[test]
+fn what_a_killed_process_held_waits_for_its_file_and_keeps_nobody_out() {
+    let (directory, system) = laptop();
+    let before = content(directory.path());
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
+    for change in &limits.changes {
+        hold.set(&change.key, Some("20")).unwrap();
+    }
+    kill_holder(directory.path(), hold);
+    let power = directory.path().join("sys/devices/system/cpu/cpu1/power");
+    let aside = directory.path().join("aside");
+    fs::rename(&power, &aside).unwrap();
+    let mut session = Session::open(&system).unwrap();
+    assert_eq!(session.recovered().away.len(), 1);
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    drop(session);
+    assert_eq!(journal::held(system.root()).unwrap().len(), 1);
+    fs::rename(&aside, &power).unwrap();
+    let session = Session::open(&system).unwrap();
+    assert_eq!(session.recovered().written.len(), 1);
+    assert!(session.recovered().away.is_empty());
+    drop(session);
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_same(directory.path(), &before);
+}
+
+/// The daemon was killed: it had written 20 to the limit of one CPU and never touched that of the other.
+fn killed_daemon() -> (tempfile::TempDir, wakepath_system::System, [SettingKey; 2]) {
+    let (directory, system) = laptop();
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let keys = [0, 1].map(|cpu: usize| limits.changes[cpu].key.clone());
+    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
+    hold.set(&keys[0], Some("20")).unwrap();
+    kill_holder(directory.path(), hold);
+    (directory, system, keys)
+}
+
+#[test]
+fn after_a_kill_what_others_have_set_stays() {
+    for whole in [true, false] {
+        let (directory, system, keys) = killed_daemon();
+        for key in &keys {
+            fs::write(directory.path().join(key.path()), "33\n").unwrap();
+        }
+        let restored = if whole {
+            Session::for_restore(&system).unwrap().restore().unwrap()
+        } else {
+            Session::open(&system).unwrap().recovered().clone()
+        };
+        assert!(restored.written.is_empty(), "{restored:?}");
+        assert_eq!(restored.notes.len(), 2, "{restored:?}");
+        for key in &keys {
+            assert_eq!(system.read(key).unwrap(), "33");
+        }
+        assert_eq!(journal::pending(system.root()), Some(false));
+    }
+}
+
+#[test]
+fn after_a_kill_what_the_daemon_wrote_is_put_back() {
+    let (directory, system, keys) = killed_daemon();
+    let restored = Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_eq!((restored.written.len(), restored.unchanged), (1, 1));
+    assert!(restored.notes.is_empty(), "{restored:?}");
+    assert_eq!(system.read(&keys[0]).unwrap(), "0");
+    // Also what it wrote in place of the first value.
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let hold = Session::open(&system).unwrap().reserve(&limits).unwrap();
+    for value in ["20", "30", "40", "50", "60", "70"] {
+        hold.set(&keys[0], Some(value)).unwrap();
+    }
+    kill_holder(directory.path(), hold);
+    assert_eq!(system.read(&keys[0]).unwrap(), "70");
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_eq!(system.read(&keys[0]).unwrap(), "0");
+}
+
+#[test]
+fn a_journal_of_another_machine_is_refused_and_kept() {
+    let (one, system) = laptop();
+    let (other, elsewhere) = laptop();
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    drop(session);
+    let journal = "var/lib/wakepath/journal.json";
+    let content = fs::read(one.path().join(journal)).unwrap();
+    drop(Session::open(&elsewhere).unwrap());
+    fs::create_dir_all(other.path().join("var/lib/wakepath")).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(other.path().join("var/lib/wakepath"), private).unwrap();
+    let of_machine = String::from_utf8(content.clone()).unwrap();
+    let start = of_machine.find("\"owner\"").unwrap();
+    let end = of_machine.find("\"layers\"").unwrap();
+    let of_machine = format!(
+        "{}\"owner\": \"machine\", {}",
+        &of_machine[..start],
+        &of_machine[end..]
+    );
+    for (content, whose) in [
+        (content, one.path().display().to_string()),
+        (of_machine.into_bytes(), "a running machine".to_owned()),
+    ] {
+        fs::write(other.path().join(journal), &content).unwrap();
+        let error = Session::for_restore(&elsewhere).unwrap_err().to_string();
+        assert!(
+            error.contains(&whose) && error.contains("wakepath restore"),
+            "{error}"
+        );
+        assert_eq!(fs::read(other.path().join(journal)).unwrap(), content);
+    }
+}
+
+#[test]
+fn a_damaged_journal_says_what_it_still_has_and_what_to_do() {
+    let (directory, system) = laptop();
+    let mut session = Session::open(&system).unwrap();
+    session.apply(&plan(&system, &["teo"])).unwrap();
+    drop(session);
+    let journal = directory.path().join("var/lib/wakepath/journal.json");
+    let content = fs::read(&journal).unwrap();
+    fs::write(&journal, &content[..content.len() - 20]).unwrap();
+    let error = Session::for_restore(&system).unwrap_err().to_string();
+    for part in [
+        "journal.json",
+        "idle-governor was 'menu'",
+        "echo menu > ",
+        "cpuidle/current_governor",
+        "remove the file",
+    ] {
+        assert!(error.contains(part), "'{part}' is not in: {error}");
+    }
+    assert!(journal.exists());
+    // Who copies the command runs nothing of the journal's.
+    let hostile = String::from_utf8(content[..content.len() - 20].to_vec()).unwrap();
+    let hostile = hostile.replace("\"menu\"", "\"x'; touch pwned; echo '\"");
+    fs::write(&journal, hostile).unwrap();
+    let error = Session::for_restore(&system).unwrap_err().to_string();
+    assert!(
+        error.contains("echo 'x'\\''; touch pwned; echo '\\''' > "),
+        "{error}"
+    );
+}
