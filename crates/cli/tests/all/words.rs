@@ -1,7 +1,7 @@
 //! Counts per crate how far the code is from the field's usual words: `tests/data/words.toml` holds the highest counts
 //! that are allowed. A count above its goal may fall, and never rise.
 //!
-//! `WAKEPATH_WORDS=lower cargo test -p wakepath-cli --test words` lowers the recorded counts to today's.
+//! `WAKEPATH_WORDS=lower cargo test -p wakepath-cli --test all words` lowers the recorded counts to today's.
 //! `WAKEPATH_WORDS=reset` records today's counts even where they rose: for merges of code that was counted elsewhere.
 
 #![allow(
