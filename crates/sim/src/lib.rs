@@ -42,7 +42,8 @@ pub use result::{
     PageCacheRun, Run, StateTime,
 };
 pub use run::{simulate, simulate_observed};
+pub use setup::LONGEST_TIMED;
 pub use setup::policies::{expanded, in_force, machine_under, notes, policy_notes};
-pub use setup::{LONGEST_TIMED, LONGEST_UNTIMED};
 pub use task::fio::rates::RateRun;
+pub use task::fio::setup::LONGEST_UNTIMED;
 pub use task::rtapp::result::{Halted, Spread, TaskRun, ThreadsRun, WakeAttribution};

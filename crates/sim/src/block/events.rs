@@ -2,8 +2,7 @@
 
 use crate::block::completion::Coalescing;
 use crate::block::request::{Request, RequestKind};
-use crate::core::basics::Direction;
-use crate::core::basics::{CpuId, Interrupt, RequestId, TaskId};
+use crate::core::basics::{CpuId, Direction, Interrupt, RequestId, TaskId};
 use crate::core::parts::{Part, Work};
 use crate::core::random::Streams;
 use crate::cpu::state::Cpu;
@@ -11,7 +10,7 @@ use crate::drive::{Accepted, Piece};
 use crate::engine::{Engine, Slot};
 use crate::error::SimError;
 use crate::observe::observer::{Observer, RequestStep};
-use crate::setup::JobSetup;
+use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Program, Task};
 
 impl<O: Observer> Engine<'_, O> {

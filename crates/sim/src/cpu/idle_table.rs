@@ -10,7 +10,6 @@ use wakepath_units::Nanoseconds;
 use crate::core::basics::{Cycles, NEVER};
 use crate::core::random::ServiceTime;
 use crate::error::SimError;
-use crate::power::state::deepest_alone;
 
 /// Idle states that are looked at side by side: most machines have no more.
 const GROUP: usize = 4;
@@ -128,4 +127,11 @@ impl IdleTable {
         }
         fitting
     }
+}
+
+/// Index of the state in which a CPU waits for its cluster to go down: the deepest one of its own in which it
+/// sleeps. Without one it is in the cluster's state by itself.
+pub(crate) fn deepest_alone(states: &[MachineIdleState]) -> Option<usize> {
+    let own = |s: &MachineIdleState| s.scope == Scope::Cpu && !s.disabled && !s.polling;
+    states.iter().rposition(own)
 }

@@ -1,8 +1,7 @@
 //! What a CPU does next, and how far it has come with it.
 
 use crate::block::request::Request;
-use crate::core::basics::{CpuId, Interrupt, RequestId};
-use crate::core::basics::{Cycles, FULL_SHARE};
+use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt, RequestId};
 use crate::cpu::state::{Cpu, Mode};
 use crate::engine::{Engine, Slot};
 use crate::frequency::clocks::Domain;

@@ -4,8 +4,7 @@
 //! polls, it loses a share; while all are busy, they have `smt_speedup` of one core together.
 //! Only machines whose description gives these figures pay for any of this.
 
-use crate::core::basics::CpuId;
-use crate::core::basics::FULL_SHARE;
+use crate::core::basics::{CpuId, FULL_SHARE};
 use crate::cpu::state::{CoreUse, Mode};
 use crate::engine::Engine;
 use crate::observe::observer::Observer;

@@ -4,6 +4,13 @@
 //! Nothing happens in a drive by an event of its own. When a request comes, or the run ends, the
 //! idle time before it tells the power state ([`path::IdlePath`]), and so how long the request
 //! waits, what the drive drew, and for how long ([`ledger::Ledger`]).
+//!
+//! Power states and APST are those of the NVMe specification, and the table is the kernel's or the user's
+//! (`wakepath-policies`). Service times and figures are the machine's `[drive]`.
+//!
+//! - Setup: [`setup`] compiles a drive model and APST settings, [`stripes`] is RAID0, [`volume`] the drives together.
+//! - State: this file, [`path`] and the write [`buffer`].
+//! - Totals: [`ledger`], time and energy in each power state.
 
 mod buffer;
 mod ledger;
@@ -12,6 +19,7 @@ mod setup;
 mod stripes;
 #[cfg(test)]
 mod tests;
+pub(crate) mod volume;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -3,6 +3,7 @@
 //! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
 //! of work, a polling limit, an interrupt on its way to a sleeping CPU).
 
+mod counted;
 mod warm_up;
 mod watchdog;
 
@@ -33,7 +34,7 @@ use crate::task::rtapp::state::{Halt, TaskStats, Threads};
 use crate::task::state::Task;
 use wakepath_hardware::c1_demotion::Demotion;
 
-use self::warm_up::{WarmUp, end_of_warm_up};
+use self::counted::{WarmUp, end_of_warm_up};
 use self::watchdog::Watchdog;
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
@@ -154,7 +155,7 @@ impl<'a, O: Observer> Engine<'a, O> {
             observer,
             now: 0,
             queue: EventQueue::new(2 * (cpus.len() + domains.len()) + devices),
-            clock_slots: ClockSlots::of(setup, &domains),
+            clock_slots: ClockSlots::new(&setup.clusters, setup.power_limit.is_some(), &domains),
             domains,
             power: PowerTracker::new(
                 &setup.clusters,
@@ -193,14 +194,14 @@ impl<'a, O: Observer> Engine<'a, O> {
             rates: vec![[RateSums::default(); 2]; setup.jobs.len()],
             failure: None,
             looks: 0,
-            jobs: Jobs::new(setup),
+            jobs: Jobs::new(setup.jobs.len()),
             sugov: Vec::new(),
             rcu: (setup.rcu.is_some())
                 .then(|| GracePeriods::new(cpus.len() + usize::from(setup.emulator.is_some()))),
             cache: None,
             warm_up: None,
             drives_before: Vec::new(),
-            packages: Packages::of(setup),
+            packages: Packages::new(setup.power_limit.as_ref(), &setup.clusters),
             cpus,
             setup,
         };

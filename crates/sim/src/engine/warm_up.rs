@@ -2,43 +2,15 @@
 //!
 //! Nothing in the machine notices the end of the warm-up: what has been counted by then is noted, and taken off at the end.
 
-use super::Engine;
-use crate::core::basics::NEVER;
-use crate::cpu::state::{CpuTotals, Mode};
-use crate::drive::DriveTotals;
-use crate::frequency::clocks::Domain;
+use crate::cpu::state::Mode;
+use crate::engine::Engine;
+use crate::engine::counted::WarmUp;
 use crate::observe::observer::Observer;
-use crate::power::state::PowerTotals;
-use crate::setup::Setup;
-use crate::task::fio::jobs::Jobs;
-
-/// What had been counted by the end of the warm-up.
-#[derive(Debug)]
-pub(super) struct WarmUp {
-    ended: u64,
-    cpus: Vec<CpuTotals>,
-    domains: Vec<Domain>,
-    power: PowerTotals,
-    limited: Vec<u64>,
-    /// Demotions and undemotions of each CPU.
-    demotions: Vec<[u64; 2]>,
-    drives: Vec<Option<DriveTotals>>,
-    completions: u64,
-    same_cpu: u64,
-    ramped: u64,
-}
-
-/// When the warm-up ends: when the first request counts. Never, if no job has one.
-pub(super) fn end_of_warm_up(setup: &Setup, jobs: &Jobs) -> u64 {
-    let has_warm_up = setup.jobs.iter().any(|job| job.ramp > 0);
-    let ends = jobs.counts_from.filter(|from| has_warm_up && *from > 0);
-    ends.unwrap_or(NEVER)
-}
 
 impl<O: Observer> Engine<'_, O> {
     /// Takes note of what has been counted by now, the end of the warm-up.
     #[cold]
-    pub(super) fn end_warm_up(&mut self) {
+    pub(crate) fn end_warm_up(&mut self) {
         self.end_uncore_slots();
         self.power.uncore.settle(self.now);
         let now = self.now;
@@ -71,7 +43,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Takes off what was counted in the warm-up, at the end of the run. Returns when that ended.
-    pub(super) fn leave_out_warm_up(&mut self) -> u64 {
+    pub(crate) fn leave_out_warm_up(&mut self) -> u64 {
         let Some(warm_up) = self.warm_up.take() else {
             return 0;
         };

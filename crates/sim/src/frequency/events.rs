@@ -3,7 +3,8 @@
 use crate::core::basics::{CpuId, Interrupt, TaskId};
 use crate::cpu::state::{Cpu, Mode};
 use crate::engine::{Engine, Slot};
-use crate::frequency::clocks::{Domain, InterruptTime, Report};
+use crate::frequency::clocks::Domain;
+use crate::frequency::clocks::report::{InterruptTime, Report};
 use crate::observe::observer::Observer;
 use crate::task::state::Task;
 

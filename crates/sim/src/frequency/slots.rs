@@ -1,7 +1,7 @@
 //! The slots of time in which hardware looks at its clocks.
 
 use crate::frequency::clocks::Domain;
-use crate::setup::Setup;
+use crate::frequency::clocks::cluster::ClusterSetup;
 
 /// The slots of time in which the hardware looks at its clocks, where it has any to decide.
 ///
@@ -24,25 +24,24 @@ pub(super) struct ClusterSlots {
 }
 
 impl ClockSlots {
-    pub(crate) fn of(setup: &Setup, domains: &[Domain]) -> Self {
-        let mut clusters: Vec<ClusterSlots> = setup
-            .clusters
+    pub(crate) fn new(clusters: &[ClusterSetup], has_limit: bool, domains: &[Domain]) -> Self {
+        let mut slots: Vec<ClusterSlots> = clusters
             .iter()
             .map(|c| ClusterSlots {
-                used: !c.turbo.is_empty() || setup.power_limit.is_some(),
+                used: !c.turbo.is_empty() || has_limit,
                 running: false,
             })
             .collect();
         for domain in domains {
-            let slots = setup.clusters[domain.cluster].slot > 0;
-            clusters[domain.cluster].used |= slots && domain.follows_slots();
+            let has_slots = clusters[domain.cluster].slot > 0;
+            slots[domain.cluster].used |= has_slots && domain.follows_slots();
         }
-        if !clusters.iter().any(|c| c.used) {
+        if !slots.iter().any(|c| c.used) {
             return Self::default();
         }
         let cpus = domains.iter().map(|d| d.cpus.len()).sum();
         Self {
-            clusters,
+            clusters: slots,
             selections: vec![0; cpus],
             active: vec![false; cpus],
         }

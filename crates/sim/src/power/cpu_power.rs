@@ -4,8 +4,8 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, Scope};
 use wakepath_units::{Microwatts, Nanoseconds};
 
+use crate::cpu::idle_table::deepest_alone;
 use crate::cpu::state::Cpu;
-use crate::power::state::deepest_alone;
 
 /// The powers of a CPU of a cluster.
 #[derive(Clone, Debug)]

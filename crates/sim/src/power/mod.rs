@@ -1,4 +1,12 @@
-//! Power
+//! What clusters, packages, uncore and CPUs draw, and the limits of it.
+//!
+//! Time in states is taken while events pass; power comes in at the end. Package sleep and uncore follow the machine's figures,
+//! and power limits follow RAPL: a running average in a window (`docs/model.md`, "Energy").
+//!
+//! - Setup: `limit_setup` has the limits, and what hardware knows of its power.
+//! - State: `state` has how long clusters and package were down, `uncore` its clock, `limit` and `packages` the budgets.
+//! - Events: `limit_events` caps clocks.
+//! - Totals: `cpu_power` and `energy` make joules of times.
 
 pub(crate) mod cpu_power;
 pub(crate) mod energy;

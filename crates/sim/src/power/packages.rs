@@ -2,9 +2,10 @@
 
 use wakepath_units::Kilohertz;
 
+use crate::frequency::clocks::cluster::ClusterSetup;
 use crate::power::cpu_power::Drawn;
 use crate::power::limit::Budget;
-use crate::setup::Setup;
+use crate::power::limit_setup::PowerLimitSetup;
 
 /// The packages whose power is limited.
 #[derive(Debug, Default)]
@@ -27,19 +28,19 @@ pub(super) struct Limited {
 }
 
 impl Packages {
-    pub(crate) fn of(setup: &Setup) -> Self {
-        let Some(limit) = &setup.power_limit else {
+    pub(crate) fn new(limit: Option<&PowerLimitSetup>, clusters: &[ClusterSetup]) -> Self {
+        let Some(limit) = limit else {
             return Self::default();
         };
-        let clusters = setup.clusters.iter().map(|cluster| Limited {
+        let limited = clusters.iter().map(|cluster| Limited {
             drawn: Drawn::default(),
             cap: cluster.table.highest(),
             time: 0,
         });
-        let packages = setup.clusters.len() / limit.limits.clusters;
+        let packages = clusters.len() / limit.limits.clusters;
         Self {
             budgets: vec![Budget::new(&limit.limits); packages],
-            clusters: clusters.collect(),
+            clusters: limited.collect(),
         }
     }
 

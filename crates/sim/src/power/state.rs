@@ -1,6 +1,6 @@
 //! How long clusters and the package were down.
 
-use wakepath_hardware::machine::{MachineIdleState, PackageSleep, Scope, Uncore};
+use wakepath_hardware::machine::{PackageSleep, Uncore};
 use wakepath_units::Nanoseconds;
 
 use crate::frequency::clocks::cluster::ClusterSetup;
@@ -167,11 +167,4 @@ impl PowerTracker {
         self.package.settle(now);
         self.uncore.settle(now);
     }
-}
-
-/// Index of the state in which a CPU waits for its cluster to go down: the deepest one of its own in which it
-/// sleeps. Without one it is in the cluster's state by itself.
-pub(crate) fn deepest_alone(states: &[MachineIdleState]) -> Option<usize> {
-    let own = |s: &MachineIdleState| s.scope == Scope::Cpu && !s.disabled && !s.polling;
-    states.iter().rposition(own)
 }

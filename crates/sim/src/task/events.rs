@@ -4,16 +4,15 @@ use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
 
 use crate::block::request::{Request, RequestKind};
-use crate::core::basics::Cycles;
-use crate::core::basics::Direction;
-use crate::core::basics::{CpuId, TaskId, Timer};
+use crate::core::basics::{CpuId, Cycles, Direction, TaskId, Timer};
 use crate::core::parts::{Part, Work};
 use crate::cpu::state::Mode;
 use crate::engine::Engine;
-use crate::frequency::clocks::Report;
+use crate::frequency::clocks::report::Report;
 use crate::observe::observer::{Observer, RequestStep};
 use crate::observe::recorder::Recorder;
-use crate::setup::{JobSetup, Setup};
+use crate::setup::Setup;
+use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Program, Step, Task};
 
 /// What a job does next.

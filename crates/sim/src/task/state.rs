@@ -1,9 +1,7 @@
 //! Tasks: the processes of fio jobs, the threads of rt-app, and kernel workers.
 
 use crate::block::request::{Request, RequestKind};
-use crate::core::basics::Cycles;
-use crate::core::basics::Direction;
-use crate::core::basics::{CpuId, NEVER, RequestId};
+use crate::core::basics::{CpuId, Cycles, Direction, NEVER, RequestId};
 use crate::core::queue::fifo::Fifo;
 use crate::page_cache::state::Caller;
 use crate::scheduler::state::{Class, Entity};

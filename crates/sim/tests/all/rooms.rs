@@ -1,58 +1,176 @@
-//! No files of this crate import each other in a circle.
+//! Which folder of this crate may use which, and that no files of it import each other in a circle.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Each file of `src` by its module's path, with the paths that its `use crate::` lines name.
-fn imports(folder: &Path, module: &str, found: &mut BTreeMap<String, BTreeSet<String>>) {
+/// Folders from the bottom to the top, with what their setup, state and totals may use. Events are on top of the engine, and
+/// reach each other through its methods.
+const FOLDERS: [(&str, &[&str]); 13] = [
+    ("core", &[]),
+    ("error", &[]),
+    ("block", &["core"]),
+    ("drive", &["block", "core"]),
+    ("page_cache", &["block", "core"]),
+    ("rcu", &["core"]),
+    ("scheduler", &["core"]),
+    ("emulator", &["core"]),
+    ("cpu", &["core", "error", "rcu", "scheduler"]),
+    ("frequency", &["core", "cpu", "error"]),
+    ("power", &["core", "cpu", "frequency"]),
+    (
+        "task",
+        &[
+            "block",
+            "core",
+            "error",
+            "frequency",
+            "page_cache",
+            "scheduler",
+        ],
+    ),
+    ("observe", &["block", "core", "cpu", "task"]),
+];
+
+/// The floors above all of [`FOLDERS`]: the machine compiled, the engine, what it leaves behind, the run.
+const FLOORS: [&str; 4] = ["setup", "engine", "result", "run"];
+
+/// Files of `src` by module, and the modules or items that it names by `crate::`, `super::` or `self::`.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+/// Lines without comments, up to the tests.
+fn code(text: &str) -> String {
+    let body = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    let lines = body.lines().filter(|line| !line.trim().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The path at the start of `text`, up to the first item.
+fn path_at(text: &str) -> Vec<&str> {
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    let path = &text[..end.unwrap_or(text.len())];
+    let is_module = |part: &&str| part.starts_with(|c: char| c.is_lowercase() || c == '_');
+    path.split("::").take_while(is_module).collect()
+}
+
+/// What `code` of the module `own` names, as paths from the crate's root.
+fn named(own: &str, code: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for root in ["crate::", "super::", "self::"] {
+        for (at, _) in code.match_indices(root) {
+            let before = code[..at].chars().next_back();
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+                continue;
+            }
+            let mut module: Vec<&str> = match root {
+                "crate::" => Vec::new(),
+                _ => own.split("::").collect(),
+            };
+            if root == "super::" {
+                module.pop();
+            }
+            module.extend(path_at(&code[at + root.len()..]));
+            found.insert(module.join("::"));
+        }
+    }
+    found
+}
+
+fn read_imports(folder: &Path, module: &str, found: &mut Imports) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
-        let inside = |name: &str| match module {
+        let inside = match module {
             "" => name.to_owned(),
             _ => format!("{module}::{name}"),
         };
         if path.is_dir() {
-            imports(&path, &inside(name), found);
+            read_imports(&path, &inside, found);
             continue;
         }
-        let text = fs::read_to_string(&path).unwrap();
-        let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
-        let uses = code.lines().filter_map(|line| {
-            let path = line.trim().strip_prefix("use crate::")?;
-            let item = |part: &&str| !part.starts_with(|c: char| c == '{' || c.is_uppercase());
-            let parts: Vec<&str> = path
-                .trim_end_matches(';')
-                .split("::")
-                .take_while(item)
-                .collect();
-            Some(parts.join("::"))
-        });
+        if name == "tests" {
+            continue;
+        }
         let own = if name == "mod" {
             module.to_owned()
         } else {
-            inside(name)
+            inside
         };
-        found.entry(own).or_default().extend(uses);
+        let code = code(&fs::read_to_string(&path).unwrap());
+        let named = named(&own, &code);
+        found.insert(own, named);
     }
 }
 
-fn of_this_crate() -> BTreeMap<String, BTreeSet<String>> {
+fn imports_of_this_crate() -> Imports {
     let mut found = BTreeMap::new();
-    imports(
+    read_imports(
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
         "",
         &mut found,
     );
     found.remove("lib");
+    assert!(found.len() > 50, "only {} files found", found.len());
     found
+}
+
+fn folder(module: &str) -> &str {
+    module.split("::").next().unwrap()
+}
+
+/// Whether a file has events of a mechanism: it imports the engine, and is on none of the floors itself.
+fn has_events(module: &str, named: &BTreeSet<String>) -> bool {
+    !FLOORS.contains(&folder(module)) && named.iter().any(|path| folder(path) == "engine")
+}
+
+#[test]
+fn folders_use_only_what_is_listed() {
+    let mut uses: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let files = imports_of_this_crate();
+    for (file, named) in &files {
+        if FLOORS.contains(&folder(file)) || has_events(file, named) {
+            continue;
+        }
+        let folders = named.iter().map(|path| folder(path));
+        let others = folders.filter(|other| !other.is_empty() && *other != folder(file));
+        uses.entry(folder(file)).or_default().extend(others);
+    }
+    let listed: BTreeMap<&str, BTreeSet<&str>> = FOLDERS
+        .iter()
+        .map(|(folder, uses)| (*folder, uses.iter().copied().collect()))
+        .collect();
+    assert_eq!(uses, listed, "left: what files use; right: the list above");
+}
+
+#[test]
+fn listed_folders_use_only_those_before_them() {
+    for (at, (folder, uses)) in FOLDERS.iter().enumerate() {
+        let below = &FOLDERS[..at];
+        for used in *uses {
+            assert!(
+                below.iter().any(|(name, _)| name == used),
+                "{folder} uses {used}, which is not below it"
+            );
+        }
+    }
+}
+
+#[test]
+fn floors_use_only_floors_below() {
+    let level = |module: &str| FLOORS.iter().position(|floor| *floor == folder(module));
+    for (file, named) in &imports_of_this_crate() {
+        for used in named {
+            if let (Some(own), Some(other)) = (level(file), level(used)) {
+                assert!(other <= own, "{file} uses {used}");
+            }
+        }
+    }
 }
 
 #[test]
 fn files_import_each_other_in_no_circle() {
-    let files = of_this_crate();
+    let files = imports_of_this_crate();
     // What a path names: the file itself, or the one that has the item.
     let file_of = |path: &str| {
         let mut path = path.to_owned();
@@ -62,18 +180,11 @@ fn files_import_each_other_in_no_circle() {
         }
         Some(path)
     };
-    let arrows: BTreeMap<&String, BTreeSet<String>> = files
-        .iter()
-        .map(|(file, used)| {
-            (
-                file,
-                used.iter()
-                    .filter_map(|u| file_of(u))
-                    .filter(|u| u != file)
-                    .collect(),
-            )
-        })
-        .collect();
+    let mut arrows: BTreeMap<&String, BTreeSet<String>> = BTreeMap::new();
+    for (file, named) in &files {
+        let used = named.iter().filter_map(|path| file_of(path));
+        arrows.insert(file, used.filter(|used| used != file).collect());
+    }
     // Takes away files that import nothing that is left; what stays is in circles or imports them.
     let mut left: BTreeSet<&String> = files.keys().collect();
     loop {

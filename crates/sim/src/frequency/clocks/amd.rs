@@ -8,10 +8,10 @@ use wakepath_policies::freq::schedutil::{Schedutil, SchedutilPerf};
 use wakepath_policies::freq::{FrequencyTable, SchedutilSettings};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
-use super::Report;
 use super::hwp::HwpClock;
 use crate::cpu::state::Cpu;
 use crate::frequency::clocks::cluster::{ClusterSetup, CppcSetup};
+use crate::frequency::clocks::report::Report;
 
 /// The driver on the CPUs of a clock.
 #[derive(Clone, Debug)]

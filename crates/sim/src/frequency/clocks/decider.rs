@@ -5,13 +5,13 @@ use wakepath_policies::freq::schedutil::Schedutil;
 use wakepath_policies::freq::{FreqPolicy, transition_delay};
 use wakepath_units::{Capacity, Kilohertz, Nanoseconds, TickRate};
 
-use super::Report;
 use super::amd::AmdClock;
 use super::hwp::{HwpBoostRun, HwpClock};
 use super::intel::PstateClock;
 use crate::cpu::state::Cpu;
 use crate::error::SimError;
 use crate::frequency::clocks::cluster::ClusterSetup;
+use crate::frequency::clocks::report::Report;
 
 /// Who decides.
 #[derive(Clone, Debug)]

@@ -9,10 +9,10 @@ use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
-use super::Report;
 use super::intel::{frequency_of, level};
 use crate::cpu::state::Cpu;
 use crate::frequency::clocks::cluster::{ClusterSetup, HwpSetup};
+use crate::frequency::clocks::report::Report;
 
 /// The controllers: the kernel only sets limits, the processor does the rest.
 #[derive(Clone, Debug)]

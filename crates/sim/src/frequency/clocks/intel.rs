@@ -8,8 +8,8 @@ use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits};
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
-use super::Report;
 use crate::cpu::state::Cpu;
+use crate::frequency::clocks::report::Report;
 
 /// A step of the P-states: the bus clock.
 const STEP_KHZ: u32 = 100_000;

@@ -9,6 +9,7 @@ pub(crate) mod cluster;
 mod decider;
 mod hwp;
 mod intel;
+pub(crate) mod report;
 
 use std::ops::Range;
 
@@ -22,26 +23,7 @@ use crate::core::speed::Speed;
 use crate::cpu::state::Cpu;
 use crate::error::SimError;
 use crate::frequency::clocks::cluster::ClusterSetup;
-
-/// Why the scheduler calls cpufreq.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Report {
-    /// A task wakes up from waiting for I/O.
-    pub(crate) iowait: bool,
-    /// The CPU reports about itself; another one does otherwise.
-    pub(crate) local: bool,
-}
-
-/// What the time in interrupts counts as in a CPU's utilisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InterruptTime {
-    /// Nobody asks for utilisation.
-    Unused,
-    /// Run time of the task that is interrupted, and of nothing when the CPU was idle.
-    OfTask,
-    /// Busy time of the CPU (`effective_cpu_util()` with `CONFIG_IRQ_TIME_ACCOUNTING`).
-    OfCpu,
-}
+use crate::frequency::clocks::report::{InterruptTime, Report};
 
 /// CPUs that share a clock.
 #[derive(Clone, Debug)]

@@ -1,8 +1,6 @@
 //! Requests that are submitted and taken back together, and what a process writes into its buffers before.
 
-use crate::core::basics::Cycles;
-use crate::core::basics::Direction;
-use crate::core::basics::{RequestId, TaskId};
+use crate::core::basics::{Cycles, Direction, RequestId, TaskId};
 use crate::core::parts::Part;
 use crate::engine::Engine;
 use crate::observe::observer::Observer;

@@ -1,7 +1,5 @@
 //! Which jobs of a run have started and ended.
 
-use crate::setup::Setup;
-
 /// The jobs of a run.
 #[derive(Debug)]
 pub(crate) struct Jobs {
@@ -18,11 +16,11 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new(setup: &Setup) -> Self {
+    pub(crate) fn new(jobs: usize) -> Self {
         Self {
             next_group: 0,
             ending: false,
-            left: vec![None; setup.jobs.len()],
+            left: vec![None; jobs],
             counts_from: None,
             end: 0,
         }

@@ -1,7 +1,6 @@
 //! Threads of rt-app tasks: what they do on a CPU, and how they wake each other.
 
-use crate::core::basics::Cycles;
-use crate::core::basics::{CpuId, TaskId, Timer};
+use crate::core::basics::{CpuId, Cycles, TaskId, Timer};
 use crate::cpu::state::Mode;
 use crate::engine::Engine;
 use crate::error::SimError;

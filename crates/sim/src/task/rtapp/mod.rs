@@ -1,5 +1,13 @@
-//! rt-app
+//! rt-app threads: run, sleep, timer, suspend and resume, locks, signals.
+//!
+//! The rules are those of rt-app's documentation and source (1.0, and 2025 where `suspend` waits for its own task).
+//!
+//! - Setup: `program` compiles the tasks of a file into steps with integers, in the time of the CPU that `calibration` finds.
+//! - State: `state` has how far each thread is, and what threads wait for each other with.
+//! - Events: `events` takes a thread's steps and wakes others.
+//! - Totals: `result` has the rates, wake-ups and halts of threads.
 
+pub(crate) mod calibration;
 pub(crate) mod events;
 pub(crate) mod program;
 pub(crate) mod result;

@@ -1,0 +1,476 @@
+//! What becomes of a job of a fio file.
+
+use wakepath_hardware::machine::DriveModel;
+use wakepath_units::Nanoseconds;
+use wakepath_workloads::fio::{
+    Batching, Checksum, ExitWhat, Filling, FioJob, IoEngine, PerDirection, Rate, Sizes,
+    ThinkBlocks, Walk,
+};
+
+use crate::block::cost::BLOCK;
+use crate::block::request::RequestKind;
+use crate::core::basics::Cycles;
+use crate::error::SimError;
+use crate::page_cache::job::CacheJob;
+use crate::scheduler::state::Class;
+use crate::task::state::PauseRule;
+
+/// The largest block, so that no time overflows.
+const MAX_BLOCK: u64 = 1 << 30;
+
+/// The longest run in ns: a year.
+const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
+
+/// The longest that a job is simulated which says how much it does, and not how long.
+pub const LONGEST_UNTIMED: Nanoseconds = Nanoseconds(60_000_000_000);
+
+/// Cycles that fio takes to fill a KiB of a buffer with random data (`refill_buffers`). Measured: fio 3.33 and its null
+/// engine, 128 KiB writes, on a Xeon of 2.6 GHz: 24.9 us of CPU time per I/O instead of 0.8.
+const FILL_CYCLES_PER_KIB: Cycles = 490;
+
+/// Cycles that fio takes to write zeros or a pattern to a KiB of a buffer (`refill_buffers` with `zero_buffers` or
+/// `buffer_pattern`). Measured likewise: 2.2 us per 128 KiB write instead of 0.05.
+const COPY_CYCLES_PER_KIB: Cycles = 43;
+
+/// Cycles that fio takes to change two cache lines of 512 bytes that a drive has read since (`scramble_buffers`, its
+/// default). Measured: fio 3.33, libaio at depth 64, direct writes of 32 KiB to a virtual disk, on a Xeon of 2.6 GHz:
+/// 3.9 us of CPU time per I/O instead of 2.9 with `scramble_buffers=0`, and the same with `zero_buffers`. Of 4 KiB: 2.21
+/// instead of 2.08. Buffers that stay in the cache (null engine) take 7.
+const SCRAMBLE_CYCLES_PER_BLOCK: Cycles = 40;
+
+/// Work on the buffers of a job: `JobSetup::buffer_cycles` and `content_cycles`.
+///
+/// A job that checks its data fills the buffer of a write and adds the checksum after the latency has begun, and checks a
+/// read after it has ended. Measured: fio 3.33, null engine and a file in memory, 128 KiB.
+fn buffer_work(job: &FioJob) -> ([Cycles; 2], Cycles) {
+    if let Some(checksum) = job.verify.checksum {
+        let check = checksum.cycles_per_kib();
+        let fill = match job.verify.pattern {
+            Some(_) => 0,
+            None => FILL_CYCLES_PER_KIB,
+        };
+        // The pattern is compared when it is read only.
+        let sum = if checksum == Checksum::Pattern {
+            0
+        } else {
+            check
+        };
+        let per_kib = fill + sum;
+        return ([check, 0], per_kib / 2);
+    }
+    match job.filling() {
+        Filling::Untouched => ([0, 0], 0),
+        Filling::Scrambled => ([0, 0], SCRAMBLE_CYCLES_PER_BLOCK),
+        Filling::Copied => ([0, COPY_CYCLES_PER_KIB], 0),
+        Filling::Random(share) => ([0, FILL_CYCLES_PER_KIB * u64::from(share) / 100], 0),
+    }
+}
+
+/// One job of the workload: what each of its processes does.
+#[derive(Clone, Debug)]
+pub(crate) struct JobSetup {
+    pub(crate) name: String,
+    /// Share of reads, 0 to 100.
+    pub(crate) read_percent: u8,
+    pub(crate) depth: u32,
+    /// If requests are submitted or taken back together.
+    pub(crate) batch: Option<Batching>,
+    /// How many completed requests a process takes back at once.
+    pub(crate) most: usize,
+    pub(crate) processes: u32,
+    /// It starts when all jobs of the groups before have ended.
+    pub(crate) group: usize,
+    /// When it stops issuing, in ns from its start.
+    pub(crate) end: Option<u64>,
+    /// Until when its requests do not count, in ns from its start.
+    pub(crate) ramp: u64,
+    /// Each process starts so many ns after the group, from and to.
+    pub(crate) delay: [u64; 2],
+    /// Its end is the end of its group, or of everything.
+    pub(crate) exit: Option<ExitWhat>,
+    /// Index of the job that has to end before it starts.
+    pub(crate) wait_for: Option<usize>,
+    /// The CPUs that its processes may run on in turn, as indices of [`crate::task::rtapp::program::Programs::cpu_sets`]; empty: all.
+    pub(crate) cpu_sets: Vec<usize>,
+    /// That is no limit of its own.
+    pub(crate) cut: bool,
+    /// Time from one read, and from one write, to the next, if that is limited.
+    pub(crate) periods: Option<[Period; 2]>,
+    /// How many bytes each process transfers.
+    pub(crate) bytes: Option<u64>,
+    /// How many requests each process makes.
+    pub(crate) requests: Option<u64>,
+    /// Bytes of a read and of a write.
+    pub(crate) block: [u64; 2],
+    /// How each process goes through its file, where its limits do not say that.
+    pub(crate) walk: Option<Walk>,
+    /// Which of its writes are trims, of no data.
+    pub(crate) trims: Trims,
+    /// Work on a KiB of the buffer of a read and of a write that is not part of their latency: filling it before it is
+    /// written, checking it after it was read.
+    pub(crate) buffer_cycles: [Cycles; 2],
+    /// Work on each 512 bytes of what is written that is part of its latency.
+    pub(crate) content_cycles: Cycles,
+    /// How nice its processes are.
+    pub(crate) class: Class,
+    /// The size of a request is settled before its submission begins.
+    pub(crate) settles_size: bool,
+    /// Whether offsets are random; otherwise they count up.
+    pub(crate) random: bool,
+    /// Bytes that offsets cover.
+    pub(crate) span: u64,
+    /// Each request is submitted by a system call of its own, which does not wait for it.
+    pub(crate) submits_alone: bool,
+    /// Waiting for a completion counts as I/O wait.
+    pub(crate) iowait: bool,
+    /// Its reads go through the page cache, which has nothing of the file before the run.
+    pub(crate) buffered: bool,
+    /// If it uses the page cache, and somebody writes into that.
+    pub(crate) cache: Option<CacheJob>,
+    /// It thinks between its requests, or their rate is limited.
+    pub(crate) paced: bool,
+    /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
+    pub(crate) flushes: [u64; 2],
+    /// A process flushes after its last write, and after that of each way through its files.
+    pub(crate) flushes_at_end: bool,
+    pub(crate) flushes_each_way: bool,
+    pub(crate) writes_as: RequestKind,
+    pub(crate) think_time: u64,
+    pub(crate) think_spin: u64,
+    pub(crate) think_cycles: Cycles,
+    pub(crate) pauses: PauseRule,
+    /// Mean distance of reads and of writes in us, if they are those of a Poisson process.
+    pub(crate) poisson: Option<[u64; 2]>,
+    /// Time in pauses is not made up for by a higher rate.
+    pub(crate) forgives_pauses: bool,
+    /// Its rates count bytes, not requests.
+    pub(crate) counts_bytes: bool,
+    /// What the smallest read and the smallest write count for its rates.
+    pub(crate) units: [u64; 2],
+}
+
+/// Which requests of a job are trims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trims {
+    None,
+    All,
+    /// Every second one, beginning with the first.
+    Alternate,
+}
+
+impl JobSetup {
+    /// Whether a process has something left to do that has made so many requests of so many bytes together.
+    #[inline(always)]
+    pub(crate) fn has_more(&self, requests: u64, bytes: u64) -> bool {
+        self.bytes.is_none_or(|n| bytes < n) && self.requests.is_none_or(|n| requests < n)
+    }
+
+    /// Whether the request of this number carries data.
+    pub(crate) fn has_data(&self, number: u64) -> bool {
+        match self.trims {
+            Trims::None => true,
+            Trims::All => false,
+            Trims::Alternate => !number.is_multiple_of(2),
+        }
+    }
+}
+
+/// A rate as a share: `requests` of them, or so many bytes where block sizes vary, take `ns`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period {
+    ns: u128,
+    requests: u128,
+}
+
+impl Period {
+    /// The mean distance of I/Os of so many units in us, as whole numbers as fio has it (`usec_for_io()`).
+    pub(crate) fn mean_us(self, units: u64) -> u64 {
+        let per_second = self.requests * 1_000_000_000 / (self.ns * u128::from(units)).max(1);
+        match per_second {
+            _ if self.ns == 0 => 0,
+            // fio 3.33 divides by zero.
+            0 => (self.ns * u128::from(units) / self.requests / 1000) as u64,
+            rate => (1_000_000 / rate) as u64,
+        }
+    }
+
+    /// Before this time, in ns from the start of the job, the request of this number does not begin.
+    pub(crate) fn start_of(self, request: u64) -> u64 {
+        (u128::from(request) * self.ns / self.requests) as u64
+    }
+
+    /// How many requests, or bytes where block sizes vary, the rate asks for in so many ns; 0 without a limit.
+    pub(crate) fn asked_in(self, ns: u64) -> f64 {
+        if self.ns == 0 {
+            return 0.0;
+        }
+        self.requests as f64 / self.ns as f64 * ns as f64
+    }
+}
+
+/// Longest think time: sums of it and of any simulated time cannot overflow.
+const MAX_THINK_TIME: Nanoseconds = Nanoseconds(315_360_000_000_000_000);
+
+/// Longest think time that keeps a CPU busy: its cycles are counted in pieces of a nanosecond.
+const MAX_SPIN: Nanoseconds = Nanoseconds(900_000_000_000);
+
+/// Which requests of a job are trims, which count as writes.
+fn trims(job: &FioJob) -> Trims {
+    match (job.rw.trims(), job.rw.writes()) {
+        (false, _) => Trims::None,
+        (true, false) => Trims::All,
+        (true, true) => Trims::Alternate,
+    }
+}
+
+/// Values for reads and for writes; trims are writes.
+pub(crate) fn both<T: Copy>(job: &FioJob, of: &PerDirection<T>) -> [T; 2] {
+    match trims(job) {
+        Trims::All => [of.read, of.trim],
+        Trims::None | Trims::Alternate => [of.read, of.write],
+    }
+}
+
+/// The smallest and the largest block, each of reads and of writes.
+fn bounds(job: &FioJob) -> [[u64; 2]; 2] {
+    let blocks = both(job, &job.block_size);
+    match job.sizes() {
+        None => [blocks, blocks],
+        Some(sizes) => [
+            sizes.each_ref().map(Sizes::smallest),
+            sizes.each_ref().map(Sizes::largest),
+        ],
+    }
+}
+
+/// How many bytes a sequential job with gaps of `skip` bytes transfers: fio ends it where an I/O would reach beyond the end of
+/// the file, and goes on from the other end if the next one would begin there.
+fn with_gaps(size: u64, block: u64, skip: i64) -> u64 {
+    let Some(every) = u64::try_from(skip)
+        .ok()
+        .map(|skip| skip.saturating_add(block))
+    else {
+        return size;
+    };
+    let Some(last) = size.checked_sub(block) else {
+        return 0;
+    };
+    let fit = last / every + 1;
+    match fit.checked_mul(every) {
+        Some(next) if next < size => fit * block,
+        _ => size,
+    }
+}
+
+/// At what distances requests begin, if the job limits their rate, in bytes or in I/Os.
+pub(crate) fn periods(job: &FioJob) -> Option<[Period; 2]> {
+    // Where sizes vary, fio counts bytes, and an I/O of rate_iops has those of the smallest.
+    let vary = job.block_sizes.vary();
+    let period = |rate: Option<Rate>, block: u64| match rate {
+        Some(Rate::Bytes(bytes)) => Period {
+            ns: u128::from(if vary { 1 } else { block }) * 1_000_000_000,
+            requests: u128::from(bytes),
+        },
+        Some(Rate::Ios(ios)) => Period {
+            ns: 1_000_000_000,
+            requests: u128::from(ios) * u128::from(if vary { block } else { 1 }),
+        },
+        // A direction without a limit.
+        None => Period { ns: 0, requests: 1 },
+    };
+    let rates = job.rates();
+    let [least, _] = bounds(job);
+    let both = [period(rates.read, least[0]), period(rates.write, least[1])];
+    both.iter().any(|p| p.ns > 0).then_some(both)
+}
+
+/// The most that each of a job's times may be, so that sums of them do not overflow.
+fn check_times(job: &FioJob) -> Result<(), String> {
+    for (time, what) in [
+        (job.runtime, "runtime"),
+        (job.ramp_time, "ramp_time"),
+        (Some(job.startdelay.1), "startdelay"),
+    ] {
+        if time.is_some_and(|t| t.0 > MAX_TIME) {
+            return Err(format!("a {what} of more than a year"));
+        }
+    }
+    if job.runtime.is_some_and(|t| t.0 == 0) {
+        return Err("a runtime of 0".to_owned());
+    }
+    Ok(())
+}
+
+pub(crate) fn job(
+    job: &FioJob,
+    group: usize,
+    drive: &DriveModel,
+    io_uring_iowait: bool,
+) -> Result<JobSetup, SimError> {
+    let unsupported = |what: &str| SimError::Workload {
+        job: job.name.clone(),
+        what: what.to_owned(),
+    };
+    for (time, most, what) in [
+        (
+            job.thinktime,
+            MAX_THINK_TIME,
+            "thinktime of more than ten years",
+        ),
+        (
+            job.thinktime_spin,
+            MAX_SPIN,
+            "thinktime_spin of more than a quarter of an hour",
+        ),
+    ] {
+        if time > most {
+            return Err(unsupported(what));
+        }
+    }
+    let read_percent = match (job.rw.reads(), job.rw.writes()) {
+        (true, true) => job.rwmixread,
+        (true, false) => 100,
+        _ => 0,
+    };
+    let flush = match job {
+        FioJob { sync: true, .. } => Some("sync=1"),
+        job if job.fsync > 0 || job.fdatasync > 0 => Some("fsync"),
+        // One flush at the end of a job is left out where nobody knows its time.
+        _ => None,
+    };
+    if let Some(flush) = flush
+        && job.rw.writes()
+        && !drive.flush_us.is_given()
+    {
+        return Err(unsupported(&format!(
+            "{flush} on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
+             drive without a volatile cache",
+        )));
+    }
+    // The kernel sends no flush to a drive without a volatile cache, but writes back what is dirty.
+    let volatile = drive.flush_us.micros().0 > 0;
+    let flushes = job.rw.writes() && (volatile || job.buffers_writes());
+    let cache = CacheJob::new(job, drive.capacity());
+    let [least, most] = bounds(job);
+    // The drive's service times are those of 4 KiB requests.
+    for (used, bytes, key, rate) in [
+        (
+            read_percent > 0,
+            most[0],
+            "read_mb_per_s",
+            &drive.read_mb_per_s,
+        ),
+        (
+            read_percent < 100,
+            most[1],
+            "write_mb_per_s",
+            &drive.write_mb_per_s,
+        ),
+    ] {
+        if used && bytes > MAX_BLOCK {
+            return Err(unsupported("blocks of more than 1 GiB"));
+        }
+        if used && bytes > BLOCK && rate.value <= 0.0 {
+            return Err(unsupported(&format!(
+                "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
+            )));
+        }
+    }
+    if job.buffers_writes() && drive.write_mb_per_s.value <= 0.0 {
+        return Err(unsupported(
+            "buffered writes, which are written back in large requests, on a drive whose rate is not known; give \
+             drive.write_mb_per_s in the machine's file, or set direct=1",
+        ));
+    }
+    let limits = job.limits(drive.capacity());
+    let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
+    let bytes = limits.bytes.map(|bytes| {
+        if one_way && job.step != 0 {
+            with_gaps(bytes, least[usize::from(read_percent == 0)], job.step)
+        } else {
+            bytes
+        }
+    });
+    if bytes == Some(0) {
+        return Err(unsupported("a size of less than a block"));
+    }
+    check_times(job).map_err(|what| unsupported(&what))?;
+    let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
+    let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
+    let end = limits.time.unwrap_or(longest).min(longest).0;
+    let periods = periods(job);
+    let (buffer_cycles, content_cycles) = buffer_work(job);
+    let walk = Walk::of(job, drive.capacity());
+    let counts_bytes = job.block_sizes.vary();
+    let units = if counts_bytes { least } else { [1; 2] };
+    let every = (job.thinktime_iotime.0 > 0).then_some(job.thinktime_iotime.0);
+    Ok(JobSetup {
+        name: job.name.clone(),
+        paced: periods.is_some() || job.thinktime.0 > 0,
+        read_percent,
+        depth: job.effective_iodepth(),
+        batch: job.batching(),
+        most: job.most_at_once() as usize,
+        processes: job.numjobs,
+        group,
+        periods,
+        submits_alone: !job.ioengine.is_synchronous() && job.batching().is_none(),
+        iowait: job.waits_as_iowait(io_uring_iowait),
+        buffered: !job.is_direct(),
+        cache,
+        end: Some(ramp.0 + end),
+        cut: limits.time.is_none_or(|t| t.0 > end),
+        ramp: ramp.0,
+        delay: [job.startdelay.0.0, job.startdelay.1.0],
+        exit: job.exitall.then_some(job.exit_what),
+        wait_for: None,
+        cpu_sets: Vec::new(),
+        bytes,
+        requests: limits.ios,
+        block: both(job, &job.block_size),
+        settles_size: walk.is_some()
+            || (read_percent > 0 && buffer_cycles[0] > 0)
+            || (read_percent < 100 && buffer_cycles[1] + content_cycles > 0),
+        walk,
+        trims: trims(job),
+        buffer_cycles,
+        content_cycles,
+        class: Class::fair(job.nice),
+        random: job.rw.is_random(),
+        span: limits.span,
+        flushes: if flushes {
+            [job.fsync, job.fdatasync].map(u64::from)
+        } else {
+            [0; 2]
+        },
+        flushes_at_end: flushes && (job.end_fsync || job.fsync_on_close),
+        flushes_each_way: !job.time_based,
+        // The kernel has a direct write of `O_SYNC` on the media by REQ_FUA, and flushes besides if the system call waits for it
+        // (`blkdev_write_iter()`, Linux 6.12).
+        writes_as: if !(job.sync && flushes) || cache.is_some() {
+            RequestKind::Plain
+        } else if job.ioengine.is_synchronous() || job.ioengine == IoEngine::Posixaio {
+            RequestKind::Synchronous
+        } else {
+            RequestKind::Through
+        },
+        think_time: job.thinktime.0,
+        think_spin: job.thinktime_spin.0,
+        think_cycles: job.thinkcycles,
+        pauses: PauseRule {
+            requests: match job.thinktime_blocks {
+                // As fio, which looks after each I/O.
+                Some(blocks) => Some(u64::from(blocks.max(1))),
+                None => every.is_none().then_some(1),
+            },
+            by_issue: job.thinktime_counts == ThinkBlocks::Issue,
+            every: every.map(|every| every.saturating_add(job.thinktime.0)),
+        },
+        poisson: periods
+            .filter(|_| job.rate_poisson)
+            .map(|periods| [0, 1].map(|i| periods[i].mean_us(units[i]))),
+        forgives_pauses: job.rate_ignores_thinktime,
+        counts_bytes,
+        units,
+    })
+}
