@@ -12,7 +12,7 @@ pub(crate) struct CompletionSetup {
     queues: usize,
     fixed: Option<CpuId>,
     /// Share of the completions that come to the CPU of the queue; absent: all.
-    pub(crate) same_cpu_share: Option<f64>,
+    pub(super) same_cpu_share: Option<f64>,
     pub(crate) coalescing: Option<Coalescing>,
     /// By CPU: interrupts go elsewhere if they can; empty if there are none such.
     kept_free: Vec<bool>,
@@ -21,9 +21,9 @@ pub(crate) struct CompletionSetup {
 /// A queue that collects completions before it interrupts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coalescing {
-    pub(crate) threshold: usize,
+    pub(super) threshold: usize,
     /// How long the first one waits at most, in ns.
-    pub(crate) time: u64,
+    pub(super) time: u64,
 }
 
 impl CompletionSetup {

@@ -17,13 +17,13 @@ const GROUP: usize = 4;
 /// An idle state as it really is.
 #[derive(Clone, Debug)]
 pub(crate) struct TrueState {
-    pub(crate) index: usize,
-    pub(crate) entry: u64,
+    pub(super) index: usize,
+    pub(super) entry: u64,
     /// Mean.
-    pub(crate) exit: u64,
+    pub(super) exit: u64,
     /// How it varies, if it does.
     pub(crate) exit_spread: Option<ServiceTime>,
-    pub(crate) cold_start: Cycles,
+    pub(super) cold_start: Cycles,
     pub(crate) whole_cluster: bool,
     pub(crate) polling: bool,
     /// Another CPU wakes it without an interrupt.
@@ -32,7 +32,7 @@ pub(crate) struct TrueState {
     /// Declared.
     target_residency: u64,
     /// By what is declared, for the kernel's too-deep and too-shallow counters.
-    pub(crate) fit: FitBounds,
+    pub(super) fit: FitBounds,
 }
 
 impl TrueState {
@@ -65,7 +65,7 @@ pub(crate) struct IdleTable {
     /// The shallowest enabled state.
     shallowest: usize,
     /// How long a polling state spins.
-    pub(crate) poll_limit: Nanoseconds,
+    pub(super) poll_limit: Nanoseconds,
     /// See [`deepest_alone`].
     deepest_alone: Option<usize>,
 }

@@ -20,9 +20,9 @@ impl Default for Pulled {
 /// Such timers as the idle loop of a CPU sees them.
 pub(crate) struct PulledTimers {
     /// When the first one of its own expires.
-    pub(crate) own: u64,
+    pub(super) own: u64,
     /// When the first one of any CPU expires.
-    pub(crate) all: u64,
+    pub(super) all: u64,
     /// All other CPUs sleep without a tick, so that this one has to see to all.
-    pub(crate) last: bool,
+    pub(super) last: bool,
 }

@@ -118,8 +118,8 @@ pub(crate) struct Cpu<'a> {
     pub(crate) ran_last: Option<TaskId>,
     /// What it takes of its core, and how much of the core's speed it gets, of
     /// [`crate::core::basics::FULL_SHARE`].
-    pub(crate) core_use: CoreUse,
-    pub(crate) share: u64,
+    pub(super) core_use: CoreUse,
+    pub(super) share: u64,
     pub(crate) run_queue: Fifo<TaskId>,
     /// When the current task got the CPU.
     pub(crate) picked_at: u64,
@@ -135,11 +135,11 @@ pub(crate) struct Cpu<'a> {
     /// The period of the signal in which cpufreq was told of it last.
     reported_period: u64,
 
-    pub(crate) tick_stopped: bool,
+    pub(super) tick_stopped: bool,
     /// Its part in grace periods.
     pub(crate) rcu: CpuRcu,
     /// With the tick stopped: when it sees to the timers of all CPUs, if that is its task.
-    pub(crate) next_tick: u64,
+    pub(super) next_tick: u64,
     /// The server for fair tasks, whose timer is a high-resolution one, too.
     pub(crate) fair_server: FairServer,
     /// High-resolution timers.
@@ -149,18 +149,18 @@ pub(crate) struct Cpu<'a> {
 
     pub(crate) governor: Governor,
     /// The longest exit latency in ns that the governor may choose.
-    pub(crate) latency_request: i64,
+    pub(super) latency_request: i64,
     /// Power-sleep demotion prevention, if in use.
-    pub(crate) lease: Option<(Lease, PsdPolicy)>,
+    pub(super) lease: Option<(Lease, PsdPolicy)>,
     /// Its timer runs.
-    pub(crate) lease_timer: bool,
+    pub(super) lease_timer: bool,
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(crate) in_idle_loop: bool,
     pub(crate) idle_since: u64,
     /// Its governor does not count so much of the present idle period, in ns: it was still about to choose.
-    pub(crate) uncounted: u64,
+    pub(super) uncounted: u64,
     /// When the event came that ended the last idle period in a state that is not a polling one.
-    pub(crate) wake_began: u64,
+    pub(super) wake_began: u64,
     /// By the state entered and the one that would have fitted, in rows of the entered state.
     pub(crate) fits: Vec<Fit>,
     /// When it last was ready to work after an idle period.
@@ -170,11 +170,11 @@ pub(crate) struct Cpu<'a> {
     /// The part of it that interrupted the present idle period in a polling state.
     pub(crate) busy_in_period: u64,
     pub(crate) state: usize,
-    pub(crate) got_tick: bool,
+    pub(super) got_tick: bool,
     /// In a polling state, and when that gives up.
     pub(crate) polling_until: Option<u64>,
     /// Residency of an idle period that the governor has not been told about, and whether polling reached its limit in it.
-    pub(crate) unreflected: Option<(u64, bool)>,
+    pub(super) unreflected: Option<(u64, bool)>,
     /// The governor's questions, and how often it stopped a running tick.
     pub(crate) selections: u64,
     pub(crate) tick_stops: u64,
@@ -190,7 +190,7 @@ pub(crate) struct Cpu<'a> {
     pub(crate) down_before: u64,
     /// The state that it really is in, and when the hardware goes on to the one chosen.
     asleep_in: usize,
-    pub(crate) undemoted_at: u64,
+    pub(super) undemoted_at: u64,
     /// The hardware entered a shallower state than the one chosen.
     pub(crate) demoted: bool,
     /// Time powered, in ns, by operating point.

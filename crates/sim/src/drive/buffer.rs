@@ -4,22 +4,22 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferSetup {
     /// Time in which the media take 4 KiB, in ns.
-    pub(crate) media: u64,
+    pub(super) media: u64,
     /// Time in which they take a full buffer, in ns.
-    pub(crate) full: u64,
+    pub(super) full: u64,
     /// How reads meet that; absent: not at all.
-    pub(crate) flash: Option<FlashSetup>,
+    pub(super) flash: Option<FlashSetup>,
 }
 
 /// How reads and programming get in each other's way, times in ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlashSetup {
     /// How long it programs without a break.
-    pub(crate) program: u64,
+    pub(super) program: u64,
     /// How long a read waits for that at most.
-    pub(crate) longest_wait: u64,
+    pub(super) longest_wait: u64,
     /// Time in which it gives 4 KiB.
-    pub(crate) read: u64,
+    pub(super) read: u64,
 }
 
 /// The content is kept as the time that the media need for it, so nothing has to happen meanwhile.

@@ -35,15 +35,15 @@ use crate::core::basics::Direction;
 /// What a request asks of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Demand {
-    pub(crate) direction: Direction,
+    direction: Direction,
     /// Time in ns that a unit is busy with it.
     pub(crate) access: u64,
     /// Time in ns that what it has beyond the first 4 KiB takes after that.
     pub(crate) transfer: u64,
     /// Time in ns of the link for that, at most `transfer`.
-    pub(crate) link: u64,
+    link: u64,
     /// Its size in units of 4 KiB, rounded up.
-    pub(crate) blocks: u64,
+    blocks: u64,
     /// The unit that it has to wait for, if not any will do.
     pub(crate) unit: Option<usize>,
 }

@@ -8,19 +8,19 @@ use super::ledger::{Ledger, Place};
 /// A power state as the drive really has it, times in ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
-    pub(crate) entry: u64,
-    pub(crate) exit: u64,
-    pub(crate) power: Microwatts,
-    pub(crate) non_operational: bool,
+    pub(super) entry: u64,
+    pub(super) exit: u64,
+    pub(super) power: Microwatts,
+    pub(super) non_operational: bool,
 }
 
 /// Work of its own that a drive does from `from` to `until` ns after it went idle, if it is in a
 /// non-operational state then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    pub(crate) from: u64,
-    pub(crate) until: u64,
-    pub(crate) power: Microwatts,
+    pub(super) from: u64,
+    pub(super) until: u64,
+    pub(super) power: Microwatts,
 }
 
 /// A part of the way down.
@@ -39,15 +39,15 @@ struct Leg {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wake {
     /// Rest of an entry that cannot be turned back, in ns.
-    pub(crate) entry_left: u64,
+    pub(super) entry_left: u64,
     /// What the drive draws until then.
-    pub(crate) entry_power: Microwatts,
+    pub(super) entry_power: Microwatts,
     /// Time to leave the power state, in ns.
-    pub(crate) exit: u64,
+    pub(super) exit: u64,
     /// That state, or the one being entered.
-    pub(crate) state: usize,
+    pub(super) state: usize,
     /// Time to come back from a rest within the operational state, in ns.
-    pub(crate) rest: u64,
+    pub(super) rest: u64,
 }
 
 /// The way down from the operational state, as an APST table leads.

@@ -13,19 +13,19 @@ const BLOCK_KIB: f64 = 4.0;
 /// A drive as it is for one combination of policies.
 #[derive(Clone, Debug)]
 pub(crate) struct DriveSetup {
-    pub(crate) units: usize,
+    pub(super) units: usize,
     /// A read waits for the unit that it is for.
-    pub(crate) by_address: bool,
-    pub(crate) buffer: Option<BufferSetup>,
-    pub(crate) power: Option<PowerSetup>,
+    pub(super) by_address: bool,
+    pub(super) buffer: Option<BufferSetup>,
+    pub(super) power: Option<PowerSetup>,
 }
 
 /// Its power states.
 #[derive(Clone, Debug)]
 pub(crate) struct PowerSetup {
-    pub(crate) path: IdlePath,
-    pub(crate) active: Microwatts,
-    pub(crate) idle: Microwatts,
+    pub(super) path: IdlePath,
+    pub(super) active: Microwatts,
+    pub(super) idle: Microwatts,
 }
 
 impl DriveSetup {

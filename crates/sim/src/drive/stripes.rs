@@ -3,9 +3,9 @@
 /// How a volume lies on its drives: chunk after chunk, from drive to drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stripes {
-    pub(crate) drives: usize,
+    pub(super) drives: usize,
     /// Bytes on one drive before the next one follows.
-    pub(crate) chunk: u64,
+    pub(super) chunk: u64,
 }
 
 /// The part of a request that one drive has.

@@ -11,15 +11,15 @@ use crate::core::basics::{CpuId, NEVER, RequestId};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmulatorSetup {
     /// Work of that CPU each time that it wakes, and with each request as it takes it and as it completes it, in ns.
-    pub(crate) wake: u64,
-    pub(crate) take: u64,
-    pub(crate) complete: u64,
+    pub(super) wake: u64,
+    pub(super) take: u64,
+    pub(super) complete: u64,
     /// Its timer fires so long before a request ends.
-    pub(crate) lead: u64,
+    pub(super) lead: u64,
     /// From then on it looks at the clock so often, in ns.
-    pub(crate) look: u64,
+    pub(super) look: u64,
     /// A CPU keeps the turn for this last part of an exit latency, in ns.
-    pub(crate) exit_hold: u64,
+    pub(super) exit_hold: u64,
 }
 
 impl EmulatorSetup {
@@ -41,11 +41,11 @@ impl EmulatorSetup {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     /// Go on with what it was at when its turn ended.
-    pub(crate) cut: bool,
+    pub(super) cut: bool,
     /// Do what follows the end of its phase.
-    pub(crate) phase_over: bool,
+    pub(super) phase_over: bool,
     /// Look at its interrupts.
-    pub(crate) interrupted: bool,
+    pub(super) interrupted: bool,
 }
 
 impl Waiting {
@@ -69,14 +69,14 @@ pub(crate) enum Exit {
 #[derive(Debug)]
 pub(crate) struct Turns {
     /// Whose turn it is, if anybody works; after all CPUs there is the one that plays the drives.
-    pub(crate) holder: Option<usize>,
+    pub(super) holder: Option<usize>,
     /// Who had it last.
-    pub(crate) last: usize,
-    pub(crate) waiting: Vec<Waiting>,
-    pub(crate) exits: Vec<Exit>,
+    pub(super) last: usize,
+    pub(super) waiting: Vec<Waiting>,
+    pub(super) exits: Vec<Exit>,
     pub(crate) player: Player,
     /// A timer has expired.
-    pub(crate) deadline: bool,
+    pub(super) deadline: bool,
 }
 
 impl Turns {
@@ -176,8 +176,8 @@ pub(crate) enum Then {
 /// The CPU that plays the drives. It takes requests as it is told of them, and has a timer a little before the next one ends.
 #[derive(Debug)]
 pub(crate) struct Player {
-    pub(crate) setup: EmulatorSetup,
-    pub(crate) playing: Playing,
+    pub(super) setup: EmulatorSetup,
+    pub(super) playing: Playing,
     /// It has been told of requests since it last halted.
     told: bool,
     /// Requests that it has not taken yet, and when they end.

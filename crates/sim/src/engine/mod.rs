@@ -133,7 +133,7 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) cache: Option<Box<WriteBack>>,
     /// What had been counted by the end of the warm-up, once that is over.
     warm_up: Option<Box<WarmUp>>,
-    pub(crate) drives_before: Vec<Option<DriveTotals>>,
+    drives_before: Vec<Option<DriveTotals>>,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {

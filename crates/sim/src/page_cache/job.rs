@@ -14,9 +14,9 @@ pub(crate) struct CacheJob {
     pub(crate) offset: u64,
     pub(crate) increment: u64,
     /// A page of which a part is written is read first, unless it is cached: it is there.
-    pub(crate) reads_parts: bool,
+    pub(super) reads_parts: bool,
     /// Each write ends when its data are on the media.
-    pub(crate) syncs: bool,
+    pub(super) syncs: bool,
 }
 
 impl CacheJob {

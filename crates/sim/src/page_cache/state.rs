@@ -106,14 +106,14 @@ struct File {
 /// Pages of a file that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
-    pub(crate) file: usize,
-    pub(crate) first: u64,
-    pub(crate) count: u64,
+    pub(super) file: usize,
+    pub(super) first: u64,
+    pub(super) count: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct PageCache {
-    pub(crate) setup: PageCacheSetup,
+    pub(super) setup: PageCacheSetup,
     /// Those that are cached, if anybody asks, and how many that are.
     cached: Words,
     in_memory: u64,
@@ -123,13 +123,13 @@ pub(crate) struct PageCache {
     files: Vec<File>,
     /// Pages on their way to the drive, and requests that take them there.
     on_the_way: u64,
-    pub(crate) in_flight: usize,
+    pub(super) in_flight: usize,
     /// The number of the last such request.
     last: u64,
     /// Where it last dropped clean pages.
     hand: (usize, u64),
     pace: Pace,
-    pub(crate) totals: Totals,
+    pub(super) totals: Totals,
 }
 
 /// What it did.
@@ -467,32 +467,32 @@ fn set(words: &mut Words, pages: Pages) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The file that it has, and where it begins in it.
-    pub(crate) file: usize,
-    pub(crate) base: u64,
-    pub(crate) writer: Writer,
-    pub(crate) stage: Stage,
+    pub(super) file: usize,
+    pub(super) base: u64,
+    pub(super) writer: Writer,
+    pub(super) stage: Stage,
     /// The pages of its call, and those of them that are still to be copied or to be written back.
-    pub(crate) pages: Pages,
-    pub(crate) left: Pages,
+    pub(super) pages: Pages,
+    pub(super) left: Pages,
     /// It writes only a part of the first page, and of the last.
-    pub(crate) parts: [bool; 2],
+    pub(super) parts: [bool; 2],
     /// The read or write of its call.
-    pub(crate) request: Request,
+    pub(super) request: Request,
     /// Work of the present part of its call.
-    pub(crate) work: Cycles,
+    pub(super) work: Cycles,
     /// Its call ends when the data are on the media.
-    pub(crate) syncs: bool,
+    pub(super) syncs: bool,
     /// It flushes the drives, which is the last that its call does.
-    pub(crate) flushes: bool,
+    pub(super) flushes: bool,
     /// The request that it waits for, if it is not all of its file: one that reads a page, or the flush. 0: it is about to be
     /// submitted.
-    pub(crate) awaits: Option<u64>,
+    pub(super) awaits: Option<u64>,
     /// It waits for requests of its file up to this number.
-    pub(crate) upto: u64,
+    pub(super) upto: u64,
     /// It has done what it does before it sleeps.
-    pub(crate) deactivated: bool,
+    pub(super) deactivated: bool,
     /// The request that it waited for.
-    pub(crate) ended: Option<Request>,
+    pub(super) ended: Option<Request>,
 }
 
 /// A part of a call, or of the kernel's write-back.
@@ -569,7 +569,7 @@ pub(crate) struct Round {
     /// Pages that it still takes of that.
     left: u64,
     /// It looks for old data as well.
-    pub(crate) old: bool,
+    pub(super) old: bool,
 }
 
 impl Pages {

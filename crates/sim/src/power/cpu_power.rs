@@ -11,7 +11,7 @@ use crate::cpu::state::Cpu;
 #[derive(Clone, Debug)]
 pub(crate) struct CpuPower {
     /// By operating point.
-    pub(crate) running: Vec<Microwatts>,
+    pub(super) running: Vec<Microwatts>,
     /// By idle state.
     states: Vec<StatePower>,
 }
@@ -30,10 +30,10 @@ struct StatePower {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Drawn {
     /// While its clock ran at full power, and for how long that was, in ns.
-    pub(crate) clocked: u128,
-    pub(crate) clocked_time: u64,
+    pub(super) clocked: u128,
+    pub(super) clocked_time: u64,
     /// Otherwise: asleep, on the way in and out, polling in a state with a power of its own.
-    pub(crate) besides: u128,
+    pub(super) besides: u128,
 }
 
 impl Drawn {

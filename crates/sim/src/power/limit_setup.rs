@@ -9,13 +9,13 @@ use crate::power::cpu_power::CpuPower;
 /// The power limits of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct PowerLimitSetup {
-    pub(crate) limits: PowerLimit,
+    pub(super) limits: PowerLimit,
     /// By cluster: what a CPU draws.
-    pub(crate) cpus: Vec<CpuPower>,
+    pub(super) cpus: Vec<CpuPower>,
     /// By cluster: what it draws besides its CPUs while it is up and while it is down.
-    pub(crate) besides_cpus: Vec<[Microwatts; 2]>,
+    pub(super) besides_cpus: Vec<[Microwatts; 2]>,
     /// What each cluster's part of the package draws while the package is not down.
-    pub(crate) package_share: Microwatts,
+    pub(super) package_share: Microwatts,
     /// By cluster: the most that it can draw with no CPU running.
     most_when_idle: Vec<u64>,
     /// The long-term limit, and the time after which what was drawn is added up even where that cannot matter yet, in ns.

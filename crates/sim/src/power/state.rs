@@ -11,7 +11,7 @@ use crate::power::uncore::{UncoreClock, UncoreTotals};
 pub(crate) struct PowerTracker {
     pub(crate) clusters: Vec<Down>,
     /// Down: every CPU is in the deepest state, and has been for as long as the package takes to go down.
-    pub(crate) package: Down,
+    pub(super) package: Down,
     sleep: PackageSleep,
     /// When the package has come up, or will have.
     package_up_at: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Down {
     asleep: usize,
     /// From when on it is down, if no CPU wakes up before.
     since: u64,
-    pub(crate) time: u64,
+    pub(super) time: u64,
 }
 
 impl Down {

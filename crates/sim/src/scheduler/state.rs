@@ -50,11 +50,11 @@ impl Class {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tunables {
     /// In which every runnable task should have had its turn (`sched_latency`).
-    pub(crate) latency: u64,
+    pub(super) latency: u64,
     /// Shortest turn (`min_granularity`).
-    pub(crate) granularity: u64,
+    pub(super) granularity: u64,
     /// How far a running task may be ahead of one that wakes up (`wakeup_granularity`).
-    pub(crate) wakeup_granularity: u64,
+    pub(super) wakeup_granularity: u64,
 }
 
 impl Tunables {

@@ -63,13 +63,13 @@ pub(crate) struct Setup {
     /// By CPU: only tasks that are bound there; empty if there are none such.
     pub(crate) isolated: Vec<bool>,
     /// By CPU: no tick while it has one task; empty if there are none such.
-    pub(crate) nohz_full: Vec<bool>,
+    nohz_full: Vec<bool>,
     /// Of a system call on such a CPU.
-    pub(crate) syscall_cycles: Cycles,
+    syscall_cycles: Cycles,
     /// By CPU: of how many CPUs it does the background work.
     pub(crate) keeps_house_for: Vec<u32>,
     pub(crate) ipi: u64,
-    pub(crate) tick_cycles: Cycles,
+    tick_cycles: Cycles,
     /// How much later a sleep of fio's ends than asked for, in ns.
     pub(crate) timer_slack: u64,
     /// How long fio finds that its shortest sleep takes, if timers have slack.
@@ -96,7 +96,7 @@ pub(crate) struct Setup {
     pub(crate) rcu: Option<Cycles>,
     /// Work of schedutil's thread with each change of frequency, if there is one, and of the interrupt that wakes it.
     pub(crate) sugov: Option<Cycles>,
-    pub(crate) sugov_interrupt: Cycles,
+    sugov_interrupt: Cycles,
     /// Work of menu each further time that it goes over its intervals.
     pub(crate) menu_round: Cycles,
     /// Each CPU has a server for fair tasks, whose timer runs while it idles.

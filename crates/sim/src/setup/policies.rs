@@ -35,9 +35,9 @@ pub(crate) struct Policies {
     pub(crate) psd: Vec<PsdPolicy>,
     /// `None`: the drive has no power states.
     pub(crate) apst: Option<ApstSettings>,
-    pub(crate) poll: Option<PollPolicy>,
+    pub(super) poll: Option<PollPolicy>,
     /// Whether waiting with `io_uring` counts as waiting for I/O.
-    pub(crate) io_uring_iowait: bool,
+    pub(super) io_uring_iowait: bool,
 }
 
 /// The set with what it does not name: what a recorded system's kernel ran, on other machines `menu`

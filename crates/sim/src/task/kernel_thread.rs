@@ -38,7 +38,7 @@ pub(crate) struct BackgroundSetup {
     pub(crate) periodic: bool,
     pub(crate) cycles: Cycles,
     /// It leaves an RCU callback on its CPU.
-    pub(crate) callbacks: bool,
+    pub(super) callbacks: bool,
     pub(crate) as_task: bool,
     /// How much earlier its timer may expire, in ns.
     pub(crate) slack: u64,

@@ -50,11 +50,11 @@ pub(crate) enum Step {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PauseRule {
     /// Requests between two pauses, if they count.
-    pub(crate) requests: Option<u64>,
+    pub(super) requests: Option<u64>,
     /// They count when they are submitted, not when they are done.
-    pub(crate) by_issue: bool,
+    pub(super) by_issue: bool,
     /// Time from one pause to the next in ns, if it counts.
-    pub(crate) every: Option<u64>,
+    pub(super) every: Option<u64>,
 }
 
 /// When a task thinks.
@@ -94,18 +94,18 @@ pub(crate) struct Task {
     /// What it has to refill of the caches of the core that it has moved to.
     pub(crate) refill: Cycles,
     pub(crate) runnable: bool,
-    pub(crate) in_iowait: bool,
+    pub(super) in_iowait: bool,
     /// When it started, when its time is over, and from when its requests count.
     pub(crate) started: u64,
-    pub(crate) ends: u64,
-    pub(crate) counts_from: u64,
+    pub(super) ends: u64,
+    pub(super) counts_from: u64,
     /// When the submission in progress began.
     pub(crate) begun: u64,
     pub(crate) submitted: u64,
     /// Bytes of the requests submitted.
     pub(crate) bytes: u64,
     /// Bytes of the request that a thread has under way.
-    pub(crate) writes: u64,
+    pub(super) writes: u64,
     /// Writes submitted, and whether a flush followed the last one.
     pub(crate) written: u64,
     pub(crate) flushed: bool,
@@ -122,7 +122,7 @@ pub(crate) struct Task {
     /// How it goes through its file, where the limits of its job do not say that.
     pub(crate) walk: Option<Box<Walk>>,
     /// The present way through its file has come to its end.
-    pub(crate) pass_is_over: bool,
+    pub(super) pass_is_over: bool,
     /// Where its next request lies, once `walk` has settled it.
     pub(crate) next: Option<Next>,
     /// Where its last request lies, likewise.
@@ -145,21 +145,21 @@ pub(crate) struct Task {
     pub(crate) completed: Fifo<RequestId>,
     /// It submits several requests together: those of the next batch, with their bytes.
     pub(crate) gathers: bool,
-    pub(crate) gathered: Vec<(RequestId, u64)>,
+    pub(super) gathered: Vec<(RequestId, u64)>,
     /// It had as many requests in flight as it may, and takes them back.
-    pub(crate) reaps: bool,
+    pub(super) reaps: bool,
     /// How many completed requests it waits for, and takes back together at most.
-    pub(crate) wanted: usize,
-    pub(crate) most: usize,
+    pub(super) wanted: usize,
+    pub(super) most: usize,
     /// It has done what it does before it sleeps.
-    pub(crate) deactivated: bool,
+    pub(super) deactivated: bool,
     /// It has slept since it last went on with completed requests.
-    pub(crate) slept: bool,
+    pub(super) slept: bool,
     /// How many completed requests it goes on with, and the work of that.
-    pub(crate) taking: usize,
-    pub(crate) resumption: Cycles,
+    pub(super) taking: usize,
+    pub(super) resumption: Cycles,
     /// Requests submitted when it last burnt its think cycles.
-    pub(crate) thought_cycles: u64,
+    pub(super) thought_cycles: u64,
     /// When the clock ends its spinning.
     pub(crate) spin_until: u64,
     pause: Pause,

@@ -7,7 +7,7 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 /// One cluster's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSetup {
-    pub(crate) name: String,
+    pub(in crate::frequency) name: String,
     pub(crate) first_cpu: usize,
     pub(crate) cpus: usize,
     pub(crate) capacity: u32,
@@ -16,8 +16,8 @@ pub(crate) struct ClusterSetup {
     pub(crate) speed: Vec<u32>,
     /// Requests change nothing, and the kernel does not know how fast a CPU is.
     pub(crate) fixed_speed: bool,
-    pub(crate) transition_latency: u64,
-    pub(crate) stall: u64,
+    pub(in crate::frequency) transition_latency: u64,
+    pub(in crate::frequency) stall: u64,
     pub(crate) threads_per_core: usize,
     /// What a thread does while all others of its core are busy, and while one of them polls, of
     /// [`FULL_SHARE`](crate::core::basics::FULL_SHARE).
@@ -28,13 +28,13 @@ pub(crate) struct ClusterSetup {
     /// How often the hardware looks at requests, in ns; 0: always.
     pub(crate) slot: u64,
     /// Highest frequencies by the most active cores that they hold for, most last.
-    pub(crate) turbo: Vec<(usize, Kilohertz)>,
+    pub(in crate::frequency) turbo: Vec<(usize, Kilohertz)>,
     /// The highest frequency without turbo.
-    pub(crate) base: Option<Kilohertz>,
-    pub(crate) hwp: Option<HwpSetup>,
-    pub(crate) cppc: Option<CppcSetup>,
+    pub(in crate::frequency) base: Option<Kilohertz>,
+    pub(in crate::frequency) hwp: Option<HwpSetup>,
+    pub(in crate::frequency) cppc: Option<CppcSetup>,
     /// The highest frequency of each core, where they differ.
-    pub(crate) ranking: Vec<Kilohertz>,
+    pub(in crate::frequency) ranking: Vec<Kilohertz>,
     /// The scheduler prefers the cores of the highest ranks.
     pub(crate) prefers_cores: bool,
 }
@@ -42,18 +42,18 @@ pub(crate) struct ClusterSetup {
 /// The HWP controller, as it is with EPP 128.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HwpSetup {
-    pub(crate) ramp: Nanoseconds,
+    pub(in crate::frequency) ramp: Nanoseconds,
     /// The share of its highest performance from which on a CPU gets the highest frequency.
-    pub(crate) full_at: f64,
+    pub(in crate::frequency) full_at: f64,
 }
 
 /// The performance scale of CPPC, and the processor's controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CppcSetup {
-    pub(crate) scale: PerfScale,
+    pub(in crate::frequency) scale: PerfScale,
     /// Requests are written to registers.
-    pub(crate) registers: bool,
-    pub(crate) hardware: HwpSetup,
+    pub(in crate::frequency) registers: bool,
+    pub(in crate::frequency) hardware: HwpSetup,
 }
 
 impl ClusterSetup {

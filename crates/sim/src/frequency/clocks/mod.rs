@@ -28,7 +28,7 @@ use crate::frequency::clocks::report::{InterruptTime, Report};
 /// CPUs that share a clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Domain {
-    pub(crate) cluster: usize,
+    pub(in crate::frequency) cluster: usize,
     pub(crate) cpus: Range<usize>,
     pub(crate) table: FrequencyTable,
     points: Vec<Point>,
@@ -36,7 +36,7 @@ pub(crate) struct Domain {
     full_speed: Speed,
     decider: Decider,
     /// What interrupts add to the utilisation that it follows.
-    pub(crate) interrupt_time: InterruptTime,
+    pub(in crate::frequency) interrupt_time: InterruptTime,
     /// Index of the operating point in force, and what it is.
     current: usize,
     now: Point,

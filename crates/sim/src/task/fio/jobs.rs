@@ -6,7 +6,7 @@ pub(crate) struct Jobs {
     /// The next group to start.
     pub(super) next_group: usize,
     /// `exitall` ends the present group.
-    pub(crate) ending: bool,
+    pub(in crate::task) ending: bool,
     /// Processes of each job that have not ended; `None`: it has not started.
     pub(super) left: Vec<Option<u32>>,
     /// From when on the first request counts.

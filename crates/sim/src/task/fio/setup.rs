@@ -72,12 +72,12 @@ pub(crate) struct JobSetup {
     pub(crate) name: String,
     /// Share of reads, 0 to 100.
     pub(crate) read_percent: u8,
-    pub(crate) depth: u32,
+    pub(in crate::task) depth: u32,
     /// If requests are submitted or taken back together.
-    pub(crate) batch: Option<Batching>,
+    pub(in crate::task) batch: Option<Batching>,
     /// How many completed requests a process takes back at once.
-    pub(crate) most: usize,
-    pub(crate) processes: u32,
+    pub(in crate::task) most: usize,
+    pub(in crate::task) processes: u32,
     /// It starts when all jobs of the groups before have ended.
     pub(crate) group: usize,
     /// When it stops issuing, in ns from its start.
@@ -87,34 +87,34 @@ pub(crate) struct JobSetup {
     /// Each process starts so many ns after the group, from and to.
     pub(crate) delay: [u64; 2],
     /// Its end is the end of its group, or of everything.
-    pub(crate) exit: Option<ExitWhat>,
+    pub(in crate::task) exit: Option<ExitWhat>,
     /// Index of the job that has to end before it starts.
     pub(crate) wait_for: Option<usize>,
     /// The CPUs that its processes may run on in turn, as indices of [`crate::task::rtapp::program::Programs::cpu_sets`]; empty: all.
     pub(crate) cpu_sets: Vec<usize>,
     /// That is no limit of its own.
-    pub(crate) cut: bool,
+    pub(in crate::task) cut: bool,
     /// Time from one read, and from one write, to the next, if that is limited.
     pub(crate) periods: Option<[Period; 2]>,
     /// How many bytes each process transfers.
-    pub(crate) bytes: Option<u64>,
+    pub(in crate::task) bytes: Option<u64>,
     /// How many requests each process makes.
-    pub(crate) requests: Option<u64>,
+    pub(in crate::task) requests: Option<u64>,
     /// Bytes of a read and of a write.
     pub(crate) block: [u64; 2],
     /// How each process goes through its file, where its limits do not say that.
-    pub(crate) walk: Option<Walk>,
+    pub(in crate::task) walk: Option<Walk>,
     /// Which of its writes are trims, of no data.
-    pub(crate) trims: Trims,
+    pub(in crate::task) trims: Trims,
     /// Work on a KiB of the buffer of a read and of a write that is not part of their latency: filling it before it is
     /// written, checking it after it was read.
-    pub(crate) buffer_cycles: [Cycles; 2],
+    pub(in crate::task) buffer_cycles: [Cycles; 2],
     /// Work on each 512 bytes of what is written that is part of its latency.
-    pub(crate) content_cycles: Cycles,
+    pub(in crate::task) content_cycles: Cycles,
     /// How nice its processes are.
-    pub(crate) class: Class,
+    pub(in crate::task) class: Class,
     /// The size of a request is settled before its submission begins.
-    pub(crate) settles_size: bool,
+    pub(in crate::task) settles_size: bool,
     /// Whether offsets are random; otherwise they count up.
     pub(crate) random: bool,
     /// Bytes that offsets cover.
@@ -122,23 +122,23 @@ pub(crate) struct JobSetup {
     /// Each request is submitted by a system call of its own, which does not wait for it.
     pub(crate) submits_alone: bool,
     /// Waiting for a completion counts as I/O wait.
-    pub(crate) iowait: bool,
+    pub(in crate::task) iowait: bool,
     /// Its reads go through the page cache, which has nothing of the file before the run.
     pub(crate) buffered: bool,
     /// If it uses the page cache, and somebody writes into that.
     pub(crate) cache: Option<CacheJob>,
     /// It thinks between its requests, or their rate is limited.
-    pub(crate) paced: bool,
+    pub(in crate::task) paced: bool,
     /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
-    pub(crate) flushes: [u64; 2],
+    pub(in crate::task) flushes: [u64; 2],
     /// A process flushes after its last write, and after that of each way through its files.
-    pub(crate) flushes_at_end: bool,
-    pub(crate) flushes_each_way: bool,
-    pub(crate) writes_as: RequestKind,
-    pub(crate) think_time: u64,
-    pub(crate) think_spin: u64,
+    pub(in crate::task) flushes_at_end: bool,
+    pub(in crate::task) flushes_each_way: bool,
+    pub(in crate::task) writes_as: RequestKind,
+    pub(in crate::task) think_time: u64,
+    pub(in crate::task) think_spin: u64,
     pub(crate) think_cycles: Cycles,
-    pub(crate) pauses: PauseRule,
+    pub(in crate::task) pauses: PauseRule,
     /// Mean distance of reads and of writes in us, if they are those of a Poisson process.
     pub(crate) poisson: Option<[u64; 2]>,
     /// Time in pauses is not made up for by a higher rate.

@@ -64,46 +64,46 @@ pub(crate) enum TimerId {
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
     /// How often; `None` for ever.
-    pub(crate) loops: Option<u64>,
+    pub(in crate::task) loops: Option<u64>,
     /// How the thread is scheduled from here on, if that changes.
-    pub(crate) class: Option<Class>,
+    pub(in crate::task) class: Option<Class>,
     /// Index of the CPUs that it may use here; `None`: all.
-    pub(crate) allowed: Option<usize>,
-    pub(crate) ops: Vec<Op>,
+    pub(in crate::task) allowed: Option<usize>,
+    pub(in crate::task) ops: Vec<Op>,
 }
 
 /// What every thread of a task does.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    pub(crate) name: String,
-    pub(crate) instances: u32,
-    pub(crate) delay: u64,
+    pub(in crate::task) name: String,
+    pub(in crate::task) instances: u32,
+    pub(in crate::task) delay: u64,
     /// How often; `None` for ever.
-    pub(crate) loops: Option<u64>,
-    pub(crate) class: Class,
-    pub(crate) stages: Vec<Stage>,
-    pub(crate) own_timers: usize,
+    pub(in crate::task) loops: Option<u64>,
+    pub(in crate::task) class: Class,
+    pub(in crate::task) stages: Vec<Stage>,
+    pub(in crate::task) own_timers: usize,
 }
 
 /// A compiled workload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
     pub(crate) tasks: Vec<Program>,
-    pub(crate) copies: u32,
+    pub(in crate::task) copies: u32,
     /// From when on loops and wake-ups are counted, in ns.
-    pub(crate) warm_up: u64,
+    pub(in crate::task) warm_up: u64,
     /// When the run ends at the latest, in ns.
     pub(crate) end: Option<u64>,
     /// The run lasts until then, also if all threads have ended.
-    pub(crate) lasts: bool,
+    pub(in crate::task) lasts: bool,
     /// The file does not ask for that end.
     pub(crate) cut: bool,
-    pub(crate) mutexes: Vec<String>,
-    pub(crate) conditions: Vec<String>,
+    pub(in crate::task) mutexes: Vec<String>,
+    pub(in crate::task) conditions: Vec<String>,
     /// Threads of one copy that meet at each barrier.
-    pub(crate) barriers: Vec<(String, u32)>,
-    pub(crate) semaphores: Vec<String>,
-    pub(crate) shared_timers: usize,
+    pub(in crate::task) barriers: Vec<(String, u32)>,
+    pub(in crate::task) semaphores: Vec<String>,
+    pub(in crate::task) shared_timers: usize,
     /// Sets of CPUs: whether each belongs to it.
     pub(crate) cpu_sets: Vec<Vec<bool>>,
 }

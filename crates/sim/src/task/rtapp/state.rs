@@ -29,9 +29,9 @@ pub(crate) enum Blocked {
 /// A thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
-    pub(crate) task: TaskId,
-    pub(crate) program: usize,
-    pub(crate) copy: usize,
+    pub(in crate::task) task: TaskId,
+    pub(in crate::task) program: usize,
+    pub(in crate::task) copy: usize,
     stage: usize,
     op: usize,
     /// Left of the program's and of the stage's loops, the present one included; `None`: for ever.
@@ -42,44 +42,44 @@ pub(crate) struct Thread {
     /// When the present loop of the program began.
     loop_began: u64,
     /// The present step has been taken; what is left is to pass it.
-    pub(crate) done: bool,
+    pub(in crate::task) done: bool,
     /// The work of the present step has been done, or is in progress.
-    pub(crate) worked: bool,
+    pub(in crate::task) worked: bool,
     /// End of a `runtime` in progress.
-    pub(crate) run_until: Option<u64>,
+    pub(in crate::task) run_until: Option<u64>,
     /// When each of its timers expires next.
     timers: Vec<Option<u64>>,
-    pub(crate) blocked: Blocked,
+    pub(in crate::task) blocked: Blocked,
     /// It had the mutex of its `sync` before.
     keeps_mutex: bool,
     /// It has been woken up and has not run since.
-    pub(crate) woken: Option<WakeUp>,
-    pub(crate) ended: bool,
+    pub(in crate::task) woken: Option<WakeUp>,
+    pub(in crate::task) ended: bool,
 }
 
 /// A wake-up on its way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeUp {
     /// When its cause occurred.
-    pub(crate) since: u64,
+    pub(in crate::task) since: u64,
     /// Up to when its time is attributed.
-    pub(crate) cut: u64,
+    pub(in crate::task) cut: u64,
     /// How long the CPU takes to hear of it.
-    pub(crate) ipi: u64,
-    pub(crate) parts: WakeParts,
+    pub(in crate::task) ipi: u64,
+    pub(in crate::task) parts: WakeParts,
 }
 
 /// What the latency of a wake-up is made of, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeParts {
     /// The timer expiring later than asked for.
-    pub(crate) slack: u64,
+    pub(in crate::task) slack: u64,
     /// The inter-processor interrupt.
-    pub(crate) delivery: u64,
+    pub(in crate::task) delivery: u64,
     /// CPUs leaving idle states.
-    pub(crate) idle_exit: u64,
+    pub(in crate::task) idle_exit: u64,
     /// The CPU doing something else.
-    pub(crate) waiting: u64,
+    pub(in crate::task) waiting: u64,
 }
 
 /// What came of a task's threads.
@@ -88,14 +88,14 @@ pub(crate) struct TaskStats {
     /// What ends before this time is not counted.
     from: u64,
     /// A thread of it has worked, or completed a loop.
-    pub(crate) active: bool,
-    pub(crate) loops: u64,
-    pub(crate) loop_sum: u128,
-    pub(crate) loop_times: Histogram<u64>,
-    pub(crate) wake_ups: u64,
-    pub(crate) wake_sum: u128,
-    pub(crate) wake_times: Histogram<u64>,
-    pub(crate) wake_parts: [u128; 4],
+    pub(in crate::task) active: bool,
+    pub(in crate::task) loops: u64,
+    pub(in crate::task) loop_sum: u128,
+    pub(in crate::task) loop_times: Histogram<u64>,
+    pub(in crate::task) wake_ups: u64,
+    pub(in crate::task) wake_sum: u128,
+    pub(in crate::task) wake_times: Histogram<u64>,
+    pub(in crate::task) wake_parts: [u128; 4],
 }
 
 impl TaskStats {
@@ -174,7 +174,7 @@ struct Waiter {
 /// All threads of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
-    pub(crate) all: Vec<Thread>,
+    pub(in crate::task) all: Vec<Thread>,
     pub(crate) stats: Vec<TaskStats>,
     mutexes: Vec<Mutex>,
     conditions: Vec<VecDeque<Waiter>>,
@@ -182,7 +182,7 @@ pub(crate) struct Threads {
     semaphores: Vec<Semaphore>,
     timers: Vec<Option<u64>>,
     /// Threads that have not ended, and those of them that wait for another thread.
-    pub(crate) running: usize,
+    pub(in crate::task) running: usize,
     waiting: usize,
     steps: u32,
     steps_at: u64,
@@ -193,9 +193,9 @@ pub(crate) struct Threads {
 /// From when on no thread of a workload can do anything.
 #[derive(Clone, Debug)]
 pub(crate) struct Halt {
-    pub(crate) at: u64,
+    pub(in crate::task) at: u64,
     /// Who waits for what.
-    pub(crate) waits: String,
+    pub(in crate::task) waits: String,
 }
 
 impl Threads {
