@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo release wheel test lint conformance validation bench lab fuzz doc clean
+.PHONY: help setup demo release wheel test nightly lint conformance validation bench lab fuzz doc clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
@@ -31,8 +31,11 @@ release: setup ## Build target/profiled/wakepath, optimised by a profile of its 
 wheel: setup ## Build the Python package with the program into target/wheels; PROFILE=demo is quicker
 	scripts/wheel.sh $(PROFILE)
 
-test: setup ## Everything that CI runs: lint, tests, documentation, conformance, mutants, fuzzing
+test: setup ## What CI runs, in some 20 minutes: lint, tests, conformance, mutants, fuzzing for seconds
 	@scripts/test.sh
+
+nightly: setup ## Everything that there is to test; a test that cannot run is a failure
+	@scripts/test.sh nightly
 
 lint: ## Formatting and clippy
 	$(CARGO) fmt --all --check

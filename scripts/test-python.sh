@@ -1,6 +1,7 @@
 #!/bin/bash
 # Tests the wheel in target/wheels in fresh environments of the oldest and the newest Python that are there and that it is
 # for. In the newest one the types and the stubs are checked as well. pytest ends each run with a line: N passed in N s.
+# The oldest one imports the package and makes one sweep; with WAKEPATH_NIGHTLY it runs all tests.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,6 +28,9 @@ fi
 chosen=("${all[0]}")
 [ ${#all[@]} = 1 ] || chosen+=("${all[-1]}")
 
+# One sweep through each kind of executor; needs the wheel and pytest alone.
+sweep=python/tests/test_sweep.py::test_any_executor_does
+
 run() {
     echo "== $*"
     "$@" || failed=1
@@ -39,8 +43,15 @@ for each in "${chosen[@]}"; do
     "$path" -m venv "$environment" || exit 1
     bin=$environment/bin
     echo "== $("$bin/python" --version)"
-    "$bin/pip" install --quiet --disable-pip-version-check --requirement python/tests/requirements.txt "$wheel" || exit 1
-    run "$bin/python" -m pytest --quiet -p no:cacheprovider --durations=5 python
+    if [ "$each" = "${chosen[-1]}" ] || [ -n "${WAKEPATH_NIGHTLY:-}" ]; then
+        needed=(--requirement python/tests/requirements.txt)
+        tests=python
+    else
+        needed=("$(grep '^pytest' python/tests/requirements.txt)")
+        tests=$sweep
+    fi
+    "$bin/pip" install --quiet --disable-pip-version-check "${needed[@]}" "$wheel" || exit 1
+    run "$bin/python" -m pytest --quiet -p no:cacheprovider --durations=5 "$tests"
 done
 # Of the installed package: the sources have no library beside them.
 run "$bin/python" -m mypy.stubtest wakepath._engine --ignore-disjoint-bases

@@ -1,19 +1,42 @@
 #!/bin/bash
-# Everything that `make test` and CI run. Each step writes target/test-logs/STEP.log; all steps run even when an
-# earlier one failed, and the summaries of the test runners come at the end, also in target/test-logs/summary.txt.
+# Tests this repository. Each step writes target/test-logs/STEP.log; all steps run even when an earlier one failed, and
+# the summaries of the test runners come at the end, also in target/test-logs/summary.txt.
 #
-# WAKEPATH_REQUIRE_ALL=1  a test that skips itself, because something is not installed, counts as failed
-# FUZZ_SECONDS=60         time for each fuzz target; 0 leaves fuzzing out
-# FUZZ_JOBS=4             fuzz targets at a time
+#   scripts/test.sh           `make test`, which CI runs: what a change may break, in some 20 minutes
+#   scripts/test.sh nightly   `make nightly`: everything; docs/testing.md lists the difference
+#
+# WAKEPATH_REQUIRE_ALL=1  a test that skips itself, because something is not installed, counts as failed; always so
+#                         in `make nightly`
+# FUZZ_SECONDS=5          time for each fuzz target, 60 in `make nightly`; 0 leaves fuzzing out
+# FUZZ_JOBS=2             fuzz targets at a time
 # FUZZ_SEED=1             where fuzzing starts: the same inputs each time, so that a change is blamed for what it did;
 #                         `make fuzz` goes elsewhere each time
+# TEST_THREADS=3          tests at a time in a binary: some wait for a guest or a timeout
 set -uo pipefail
 cd "$(dirname "$0")/.."
+
+case ${1:-quick} in
+quick)
+    nightly=
+    unset WAKEPATH_NIGHTLY
+    fuzz_seconds=${FUZZ_SECONDS:-5}
+    ;;
+nightly)
+    nightly=yes
+    export WAKEPATH_NIGHTLY=1 WAKEPATH_REQUIRE_ALL=1
+    fuzz_seconds=${FUZZ_SECONDS:-60}
+    ;;
+*)
+    echo "test: unknown mode '$1'; expected nothing or: nightly" >&2
+    exit 2
+    ;;
+esac
 
 logs=target/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
 failed_steps=()
+began=$SECONDS
 
 # Runs a step quietly; shows the end of its log when it fails.
 step() {
@@ -39,7 +62,7 @@ python_files() { git ls-files '*.py' ':!python/'; }
 types() { python_files | xargs -n 1 "$python/mypy" --strict; }
 
 scripts/setup-python.sh || echo "test: no Python packages; the tests that need them are skipped" >&2
-scripts/setup-cargo-deb.sh || echo "test: no cargo-deb; the test of the Debian package is skipped" >&2
+[ -z "$nightly" ] || scripts/setup-cargo-deb.sh || echo "test: no cargo-deb; the test of the Debian package is skipped" >&2
 python_skips=0
 
 echo "Each step writes $logs/STEP.log; a summary comes at the end. The first build takes the longest."
@@ -47,7 +70,7 @@ step format cargo fmt --all --check
 step fuzz-format cargo fmt --manifest-path fuzz/Cargo.toml --check
 step bench-format cargo fmt --manifest-path bench/Cargo.toml --check
 step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
-step bench-clippy cargo clippy --manifest-path bench/Cargo.toml --target-dir target --locked -- -D warnings
+[ -z "$nightly" ] || step bench-clippy cargo clippy --manifest-path bench/Cargo.toml --target-dir target --locked -- -D warnings
 if [ -x "$python/ruff" ]; then
     step ruff "$python/ruff" check .
     step ruff-format "$python/ruff" format --check .
@@ -55,9 +78,11 @@ if [ -x "$python/ruff" ]; then
 else
     python_skips=3
 fi
-step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+[ -z "$nightly" ] || step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
 # The output of tests that pass is shown as well, because a skipped test passes and says so there.
-step tests cargo test --workspace --locked --no-fail-fast -- --show-output
+test_options=(--show-output --test-threads "${TEST_THREADS:-3}")
+[ -z "$nightly" ] || test_options+=(--include-ignored)
+step tests cargo test --workspace --locked --no-fail-fast -- "${test_options[@]}"
 if [ -x "$python/maturin" ]; then
     step wheel scripts/wheel.sh dev
     step package scripts/test-python.sh
@@ -66,12 +91,17 @@ else
 fi
 step conformance conformance run
 step mutants conformance mutants
-[ "${FUZZ_SECONDS:-60}" = 0 ] || step fuzz env FUZZ_SEED="${FUZZ_SEED:-1}" FUZZ_JOBS="${FUZZ_JOBS:-4}" scripts/fuzz.sh
+[ "$fuzz_seconds" = 0 ] ||
+    step fuzz env FUZZ_SECONDS="$fuzz_seconds" FUZZ_SEED="${FUZZ_SEED:-1}" FUZZ_JOBS="${FUZZ_JOBS:-2}" \
+        CARGO_PROFILE_RELEASE_DEBUG=0 scripts/fuzz.sh
 
 # Sums "N word" over the `test result:` lines of the test binaries.
 sum() { grep -h '^test result:' "$logs/tests.log" | grep -o "[0-9]* $1" | awk '{n += $1} END {print n + 0}'; }
 count() { grep -c "$1" "$2" 2>/dev/null; }
 
+# Tests that wait for `make nightly` are neither passed nor skipped.
+deferred=$(count '^test .* \.\.\. ignored, nightly: ' "$logs/tests.log")
+deferred=${deferred:-0}
 skips=$(count '^skipped: ' "$logs/tests.log")
 skips=${skips:-0}
 # The same over the last lines of pytest's runs.
@@ -86,7 +116,7 @@ fi
 passed=$(($(sum passed) - skips + fuzz_ok + $(package_sum passed)))
 failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
 package_skips=$(count '^skipped: ' "$logs/package.log")
-skipped=$(($(sum ignored) + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
+skipped=$(($(sum ignored) - deferred + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
 for name in format fuzz-format bench-format clippy bench-clippy ruff ruff-format mypy doc wheel conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
@@ -113,6 +143,8 @@ fi
     grep -hsE '^[0-9]+ (passed|failed|skipped).* in ' "$logs/package.log" | sed 's/^/python package: /'
     grep -hs '^skipped: ' "$logs/tests.log" "$logs/package.log"
     [ "$python_skips" = 0 ] || echo "skipped: ruff, mypy and the Python package: scripts/setup-python.sh could not install them"
+    [ "$deferred" = 0 ] || echo "left to make nightly: $deferred tests"
+    echo "${nightly:+nightly: }all steps took $((SECONDS - began)) s"
     # Once more at the very end, because CI may keep no more than that.
     failed_tests=$(awk -f scripts/failed-tests.awk "$logs/tests.log")
     for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do

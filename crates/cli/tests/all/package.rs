@@ -54,6 +54,7 @@ fn package() -> Result<PathBuf, String> {
 }
 
 #[test]
+#[ignore = "nightly: cargo-deb takes minutes to compile"]
 fn the_package_installs_everything_and_its_removal_restores() {
     let test = "the_package_installs_everything_and_its_removal_restores";
     let package = match package() {
@@ -281,6 +282,7 @@ fn until_leased(systemd: &Systemd, data: &Path, before: &BTreeMap<PathBuf, Strin
 /// Ready when it says so, settings put back after a kill and after a hang, reloaded, and gone with its settings when the
 /// package goes.
 #[test]
+#[ignore = "nightly: cargo-deb takes minutes to compile"]
 fn the_service_runs_under_systemd() {
     let test = "the_service_runs_under_systemd";
     if !geteuid().is_root() {

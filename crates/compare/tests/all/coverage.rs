@@ -1,5 +1,5 @@
 //! Intervals hold the truth as often as they say, and chance is called a finding as rarely as it should be:
-//! 10,000 simulated studies per case.
+//! 10,000 simulated studies per case in `make nightly`, and a fifth of them otherwise.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use rand::SeedableRng;
@@ -8,16 +8,24 @@ use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
 use wakepath_compare::{Design, Metric, Verdict, benjamini_hochberg, gain};
 
-const STUDIES: u64 = 10_000;
+/// Simulated studies per case: `all` of them in `make nightly`, a fifth otherwise.
+fn studies(all: u64) -> u64 {
+    if std::env::var_os("WAKEPATH_NIGHTLY").is_some() {
+        all
+    } else {
+        all / 5
+    }
+}
 
 /// The share of studies whose 95 % interval holds the true gain, in percent, and the share with a p-value of at most
 /// 5 % although there is no difference.
 fn coverage(metric: &str, design: Design, runs: usize, spread: f64, factor: f64) -> [f64; 2] {
     let metric = Metric::find(metric).unwrap();
+    let studies = studies(10_000);
     // Log-normal values: any mean of the series is `factor` times that of the baseline.
     let noise = LogNormal::new(0.0, spread).unwrap();
     let truth = (factor - 1.0) * 100.0;
-    let hits: Vec<[bool; 2]> = (0..STUDIES)
+    let hits: Vec<[bool; 2]> = (0..studies)
         .into_par_iter()
         .map(|study| {
             let mut random = Pcg64Mcg::seed_from_u64(study);
@@ -36,7 +44,7 @@ fn coverage(metric: &str, design: Design, runs: usize, spread: f64, factor: f64)
             [(low..=high).contains(&truth), found.p_value <= 0.05]
         })
         .collect();
-    [0, 1].map(|i| hits.iter().filter(|h| h[i]).count() as f64 / STUDIES as f64)
+    [0, 1].map(|i| hits.iter().filter(|h| h[i]).count() as f64 / studies as f64)
 }
 
 #[test]
@@ -61,8 +69,9 @@ fn counts_that_are_0_in_some_runs_have_honest_intervals() {
     // Blocks of a recording: how much happens in one is common to both governors.
     let metric = Metric::find("too_deep_per_s").unwrap();
     let common = LogNormal::new(0.0, 0.3).unwrap();
+    let studies = studies(10_000);
     for (mean, runs) in [(1.5, 10), (4.0, 10), (1.5, 20)] {
-        let hits: Vec<Option<[bool; 2]>> = (0..STUDIES)
+        let hits: Vec<Option<[bool; 2]>> = (0..studies)
             .into_par_iter()
             .map(|study| {
                 let mut random = Pcg64Mcg::seed_from_u64(study);
@@ -82,7 +91,7 @@ fn counts_that_are_0_in_some_runs_have_honest_intervals() {
         let share = |i: usize| said.iter().filter(|h| h[i]).count() as f64 / said.len() as f64;
         let case = format!("mean {mean}, n={runs}: {:.4} {:.4}", share(0), share(1));
         println!("{case}");
-        assert!(said.len() as f64 > 0.9 * STUDIES as f64, "{case}");
+        assert!(said.len() as f64 > 0.9 * studies as f64, "{case}");
         // So few of them make intervals a little too narrow: 92 % at 1.5 of each in 10 runs.
         assert!((0.915..=0.985).contains(&share(0)), "{case}");
         assert!((0.01..=0.085).contains(&share(1)), "{case}");
@@ -192,7 +201,7 @@ fn ties_and_a_run_that_stands_out_do_not_hide_a_large_gain() {
 
 #[test]
 fn of_what_is_found_among_many_comparisons_little_is_chance() {
-    const STUDIES: u64 = 1000;
+    let studies = studies(1000);
     for (design, runs, spread, real) in [
         (Design::Paired, 10, 0.05, (0, 1.0)),
         (Design::Unpaired, 10, 0.05, (0, 1.0)),
@@ -202,7 +211,7 @@ fn of_what_is_found_among_many_comparisons_little_is_chance() {
         (Design::Unpaired, 5, 0.05, (10, 1.1)),
         (Design::Unpaired, 10, 0.2, (14, 1.4)),
     ] {
-        let shares: Vec<f64> = (0..STUDIES)
+        let shares: Vec<f64> = (0..studies)
             .into_par_iter()
             .map(|study| {
                 let p_values = corrected(study, design, runs, spread, real);
@@ -212,7 +221,7 @@ fn of_what_is_found_among_many_comparisons_little_is_chance() {
                 wrong as f64 / (all.max(1)) as f64
             })
             .collect();
-        let share = shares.iter().sum::<f64>() / STUDIES as f64;
+        let share = shares.iter().sum::<f64>() / studies as f64;
         let case = format!("{design:?} n={runs} spread={spread} real={real:?}: {share:.4}");
         println!("{case}");
         assert!(share <= 0.05, "{case}");
