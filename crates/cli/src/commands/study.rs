@@ -503,16 +503,18 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
         (false, false) => Mode::New,
     };
     tell_notes(&plan);
-    waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
+    let surprises = waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
         let control = RunControl {
             finished,
             cancelled,
         };
         let backend = run::backend(&plan)?;
-        Ok(run::run(
-            &plan, &*backend, args.shard, &dir, mode, &control,
-        )?)
+        run::run(&plan, &*backend, args.shard, &dir, mode, &control)?;
+        Ok(backend.surprises())
     })?;
+    for surprise in surprises {
+        warning!("{surprise}");
+    }
     let source = Source::read("", &ResultReader::open(&dir)?)?;
     for warning in shortfalls(&[("", &source)]) {
         warning!("{warning}");

@@ -426,3 +426,31 @@ fn loops_are_those_of_the_real_rt_app() {
         }
     }
 }
+
+#[test]
+fn studies_name_tasks_that_never_ran_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(file("suspend-string")).unwrap();
+    let nobody = text.replace("\"resume\": \"B\"", "\"resume\": \"X\"");
+    std::fs::write(folder.path().join("idle.json"), nobody).unwrap();
+    let study = folder.path().join("study.toml");
+    std::fs::write(
+        &study,
+        "name = 's'\nmachine = 'laptop'\nrepeats = 2\npolicy = ['menu', 'teo']\n\
+         [[workload]]\nname = 'w'\nrt_app = 'idle.json'\n",
+    )
+    .unwrap();
+    let results = folder.path().join("r");
+    let assert = common::wakepath(&[
+        "study",
+        "run",
+        study.to_str().unwrap(),
+        "-o",
+        results.to_str().unwrap(),
+    ])
+    .success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let idle = "workload `w`: task `B` never ran: it waits to be resumed";
+    assert_eq!(said.matches(idle).count(), 1, "{said}");
+}

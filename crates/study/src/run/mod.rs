@@ -55,6 +55,11 @@ pub trait Backend: Sync {
     /// A cell that cannot be run.
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError>;
 
+    /// What came out otherwise than the workloads lead one to expect, of the runs made so far.
+    fn surprises(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Takes what the runs need, such as the right to change settings, before anything is written.
     ///
     /// # Errors

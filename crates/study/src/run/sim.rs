@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -13,8 +14,11 @@ use wakepath_hardware::{Machine, recorded};
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_results::RunRecord;
 use wakepath_sim::observer::Observer;
-use wakepath_sim::{PolicyComparison, PolicyResult, in_force, machine_under, simulate_observed};
+use wakepath_sim::{
+    LONGEST_UNTIMED, PolicyComparison, PolicyResult, in_force, machine_under, simulate_observed,
+};
 use wakepath_units::Nanoseconds;
+use wakepath_workloads::Workload;
 
 use super::{Backend, Order, RunControl, each, rows};
 use crate::file::StudyError;
@@ -26,6 +30,8 @@ pub struct Sim<'a> {
     plan: &'a Plan,
     /// What each policy makes of each machine on which something runs under it.
     under: BTreeMap<(usize, usize), Machine>,
+    /// Tasks of rt-app files that did nothing, by workload and task: why, in the first cell where that happened.
+    never_ran: Mutex<BTreeMap<(usize, String), (Cell, String)>>,
 }
 
 impl<'a> Sim<'a> {
@@ -48,7 +54,11 @@ impl<'a> Sim<'a> {
             let changed = changed.map_err(|e| StudyError::Settings(e.to_string()))?;
             place.insert(changed.into_owned());
         }
-        Ok(Self { plan, under })
+        Ok(Self {
+            plan,
+            under,
+            never_ran: Mutex::default(),
+        })
     }
 
     /// The machine of a cell, as its policy makes it.
@@ -183,8 +193,26 @@ impl<'a> Sim<'a> {
     ) -> Result<(), StudyError> {
         let simulated = self.whole(cell, cancelled)?;
         run.seed = Some(self.plan.seed(cell.repeat));
+        self.note_idle_tasks(cell, &simulated);
         rows::fill(run, self.machine(cell), &simulated);
         Ok(())
+    }
+
+    /// Notes the tasks of an rt-app file that did nothing. The earliest cell counts, whatever the order of the threads.
+    fn note_idle_tasks(&self, cell: Cell, simulated: &wakepath_sim::Run) {
+        let tasks = simulated.threads.iter().flat_map(|threads| &threads.tasks);
+        let idle = tasks.filter_map(|task| Some((&task.name, task.never_ran.as_ref()?)));
+        let mut noted = self
+            .never_ran
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (name, why) in idle {
+            let place = noted.entry((cell.workload, name.clone()));
+            let first = place.or_insert_with(|| (cell, why.clone()));
+            if place_in_plan(cell) < place_in_plan(first.0) {
+                *first = (cell, why.clone());
+            }
+        }
     }
 
     /// Simulates a cell to its end.
@@ -229,6 +257,18 @@ impl Backend for Sim<'_> {
         })
     }
 
+    fn surprises(&self) -> Vec<String> {
+        let noted = self
+            .never_ran
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let say = |((workload, task), (_, why)): (&(usize, String), &(Cell, String))| {
+            let name = &self.plan.workloads[*workload].name;
+            format!("workload `{name}`: task `{task}` never ran: {why}")
+        };
+        noted.iter().map(say).collect()
+    }
+
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
         let mut total = 0.0;
         let has_program = self.plan.policies.iter().any(|p| p.set.program().is_some());
@@ -251,7 +291,10 @@ impl Backend for Sim<'_> {
             of_thread += trial.set_up + trial.events;
             by_clock += trial.took;
             let lasts = self.plan.workloads[cell.workload].duration();
-            let factor = trial.remains(lasts);
+            let workload = self.plan.workloads[cell.workload].workload();
+            let capacity = self.machine(cell).drive.capacity();
+            let amount = workload.and_then(|workload| Amount::asked(workload, capacity));
+            let factor = trial.remains(lasts, amount);
             let program = self.plan.policies[cell.policy].set.program();
             let exchanges = program.map_or(0.0, |_| exchange * asked(&trial.run) as f64);
             let events = (trial.events.as_secs_f64() + exchanges) * factor;
@@ -289,6 +332,11 @@ impl Backend for Sim<'_> {
     }
 }
 
+/// Where a cell stands in its plan.
+fn place_in_plan(cell: Cell) -> (usize, usize, u32) {
+    (cell.machine, cell.policy, cell.repeat)
+}
+
 /// A run that was made to see how long runs take.
 struct Trial {
     run: wakepath_sim::Run,
@@ -303,13 +351,59 @@ struct Trial {
 }
 
 impl Trial {
-    /// How many times as much as was simulated a whole run has, of a workload that lasts so long.
-    fn remains(&self, lasts: Option<Nanoseconds>) -> f64 {
-        let simulated = self.run.seconds + self.run.warm_up_seconds;
-        match lasts {
-            Some(all) if self.is_cut => (all.as_secs_f64() / simulated.max(1e-9)).max(1.0),
-            _ => 1.0,
+    /// How many times as much as was simulated a whole run has, of a workload that lasts so long or transfers so much, whichever
+    /// ends it first.
+    fn remains(&self, lasts: Option<Nanoseconds>, amount: Option<Amount>) -> f64 {
+        if !self.is_cut {
+            return 1.0;
         }
+        let simulated = self.run.seconds + self.run.warm_up_seconds;
+        let lasts = lasts.unwrap_or(LONGEST_UNTIMED);
+        let by_time = lasts.as_secs_f64() / simulated.max(1e-9);
+        let by_amount = amount.map_or(f64::INFINITY, |amount| amount.times_done(&self.run));
+        by_time.min(by_amount).max(1.0)
+    }
+}
+
+/// How much the processes of fio jobs do before they end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    bytes: u64,
+    /// None if a job counts bytes only.
+    requests: Option<u64>,
+}
+
+impl Amount {
+    /// What a workload asks for on a drive of `capacity` bytes; none if only time ends one of its jobs.
+    fn asked(workload: &Workload, capacity: u64) -> Option<Self> {
+        let Workload::Fio(file) = workload else {
+            return None;
+        };
+        let mut all = Self {
+            bytes: 0,
+            requests: Some(0),
+        };
+        for job in &file.jobs {
+            let limits = job.limits(capacity);
+            let processes = u64::from(job.numjobs);
+            let bytes = limits.bytes?.saturating_mul(processes);
+            all.bytes = all.bytes.saturating_add(bytes);
+            all.requests = all
+                .requests
+                .zip(limits.ios)
+                .map(|(sum, requests)| sum.saturating_add(requests.saturating_mul(processes)));
+        }
+        Some(all)
+    }
+
+    /// How many times as much as a run has done.
+    fn times_done(self, run: &wakepath_sim::Run) -> f64 {
+        let done = run.read_bytes + run.written_bytes;
+        let by_bytes = self.bytes as f64 / done.max(1) as f64;
+        let by_requests = self.requests.map_or(f64::INFINITY, |requests| {
+            requests as f64 / run.requests.max(1) as f64
+        });
+        by_bytes.min(by_requests)
     }
 }
 
@@ -445,8 +539,31 @@ mod tests {
         assert!(trial.is_cut);
         let simulated = trial.run.seconds + trial.run.warm_up_seconds;
         let lasts = plan.workloads[0].duration();
-        assert!((trial.remains(lasts) * simulated - 40.0).abs() < 1e-6);
+        assert!((trial.remains(lasts, None) * simulated - 40.0).abs() < 1e-6);
         // A whole machine is set up before the first event, which longer runs do not do again.
         assert!(trial.set_up > Duration::ZERO && trial.set_up + trial.events <= trial.took * 2);
+    }
+
+    #[test]
+    fn an_estimate_of_jobs_that_end_by_size_scales_with_what_they_transfer() {
+        for (options, requests) in [
+            ("rw=randread\nsize=256m\n", 65_536.0),
+            ("rw=randread\nsize=256m\nnumjobs=2\n", 131_072.0),
+            ("rw=randread\nsize=256m\nnumber_ios=20000\n", 20_000.0),
+            // Its time would end it much later.
+            ("rw=randread\nsize=256m\nruntime=1000\n", 65_536.0),
+        ] {
+            let plan = plan(options);
+            let sim = Sim::new(&plan).unwrap();
+            let cell = plan.cells()[0];
+            let set = &plan.policies[0].set;
+            let trial = sim.try_for(cell, set, Duration::from_millis(5)).unwrap();
+            assert!(trial.is_cut, "{options}");
+            let workload = plan.workloads[0].workload().unwrap();
+            let amount = Amount::asked(workload, sim.machine(cell).drive.capacity());
+            let factor = trial.remains(plan.workloads[0].duration(), amount);
+            let all = factor * trial.run.requests as f64;
+            assert!((all / requests - 1.0).abs() < 0.01, "{options}: {all}");
+        }
     }
 }
