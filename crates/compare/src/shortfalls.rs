@@ -185,6 +185,7 @@ mod tests {
             direction: "read".to_owned(),
             per_second,
             unit: unit.to_owned(),
+            poisson: false,
         }
     }
 

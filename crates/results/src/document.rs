@@ -196,6 +196,9 @@ pub struct RequestedRate {
     pub per_second: f64,
     /// `I/Os` or `bytes`.
     pub unit: String,
+    /// Whether requests arrive as a Poisson process, so that their number varies by chance.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub poisson: bool,
 }
 
 /// What is compared: one value of every setting.
@@ -235,6 +238,8 @@ pub(crate) struct RunPlan {
     repeats: u32,
     shard: Option<Shard>,
     metrics: HashSet<String>,
+    /// Of a simulation, by repeat.
+    seeds: Vec<u64>,
 }
 
 /// Names of machine, workload and policy.
@@ -253,6 +258,10 @@ impl RunPlan {
             cells,
             repeats: document.repeats,
             shard: document.shard,
+            seeds: match document.backend {
+                RunOrigin::Sim => document.seeds.clone(),
+                _ => Vec::new(),
+            },
             metrics: document
                 .metrics
                 .iter()
@@ -285,6 +294,16 @@ impl RunPlan {
             return Err(format!(
                 "of version {}, and {DOCUMENT} is of version {VERSION}",
                 run.version
+            ));
+        }
+        let planned = self.seeds.get(run.key.repeat as usize);
+        if planned.is_some() && planned != run.seed.as_ref() {
+            let wanted = planned.map_or_else(String::new, u64::to_string);
+            let has = run
+                .seed
+                .map_or_else(|| "none".to_owned(), |seed| seed.to_string());
+            return Err(format!(
+                "its seed is {has}, and the study has {wanted} for this repeat"
             ));
         }
         for (name, value) in &run.metrics {

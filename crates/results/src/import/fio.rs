@@ -114,30 +114,46 @@ impl Output {
     /// How many percent of these rates were reached, of several the least; `None` if that cannot be told, because
     /// `group_reporting` has put jobs of several names together.
     pub fn reached(&self, rates: &[RequestedRate]) -> Option<f64> {
-        let of_rate = |rate: &RequestedRate| {
-            let jobs = self.jobs.iter().filter(|job| job.jobname == rate.job);
-            let done = jobs.map(|job| {
-                let of = match rate.direction.as_str() {
-                    "write" => &job.write,
-                    _ => &job.read,
-                };
-                let amount = match rate.unit.as_str() {
-                    "bytes" => of.io_bytes,
-                    _ => of.total_ios,
-                };
-                amount as f64 / (of.runtime.max(1) as f64 / 1e3)
-            });
-            let done: Vec<f64> = done.collect();
-            let same = rates
-                .iter()
-                .filter(|r| (&r.job, &r.direction) == (&rate.job, &rate.direction));
-            let asked: f64 = same.map(|r| r.per_second).sum();
-            (!done.is_empty()).then(|| (100.0 * done.iter().sum::<f64>() / asked).min(100.0))
-        };
-        let all: Option<Vec<f64>> = rates.iter().map(of_rate).collect();
+        let all: Option<Vec<f64>> = rates.iter().map(|rate| self.share(rate, rates)).collect();
         all?.into_iter().min_by(f64::total_cmp)
     }
+
+    /// How many percent of a rate were reached, with all of `rates` that its job has in the same direction. Arrivals of a Poisson
+    /// process may be as few as its chance allows.
+    fn share(&self, rate: &RequestedRate, rates: &[RequestedRate]) -> Option<f64> {
+        let same =
+            |other: &&RequestedRate| (&other.job, &other.direction) == (&rate.job, &rate.direction);
+        let asked: f64 = rates.iter().filter(same).map(|r| r.per_second).sum();
+        let mut per_second = 0.0;
+        let (mut ios, mut jobs) = (0, 0);
+        for job in self.jobs.iter().filter(|job| job.jobname == rate.job) {
+            let done = match rate.direction.as_str() {
+                "write" => &job.write,
+                _ => &job.read,
+            };
+            let amount = match rate.unit.as_str() {
+                "bytes" => done.io_bytes,
+                _ => done.total_ios,
+            };
+            per_second += amount as f64 / (done.runtime.max(1) as f64 / 1e3);
+            ios += done.total_ios;
+            jobs += 1;
+        }
+        if jobs == 0 {
+            return None;
+        }
+        let share = per_second / asked;
+        let expected_ios = ios as f64 / share.max(f64::MIN_POSITIVE);
+        let spread = DEVIATIONS_OF_CHANCE * expected_ios.sqrt();
+        if rate.poisson && ios as f64 >= expected_ios - spread {
+            return Some(100.0);
+        }
+        Some((100.0 * share).min(100.0))
+    }
 }
+
+/// A Poisson process draws fewer arrivals than its mean less so many standard deviations in one run of 700.
+const DEVIATIONS_OF_CHANCE: f64 = 3.0;
 
 /// Where the first document begins.
 fn start(text: &str) -> Option<usize> {
@@ -440,6 +456,7 @@ mod tests {
             direction: direction.to_owned(),
             per_second,
             unit: unit.to_owned(),
+            poisson: false,
         };
         // Two processes of `a`, and a job that writes.
         let text = r#"{"fio version": "fio-3.33", "jobs": [
@@ -458,6 +475,37 @@ mod tests {
         );
         assert_eq!(output.reached(&[rate("c", "read", 100.0, "I/Os")]), None);
         assert_eq!(output.reached(&[]), None);
+    }
+
+    #[test]
+    fn a_poisson_process_is_held_to_what_its_chance_allows() {
+        let reached = |ios: u64, seconds: u64, poisson| {
+            let text = format!(
+                r#"{{"fio version": "fio-3.33", "jobs": [
+                {{"jobname": "a", "read": {{"total_ios": {ios}, "io_bytes": {}, "runtime": {}}}}}]}}"#,
+                ios * 4096,
+                seconds * 1000
+            );
+            let output = Output::find(&text).unwrap().unwrap();
+            let [by_ios, by_bytes] = [(100.0, "I/Os"), (409_600.0, "bytes")].map(|(rate, unit)| {
+                let rate = RequestedRate {
+                    job: "a".to_owned(),
+                    direction: "read".to_owned(),
+                    per_second: rate,
+                    unit: unit.to_owned(),
+                    poisson,
+                };
+                output.reached(&[rate]).unwrap().round()
+            });
+            assert_eq!(by_ios, by_bytes);
+            by_ios
+        };
+        // 100 arrivals on average: 70 may be chance, 69 are not; of 10,000 not even 9,699.
+        assert_eq!(reached(70, 1, true), 100.0);
+        assert_eq!(reached(69, 1, true), 69.0);
+        assert_eq!(reached(9_700, 100, true), 100.0);
+        assert_eq!(reached(9_500, 100, true), 95.0);
+        assert_eq!(reached(70, 1, false), 70.0);
     }
 
     #[test]

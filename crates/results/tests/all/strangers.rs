@@ -196,7 +196,12 @@ fn links_and_fifos_are_refused_wherever_they_are() {
 }
 
 /// What is no run of this study in the place of one, and what the message says of it.
-const WRONG_RUNS: [(&str, &str, &str); 15] = [
+const WRONG_RUNS: [(&str, &str, &str); 16] = [
+    (
+        "\"seed\":2",
+        "\"seed\":20",
+        "its seed is 20, and the study has 2 for this repeat",
+    ),
     (
         "\"workload\":\"reads\"",
         "\"workload\":\"other\"",

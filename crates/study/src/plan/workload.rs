@@ -309,6 +309,7 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
         let rates = job.rates();
         let each = [("read", rates.read), ("write", rates.write)];
         let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
+        let poisson = job.rate_poisson;
         each.into_iter().filter_map(move |(direction, rate)| {
             let (rate, unit) = match rate? {
                 fio::Rate::Bytes(bytes) => (bytes, "bytes"),
@@ -319,6 +320,7 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
                 direction: direction.to_owned(),
                 per_second: rate as f64 * processes,
                 unit: unit.to_owned(),
+                poisson,
             })
         })
     };
