@@ -640,6 +640,14 @@ fn what_is_no_trace_is_told_so() {
         (&b""[..], "no trace event in 0 lines"),
         (b"time,cpu\n1,2\n", "no trace event in 2 lines"),
         (
+            b" <idle>-0 [002] 2084021443221: cpu_idle: state=1 cpu_id=2\n",
+            "record with -C mono, or report with --ts2secs HZ",
+        ),
+        (
+            b"  <idle>-0       3d..2    23us!: cpu_idle: state=1 cpu_id=3\n",
+            "write nolatency-format to tracefs's trace_options",
+        ),
+        (
             b"\x28\xb5\x2f\xfd packed",
             "compressed; unpack it first (zstd -d)",
         ),
@@ -658,6 +666,20 @@ fn what_is_no_trace_is_told_so() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn a_trace_in_colours_is_the_same_trace() {
+    let plain = " a-0 [000] 1.000000500: cpu_idle: state=1 cpu_id=0\n\
+                 a-0 [000] 1.000100500: cpu_idle: state=4294967295 cpu_id=0\n\
+                 a-0 [000] 1.000200500: cpu_idle: state=1 cpu_id=0\n\
+                 a-0 [000] 1.000300500: cpu_idle: state=4294967295 cpu_id=0\n";
+    let coloured = plain
+        .replace("cpu_idle", "\u{1b}[1;32mcpu_idle\u{1b}[0m")
+        .replace(" [000]", "\u{1b}[K [000]");
+    let read = |text: &str| format!("{:?}", import_memory(text.as_bytes()).unwrap().events);
+    assert_eq!(read(&coloured), read(plain));
+    assert!(read(plain).contains("state"), "{}", read(plain));
 }
 
 /// Cut off at many places, and wrong at many others.

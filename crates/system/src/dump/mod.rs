@@ -801,6 +801,11 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("two dumps"), "{error}");
+        let coloured = text([10, 200]).replace("state1", "\u{1b}[35mstate1\u{1b}[m");
+        assert_eq!(
+            rows(&counted(&coloured)),
+            [("C1", Some(200), Some(10), None)]
+        );
         let quoted = text([10, 200]) + &quote(text([9000, 1]));
         let found = counted(&quoted);
         assert_eq!(rows(&found), [("C1", Some(200), Some(10), None)]);

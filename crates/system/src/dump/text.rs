@@ -178,7 +178,7 @@ impl Values {
             if (&mut input).take(MAX_FILE).read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
-            let text = String::from_utf8_lossy(&bytes);
+            let text = pasted::line(&bytes);
             let (quoted, line) = pasted::unquoted(&text);
             if let Some((place, text)) = reader.line(line.trim()) {
                 place.check()?;

@@ -60,7 +60,7 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
         if bytes.len() > LONGEST_LINE {
             return Err(not_a_trace(number).into());
         }
-        let text = String::from_utf8_lossy(&bytes);
+        let text = pasted::line(&bytes);
         lines.line(pasted::unquoted(&text).1, number, builder)?;
         if lines.events == 0 && number > LINES_WITHOUT_EVENT {
             return Err(not_a_trace(number).into());
@@ -249,7 +249,9 @@ fn not_a_trace(lines: u64) -> String {
     format!(
         "no trace event in {lines} lines; expected a trace.dat, a perf.data, or the text of trace-cmd \
          report, perf script or tracefs's trace file. Its lines have a CPU in brackets and a time in seconds. \
-         perf script -F needs cpu and time; trace-cmd report must have neither -l nor --raw-ts"
+         perf script -F needs cpu and time; trace-cmd report must have neither -l nor --raw-ts. \
+         Times without a point are cycles, of a recording with -C x86-tsc: record with -C mono, or report with --ts2secs HZ. \
+         Lines without brackets are ftrace's latency format: write nolatency-format to tracefs's trace_options before reading"
     )
 }
 
