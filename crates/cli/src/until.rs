@@ -94,6 +94,14 @@ pub(crate) fn simulated(text: &str) -> anyhow::Result<Nanoseconds> {
     }
 }
 
+/// Parses simulated time that may be 0; a plain number counts seconds.
+pub(crate) fn warm_up(text: &str) -> anyhow::Result<Nanoseconds> {
+    match text.trim() {
+        "0" => Ok(Nanoseconds::ZERO),
+        other => simulated(other).context("0 counts from the first request"),
+    }
+}
+
 const YEAR_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
 /// Parses a time in whole microseconds; a plain number counts them.
@@ -121,5 +129,24 @@ pub(crate) fn in_words(seconds: f64) -> String {
         s if s < 100.0 => format!("{s:.1} s"),
         s if s < 6000.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_number_counts_seconds_where_people_wait() {
+        let waits = |text| duration(text).ok();
+        assert_eq!(waits("10"), Some(Duration::from_secs(10)));
+        assert_eq!(waits("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(waits("10 parsecs"), None);
+        assert_eq!(waits("0"), None);
+        let warms_up = |text| warm_up(text).ok();
+        assert_eq!(warms_up("0"), Some(Nanoseconds::ZERO));
+        assert_eq!(warms_up("2"), Some(Nanoseconds::from_secs(2)));
+        assert_eq!(warms_up("500ms"), Some(Nanoseconds::from_millis(500)));
+        assert_eq!(warms_up("-1"), None);
     }
 }

@@ -19,7 +19,7 @@ use wakepath_study::file::StudyError;
 use wakepath_study::plan::{Plan, requested_rates};
 use wakepath_study::run::RunControl;
 use wakepath_study::run::sim::Sim;
-use wakepath_units::{KernelVersion, Nanoseconds, median, quantity};
+use wakepath_units::{KernelVersion, Nanoseconds, median};
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::{MAX_THREADS, RtAppVersion};
 
@@ -72,9 +72,10 @@ pub(crate) struct Args {
     /// for its own task's [default: as the file says, or 2025].
     #[arg(long, value_name = "VERSION")]
     rt_app: Option<RtAppVersion>,
-    /// Time at the start of time-based fio jobs that does not count, such as 500ms; 0 counts from the first request. A job that
-    /// has a ramp_time keeps it [default: ten times what is measured, 2 s at most].
-    #[arg(long, value_name = "TIME", value_parser = warm_up)]
+    /// Time at the start of time-based fio jobs that does not count, such as 500ms; a plain number counts seconds, and
+    /// 0 counts from the first request. A job that has a ramp_time keeps it [default: ten times what is measured, 2 s at most;
+    /// none of a job that pauses for as long as it runs].
+    #[arg(long, value_name = "TIME", value_parser = until::warm_up)]
     warm_up: Option<Nanoseconds>,
     /// The kernel whose policies bare names mean, and what no set names, such as 6.12.48 or 7.3; `wakepath policy kernels` has
     /// what changed [default: the machine's, or 6.12].
@@ -208,6 +209,12 @@ fn tell_warm_up(workload: &Workload, format: Format) {
             time.as_secs_f64()
         );
     }
+    for job in file.jobs_that_mostly_pause() {
+        note!(
+            "job `{}` pauses for as long as it runs: it has no warm-up, and counts from its first request",
+            job.name
+        );
+    }
 }
 
 /// Says under which policies latency had not settled.
@@ -233,15 +240,6 @@ fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
     if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
         let job = job.display().to_string();
         messages::add(Kind::Warning, Some(&job), warning);
-    }
-}
-
-/// A time, or 0.
-fn warm_up(text: &str) -> Result<Nanoseconds, String> {
-    match text {
-        "0" => Ok(Nanoseconds::ZERO),
-        text => quantity::time(text)
-            .ok_or_else(|| "expected a time, such as 500ms or 2s, or 0".to_owned()),
     }
 }
 

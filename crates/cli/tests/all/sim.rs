@@ -236,12 +236,18 @@ fn a_run_that_goes_nowhere_says_so() {
         &["given up", "no request", "think time"],
     );
     // One is enough, though the job then thinks for longer than it runs.
-    let from_the_first = [&machine[..], &["--warm-up", "0"]].concat();
-    sim(
-        &with("runtime=1s\ntime_based\nthinktime=10s\n"),
-        &from_the_first,
-    )
-    .success();
+    let pauses = with("runtime=1s\ntime_based\nthinktime=10s\n");
+    sim(&pauses, &machine)
+        .success()
+        .stderr(predicates::str::contains(
+            "pauses for as long as it runs: it has no warm-up",
+        ));
+    // Who asks for a warm-up of such a job is told that nothing is left.
+    let asked = [&machine[..], &["--warm-up", "2s"]].concat();
+    fails_with(
+        sim(&pauses, &asked),
+        &["no request was finished", "--warm-up 0"],
+    );
 }
 
 #[test]

@@ -458,6 +458,17 @@ impl Plan {
         let mut notes: Vec<String> = models.filter_map(|m| m.drive.note.clone()).collect();
         notes.sort();
         notes.dedup();
+        for workload in &self.workloads {
+            let Some(Workload::Fio(file)) = workload.workload() else {
+                continue;
+            };
+            notes.extend(file.jobs_that_mostly_pause().map(|job| {
+                format!(
+                    "workload `{}`: job `{}` pauses for as long as it runs: it has no warm-up, and counts from its first request",
+                    workload.name, job.name
+                )
+            }));
+        }
         for (index, policy) in self.policies.iter().enumerate() {
             let mut before = self.policies[..index].iter();
             if let Some(first) = before.find(|earlier| earlier.is_same_on(&self.machines, policy)) {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use wakepath_units::Nanoseconds;
 
-use super::{FioJob, FioJobFile};
+use super::{FioJob, FioJobFile, Rate};
 
 /// The longest warm-up by default. `docs/model.md` has how long governors take to settle.
 pub const LONGEST_WARM_UP: Nanoseconds = Nanoseconds::from_secs(2);
@@ -22,10 +22,31 @@ impl FioJob {
         self.time_based && self.runtime.is_some()
     }
 
-    /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time`.
+    /// How long a job runs that its time alone ends, without its warm-up.
+    fn counted(&self) -> Option<Nanoseconds> {
+        let runtime = self.runtime.filter(|_| self.ends_by_time())?;
+        Some(self.at_most.map_or(runtime, |most| most.min(runtime)))
+    }
+
+    /// How long the job may send nothing: its pause, or the time between two requests of its rate.
+    fn longest_pause(&self) -> Nanoseconds {
+        let rates = self.rates();
+        let apart = [rates.read, rates.write].into_iter().filter_map(|rate| {
+            let Rate::Ios(per_second) = rate? else {
+                return None;
+            };
+            Some(Nanoseconds::from_secs(1).0 / per_second.max(1))
+        });
+        Nanoseconds(apart.min().unwrap_or(0).max(self.thinktime.0))
+    }
+
+    /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time`. A job that pauses for longer than
+    /// it runs has none: all its requests may lie inside a warm-up.
     fn default_warm_up(&self) -> Option<Nanoseconds> {
-        let runtime = self.runtime.filter(|_| self.may_warm_up())?;
-        let counted = self.at_most.map_or(runtime, |most| most.min(runtime));
+        let counted = self.counted().filter(|_| self.may_warm_up())?;
+        if self.longest_pause() >= counted {
+            return Some(Nanoseconds::ZERO);
+        }
         let most = counted.0.saturating_mul(MOST_OF_MEASURED);
         Some(Nanoseconds(most.min(LONGEST_WARM_UP.0)))
     }
@@ -46,6 +67,15 @@ impl FioJobFile {
             }
         }
         self
+    }
+
+    /// Jobs without a warm-up that pause for as long as they run, or longer: all that they do counts.
+    pub fn jobs_that_mostly_pause(&self) -> impl Iterator<Item = &FioJob> {
+        self.jobs.iter().filter(|job| {
+            let has_none = job.ramp_time.is_none_or(|time| time.0 == 0);
+            let pauses = |counted| job.longest_pause() >= counted;
+            has_none && job.counted().is_some_and(pauses)
+        })
     }
 
     /// Start of counting in the file's jobs, if later than their start.
@@ -125,5 +155,27 @@ mod tests {
         file.jobs[0].at_most = Some(Nanoseconds::from_millis(10));
         let file = file.with_warm_up(None);
         assert_eq!(file.warm_up(), Some(Nanoseconds::from_millis(100)));
+    }
+
+    #[test]
+    fn a_job_that_pauses_for_longer_than_it_runs_counts_from_its_first_request() {
+        for (pace, has_warm_up) in [
+            ("thinktime=5s", false),
+            ("thinktime=3s", false),
+            ("thinktime=2s", true),
+            ("rate_iops=1", true),
+            ("rate_iops=1\nthinktime=4s", false),
+        ] {
+            let text = format!("[a]\nrw=randread\nsize=1m\ntime_based\nruntime=3\n{pace}\n");
+            let file = parse(&text, "x").unwrap().with_warm_up(None);
+            assert_eq!(file.warm_up().is_some(), has_warm_up, "{pace}");
+            let paused = file.jobs_that_mostly_pause().count();
+            assert_eq!(paused == 0, has_warm_up, "{pace}");
+        }
+        // What a person asks for is kept, whatever is left of it.
+        let text = "[a]\nrw=randread\ntime_based\nruntime=3\nthinktime=5s\n";
+        let asked = Some(Nanoseconds::from_secs(2));
+        let file = parse(text, "x").unwrap().with_warm_up(asked);
+        assert_eq!(file.warm_up(), asked);
     }
 }
