@@ -426,7 +426,8 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
         .as_ref()
         .map_or_else(String::new, |source| format!(" ({source})"));
     writeln!(out, "APST      {}{evidence}", yes_no(drive.apsta))?;
-    writeln!(out, "source    {}\n", drive.source)?;
+    out.prose(&format!("source    {}", drive.source), 10)?;
+    writeln!(out)?;
     output::table(
         out,
         [

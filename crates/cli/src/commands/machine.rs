@@ -260,7 +260,7 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
             }
             if let Some(kernel) = machine.kernel {
                 let from = machine.kernel_from.as_deref().unwrap_or("its file");
-                writeln!(out, "kernel: {kernel}, {from}")?;
+                out.prose(&format!("kernel: {kernel}, {from}"), 2)?;
             }
             if let Some(system) = recorded::find(&machine.name) {
                 write_processor(system, out)?;

@@ -245,7 +245,7 @@ fn print_table(
         "" => writeln!(out, "drive   {}", drive.model)?,
         firmware => writeln!(out, "drive   {}, firmware {firmware}", drive.model)?,
     }
-    writeln!(out, "source  {}", drive.source)?;
+    out.prose(&format!("source  {}", drive.source), 8)?;
     let plan = match planned {
         Ok(plan) => plan,
         Err(why) => {
@@ -271,6 +271,8 @@ fn print_table(
         [
             "state",
             "power",
+            "active",
+            "idle",
             "entry us",
             "exit us",
             "when idle, go to",
@@ -284,6 +286,8 @@ fn print_table(
                 [
                     format!("PS{}", choice.state),
                     drive::watts(descriptor.max_power),
+                    drive::watts(descriptor.active_power),
+                    drive::watts(descriptor.idle_power),
                     descriptor.entry_latency_us.to_string(),
                     descriptor.exit_latency_us.to_string(),
                     entry.describe(),
