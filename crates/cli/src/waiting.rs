@@ -107,8 +107,11 @@ impl Schedule {
 }
 
 /// How far work is, in words.
-fn progress(after: Duration, done: usize, total: usize, what: &str) -> String {
+fn progress(after: Duration, done: usize, total: Option<usize>, what: &str) -> String {
     let seconds = after.as_secs_f64();
+    let Some(total) = total else {
+        return format!("{done} {what} after {}", until::in_words(seconds));
+    };
     let left = if done == 0 {
         String::new()
     } else {
@@ -122,7 +125,7 @@ fn progress(after: Duration, done: usize, total: usize, what: &str) -> String {
 }
 
 /// Lines about long work where no terminal shows a bar: in a log, or a file. Dropping it ends them.
-struct ProgressLog {
+pub(crate) struct ProgressLog {
     end: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -131,9 +134,10 @@ impl ProgressLog {
     /// How often it looks.
     const LOOK: Duration = Duration::from_secs(1);
 
-    fn start(done: Arc<AtomicUsize>, total: usize, what: &str) -> Option<Self> {
+    /// Begins to look at `done`, out of `total` if that is known.
+    pub(crate) fn start(done: Arc<AtomicUsize>, total: Option<usize>, what: &str) -> Option<Self> {
         // A single part that is not done says nothing.
-        if total < 2 || io::stderr().is_terminal() {
+        if total.is_some_and(|total| total < 2) || io::stderr().is_terminal() {
             return None;
         }
         let (end, ended) = mpsc::channel::<()>();
@@ -142,7 +146,7 @@ impl ProgressLog {
             let (started, mut schedule) = (Instant::now(), Schedule::default());
             while ended.recv_timeout(Self::LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let (after, done) = (started.elapsed(), done.load(Ordering::Relaxed));
-                if schedule.is_due(after, done, total) {
+                if schedule.is_due(after, done, total.unwrap_or(usize::MAX)) {
                     tell!("{}", progress(after, done, total, &what));
                 }
             }
@@ -209,7 +213,7 @@ pub(crate) fn counting<T: Send>(
     bar.enable_steady_tick(Duration::from_millis(200));
     let told = Told::of(total as u64)?;
     let done = Arc::new(AtomicUsize::new(0));
-    let log = ProgressLog::start(Arc::clone(&done), total, what);
+    let log = ProgressLog::start(Arc::clone(&done), Some(total), what);
     let finished = |parts| {
         let before = done.fetch_add(parts, Ordering::Relaxed);
         if before == 0 {
@@ -261,9 +265,13 @@ mod tests {
     #[test]
     fn progress_says_what_is_left() {
         let after = Duration::from_secs(60);
-        assert_eq!(progress(after, 0, 10, "runs"), "0 of 10 runs after 60.0 s");
         assert_eq!(
-            progress(after, 20, 100, "runs"),
+            progress(after, 0, Some(10), "runs"),
+            "0 of 10 runs after 60.0 s"
+        );
+        assert_eq!(progress(after, 7, None, "events"), "7 events after 60.0 s");
+        assert_eq!(
+            progress(after, 20, Some(100), "runs"),
             "20 of 100 runs after 60.0 s, about 4 min left"
         );
     }

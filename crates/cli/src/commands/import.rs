@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,7 +19,7 @@ use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::until;
-use crate::waiting::Told;
+use crate::waiting::{ProgressLog, Told};
 
 /// Make a recording of traces that other tools made.
 ///
@@ -88,6 +90,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let mut files = Vec::new();
     // A trace does not say how many events it has.
     let told = Told::of(0)?;
+    let events_read = Arc::new(AtomicUsize::new(0));
+    let in_log = ProgressLog::start(Arc::clone(&events_read), None, "events");
     let mut before = 0;
     for path in &args.files {
         let spooled = spool(path, unfinished.path())
@@ -98,6 +102,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         let mut progress = |events| {
             bar.set_position(events);
             told.tell(before + events);
+            let all = usize::try_from(before + events).unwrap_or(usize::MAX);
+            events_read.store(all, Ordering::Relaxed);
         };
         let file = spooled.as_ref().unwrap_or(path);
         let imported = import_file(file, &mut writer, options, &mut progress)?;
@@ -107,6 +113,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         told.tell(before);
         files.push(summary);
     }
+    drop(in_log);
     ensure!(
         writer.events() > 0,
         "{}; nothing was written",

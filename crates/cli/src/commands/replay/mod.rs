@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -30,7 +31,7 @@ use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{Programs, WholeSet};
-use crate::waiting::Told;
+use crate::waiting::{ProgressLog, Told};
 use intervals::Intervals;
 use tables::Table;
 
@@ -159,11 +160,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         "{bar:30} {percent} %, {eta} left",
     )?);
     let told = Told::of(100)?;
+    let percent = Arc::new(AtomicUsize::new(0));
+    let in_log = ProgressLog::start(Arc::clone(&percent), Some(100), "% of the recording");
     let replay = |log: Option<(u32, &mut dyn Write)>| {
         let blocks = args.blocks as usize;
         recording.run(blocks, log, &mut |share| {
             bar.set_position((share * 1000.0) as u64);
             told.tell((share * 100.0) as u64);
+            percent.store((share * 100.0) as usize, Ordering::Relaxed);
             true
         })
     };
@@ -172,6 +176,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         None => replay(None)?,
     });
     bar.finish_and_clear();
+    drop(in_log);
     told.tell(100);
     backend.keep(0, 0, Arc::clone(&replayed));
     let report = &replayed.report;
