@@ -27,6 +27,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::program::{Program, ProgramForm, Start};
 use wakepath_units::TickRate;
+use wakepath_units::printable::own_lines;
 
 use crate::sandbox::Need;
 
@@ -187,19 +188,9 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Makes foreign text safe for a terminal: control and direction characters become numbers.
+/// Makes foreign text safe for a terminal. Tabs become blanks: compilers quote lines of code.
 fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        let steers = c.is_control() && c != '\n' && c != '\t';
-        let turns = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
-        if steers || turns {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    own_lines(&text.replace('\t', "        ")).into_owned()
 }
 
 /// Why no process could be started.
