@@ -198,6 +198,27 @@ fn the_text_of_perf_script_has_its_events() {
     }
 }
 
+/// As PowerShell and Windows' editors save what was pasted.
+#[test]
+fn text_of_events_is_read_in_every_encoding() {
+    let path = data("epyc7502-idle-wake-1500MHz.perf-script.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let wide = |mark: u16, bytes: fn(u16) -> [u8; 2]| {
+        let units = std::iter::once(mark).chain(text.encode_utf16());
+        units.flat_map(bytes).collect::<Vec<u8>>()
+    };
+    let plain = import_memory(text.as_bytes()).unwrap();
+    for bytes in [
+        wide(0xfeff, u16::to_le_bytes),
+        wide(0xfeff, u16::to_be_bytes),
+        format!("\u{feff}{text}").into_bytes(),
+    ] {
+        let done = import_memory(&bytes).unwrap();
+        assert_eq!(done.events, plain.events);
+        assert_eq!(done.warnings(), plain.warnings());
+    }
+}
+
 /// perf on this machine, which need not have been idle.
 #[test]
 fn perf_data_has_the_events_of_perf_script() {

@@ -1,22 +1,29 @@
 //! Text pasted into mails and issues: quoted, in other encodings, behind an editor's byte-order mark.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::string::FromUtf8Error;
+
+/// The order of a UTF-16 unit's two bytes.
+type FromBytes = fn([u8; 2]) -> u16;
+
+/// The marks that open a text in UTF-16.
+const UTF16_MARKS: [(&[u8], FromBytes); 2] = [
+    (&[0xff, 0xfe], u16::from_le_bytes),
+    (&[0xfe, 0xff], u16::from_be_bytes),
+];
+
+/// The mark that Windows' editors put before UTF-8.
+const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Decodes a file's bytes as text. UTF-16 with a byte-order mark, as PowerShell writes, is decoded. Bytes that are no
 /// text are replaced, and escape sequences such as those of colours are left out.
 pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
-    type FromBytes = fn([u8; 2]) -> u16;
-    let encodings: [(&[u8], FromBytes); 2] = [
-        (&[0xff, 0xfe], u16::from_le_bytes),
-        (&[0xfe, 0xff], u16::from_be_bytes),
-    ];
-    for (mark, unit) in encodings {
-        if let Some(rest) = bytes.strip_prefix(mark) {
-            let units: Vec<u16> = rest.chunks_exact(2).map(|c| unit([c[0], c[1]])).collect();
-            return without_escapes(String::from_utf16_lossy(&units).into());
-        }
+    match utf16(bytes) {
+        Some(text) => without_escapes(text.into()),
+        None => line(bytes.strip_prefix(UTF8_MARK).unwrap_or(bytes)),
     }
-    line(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
 /// A line's bytes as text, without escape sequences such as those of colours. Bytes that are no text are replaced.
@@ -71,6 +78,100 @@ fn after_sequence(text: &str) -> &str {
         _ => return text,
     };
     end.map_or(text, |end| &rest[end..])
+}
+
+/// As [`decode`], where bytes that are no text are refused.
+///
+/// # Errors
+/// The bytes are neither UTF-8 nor UTF-16 with its mark.
+pub fn decode_strictly(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
+    if let Some(text) = utf16(&bytes) {
+        return Ok(text);
+    }
+    if bytes.starts_with(UTF8_MARK) {
+        bytes.drain(..UTF8_MARK.len());
+    }
+    String::from_utf8(bytes)
+}
+
+fn utf16(bytes: &[u8]) -> Option<String> {
+    let marked = |&(mark, order): &(&[u8], FromBytes)| Some((bytes.strip_prefix(mark)?, order));
+    let (text, order) = UTF16_MARKS.iter().find_map(marked)?;
+    Some(String::from_utf16_lossy(&units(text, order)))
+}
+
+/// The whole UTF-16 units of `bytes`.
+fn units(bytes: &[u8], order: FromBytes) -> Vec<u16> {
+    let (pairs, _) = bytes.as_chunks();
+    pairs.iter().map(|&pair| order(pair)).collect()
+}
+
+/// A text too long for memory, read as UTF-8: [`decode`] for streams.
+#[derive(Debug)]
+pub struct DecodedText<R> {
+    input: R,
+    /// The byte order, for UTF-16.
+    order: Option<FromBytes>,
+    /// Bytes of UTF-16 that are no whole character yet.
+    cut: Vec<u8>,
+    ready: VecDeque<u8>,
+}
+
+impl<R: Read> DecodedText<R> {
+    /// Looks for the mark that tells the encoding.
+    ///
+    /// # Errors
+    /// The input's.
+    pub fn new(mut input: R) -> io::Result<Self> {
+        let mut start = Vec::new();
+        input.by_ref().take(3).read_to_end(&mut start)?;
+        let is_marked = |(mark, _): &&(&[u8], FromBytes)| start.starts_with(mark);
+        let encoding = UTF16_MARKS.iter().find(is_marked);
+        let mark = match encoding {
+            Some((mark, _)) => mark.len(),
+            None if start.starts_with(UTF8_MARK) => UTF8_MARK.len(),
+            None => 0,
+        };
+        start.drain(..mark);
+        let order = encoding.map(|&(_, order)| order);
+        let (cut, ready) = match order {
+            Some(_) => (start, VecDeque::new()),
+            None => (Vec::new(), start.into()),
+        };
+        Ok(Self {
+            input,
+            order,
+            cut,
+            ready,
+        })
+    }
+
+    /// Decodes one more block; false at the end of the input.
+    fn decode_block(&mut self, order: FromBytes) -> io::Result<bool> {
+        let mut block = [0; 1 << 14];
+        let read = self.input.read(&mut block)?;
+        self.cut
+            .extend_from_slice(block.get(..read).unwrap_or_default());
+        let mut whole = units(&self.cut, order);
+        // The second half of a surrogate pair comes with the next block.
+        if read > 0 && matches!(whole.last(), Some(0xd800..=0xdbff)) {
+            whole.pop();
+        }
+        self.cut.drain(..2 * whole.len());
+        self.ready.extend(String::from_utf16_lossy(&whole).bytes());
+        Ok(read > 0)
+    }
+}
+
+impl<R: Read> Read for DecodedText<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if let Some(order) = self.order {
+            while self.ready.is_empty() && self.decode_block(order)? {}
+        } else if self.ready.is_empty() {
+            return self.input.read(out);
+        }
+        self.ready.read(out)
+    }
 }
 
 /// How often a line is quoted with `>`, and the line without these marks.
@@ -139,5 +240,48 @@ mod tests {
             assert_eq!(decode(&bytes), text);
         }
         assert_eq!(decode(b"\xff"), "\u{fffd}");
+        assert_eq!(
+            decode_strictly(b"\xef\xbb\xbfmn : X\n".to_vec()).unwrap(),
+            text
+        );
+        assert_eq!(
+            decode_strictly(b"\xfe\xff\0m\0n\0\n".to_vec()).unwrap(),
+            "mn\n"
+        );
+        assert!(decode_strictly(b"\xff".to_vec()).is_err());
+    }
+
+    #[test]
+    fn a_stream_is_the_same_text_in_every_encoding() {
+        // Longer than a block, with a pair of surrogates across each odd place.
+        let text = format!("x{}\n", "\u{1f600}\u{e4}a".repeat(9000));
+        let units = || text.encode_utf16();
+        let little = [0xff, 0xfe]
+            .into_iter()
+            .chain(units().flat_map(u16::to_le_bytes));
+        let big = [0xfe, 0xff]
+            .into_iter()
+            .chain(units().flat_map(u16::to_be_bytes));
+        let marked = UTF8_MARK.iter().copied().chain(text.bytes());
+        let encodings: [Vec<u8>; 4] = [
+            little.collect(),
+            big.collect(),
+            marked.collect(),
+            text.clone().into(),
+        ];
+        for bytes in encodings {
+            let mut read = String::new();
+            let mut stream = DecodedText::new(bytes.as_slice()).unwrap();
+            stream.read_to_string(&mut read).unwrap();
+            assert_eq!(read, text);
+        }
+        for short in [&b""[..], b"a", b"\xff\xfe", b"\xff\xfea"] {
+            let mut read = Vec::new();
+            DecodedText::new(short)
+                .unwrap()
+                .read_to_end(&mut read)
+                .unwrap();
+            assert!(read.len() <= 1, "{short:?}");
+        }
     }
 }

@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use wakepath_units::pasted::decode_strictly;
+
 /// Why a file is no text that could be parsed.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
@@ -28,11 +30,11 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<String, Unreadable> {
         ErrorKind::FileTooLarge => Unreadable::whole_file(too_large(limit)),
         _ => Unreadable::whole_file(format!("cannot read: {e}")),
     })?;
-    String::from_utf8(bytes).map_err(|e| {
+    decode_strictly(bytes).map_err(|e| {
         let valid = &e.as_bytes()[..e.utf8_error().valid_up_to()];
         Unreadable {
             line: Some(valid.split(|&b| b == b'\n').count()),
-            message: "is not UTF-8 text".to_owned(),
+            message: "is neither UTF-8 nor UTF-16 text".to_owned(),
         }
     })
 }

@@ -23,6 +23,7 @@ use wakepath_policies::profile::PROFILES;
 use wakepath_policies::psd::{Lease, PsdPolicy, PsdSettings};
 use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_system::dump::GivenStates;
+use wakepath_units::pasted::DecodedText;
 use wakepath_units::{Capacity, KernelVersion, TickRate};
 
 mod kernels;
@@ -365,7 +366,8 @@ fn open(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
     match path {
         Some(path) if !crate::input::is_stdin(path) => {
             let file = wakepath_files::open(path).with_context(|| path.display().to_string())?;
-            Ok((Box::new(file), path.display().to_string()))
+            let text = DecodedText::new(file).with_context(|| path.display().to_string())?;
+            Ok((Box::new(text), path.display().to_string()))
         }
         _ => Ok((Box::new(io::stdin().lock()), "<stdin>".to_owned())),
     }

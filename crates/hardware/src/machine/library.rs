@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use wakepath_units::pasted::decode_strictly;
 use wakepath_units::spelling::{LONGEST_NAME, closest, toml_error};
 
 use super::Machine;
@@ -201,7 +202,7 @@ fn by_title(name: &str) -> Option<&'static str> {
 /// Reads a description file.
 pub(super) fn read(path: &Path) -> Result<String, MachineError> {
     let bytes = read_bytes(path)?;
-    String::from_utf8(bytes).map_err(|_| MachineError::Read {
+    decode_strictly(bytes).map_err(|_| MachineError::Read {
         path: path.to_owned(),
         source: io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"),
     })

@@ -28,6 +28,7 @@ use wakepath_results::{
     Design, Document, METRICS, Metric, PolicyInfo, Question, RunKey, RunOrigin, StudyInfo,
 };
 use wakepath_sim::{in_force, machine_under};
+use wakepath_units::pasted::decode_strictly;
 use wakepath_workloads::Workload;
 
 pub use machine::{PlannedMachine, host};
@@ -163,7 +164,7 @@ impl Plan {
             _ => read(e),
         })?;
         let bytes = wakepath_files::read_up_to(file, MAX_BYTES).map_err(read)?;
-        let text = String::from_utf8(bytes)
+        let text = decode_strictly(bytes)
             .map_err(|e| read(std::io::Error::new(ErrorKind::InvalidData, e)))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let origin = path.display().to_string();

@@ -9,6 +9,7 @@ use toml::Spanned;
 use wakepath_results::directory::WORKLOADS;
 use wakepath_results::{Metric, RequestedRate, RunOrigin};
 use wakepath_units::Nanoseconds;
+use wakepath_units::pasted::decode_strictly;
 use wakepath_workloads::fio::warm_up::text_with_warm_up;
 use wakepath_workloads::{Workload, fio, rtapp};
 
@@ -341,7 +342,9 @@ fn text_of(
             path: path.clone(),
             source,
         };
-        let text = wakepath_files::read_text(&path, limit).map_err(read)?;
+        let bytes = wakepath_files::read(&path, limit).map_err(read)?;
+        let text = decode_strictly(bytes)
+            .map_err(|e| read(std::io::Error::new(std::io::ErrorKind::InvalidData, e)))?;
         return Ok((text.into(), path.display().to_string()));
     }
     if let Some(text) = builtin {

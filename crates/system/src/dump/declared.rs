@@ -7,7 +7,7 @@ use std::path::Path;
 use wakepath_hardware::idle::is_polling;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::input::{ReadError, read_states};
-use wakepath_units::Nanoseconds;
+use wakepath_units::{Nanoseconds, pasted};
 
 use super::text::Values;
 use super::{Counters, Dump, DumpError, MAX_DEPTH, MAX_FILES};
@@ -81,7 +81,7 @@ impl GivenStates {
             found.map_err(failed)?;
             return Ok(declared(values, path)?);
         }
-        match read_states(&bytes[..], name) {
+        match read_states(pasted::decode(&bytes).as_bytes(), name) {
             Ok(states) => Ok(Self {
                 states,
                 notes: Vec::new(),
@@ -188,6 +188,11 @@ mod tests {
             grep.push_str(&files);
         }
         assert_eq!(read(&grep).unwrap(), expected);
+        let wide: Vec<u8> = format!("\u{feff}{TABLE}")
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        assert_eq!(GivenStates::read(&wide[..], "given").unwrap(), expected);
         let cpupower = "CPUidle driver: intel_idle\nanalyzing CPU 0:\n\nAvailable idle states: POLL C1 C6\nPOLL:\n\
             Flags/Description: CPUIDLE CORE POLL IDLE\nLatency: 0\nResidency: 0\nUsage: 1\nC1:\nFlags/Description: MWAIT 0x00\n\
             Latency: 2\nResidency: 3\nC6 (DISABLED) :\nFlags/Description: MWAIT 0x20\nLatency: 133\nResidency: 400\n";

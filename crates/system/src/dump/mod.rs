@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::Serialize;
+use wakepath_units::pasted::DecodedText;
 
 pub use declared::{GivenStates, GivenStatesError};
 use text::{Place, Values};
@@ -236,7 +237,7 @@ impl Values {
         if at_magic.starts_with(TAR_MAGIC.1) {
             self.archive(input).map_err(damaged)
         } else {
-            self.read(BufReader::new(input))
+            self.read(BufReader::new(DecodedText::new(input)?))
         }
     }
 
@@ -621,6 +622,18 @@ mod tests {
             let c6 = &counted.states[1];
             assert_eq!((c6.usage, c6.time_us), (Some(400), Some(800)));
         }
+    }
+
+    #[test]
+    fn a_dump_in_utf_16_says_the_same() {
+        let lines = files(1)
+            .into_iter()
+            .map(|(path, text)| format!("/{path}:{text}"));
+        let text: String = lines.collect();
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        let wide: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
+        let counted = |bytes: &[u8]| Dump::read(written(bytes).path()).unwrap().cpus;
+        assert_eq!(counted(&wide), counted(text.as_bytes()));
     }
 
     #[test]

@@ -13,7 +13,7 @@
 
 use std::io::{BufRead, BufReader};
 
-use wakepath_units::pasted;
+use wakepath_units::pasted::{self, DecodedText};
 
 use super::builder::Builder;
 use super::decode::{self, Event, Fields, Function, TraceEvent};
@@ -44,7 +44,8 @@ impl Line<'_> {
 
 pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
     "text of trace events".clone_into(&mut builder.source);
-    let mut reader = BufReader::with_capacity(1 << 18, input.stream());
+    let decoded = DecodedText::new(input.stream()).map_err(|error| error.to_string())?;
+    let mut reader = BufReader::with_capacity(1 << 18, decoded);
     let mut lines = Lines::default();
     let mut bytes = Vec::new();
     let mut number = 0;
@@ -355,9 +356,12 @@ fn name(text: &str) -> Option<(&str, &str)> {
         Some((period, rest)) if period.bytes().all(|b| b.is_ascii_digit()) => rest.trim_start(),
         _ => text,
     };
-    // Details may follow the colon without a space only in tracefs, which always has one.
+    // Mail programs and editors make tabs of blanks.
+    let is_end = |&(at, _): &(usize, &str)| text[at + 1..].starts_with([' ', '\t']);
     let end = text
-        .find(": ")
+        .match_indices(':')
+        .find(is_end)
+        .map(|(at, _)| at)
         .or_else(|| text.trim_end().strip_suffix(':').map(str::len))?;
     let name = &text[..end];
     let details = text.get(end + 1..).unwrap_or("").trim();
@@ -548,6 +552,13 @@ mod tests {
                 5_023_111_000_000,
                 "hrtimer_cancel",
                 "hrtimer=00000000d4c5a5b2",
+            ),
+            (
+                "\t<idle>-0\t[002] d..1. 2084.021443:\tcpu_idle:\tstate=1 cpu_id=2",
+                2,
+                2_084_021_443_000,
+                "cpu_idle",
+                "state=1 cpu_id=2",
             ),
             (
                 "fio 81/82 [010] 1.000000001:          1 sched:sched_waking: comm=a pid=5 target_cpu=3",

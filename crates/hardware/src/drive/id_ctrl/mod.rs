@@ -85,6 +85,9 @@ pub enum IdCtrlProblem {
     /// Text of another kind.
     #[error("no power states of an NVMe drive in it; expected {FORMS}")]
     Foreign,
+    /// smartctl's words on a drive that has no APST.
+    #[error("it describes a {0} drive; APST and these power states are of NVMe drives only")]
+    OtherBus(&'static str),
     /// The dump describes a drive without power states.
     #[error("it describes an NVMe drive without its power states; expected {FORMS}")]
     NoStates,
@@ -175,10 +178,30 @@ fn printed(data: &[u8]) -> Result<Printed, Located> {
     }
     // Text need not be UTF-8: a drive may hold anything in its serial number.
     let text = pasted::decode(data);
-    match json::part(&text) {
+    let printed = match json::part(&text) {
         Some(json) => json::read(&json),
         None => text::read(&text),
+    };
+    let has_states = printed.as_ref().is_ok_and(|p| !p.states.is_empty());
+    match other_bus(&text).filter(|_| !has_states) {
+        Some(bus) => Err((None, IdCtrlProblem::OtherBus(bus))),
+        None => printed,
     }
+}
+
+/// The bus of a drive that smartctl describes, where this is not NVMe.
+fn other_bus(text: &str) -> Option<&'static str> {
+    text.lines().find_map(|line| {
+        let (key, value) = pasted::unquoted(line).1.split_once(':')?;
+        let value = value.trim().trim_end_matches(',').trim_matches('"');
+        match key.trim().trim_matches('"') {
+            "SATA Version is" | "ATA Version is" => Some("SATA"),
+            "Transport protocol" if value.starts_with("SAS") => Some("SAS"),
+            "protocol" if value == "ATA" => Some("SATA"),
+            "protocol" if value == "SCSI" => Some("SAS"),
+            _ => None,
+        }
+    })
 }
 
 impl Printed {

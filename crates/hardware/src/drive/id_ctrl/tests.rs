@@ -407,3 +407,45 @@ proptest! {
         let _ = parse("dump", text.as_bytes());
     }
 }
+
+#[test]
+fn a_drive_of_another_bus_is_called_so() {
+    let sata = "Device Model:     Samsung SSD 870 EVO 1TB\nFirmware Version: SVT02B6Q\n\
+        SATA Version is:  SATA 3.3, 6.0 Gb/s (current: 6.0 Gb/s)\n";
+    let sas = "> Vendor: SEAGATE\n> Transport protocol:   SAS (SPL-4)\n";
+    let json = |bus: &str| {
+        format!(
+            "{{\n  \"device\": {{\n    \"protocol\": \"{bus}\"\n  }},\n  \"model_name\": \"X\"\n}}\n"
+        )
+    };
+    for (text, bus) in [
+        (sata.to_owned(), "SATA"),
+        (sas.to_owned(), "SAS"),
+        (json("ATA"), "SATA"),
+        (json("SCSI"), "SAS"),
+    ] {
+        let problem = parse("dump", text.as_bytes()).unwrap_err().problem;
+        assert_eq!(problem, IdCtrlProblem::OtherBus(bus), "{text}");
+    }
+    assert!(parse("dump", format!("{sata}{TEXT}").as_bytes()).is_ok());
+}
+
+#[test]
+fn tabs_and_decimal_commas_are_read() {
+    let found = parse("dump", TEXT.as_bytes()).unwrap();
+    let tabs = TEXT.replace(" : ", "\t:\t");
+    assert_eq!(parse("dump", tabs.as_bytes()).unwrap(), found);
+    let commas: String = LINES.split_inclusive([' ', '\n']).map(comma).collect();
+    let read = parse("dump", commas.as_bytes()).unwrap();
+    let expected = parse("dump", LINES.as_bytes()).unwrap();
+    assert_eq!(read.drive.states, expected.drive.states);
+}
+
+/// A power as some locales print it.
+fn comma(word: &str) -> String {
+    if word.trim_end().ends_with('W') {
+        word.replace('.', ",")
+    } else {
+        word.to_owned()
+    }
+}

@@ -112,8 +112,8 @@ impl TextReader {
                 printed.subsystem_vendor_id = printed.vendor_id;
             }
             // After the format's blank, nvme-cli's string may begin with more blanks.
-            "mn" => printed.model = Some(string(value.strip_prefix(' ').unwrap_or(value))),
-            "fr" => printed.firmware = Some(string(value.strip_prefix(' ').unwrap_or(value))),
+            "mn" => printed.model = Some(string(after_blank(value))),
+            "fr" => printed.firmware = Some(string(after_blank(value))),
             "Model Number" => printed.model = Some(string(value.trim())),
             "Firmware Version" => printed.firmware = Some(string(value.trim())),
             "npss" => printed.npss = Some(checked_npss(text_number("npss", value, 255)?)?),
@@ -325,7 +325,8 @@ impl Place<'_> {
             "-" | "reserved" => Ok(None),
             value => value
                 .strip_suffix('W')
-                .and_then(watts::parse)
+                // Some locales print `5,00W`.
+                .and_then(|watts| watts::parse(&watts.replacen(',', ".", 1)))
                 .map(|power| Some(power).filter(|p| p.0 != 0))
                 .ok_or_else(|| self.wrong("watts such as 0.0500W")),
         }
@@ -352,6 +353,11 @@ impl Place<'_> {
             expected,
         }
     }
+}
+
+/// The value without the blank of the form, which an editor may have made a tab.
+fn after_blank(value: &str) -> &str {
+    value.strip_prefix([' ', '\t', '\u{a0}']).unwrap_or(value)
 }
 
 fn pci_id(field: &str, text: &str) -> Result<u16, IdCtrlProblem> {
