@@ -233,6 +233,56 @@ fn a_kernel_without_residencies_has_its_states_all_the_same() {
 }
 
 #[test]
+fn drivers_that_do_not_tell_everything_are_captured_and_simulated() {
+    // sysfs as people send it: no base_frequency, no acpi_cppc.
+    let hwp = [("energy_performance_preference", "balance_performance")];
+    let passive = [
+        ("affected_cpus", "0 1 2 3"),
+        ("related_cpus", "0 1 2 3"),
+        ("cpuinfo_min_freq", "1500000"),
+        ("cpuinfo_max_freq", "3700000"),
+        ("scaling_min_freq", "1500000"),
+        ("scaling_max_freq", "3700000"),
+        ("scaling_driver", "amd-pstate"),
+        ("scaling_governor", "schedutil"),
+    ];
+    for (tree, files, expected) in [
+        ("three-kinds", &hwp[..], "menu + schedutil"),
+        (
+            "ryzen-laptop",
+            &passive,
+            "menu + amd-pstate[mode=passive,governor=schedutil]",
+        ),
+    ] {
+        let tree = planted(tree);
+        let policy = tree.path().join("sys/devices/system/cpu/cpufreq/policy0");
+        fs::create_dir_all(&policy).unwrap();
+        for (name, content) in files {
+            fs::write(policy.join(name), format!("{content}\n")).unwrap();
+        }
+        let (machine, _) = captured(tree.path());
+        assert_eq!(machine.runs.as_deref(), Some(expected));
+        let (result, _) = simulated(tree.path());
+        assert!(!result["results"].is_null(), "{expected}");
+    }
+}
+
+#[test]
+fn a_kernel_older_than_all_that_are_known_is_simulated_as_the_nearest() {
+    let tree = planted("ryzen-laptop");
+    for (release, nearest) in [
+        ("4.18.0-513.el8.x86_64", "6.1"),
+        ("5.7.0", "6.1"),
+        ("8.0.1", "7.3"),
+    ] {
+        fs::write(tree.path().join("proc/sys/kernel/osrelease"), release).unwrap();
+        let (machine, notes) = captured(tree.path());
+        assert_eq!(machine.kernel.unwrap().to_string(), nearest);
+        assert!(notes.contains("nearest: "), "{notes}");
+    }
+}
+
+#[test]
 fn what_runs_is_captured() {
     let server = laptop().with_file_name("captured-server");
     for (root, expected) in [

@@ -583,6 +583,8 @@ fn cluster(
     };
     let cppc = system.processor.as_ref().and_then(|p| p.cppc.as_ref());
     let base = policy.base.map(|b| Figure::plain(f64::from(b.0) / 1e3));
+    // Its range of clocks hangs on the base clock.
+    let hwp = hwp && base.is_some();
     Cluster {
         name: String::new(),
         core: system.cpu_model.clone(),

@@ -18,12 +18,19 @@ const DMI: [(&str, &str); 16] = [
     ("BHYVE", "bhyve"),
     ("Bochs", "Bochs"),
     ("OpenStack", "OpenStack"),
-    ("Alibaba Cloud ECS", "Alibaba Cloud"),
     ("Apple Virtualization", "Apple's virtualization"),
     ("Droplet", "DigitalOcean"),
+    ("vServer", "Hetzner"),
 ];
-/// Cloud vendors that also rent whole machines, whose product name says `metal`.
-const CLOUDS: [&str; 3] = ["Amazon EC2", "Google", "OracleCloud"];
+/// Cloud vendors that also rent whole machines, whose product name may say `metal`.
+const CLOUDS: [&str; 6] = [
+    "Amazon EC2",
+    "Google",
+    "OracleCloud",
+    "Alibaba Cloud",
+    "Huawei Cloud",
+    "Tencent Cloud",
+];
 /// First names in device trees of virtual machines.
 const TREES: [(&str, &str); 5] = [
     ("linux,dummy-virt", "KVM"),
@@ -42,6 +49,13 @@ pub fn guest(root: &Root) -> Option<String> {
     });
     if flags.is_some_and(|flags| flags.split_whitespace().any(|f| f == "hypervisor")) {
         return Some("the processor's flag hypervisor".to_owned());
+    }
+    if root
+        .optional("sys/devices/system/cpu/cpuidle/current_driver")
+        .as_deref()
+        == Some("haltpoll")
+    {
+        return Some("the idle driver haltpoll".to_owned());
     }
     if let Some(kind) = root.optional("sys/hypervisor/type") {
         return Some(format!("/sys/hypervisor/type is {kind}"));
@@ -118,9 +132,22 @@ mod tests {
                 (PRODUCT, "Virtual Machine\n"),
             ],
             &[ARM, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m7g.large\n")],
+            &[
+                ARM,
+                (VENDOR, "Alibaba Cloud\n"),
+                (PRODUCT, "Alibaba Cloud ECS\n"),
+            ],
+            &[ARM, (VENDOR, "Hetzner\n"), (PRODUCT, "vServer\n")],
             &[ARM, ("proc/device-tree/compatible", "linux,dummy-virt\0")],
             &[ARM, ("proc/device-tree/hypervisor/compatible", "xen,xen\0")],
             &[X86, ("sys/hypervisor/type", "xen\n")],
+            &[
+                X86,
+                (
+                    "sys/devices/system/cpu/cpuidle/current_driver",
+                    "haltpoll\n",
+                ),
+            ],
             &[("proc/cpuinfo", "cpu\t\t: POWER9\nplatform\t: pSeries\n")],
         ] {
             assert!(shown(guest).is_some(), "{guest:?}");
@@ -135,6 +162,11 @@ mod tests {
                 (PRODUCT, "Google Compute Engine\n"),
             ],
             &[ARM, (VENDOR, "Amazon EC2\n"), (PRODUCT, "m7g.metal\n")],
+            &[
+                X86,
+                (VENDOR, "Alibaba Cloud\n"),
+                (PRODUCT, "Alibaba Cloud ECS\n"),
+            ],
             &[
                 X86,
                 (VENDOR, "Microsoft Corporation\n"),

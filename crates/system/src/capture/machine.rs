@@ -79,7 +79,16 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             machine.kernel = Some(kernel);
             machine.kernel_from = Some(format!("the running kernel, {}", record.kernel));
         }
-        Err(error) => notes.push(format!("the kernel {error}")),
+        Err(error) => {
+            machine.kernel = nearest_kernel(&record.kernel);
+            machine.kernel_from = machine.kernel.map(|kernel| {
+                format!(
+                    "{kernel} is the nearest that is known to the running {}",
+                    record.kernel
+                )
+            });
+            notes.push(format!("the kernel {error}"));
+        }
     }
     match tick_rate(root) {
         Some(hz) => machine.hz = Figure::sourced(hz as f64, "CONFIG_HZ of the running kernel"),
@@ -140,6 +149,19 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
     }
     Ok((machine, notes))
+}
+
+/// The first or last kernel whose policies are known, for a release before or after these.
+fn nearest_kernel(release: &str) -> Option<KernelVersion> {
+    let mut numbers = release
+        .split('.')
+        .map_while(|part| part.parse::<u16>().ok());
+    let release = (numbers.next()?, numbers.next()?);
+    if release < (6, 1) {
+        Some(KernelVersion::V6_1)
+    } else {
+        (release > (7, 3)).then_some(KernelVersion::V7_3)
+    }
 }
 
 /// Where the base clock is from, if not from cpufreq.
@@ -517,7 +539,8 @@ fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<
     let lowest_performance = performance(f64::from(lowest));
     Some(Cppc {
         lowest: lowest_performance,
-        lowest_nonlinear: lowest_nonlinear.max(lowest_performance),
+        // Older drivers load only where the lowest clock is below this one.
+        lowest_nonlinear: lowest_nonlinear.max((lowest_performance + 1).min(like.nominal)),
         nominal_mhz: (step_khz * f64::from(like.nominal) / 1e3) as u32,
         lowest_mhz: lowest / 1000,
         ranking: Vec::new(),
