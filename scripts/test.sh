@@ -36,6 +36,7 @@ logs=target/test-logs
 rm -rf "$logs"
 mkdir -p "$logs"
 failed_steps=()
+seconds=()
 began=$SECONDS
 
 # Runs a step quietly; shows the end of its log when it fails.
@@ -50,6 +51,7 @@ step() {
         tail -n 40 "$logs/$name.log" | sed 's/^/    /'
         failed_steps+=("$name")
     fi
+    seconds+=("$name $((SECONDS - started)),")
 }
 
 # As the tests have built it: a release build takes minutes more, and saves some seconds.
@@ -144,7 +146,7 @@ fi
     grep -hs '^skipped: ' "$logs/tests.log" "$logs/package.log"
     [ "$python_skips" = 0 ] || echo "skipped: ruff, mypy and the Python package: scripts/setup-python.sh could not install them"
     [ "$deferred" = 0 ] || echo "left to make nightly: $deferred tests"
-    echo "${nightly:+nightly: }all steps took $((SECONDS - began)) s"
+    echo "seconds of each step: ${seconds[*]} all with set-up $((SECONDS - began))"
     # Once more at the very end, because CI may keep no more than that.
     failed_tests=$(awk -f scripts/failed-tests.awk "$logs/tests.log")
     for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
