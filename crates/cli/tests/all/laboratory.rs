@@ -602,7 +602,7 @@ fn a_forced_idle_state_gives_the_latency_of_a_real_kernel() {
     }
 }
 
-/// A governor's choices are no chance, but hang on what happened before; docs/fidelity.md says how far cells are off at most.
+/// What `menu` chooses depends on all that ran before; docs/fidelity.md says how far cells are off at most.
 #[test]
 fn no_cell_is_further_off_than_the_page_of_fidelity_says() {
     let test = "no_cell_is_further_off_than_the_page_of_fidelity_says";
@@ -613,6 +613,24 @@ fn no_cell_is_further_off_than_the_page_of_fidelity_says() {
         for (cell, (real, off)) in subset.compare(metric) {
             assert!(
                 off.abs() <= at_most,
+                "{cell:?}: {metric} {real}, off by {off}"
+            );
+        }
+    }
+}
+
+/// With `menu` alone, half of the requests are about as often in one state as in the next, and quantiles of such short runs jump.
+#[test]
+fn ladder_and_a_limit_give_the_quantiles_of_a_real_kernel() {
+    let test = "ladder_and_a_limit_give_the_quantiles_of_a_real_kernel";
+    let Some(subset) = Subset::measured(test) else {
+        return;
+    };
+    for (metric, at_most) in [("p50_us", 0.03), ("p90_us", 0.1)] {
+        for (cell, (real, off)) in subset.compare(metric) {
+            let governed = cell.1 != "menu";
+            assert!(
+                !governed || off.abs() <= at_most,
                 "{cell:?}: {metric} {real}, off by {off}"
             );
         }
@@ -704,6 +722,7 @@ fn a_guest_that_hangs_is_an_error_with_its_last_words() {
 
 /// A guest whose kernel panics, or does not take a module, says so in one error.
 #[test]
+#[ignore = "nightly: two guests more, of what changes with rig/ alone"]
 fn a_guest_that_cannot_go_on_says_why() {
     let test = "a_guest_that_cannot_go_on_says_why";
     let folder = TempDir::new().unwrap();
@@ -852,37 +871,64 @@ fn a_guest_of_the_rig_has_the_idle_states_of_any_machine() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("unknown machine 'spr'"));
 }
 
-/// Recorder and daemon in the guest; simulation, replay and laboratory in one comparison.
+/// A recorded study of three policies in one guest, run by the first test that looks at it.
+struct Recorded {
+    out: PathBuf,
+    done: Output,
+}
+
+impl Recorded {
+    /// `None`: the rig lacks something, and the test is skipped.
+    fn measured(test: &str) -> Option<&'static Path> {
+        static RECORDED: OnceLock<Recorded> = OnceLock::new();
+        let recorded = RECORDED.get_or_init(Self::run);
+        let said = said_unless_skipped(test, &recorded.done)?;
+        assert!(recorded.done.status.success(), "{said}");
+        Some(&recorded.out)
+    }
+
+    fn run() -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laboratory-recorded");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let study = folder.join("s.toml");
+        let machine = repository().join("rig/laboratory/debian-6.12.toml");
+        let job = repository().join("rig/laboratory/jobs/pause-500us.fio");
+        let (machine, job) = (machine.display(), job.display());
+        let text = format!(
+            "name = 's'\nmachine = '{machine}'\nrepeats = 1\nwarm_up_s = 0\n\
+             policy = ['menu', '{LEASES}', 'menu + cpu-latency[limit=20us]']\n\
+             [[workload]]\nname = 'w'\nfio = '{job}'\nseconds = 0.25\n"
+        );
+        fs::write(&study, text).unwrap();
+        let out = folder.join("out");
+        let arguments = ["--record", "--timeout", "450"];
+        let done = laboratory(study.to_str().unwrap(), &out, &arguments);
+        Self { out, done }
+    }
+}
+
+const LEASES: &str = "menu + psd[timeout=3ms,ceiling=20us,rule=daemon]";
+
 #[test]
-fn a_run_is_recorded_and_replayed() {
-    let folder = TempDir::new().unwrap();
-    let study = folder.path().join("s.toml");
-    let machine = repository().join("rig/laboratory/debian-6.12.toml");
-    let job = repository().join("rig/laboratory/jobs/pause-500us.fio");
-    let (machine, job) = (machine.display(), job.display());
-    let text = format!(
-        "name = 's'\nmachine = '{machine}'\nrepeats = 1\nwarm_up_s = 0\n\
-         policy = ['menu', 'menu + psd[timeout=3ms,ceiling=20us,rule=daemon]', 'menu + cpu-latency[limit=20us]']\n\
-         [[workload]]\nname = 'w'\nfio = '{job}'\nseconds = 0.25\n"
-    );
-    fs::write(&study, text).unwrap();
-    let out = folder.path().join("out");
-    let arguments = ["--record", "--timeout", "450"];
-    let done = laboratory(study.to_str().unwrap(), &out, &arguments);
-    let Some(said) = said_unless_skipped("a_run_is_recorded_and_replayed", &done) else {
+fn the_daemon_gives_leases_in_a_guest() {
+    let Some(out) = Recorded::measured("the_daemon_gives_leases_in_a_guest") else {
         return;
     };
-    assert!(done.status.success(), "{said}");
-
     let mean = cells(&out.join("lab"), "mean_us");
-    let of = |policy: &str| mean[&("w".to_owned(), policy.to_owned())];
-    let leases = of("menu + psd[timeout=3ms,ceiling=20us,rule=daemon]");
+    let mean_with = |policy: &str| mean[&("w".to_owned(), policy.to_owned())];
     // Some requests wait for exits of up to 300 us without leases or limit.
-    assert!(leases < of("menu") - 5.0, "{mean:?}");
+    assert!(mean_with(LEASES) < mean_with("menu") - 5.0, "{mean:?}");
     let daemon = fs::read_to_string(out.join("guest-1/daemon.txt")).unwrap();
     assert!(daemon.contains("lease(s) in"), "{daemon}");
+}
 
-    // The governor that ran answers the same when it is asked again; the drives' CPU has none.
+/// The governor that ran answers the same when it is asked again; the drives' CPU has none.
+#[test]
+fn a_recorded_run_is_answered_the_same_again() {
+    let Some(out) = Recorded::measured("a_recorded_run_is_answered_the_same_again") else {
+        return;
+    };
     let recording = out.join("recordings/000000.parquet");
     let replayed = wakepath(&[
         "replay",
@@ -896,14 +942,21 @@ fn a_run_is_recorded_and_replayed() {
     let agreement = &replayed["agreement"][1];
     let count = |name: &str| agreement[name].as_f64().unwrap();
     assert!(count("same_state") / count("periods") > 0.9, "{agreement}");
+}
 
-    let dirs = ["sim", "replay", "lab"].map(|dir| out.join(dir).to_str().unwrap().to_owned());
-    let [sim, replay, lab] = &dirs;
+#[test]
+fn simulation_replay_and_laboratory_stand_in_one_comparison() {
+    let test = "simulation_replay_and_laboratory_stand_in_one_comparison";
+    let Some(out) = Recorded::measured(test) else {
+        return;
+    };
+    let [sim, replay, lab] =
+        ["sim", "replay", "lab"].map(|dir| out.join(dir).to_str().unwrap().to_owned());
     let compared = wakepath(&[
         "compare",
-        sim,
-        replay,
-        lab,
+        &sim,
+        &replay,
+        &lab,
         "--metric",
         "too_deep_per_s",
         "--format",
@@ -934,6 +987,7 @@ fn processes_of(folder: &Path) -> usize {
 
 /// A signal ends the guest, too; what was measured stays, and is not measured again.
 #[test]
+#[ignore = "nightly: three guests more, of what changes with rig/ alone"]
 fn an_interrupted_study_goes_on_where_it_was() {
     let test = "an_interrupted_study_goes_on_where_it_was";
     let folder = TempDir::new().unwrap();
