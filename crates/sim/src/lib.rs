@@ -41,7 +41,7 @@ pub use result::{
     ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts,
     PageCacheRun, Run, StateTime,
 };
-pub use run::{simulate, simulate_observed};
+pub use run::{Model, simulate, simulate_observed};
 pub use setup::LONGEST_TIMED;
 pub use setup::policies::{expanded, in_force, machine_under, notes, policy_notes};
 pub use task::fio::rates::RateRun;

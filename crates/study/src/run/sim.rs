@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -15,7 +15,7 @@ use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_results::RunRecord;
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{
-    LONGEST_UNTIMED, PolicyComparison, PolicyResult, in_force, machine_under, simulate_observed,
+    LONGEST_UNTIMED, Model, PolicyComparison, PolicyResult, SimError, in_force, machine_under,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
@@ -32,6 +32,8 @@ pub struct Sim<'a> {
     under: BTreeMap<(usize, usize), Machine>,
     /// Tasks of rt-app files that did nothing, by workload and task: why, in the first cell where that happened.
     never_ran: Mutex<BTreeMap<(usize, String), (Cell, String)>>,
+    /// By machine, workload and policy: prepared by the first run, for all seeds.
+    models: BTreeMap<(usize, usize, usize), OnceLock<Model<'a>>>,
 }
 
 impl<'a> Sim<'a> {
@@ -41,7 +43,9 @@ impl<'a> Sim<'a> {
     /// No machine, or a policy that it cannot have.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
         let mut under = BTreeMap::new();
+        let mut models = BTreeMap::new();
         for cell in plan.cells() {
+            models.insert((cell.machine, cell.workload, cell.policy), OnceLock::new());
             let Entry::Vacant(place) = under.entry((cell.machine, cell.policy)) else {
                 continue;
             };
@@ -58,6 +62,7 @@ impl<'a> Sim<'a> {
             plan,
             under,
             never_ran: Mutex::default(),
+            models,
         })
     }
 
@@ -75,7 +80,14 @@ impl<'a> Sim<'a> {
         cell: Cell,
         observer: &mut impl Observer,
     ) -> Result<wakepath_sim::Run, StudyError> {
-        self.simulate_under(cell, &self.plan.policies[cell.policy].set, observer)
+        let slot = &self.models[&(cell.machine, cell.workload, cell.policy)];
+        let model = if let Some(model) = slot.get() {
+            model
+        } else {
+            let prepared = self.prepare(cell, &self.plan.policies[cell.policy].set)?;
+            slot.get_or_init(|| prepared)
+        };
+        self.run_model(cell, model, observer)
     }
 
     /// Simulates a cell with other policies than its own.
@@ -85,25 +97,44 @@ impl<'a> Sim<'a> {
         set: &PolicySet,
         observer: &mut impl Observer,
     ) -> Result<wakepath_sim::Run, StudyError> {
-        let of_workload = &self.plan.workloads[cell.workload];
-        let of_policy = &self.plan.policies[cell.policy];
-        let Some(workload) = of_workload.workload() else {
-            let message = format!("{} cannot be simulated", of_workload.name);
+        self.run_model(cell, &self.prepare(cell, set)?, observer)
+    }
+
+    /// The machine of a cell under these policies, with the cell's workload.
+    fn prepare(&self, cell: Cell, set: &PolicySet) -> Result<Model<'a>, StudyError> {
+        let planned = &self.plan.workloads[cell.workload];
+        let Some(workload) = planned.workload() else {
+            let message = format!("{} cannot be simulated", planned.name);
             return Err(StudyError::Settings(message));
         };
-        let machine = self.machine(cell);
-        let seed = self.plan.seed(cell.repeat);
-        simulate_observed(machine, workload, set, seed, observer).map_err(|source| {
-            let on = match self.plan.machines.len() {
-                1 => String::new(),
-                _ => format!(" on {}", self.plan.machines[cell.machine].name),
-            };
-            StudyError::Simulation {
-                workload: format!("{}{on}", of_workload.name),
-                policy: of_policy.name.clone(),
-                source: Box::new(source),
-            }
-        })
+        let Some(machine) = &self.plan.machines[cell.machine].model else {
+            let message = format!("{}: no machine to simulate", self.plan.origin);
+            return Err(StudyError::Settings(message));
+        };
+        Model::new(machine, workload, set).map_err(|source| self.failure(cell, source))
+    }
+
+    fn run_model(
+        &self,
+        cell: Cell,
+        model: &Model<'_>,
+        observer: &mut impl Observer,
+    ) -> Result<wakepath_sim::Run, StudyError> {
+        let run = model.run_observed(self.plan.seed(cell.repeat), observer);
+        run.map_err(|source| self.failure(cell, source))
+    }
+
+    /// What the simulator refuses, with the cell that asks for it.
+    fn failure(&self, cell: Cell, source: SimError) -> StudyError {
+        let on = match self.plan.machines.len() {
+            1 => String::new(),
+            _ => format!(" on {}", self.plan.machines[cell.machine].name),
+        };
+        StudyError::Simulation {
+            workload: format!("{}{on}", self.plan.workloads[cell.workload].name),
+            policy: self.plan.policies[cell.policy].name.clone(),
+            source: Box::new(source),
+        }
     }
 
     /// Simulates all runs of the plan, on all threads of the current rayon pool: for each of its cells what was in force, and
