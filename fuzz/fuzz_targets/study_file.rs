@@ -10,9 +10,8 @@ use wakepath_study::plan::Plan;
 
 fuzz_target!(|text: &str| {
     let source = StudyText {
-        added_lines: 0,
         origin: "fuzz.toml",
-        text,
+        text: Some(text),
     };
     if let Err(error) = StudyFile::parse(source) {
         assert!(!error.to_string().is_empty());

@@ -83,8 +83,8 @@ impl Plan {
     }
 
     #[getter]
-    fn text(&self) -> &str {
-        &self.plan.text
+    fn text(&self) -> PyResult<String> {
+        self.plan.text().map_err(errors::of_study)
     }
 
     #[getter]

@@ -185,6 +185,14 @@ impl PolicySpec {
         }
     }
 
+    /// A copy that keeps today's version of its name, also on a machine with another kernel.
+    pub(crate) fn with_version(&self) -> Self {
+        Self {
+            bare: self.bare && self.version.is_none(),
+            ..self.clone()
+        }
+    }
+
     /// A copy without some keys, which fall back to defaults. Required keys stay.
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
         let kept = self

@@ -179,6 +179,15 @@ impl PolicySet {
         self
     }
 
+    /// A copy that keeps today's versions of its names, also on a machine with another kernel.
+    #[must_use]
+    pub fn with_versions(mut self) -> Self {
+        for policy in &mut self.policies {
+            *policy = policy.with_version();
+        }
+        self
+    }
+
     /// Text as given by a person: bare names stay without version.
     pub fn as_written(&self) -> String {
         let profile = self.profile.map(ToString::to_string);

@@ -76,9 +76,8 @@ mod tests {
 
     fn error(text: &str) -> String {
         let source = StudyText {
-            added_lines: 0,
             origin: "s.toml",
-            text,
+            text: Some(text),
         };
         StudyFile::parse(source).unwrap_err().to_string()
     }
@@ -140,12 +139,6 @@ mod tests {
                 "name = 'x'\nrepeats = 'many'",
                 2,
                 &["`repeats`", "the text \"many\" instead of a whole number"],
-            ),
-            (
-                "[[policy]]\nset = 'menu'\n",
-                "",
-                1,
-                &["no `policy`", "policy = [\"menu\", \"teo\"]"],
             ),
             (
                 "name = 'x'",

@@ -16,7 +16,7 @@ use wakepath_results::Better;
 pub use error::StudyError;
 pub(crate) use error::unknown;
 pub use names::Names;
-pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets, with_sets};
+pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets};
 pub use published::{
     Across, Aggregate, ChangeWithin, CompareEntry, Decision, ExpectEntry, FittedAtMost,
     FittedEntry, LessThan, Printed, PublishedEntry, RowEntry, Selection, Show, Take,
@@ -74,8 +74,7 @@ pub struct StudyFile {
     #[serde(default)]
     pub policy: Vec<Spanned<PolicyItem>>,
     /// Policy sets beside those.
-    #[serde(default)]
-    pub also: Vec<Spanned<String>>,
+    pub also: Option<Spanned<Vec<Spanned<String>>>>,
     /// What is asked.
     #[serde(default)]
     pub question: Vec<Spanned<QuestionEntry>>,
@@ -202,15 +201,13 @@ fn settle() -> Spanned<f64> {
     Spanned::new(0..0, 5.0)
 }
 
-/// The text of a study file, for errors with lines.
+/// The text of a study, for errors with lines.
 #[derive(Clone, Copy, Debug)]
 pub struct StudyText<'a> {
-    /// Lines at the top of the text that the file itself does not have.
-    pub added_lines: usize,
-    /// Its name.
+    /// Name of the file, or of the command that made the study.
     pub origin: &'a str,
-    /// Its text.
-    pub text: &'a str,
+    /// Text of the file; absent for a study made without a file, whose errors have no line.
+    pub text: Option<&'a str>,
 }
 
 impl StudyText<'_> {
@@ -224,16 +221,34 @@ impl StudyText<'_> {
         self.line_at(at.span().start)
     }
 
+    /// An error about a policy: at its line, or by its name where the file does not have it.
+    pub fn policy_error(
+        &self,
+        place: Option<&Spanned<()>>,
+        name: &str,
+        message: impl Into<String>,
+    ) -> StudyError {
+        match place {
+            Some(at) => self.error(at, message),
+            None => StudyError::Settings(format!("policy '{name}': {}", message.into())),
+        }
+    }
+
     fn line_at(&self, at: usize) -> usize {
-        let before = self.text.get(..at).unwrap_or(self.text);
-        (before.matches('\n').count() + 1).saturating_sub(self.added_lines)
+        let text = self.text.unwrap_or_default();
+        let before = text.get(..at).unwrap_or(text);
+        before.matches('\n').count() + 1
     }
 
     fn error_at(&self, at: usize, message: impl Into<String>) -> StudyError {
-        StudyError::File {
-            origin: self.origin.to_owned(),
-            line: self.line_at(at),
-            message: message.into(),
+        let (origin, message) = (self.origin.to_owned(), message.into());
+        match self.text {
+            Some(_) => StudyError::File {
+                line: self.line_at(at),
+                origin,
+                message,
+            },
+            None => StudyError::Settings(format!("{origin}: {message}")),
         }
     }
 }
@@ -257,7 +272,7 @@ impl StudyFile {
             warm_up_s: None,
             workload: Vec::new(),
             policy: Vec::new(),
-            also: Vec::new(),
+            also: None,
             question: Vec::new(),
             published: Vec::new(),
             expect: Vec::new(),
@@ -270,18 +285,21 @@ impl StudyFile {
     /// # Errors
     /// No TOML, keys that no study has, values out of range, names that are used twice or lead nowhere.
     pub fn parse(source: StudyText<'_>) -> Result<Self, StudyError> {
-        let study: Self = toml::from_str(source.text).map_err(|e| {
+        let text = source.text.unwrap_or_default();
+        let study: Self = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            source.error_at(
-                at,
-                wakepath_units::spelling::toml_error(e.message(), source.text, at),
-            )
+            let message = wakepath_units::spelling::toml_error(e.message(), text, at);
+            source.error_at(at, message)
         })?;
         study.check(source)?;
         Ok(study)
     }
 
-    fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    /// Checks what can be checked without anything else.
+    ///
+    /// # Errors
+    /// As of [`StudyFile::parse`].
+    pub(crate) fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         check_name(source, &self.name)?;
         if self.name.get_ref().contains('/') {
             let message = "the name of a study has no `/`: it becomes that of a directory";
@@ -307,9 +325,6 @@ impl StudyFile {
         }
         if self.workload.is_empty() {
             return Err(source.error(&self.name, "no [[workload]]: there is nothing to run"));
-        }
-        if self.policy.is_empty() && self.also.is_empty() {
-            return Err(source.error(&self.name, "no `policy`: there is nothing to compare; policy = [\"menu\", \"teo\"] compares two"));
         }
         let mut names: Vec<&str> = Vec::new();
         for workload in &self.workload {
@@ -345,6 +360,30 @@ pub(crate) fn check_name(source: StudyText<'_>, name: &Spanned<String>) -> Resul
 }
 
 impl WorkloadEntry {
+    /// A workload of which nothing but the name is said.
+    pub(crate) fn named(name: Spanned<String>) -> Self {
+        Self {
+            name,
+            fio: None,
+            fio_job: None,
+            fio_options: toml::Table::new(),
+            rt_app: None,
+            rt_app_version: None,
+            copies: None,
+            instances: None,
+            warm_up_s: None,
+            command: None,
+            recording: None,
+            states: None,
+            hz: None,
+            ran: None,
+            seconds: None,
+            metric: Vec::new(),
+            machines: None,
+            policies: None,
+        }
+    }
+
     fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let name = self.name.get_ref();
         let error = |message: String| Err(source.error(&self.name, message));

@@ -7,8 +7,8 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
-use wakepath_settings::policy_set;
 use wakepath_policies::PolicySet;
+use wakepath_settings::policy_set;
 
 use super::{MAX_NAME_BYTES, StudyError, StudyText};
 
@@ -76,8 +76,8 @@ impl<'de> Deserialize<'de> for PolicyItem {
 pub struct NamedSet<'a> {
     /// Its name in the results.
     pub name: String,
-    /// Where it is.
-    pub at: Spanned<()>,
+    /// Its place in the file; absent if it was given beside the file.
+    pub at: Option<Spanned<()>>,
     /// Its policies.
     pub set: PolicySet,
     /// The name is what its set is called: given names stay.
@@ -86,29 +86,36 @@ pub struct NamedSet<'a> {
     pub settings: Option<&'a BTreeMap<String, Spanned<toml::Value>>>,
 }
 
-/// The text of a study with more policy sets: a line `also` at its top.
-pub fn with_sets(text: &str, sets: &[PolicySet]) -> String {
-    let quoted = sets
-        .iter()
-        .map(|set| toml::Value::String(set.as_written()).to_string());
-    let line = format!(
-        "also = [{}] # --policy\n",
-        quoted.collect::<Vec<_>>().join(", ")
-    );
-    // A byte order mark stays in front.
-    let start = text.find(|c| c != '\u{feff}').unwrap_or(text.len());
-    let (mark, rest) = text.split_at(start);
-    format!("{mark}{line}{rest}")
+impl NamedSet<'_> {
+    /// A policy that no file has.
+    pub fn outside(name: String, set: PolicySet) -> Self {
+        Self {
+            name,
+            at: None,
+            set,
+            is_set: false,
+            settings: None,
+        }
+    }
+
+    /// A set that was given beside the file, such as one of `--policy`: the set is its own name.
+    pub fn beside(set: &PolicySet) -> Self {
+        Self {
+            is_set: true,
+            ..Self::outside(name_of(&[&set.as_written()]), set.clone())
+        }
+    }
 }
 
-/// The policies that the elements of `policy` mean, in their order, and those of `also`. Of a grid the last side changes
-/// fastest.
+/// The policies that the elements of `policy` mean, in their order, those of `also`, and `more` that the file does not have.
+/// Of a grid the last side changes fastest.
 ///
 /// # Errors
 /// One is no policy set, or a grid is mixed with other elements, empty or too large.
 pub fn named_sets<'a>(
     items: &'a [Spanned<PolicyItem>],
     also: &'a [Spanned<String>],
+    more: Vec<NamedSet<'a>>,
     source: StudyText<'_>,
 ) -> Result<Vec<NamedSet<'a>>, StudyError> {
     let mut named = Vec::new();
@@ -126,17 +133,18 @@ pub fn named_sets<'a>(
         (_, Some(other)) => {
             let message = "a list inside `policy` is one side of a grid, so all of it has to be lists: \
                            policy = [[\"menu\", \"teo\"], [\"psd\", \"\"]]";
-            return Err(source.error(&other.at, message));
+            return Err(source.policy_error(other.at.as_ref(), &other.name, message));
         }
     };
     for text in also {
         named.push(alone(text, text.get_ref(), source)?);
     }
+    named.extend(more);
     if let Some(long) = named.iter().find(|set| set.name.len() > MAX_NAME_BYTES) {
         let message = format!(
             "as a name this set is longer than {MAX_NAME_BYTES} bytes; give it one: {{ name = \"...\", set = \"...\" }}"
         );
-        return Err(source.error(&long.at, message));
+        return Err(source.policy_error(long.at.as_ref(), &long.name, message));
     }
     Ok(named)
 }
@@ -149,7 +157,7 @@ fn alone<'a, T>(
 ) -> Result<NamedSet<'a>, StudyError> {
     Ok(NamedSet {
         name: name_of(&[text]),
-        at: Spanned::new(at.span(), ()),
+        at: Some(Spanned::new(at.span(), ())),
         set: parse(at, text, source)?,
         is_set: true,
         settings: None,
@@ -172,7 +180,7 @@ fn table<'a>(
             Some(name) => name.get_ref().clone(),
             None => name_of(&[written]),
         },
-        at: Spanned::new(at.map_or(item.span(), Spanned::span), ()),
+        at: Some(Spanned::new(at.map_or(item.span(), Spanned::span), ())),
         set,
         is_set: entry.name.is_none(),
         settings: Some(&entry.settings),
@@ -210,7 +218,7 @@ fn grid<'a>(
         Ok(NamedSet {
             name: name_of(&names),
             set: PolicySet::join(sets).map_err(|e| source.error(&at, e.to_string()))?,
-            at,
+            at: Some(at),
             is_set: true,
             settings: None,
         })
@@ -249,12 +257,12 @@ mod tests {
     /// Name and set of each policy.
     fn sets(text: &str) -> Result<Vec<(String, String)>, String> {
         let source = StudyText {
-            added_lines: 0,
             origin: "x",
-            text,
+            text: Some(text),
         };
         let file: File = toml::from_str(text).map_err(|e| e.message().to_owned())?;
-        let sets = named_sets(&file.policy, &file.also, source).map_err(|e| e.to_string())?;
+        let sets =
+            named_sets(&file.policy, &file.also, Vec::new(), source).map_err(|e| e.to_string())?;
         let pair = |set: NamedSet<'_>| (set.name, set.set.to_string());
         Ok(sets.into_iter().map(pair).collect())
     }
@@ -296,15 +304,6 @@ mod tests {
             names("policy = [['', 'psd']]\nalso = ['teo']"),
             ["unchanged", "psd", "teo"]
         );
-    }
-
-    #[test]
-    fn sets_are_added_to_any_text() {
-        let more = ["teo + psd".parse().unwrap(), PolicySet::default()];
-        for text in ["policy = ['menu']", "\u{feff}[[policy]]\nset = 'menu'"] {
-            let text = with_sets(text, &more);
-            assert_eq!(names(&text), ["menu", "teo + psd", "unchanged"], "{text}");
-        }
     }
 
     #[test]

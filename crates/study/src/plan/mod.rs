@@ -11,7 +11,6 @@ mod replay;
 mod stored;
 mod workload;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -37,12 +36,12 @@ pub use provenance::Provenance;
 pub use published::{Expectation, Table};
 pub use recording::PlannedRecording;
 pub(crate) use recording::sha256_of;
-pub use replay::{RECORDED, cannot_replay};
+pub use replay::{RECORDED, ReplayRequest, cannot_replay};
 pub use workload::{PlannedWorkload, Reading, Task, requested_rates};
 
 use crate::builtin;
 use crate::file::{
-    MAX_BYTES, Names, StudyError, StudyFile, StudyText, named_sets, unknown, with_sets,
+    MAX_BYTES, NamedSet, Names, StudyError, StudyFile, StudyText, named_sets, unknown,
 };
 
 /// Most runs of a repeat.
@@ -75,8 +74,8 @@ fn is_of(set: &PolicySet, program: &Program) -> bool {
 pub struct Plan {
     /// Name of the study file.
     pub origin: String,
-    /// Its text.
-    pub text: String,
+    /// Text of its file; absent for a study made without one.
+    pub file_text: Option<String>,
     /// What it says.
     pub file: StudyFile,
     /// On what it runs.
@@ -97,6 +96,8 @@ pub struct Plan {
     pub tables: Vec<Table>,
     /// What is expected of it.
     pub expectations: Vec<Expectation>,
+    /// Policy sets beside those of the file.
+    more: Vec<PolicySet>,
     /// Code that the file has run, and the caller has not named.
     foreign: Vec<String>,
     /// Whether the user has said that such code may run.
@@ -220,7 +221,7 @@ impl Plan {
         let policies: Vec<PlannedPolicy> = policies.collect();
         let mut plan = Self {
             origin: name.to_owned(),
-            text: String::new(),
+            file_text: None,
             file: StudyFile::on_the_spot(name, seed, repeats),
             target: RunOrigin::Sim,
             machines: vec![PlannedMachine {
@@ -235,12 +236,42 @@ impl Plan {
             metrics: METRICS.to_vec(),
             tables: Vec::new(),
             expectations: Vec::new(),
+            more: Vec::new(),
             foreign: Vec::new(),
             allow_programs: false,
             cells: Vec::new(),
         };
         plan.combine();
         plan
+    }
+
+    /// One recording under policy sets, without a file.
+    ///
+    /// `allow_programs`: the user has said that governors of one's own may run where this kernel cannot confine them.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or a policy cannot be replayed.
+    pub fn of_replay(request: &ReplayRequest, allow_programs: bool) -> Result<Self, StudyError> {
+        let source = StudyText {
+            origin: "wakepath replay",
+            text: None,
+        };
+        let file = request.file();
+        file.check(source)?;
+        let policies = request.policies();
+        let folder = Path::new(".");
+        let plan = Self::of_file(
+            file,
+            source,
+            folder,
+            RunOrigin::Replay,
+            policies,
+            allow_programs,
+        )?;
+        Ok(Self {
+            foreign: Vec::new(),
+            ..plan
+        })
     }
 
     fn of_text(
@@ -251,17 +282,34 @@ impl Plan {
         more: &[PolicySet],
         allow_programs: bool,
     ) -> Result<Self, StudyError> {
-        let with_more = match more {
-            [] => Cow::Borrowed(text),
-            more => Cow::Owned(with_sets(text, more)),
-        };
-        let text = &*with_more;
         let source = StudyText {
-            added_lines: usize::from(!more.is_empty()),
             origin,
-            text,
+            text: Some(text),
         };
         let file = StudyFile::parse(source)?;
+        let beside = more.iter().map(NamedSet::beside).collect();
+        let plan = Self::of_file(file, source, folder, target, beside, allow_programs)?;
+        Ok(Self {
+            more: more.to_vec(),
+            ..plan
+        })
+    }
+
+    /// The plan of a study file that was read or made, with policies beside those of the file.
+    fn of_file(
+        file: StudyFile,
+        source: StudyText<'_>,
+        folder: &Path,
+        target: RunOrigin,
+        beside: Vec<NamedSet<'_>>,
+        allow_programs: bool,
+    ) -> Result<Self, StudyError> {
+        let own: Vec<PolicySet> = beside.iter().map(|named| named.set.clone()).collect();
+        let also = file.also.as_ref().map_or(&[][..], |also| also.get_ref());
+        if file.policy.is_empty() && also.is_empty() && beside.is_empty() {
+            let message = "no `policy`: there is nothing to compare; policy = [\"menu\", \"teo\"] compares two";
+            return Err(source.error(&file.name, message));
+        }
         let machines = match target {
             RunOrigin::Sim => machine::simulated(&file, source, folder)?,
             // Known from the recordings.
@@ -286,18 +334,18 @@ impl Plan {
         let mut policies: Vec<PlannedPolicy> = Vec::new();
         let mut places = Vec::new();
         let mut foreign = Vec::new();
-        for named in named_sets(&file.policy, &file.also, source)? {
+        for named in named_sets(&file.policy, also, beside, source)? {
             let at = named.at.clone();
             let policy = PlannedPolicy::new(named, source, folder, target, allow_programs)?;
             if let Some(program) = policy.set.program()
-                && !more.iter().any(|own| is_of(own, program))
+                && !own.iter().any(|set| is_of(set, program))
             {
                 foreign.push(program.to_string());
             }
             places.push(at.clone());
             if policies.iter().any(|p| p.name == policy.name) {
                 let message = format!("a second policy is called `{}`", policy.name);
-                return Err(source.error(&at, message));
+                return Err(source.policy_error(at.as_ref(), &policy.name, message));
             }
             policies.push(policy);
         }
@@ -307,8 +355,8 @@ impl Plan {
             Some(name) => position(source, "policy", name, &policy_names)?,
         };
         let mut plan = Self {
-            origin: origin.to_owned(),
-            text: text.to_owned(),
+            origin: source.origin.to_owned(),
+            file_text: source.text.map(str::to_owned),
             target,
             machines,
             workloads,
@@ -319,6 +367,7 @@ impl Plan {
             tables: Vec::new(),
             expectations: Vec::new(),
             file,
+            more: Vec::new(),
             foreign,
             allow_programs,
             cells: Vec::new(),
@@ -386,7 +435,7 @@ impl Plan {
     fn check_policies(
         &self,
         source: StudyText<'_>,
-        places: &[Spanned<()>],
+        places: &[Option<Spanned<()>>],
     ) -> Result<(), StudyError> {
         let pairs: BTreeSet<(usize, usize)> =
             self.cells.iter().map(|c| (c.policy, c.machine)).collect();
@@ -403,7 +452,8 @@ impl Plan {
                     1 => String::new(),
                     _ => format!("{}: ", machine.name),
                 };
-                source.error(&places[policy], format!("{on}{e}"))
+                let place = places[policy].as_ref();
+                source.policy_error(place, &self.policies[policy].name, format!("{on}{e}"))
             })?;
         }
         Ok(())
@@ -571,14 +621,25 @@ impl Plan {
         }
     }
 
+    /// The study as a file has it, with the policy sets that were given beside the file.
+    ///
+    /// # Errors
+    /// A study made without a file cannot be written as one.
+    pub fn text(&self) -> Result<String, StudyError> {
+        stored::whole(self)
+    }
+
     /// The files that go into the result directory, from which the study can be run again.
     /// `machines` are those of the machines, `sha256` has what recordings hold.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
     pub fn files(
         &self,
         machines: Vec<Vec<u8>>,
         sha256: &BTreeMap<String, String>,
-    ) -> Vec<(String, Vec<u8>)> {
-        let study = stored::text(self, sha256);
+    ) -> Result<Vec<(String, Vec<u8>)>, StudyError> {
+        let study = stored::text(self, sha256)?;
         let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
         files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
         let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);
@@ -588,7 +649,7 @@ impl Plan {
                 files.push((name, text.as_bytes().to_vec()));
             }
         }
-        files
+        Ok(files)
     }
 }
 

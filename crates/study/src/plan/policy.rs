@@ -52,10 +52,11 @@ impl PlannedPolicy {
         if target == RunOrigin::Replay
             && let Some(message) = cannot_replay(&named.set)
         {
-            return Err(source.error(&named.at, message));
+            return Err(source.policy_error(named.at.as_ref(), &named.name, message));
         }
         let set = governors::load(named.set, folder, allow_programs);
-        let set = set.map_err(|e| source.error(&named.at, e.to_string()))?;
+        let set =
+            set.map_err(|e| source.policy_error(named.at.as_ref(), &named.name, e.to_string()))?;
         Ok(Self {
             // Results have to tell two versions of a file apart.
             name: match set.program() {

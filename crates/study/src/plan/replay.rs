@@ -1,10 +1,166 @@
-//! What a replay can have.
+//! What a replay can have, and a replay without a study file.
 
+use serde::Serialize;
+use toml::Spanned;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
+use wakepath_units::TickRate;
+
+use super::{Plan, Task};
+use crate::file::{NamedSet, Names, RecordingName, StudyError, StudyFile, WorkloadEntry};
 
 /// What was recorded, as the policy of a study that changes nothing.
 pub const RECORDED: &str = "recorded";
+/// Name of a replay that no file names.
+const NAME: &str = "replay";
+
+/// One recording under policy sets, as `wakepath replay` asks for it.
+#[derive(Clone, Debug)]
+pub struct ReplayRequest {
+    /// The question that the replay answers.
+    pub title: String,
+    /// Machine whose figures replace those of the recording.
+    pub machine: Option<String>,
+    /// Blocks of time, which are the repeats.
+    pub blocks: u32,
+    /// Sets to replay beside what was recorded. Each is its own name.
+    pub sets: Vec<PolicySet>,
+    /// Name of the policy that the others are compared with.
+    pub baseline: String,
+    /// Name of the recording in the results.
+    pub workload: String,
+    /// Path of the recording.
+    pub recording: String,
+    /// Path of the file that has the idle states.
+    pub states: Option<String>,
+    /// Tick rate, if the recording's own does not count.
+    pub tick: Option<TickRate>,
+    /// Governor that ran, if the recording's own name does not count.
+    pub ran: Option<String>,
+}
+
+impl ReplayRequest {
+    /// The study that asks for this, but for its policies.
+    pub(super) fn file(&self) -> StudyFile {
+        let recording = RecordingName {
+            path: self.recording.clone(),
+            sha256: None,
+        };
+        let workload = WorkloadEntry {
+            recording: Some(unplaced(recording)),
+            states: self.states.clone().map(unplaced),
+            hz: self.tick.map(|tick| unplaced(u64::from(tick.hz()))),
+            ran: self.ran.clone().map(unplaced),
+            ..WorkloadEntry::named(unplaced(self.workload.clone()))
+        };
+        StudyFile {
+            title: Some(self.title.clone()),
+            machine: self.machine.clone().map(|name| unplaced(Names::One(name))),
+            baseline: Some(unplaced(self.baseline.clone())),
+            workload: vec![workload],
+            ..StudyFile::on_the_spot(NAME, 1, self.blocks)
+        }
+    }
+
+    /// What was recorded, and the sets.
+    pub(super) fn policies(&self) -> Vec<NamedSet<'static>> {
+        let recorded = NamedSet::outside(RECORDED.to_owned(), PolicySet::default());
+        let sets = self.sets.iter();
+        let sets = sets.map(|set| NamedSet::outside(set.to_string(), set.clone().with_versions()));
+        std::iter::once(recorded).chain(sets).collect()
+    }
+}
+
+/// A value that no file has.
+fn unplaced<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+/// A replay as a study file has it.
+#[derive(Serialize)]
+struct WrittenReplay<'a> {
+    name: &'a str,
+    title: &'a str,
+    machine: Option<String>,
+    repeats: u32,
+    baseline: &'a str,
+    policy: Vec<WrittenPolicy<'a>>,
+    workload: Vec<WrittenRecording<'a>>,
+}
+
+/// `[[policy]]`.
+#[derive(Serialize)]
+struct WrittenPolicy<'a> {
+    name: &'a str,
+    set: String,
+}
+
+/// `[[workload]]`.
+#[derive(Serialize)]
+struct WrittenRecording<'a> {
+    name: &'a str,
+    recording: &'a str,
+    states: Option<&'a str>,
+    hz: Option<u64>,
+    ran: Option<&'a str>,
+}
+
+/// The text of a study file that asks for the replay of a plan.
+///
+/// # Errors
+/// The plan has other workloads than recordings.
+pub(super) fn text(plan: &Plan) -> Result<String, StudyError> {
+    let machine = plan.file.machine.as_ref().map(Spanned::get_ref);
+    let written = WrittenReplay {
+        name: plan.file.name.get_ref(),
+        title: plan.title(),
+        machine: machine.and_then(|names| names.texts().pop()),
+        repeats: plan.repeats(),
+        baseline: &plan.policies[plan.baseline].name,
+        policy: plan.policies.iter().map(WrittenPolicy::new).collect(),
+        workload: recordings(plan)?,
+    };
+    toml::to_string(&written).map_err(|e| StudyError::Settings(format!("{}: {e}", plan.origin)))
+}
+
+impl<'a> WrittenPolicy<'a> {
+    fn new(policy: &'a super::PlannedPolicy) -> Self {
+        let is_empty = policy.set.is_empty();
+        Self {
+            name: &policy.name,
+            set: if is_empty {
+                String::new()
+            } else {
+                policy.set.to_string()
+            },
+        }
+    }
+}
+
+/// The recordings of a plan.
+fn recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
+    let entries = plan.workloads.iter().map(|workload| {
+        let entry = plan.file.workload.get(workload.entry);
+        match (entry, &workload.task) {
+            (Some(entry), Task::Recording(_)) => Some(entry),
+            _ => None,
+        }
+    });
+    let written = entries.map(|entry| {
+        let entry = entry?;
+        Some(WrittenRecording {
+            name: entry.name.get_ref(),
+            recording: &entry.recording.as_ref()?.get_ref().path,
+            states: entry.states.as_ref().map(|path| path.get_ref().as_str()),
+            hz: entry.hz.as_ref().map(|hz| *hz.get_ref()),
+            ran: entry.ran.as_ref().map(|name| name.get_ref().as_str()),
+        })
+    });
+    written.collect::<Option<Vec<_>>>().ok_or_else(|| {
+        let message = "a study made without a file is kept as a file only if it replays recordings";
+        StudyError::Settings(format!("{}: {message}", plan.origin))
+    })
+}
 
 /// Why a policy set cannot be replayed on any recording.
 pub fn cannot_replay(set: &PolicySet) -> Option<String> {

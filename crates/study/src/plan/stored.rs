@@ -3,19 +3,101 @@
 //! So the directory is enough to run it again, wherever it is and whatever has become of the files and of the built-in
 //! models and jobs.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use toml::Spanned;
+use wakepath_policies::PolicySet;
 use wakepath_results::RunOrigin;
 
-use super::{Plan, Task};
+use super::{Plan, Task, replay};
+use crate::file::{StudyError, StudyFile, StudyText};
+
+/// A part of a text, and what stands in its place.
+type Change = (Range<usize>, String);
+
+/// A study file: that of a plan, or written from it.
+struct Source<'a> {
+    text: Cow<'a, str>,
+    file: Cow<'a, StudyFile>,
+}
+
+impl<'a> Source<'a> {
+    fn new(plan: &'a Plan) -> Result<Self, StudyError> {
+        if let Some(text) = &plan.file_text {
+            return Ok(Self {
+                text: Cow::Borrowed(text),
+                file: Cow::Borrowed(&plan.file),
+            });
+        }
+        let text = replay::text(plan)?;
+        let file = StudyFile::parse(StudyText {
+            origin: &plan.origin,
+            text: Some(&text),
+        })?;
+        Ok(Self {
+            text: Cow::Owned(text),
+            file: Cow::Owned(file),
+        })
+    }
+}
+
+/// The text of a study, with the policy sets that were given beside its file.
+///
+/// # Errors
+/// A study made without a file cannot be written as one.
+pub(super) fn whole(plan: &Plan) -> Result<String, StudyError> {
+    let source = Source::new(plan)?;
+    let added = with_sets(&source, &plan.more);
+    Ok(edited(&source.text, added.into_iter().collect()))
+}
+
+/// What names more policy sets in a text: more of its `also`, or a line at its top.
+fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
+    if sets.is_empty() {
+        return None;
+    }
+    let there = source.file.also.as_ref();
+    let named = there.into_iter().flat_map(|also| also.get_ref());
+    let mut names: Vec<String> = named.map(|name| name.get_ref().clone()).collect();
+    names.extend(sets.iter().map(PolicySet::as_written));
+    let quoted: Vec<String> = names.into_iter().map(quoted).collect();
+    let list = format!("[{}]", quoted.join(", "));
+    Some(match there.map(Spanned::span) {
+        Some(place) => (place, list),
+        None => {
+            let start = first_key(&source.text);
+            (start..start, format!("also = {list} # --policy\n"))
+        }
+    })
+}
+
+/// Where the first line of a file is: a byte order mark stays in front.
+fn first_key(text: &str) -> usize {
+    text.find(|c| c != '\u{feff}').unwrap_or(text.len())
+}
+
+/// A text after these changes.
+fn edited(text: &str, mut changes: Vec<Change>) -> String {
+    let mut edited = text.to_owned();
+    changes.sort_by_key(|(at, _)| at.start);
+    for (at, new) in changes.into_iter().rev() {
+        edited.replace_range(at, &new);
+    }
+    edited
+}
 
 /// The text of a study that runs from its result directory. One that does so already stays as it is, to the byte. A
 /// recording, which is not copied, has to have the content then that it has now.
-pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> String {
-    let (text, file) = (&*plan.text, &plan.file);
-    let mut changes: Vec<(Range<usize>, String)> = Vec::new();
+///
+/// # Errors
+/// As [`whole`].
+pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
+    let source = Source::new(plan)?;
+    let (text, file) = (&*source.text, &*source.file);
+    let mut changes: Vec<Change> = with_sets(&source, &plan.more).into_iter().collect();
     let mut said = String::new();
     let mut put =
         |key: &str, at: Range<usize>, new: String, named: &[String], copies: &[String]| {
@@ -83,18 +165,13 @@ pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> String {
         );
         changes.push(without_line(text, drive.span()));
     }
-    let mut stored = text.to_owned();
-    changes.sort_by_key(|(at, _)| at.start);
-    for (at, new) in changes.into_iter().rev() {
-        stored.replace_range(at, &new);
-    }
+    let mut stored = edited(text, changes);
     if !said.is_empty() {
-        // A byte order mark stays in front.
-        let start = stored.find(|c| c != '\u{feff}').unwrap_or(0);
+        let start = first_key(&stored);
         let header = "# wakepath has put copies beside this study of what it names:\n";
         stored.insert_str(start, &format!("{header}{said}"));
     }
-    stored
+    Ok(stored)
 }
 
 /// A recording as a study names it.
@@ -108,18 +185,20 @@ fn inline(path: &str, sha256: Option<&String>) -> String {
 
 /// A name, or several as a list.
 fn list(names: &[String]) -> String {
-    let quoted = names
-        .iter()
-        .map(|name| toml::Value::String(name.clone()).to_string());
-    let quoted: Vec<String> = quoted.collect();
+    let quoted: Vec<String> = names.iter().cloned().map(quoted).collect();
     match &quoted[..] {
         [only] => only.clone(),
         several => format!("[{}]", several.join(", ")),
     }
 }
 
+/// A text as TOML has it.
+fn quoted(text: String) -> String {
+    toml::Value::String(text).to_string()
+}
+
 /// The lines of a key of the file's first table, to be replaced by nothing.
-fn without_line(text: &str, value: Range<usize>) -> (Range<usize>, String) {
+fn without_line(text: &str, value: Range<usize>) -> Change {
     let start = text[..value.start].rfind('\n').map_or(0, |at| at + 1);
     let end = text[value.end..].find('\n');
     let end = end.map_or(text.len(), |at| value.end + at + 1);
@@ -144,6 +223,7 @@ mod tests {
                 .collect(),
             &BTreeMap::new(),
         )
+        .unwrap()
     }
 
     /// Stores a study and plans it again from there alone: all that is stored has to be the same.
@@ -174,6 +254,49 @@ mod tests {
             let copies = ["machine = \"machine.toml\"", "machine = [\"machines/"];
             assert!(copies.iter().any(|copy| text.contains(copy)), "{text}");
         }
+    }
+
+    #[test]
+    fn sets_beside_the_file_are_in_the_text_that_is_kept() {
+        let temp = tempfile::tempdir().unwrap();
+        let rest = "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"[a]\\ndirect=1\\nsize=1m\"\n";
+        let more: [PolicySet; 2] = ["teo + psd".parse().unwrap(), PolicySet::default()];
+        let beside = "also = [\"teo + psd\", \"unchanged\"] # --policy\n";
+        for (policy, kept) in [
+            (
+                "policy = ['menu']\n",
+                format!("{beside}policy = ['menu']\n{rest}"),
+            ),
+            (
+                "policy = ['menu']\nalso = [ 'ladder' ] # x\n",
+                format!(
+                    "policy = ['menu']\nalso = [\"ladder\", \"teo + psd\", \"unchanged\"] # x\n{rest}"
+                ),
+            ),
+            ("\u{feff}", format!("\u{feff}{beside}{rest}")),
+        ] {
+            let path = temp.path().join("study.toml");
+            fs::write(&path, format!("{policy}{rest}")).unwrap();
+            let plan = Plan::with_more(&path, RunOrigin::Sim, &more, false).unwrap();
+            assert_eq!(plan.text().unwrap(), kept);
+            let again = Plan::new(&kept, "x", temp.path(), RunOrigin::Sim).unwrap();
+            let names = |plan: &Plan| -> Vec<String> {
+                plan.policies
+                    .iter()
+                    .map(|policy| policy.name.clone())
+                    .collect()
+            };
+            assert_eq!(names(&again), names(&plan));
+            survives(&plan, RunOrigin::Sim);
+        }
+        // A file of its own has to have a policy.
+        let none = Plan::new(rest, "s.toml", temp.path(), RunOrigin::Sim);
+        let message = none.unwrap_err().to_string();
+        assert!(
+            message.starts_with("s.toml:1: no `policy`")
+                && message.contains("policy = [\"menu\", \"teo\"]"),
+            "{message}"
+        );
     }
 
     #[test]

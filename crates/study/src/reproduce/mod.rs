@@ -37,9 +37,8 @@ pub fn load(path: &Path) -> Result<Plan, StudyError> {
         let message =
             "nothing to reproduce: an experiment is a study with [[published]] and [[expect]]";
         let source = StudyText {
-            added_lines: 0,
             origin: &plan.origin,
-            text: &plan.text,
+            text: plan.file_text.as_deref(),
         };
         return Err(source.error(&plan.file.name, message));
     }

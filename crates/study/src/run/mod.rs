@@ -231,7 +231,7 @@ impl<'a> Session<'a> {
         Ok(Self {
             plan,
             backend,
-            files: plan.files(provenance.machine_files.clone(), &sha256),
+            files: plan.files(provenance.machine_files.clone(), &sha256)?,
             document: Document {
                 sha256,
                 ..plan.document(provenance)

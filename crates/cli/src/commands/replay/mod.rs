@@ -18,8 +18,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use wakepath_policies::mechanism::Place;
 use wakepath_policies::spec::PolicySet;
 use wakepath_replay::Report;
+use wakepath_results::Mode;
 use wakepath_results::directory::DOCUMENT;
-use wakepath_results::{Mode, RunOrigin};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::replay::{Replay, Replayed, other_machine};
@@ -132,14 +132,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         );
     }
     let metadata = Reader::open(&args.trace)?.metadata().clone();
-    let text = study::text(args, &metadata)?;
-    let plan = Plan::of_user(
-        &text,
-        "wakepath replay",
-        Path::new("."),
-        RunOrigin::Replay,
-        args.programs.allowed,
-    )?;
+    let request = study::request(args, &metadata)?;
+    let plan = Plan::of_replay(&request, args.programs.allowed)?;
     if let Some(machine) = plan.machines.iter().find_map(|m| m.model.as_ref())
         && !args.any_machine
         && let Some(what) = other_machine(&metadata, machine)

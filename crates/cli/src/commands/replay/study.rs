@@ -1,54 +1,23 @@
-//! The study that a replay is.
+//! What a replay is asked for.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::{PolicySet, PolicySpec};
-use wakepath_study::plan::{RECORDED, cannot_replay};
+use wakepath_study::plan::{RECORDED, ReplayRequest, cannot_replay};
 use wakepath_system::dump::GivenStates;
 use wakepath_trace::recording::Metadata;
-use wakepath_units::TickRate;
 
 use super::Args;
 use crate::messages::note;
 use crate::policy_set;
 
-/// A study file.
-#[derive(Serialize)]
-struct Study {
-    name: &'static str,
-    title: String,
-    machine: Option<String>,
-    repeats: u32,
-    baseline: String,
-    policy: Vec<Policy>,
-    workload: [Workload; 1],
-}
-
-/// `[[policy]]`.
-#[derive(Serialize)]
-struct Policy {
-    name: String,
-    set: String,
-}
-
-/// `[[workload]]`.
-#[derive(Serialize)]
-struct Workload {
-    name: String,
-    recording: String,
-    states: Option<String>,
-    hz: Option<u32>,
-    ran: Option<String>,
-}
-
-/// The text of the study file. What was recorded is its first policy; the others are compared with it, or with the first
-/// kernel if there are kernels.
-pub(super) fn text(args: &Args, metadata: &Metadata) -> anyhow::Result<String> {
+/// The replay that the arguments ask for. The sets are compared with what was recorded, or with the first kernel if there are
+/// kernels.
+pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<ReplayRequest> {
     // A study would name its line, and here there is none.
     if let Some(machine) = &args.machine {
         Machine::find(machine)?;
@@ -70,41 +39,29 @@ pub(super) fn text(args: &Args, metadata: &Metadata) -> anyhow::Result<String> {
     }
     let stem = args.trace.file_stem().unwrap_or_default().to_string_lossy();
     let stem: String = stem.chars().filter(|c| !c.is_control()).take(25).collect();
-    let recorded = Policy {
-        name: RECORDED.to_owned(),
-        set: String::new(),
-    };
-    let policies = sets.iter().map(|set| Policy {
-        name: set.to_string(),
-        set: set.to_string(),
-    });
-    let study = Study {
-        name: "replay",
+    Ok(ReplayRequest {
         title: if args.kernel.is_empty() {
             format!("Which governor suits {stem}?")
         } else {
             format!("What would each kernel have decided on {stem}?")
         },
         machine: args.machine.clone(),
-        repeats: args.blocks,
+        blocks: args.blocks,
         baseline: match sets.first() {
             Some(first) if !args.kernel.is_empty() => first.to_string(),
             _ => RECORDED.to_owned(),
         },
-        policy: std::iter::once(recorded).chain(policies).collect(),
-        workload: [Workload {
-            name: if stem.trim().is_empty() {
-                "recording".to_owned()
-            } else {
-                stem
-            },
-            recording: whole(&args.trace)?,
-            states: args.states.as_deref().map(whole).transpose()?,
-            hz: args.hz.map(TickRate::hz),
-            ran: args.ran.clone(),
-        }],
-    };
-    Ok(toml::to_string(&study)?)
+        sets,
+        workload: if stem.trim().is_empty() {
+            "recording".to_owned()
+        } else {
+            stem
+        },
+        recording: whole(&args.trace)?,
+        states: args.states.as_deref().map(whole).transpose()?,
+        tick: args.hz,
+        ran: args.ran.clone(),
+    })
 }
 
 /// A path as a study names it.
