@@ -51,22 +51,15 @@ fn without_escapes(text: Cow<'_, str>) -> Cow<'_, str> {
 /// What follows an escape sequence (ECMA-48), given what follows its escape. A sequence that does not end in its line is left as
 /// text, but for the escape.
 fn after_sequence(text: &str) -> &str {
-    let ended = |rest: &'_ str, is_end: fn(char) -> bool| {
-        let within = rest.split('\n').next().unwrap_or_default();
-        within
-            .char_indices()
-            .find(|(_, c)| is_end(*c))
-            .map(|(at, c)| at + c.len_utf8())
-    };
     let mut chars = text.chars();
     let Some(first) = chars.next() else {
         return text;
     };
     let rest = chars.as_str();
     let end = match first {
-        '[' => ended(rest, |c| ('@'..='~').contains(&c)),
+        '[' => find_end(rest, |c| ('@'..='~').contains(&c)),
         // An operating system command ends with a bell, or with an escape and a backslash.
-        ']' => ended(rest, |c| matches!(c, BELL | ESCAPE)).map(|end| {
+        ']' => find_end(rest, |c| matches!(c, BELL | ESCAPE)).map(|end| {
             if rest[..end].ends_with(ESCAPE) && rest[end..].starts_with('\\') {
                 end + 1
             } else {
@@ -187,6 +180,14 @@ pub fn unquoted(line: &str) -> (usize, &str) {
         None => "",
     };
     (depth, text)
+}
+
+/// The place behind the first such character, if the line has one.
+fn find_end(text: &str, is_end: fn(char) -> bool) -> Option<usize> {
+    let line = text.split('\n').next().unwrap_or_default();
+    let mut chars = line.char_indices();
+    let (at, last) = chars.find(|(_, c)| is_end(*c))?;
+    Some(at + last.len_utf8())
 }
 
 #[cfg(test)]
