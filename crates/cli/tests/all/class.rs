@@ -117,6 +117,50 @@ fn cores_of_a_third_kind_are_a_cluster_of_their_own() {
 }
 
 #[test]
+fn cores_of_a_kind_need_not_follow_each_other() {
+    let tree = planted("three-kinds");
+    let write = |path: &str, content: &str| {
+        fs::write(tree.path().join("sys/devices").join(path), content).unwrap();
+    };
+    write("cpu_core/cpus", "0,3\n");
+    write("cpu_atom/cpus", "1-2\n");
+    for cpu in 0..6 {
+        let (highest, capacity) = match cpu {
+            0 | 3 => (5_100_000, 1024),
+            1 | 2 => (4_400_000, 720),
+            _ => (2_500_000, 430),
+        };
+        write(
+            &format!("system/cpu/cpu{cpu}/cpu_capacity"),
+            &format!("{capacity}\n"),
+        );
+        let clock = format!("system/cpu/cpufreq/policy{cpu}");
+        write(
+            &format!("{clock}/cpuinfo_max_freq"),
+            &format!("{highest}\n"),
+        );
+        write(
+            &format!("{clock}/scaling_max_freq"),
+            &format!("{highest}\n"),
+        );
+    }
+    let (machine, notes) = captured(tree.path());
+    let runs = machine
+        .cluster
+        .iter()
+        .map(|c| (c.name.as_str(), c.cpus, c.capacity));
+    let runs: Vec<_> = runs.collect();
+    let expected = [
+        ("performance", 1, 1024),
+        ("efficiency", 2, 720),
+        ("performance-2", 1, 1024),
+        ("low-power", 2, 430),
+    ];
+    assert_eq!(runs, expected, "{notes}");
+    simulated(tree.path());
+}
+
+#[test]
 fn a_guest_has_latency_and_no_watts() {
     let tree = planted("guest-haltpoll");
     let (machine, notes) = captured(tree.path());

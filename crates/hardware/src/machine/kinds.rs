@@ -41,6 +41,20 @@ impl Machine {
     /// There are several clusters, fewer than two core types or more than three, or the result is invalid. The
     /// machine then stays unchanged.
     pub fn split_by_kind(&mut self, kinds: &[CoreKind]) -> Result<(), MachineError> {
+        let runs: Vec<_> = kinds.iter().map(|kind| kind.cpus).enumerate().collect();
+        self.split_by_run(kinds, &runs)
+    }
+
+    /// As [`Self::split_by_kind`], where CPUs of a kind need not follow each other. `runs`: the kind and the number of
+    /// the CPUs that do, in the order of the CPUs; each is a cluster.
+    ///
+    /// # Errors
+    /// As [`Self::split_by_kind`].
+    pub fn split_by_run(
+        &mut self,
+        kinds: &[CoreKind],
+        runs: &[(usize, usize)],
+    ) -> Result<(), MachineError> {
         let invalid = |key: &str, message: String| MachineError::Invalid {
             origin: self.name.clone(),
             key: key.to_owned(),
@@ -50,22 +64,36 @@ impl Machine {
             let message = "one cluster of two or three kinds of cores".to_owned();
             return Err(invalid("cluster", message));
         }
+        if runs.iter().any(|(kind, _)| *kind >= kinds.len()) {
+            let message = "CPUs of the kinds of cores that are given".to_owned();
+            return Err(invalid("cluster", message));
+        }
         let mut ranks: Vec<usize> = (0..kinds.len()).collect();
         ranks.sort_by_key(|kind| Reverse(kinds[*kind].capacity));
         let biggest = ranks[0];
-        let named = ranks.iter().copied().zip(NAMES);
-        let mut clusters: Vec<(usize, Cluster)> = named
-            .map(|(kind, name)| (kind, one_kind(self, &kinds[kind], name, kind != biggest)))
-            .collect();
-        clusters.sort_by_key(|(kind, _)| *kind);
         let mut split = self.clone();
-        split.cluster = clusters.into_iter().map(|(_, cluster)| cluster).collect();
+        split.cluster.clear();
+        let mut seen = vec![0; kinds.len()];
+        for &(kind, cpus) in runs {
+            let rank = ranks.iter().position(|ranked| *ranked == kind);
+            let name = NAMES[rank.unwrap_or(0)];
+            let run = CoreKind {
+                cpus,
+                ..kinds[kind].clone()
+            };
+            let mut cluster = one_kind(self, &run, name, kind != biggest);
+            seen[kind] += 1;
+            if seen[kind] > 1 {
+                cluster.name = format!("{name}-{}", seen[kind]);
+            }
+            split.cluster.push(cluster);
+        }
         let home = &mut split.scheduler.home;
-        home.cluster.clone_from(&split.cluster[biggest].name);
+        NAMES[0].clone_into(&mut home.cluster);
         "tasks start on the performance cores".clone_into(&mut home.assumed);
         // Power limits apply to the package.
         if let Some(limit) = &mut split.power_limit {
-            limit.clusters = kinds.len();
+            limit.clusters = split.cluster.len();
         }
         validate::check(&split).map_err(|(key, message)| invalid(&key, message))?;
         *self = split;

@@ -36,7 +36,7 @@ const SMALL_PERCENT: u32 = 47;
 /// Bus clock: the step between operating points, where unlisted.
 const STEP_KHZ: usize = 100_000;
 
-/// Splits a machine's cluster by core type, if each type's CPUs are consecutive.
+/// Splits a machine's cluster by core type: one cluster for each run of consecutive CPUs of a type.
 ///
 /// `cores`: Arm's by CPU that is online; empty elsewhere.
 ///
@@ -51,10 +51,11 @@ pub(super) fn split(
     if groups.len() < 2 || machine.cluster.len() != 1 {
         return Ok(());
     }
-    let together: Vec<usize> = groups.iter().flatten().copied().collect();
     let online = system.cpus();
+    let runs = runs(&groups, &online);
+    let together: Vec<usize> = runs.iter().flat_map(|(_, cpus)| cpus).copied().collect();
     if together != online {
-        return Err("those of a kind do not follow each other".to_owned());
+        return Err("the lists of their CPUs overlap".to_owned());
     }
     let kinds = groups.iter().enumerate();
     let kinds = kinds.map(|(index, cpus)| {
@@ -69,7 +70,27 @@ pub(super) fn split(
     for kind in &mut kinds {
         kind.capacity = kind.capacity * 1024 / most;
     }
-    machine.split_by_kind(&kinds).map_err(|e| e.to_string())
+    let runs: Vec<_> = runs
+        .iter()
+        .map(|(kind, cpus)| (*kind, cpus.len()))
+        .collect();
+    machine
+        .split_by_run(&kinds, &runs)
+        .map_err(|e| e.to_string())
+}
+
+/// CPUs of a kind that follow each other, with the place of their group, in the order of the CPUs. Arrow Lake has
+/// clusters of efficiency cores between its performance cores.
+fn runs(groups: &[Vec<usize>], online: &[usize]) -> Vec<(usize, Vec<usize>)> {
+    let place = |cpu: usize| online.iter().position(|other| *other == cpu);
+    let follows = |a: usize, b: usize| place(a).map(|at| at + 1) == place(b);
+    let mut runs = Vec::new();
+    for (kind, group) in groups.iter().enumerate() {
+        let split = group.chunk_by(|a, b| follows(*a, *b));
+        runs.extend(split.map(|cpus| (kind, cpus.to_vec())));
+    }
+    runs.sort_by_key(|(_, cpus)| cpus.first().copied());
+    runs
 }
 
 /// CPUs by core type: from Intel's devices, else by capacity. Without capacity files, Intel's low-power cores are
