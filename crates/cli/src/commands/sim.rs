@@ -259,13 +259,13 @@ fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) {
         }
     }
     for (after, jobs) in cut {
-        let who = match jobs.as_slice() {
-            [job] => format!("job {job} has"),
-            jobs => format!("jobs {} have", jobs.join(", ")),
+        let (who, whose) = match jobs.as_slice() {
+            [job] => (format!("job {job} has"), "it"),
+            jobs => (format!("jobs {} have", jobs.join(", ")), "each"),
         };
         let seconds = after.as_secs_f64();
         note!(
-            "{who} more to do than the {seconds} s that were simulated of it; \
+            "{who} more to do than the {seconds} s that were simulated of {whose}; \
              --seconds N simulates more or less"
         );
     }

@@ -401,3 +401,44 @@ fn a_trace_of_block_requests_alone_has_its_drives() {
         "{drives}"
     );
 }
+
+/// `text` as Windows' editors save it: UTF-8 and UTF-16 with their marks, and lines that end in CR LF.
+fn as_windows_saves(text: &str) -> [Vec<u8>; 3] {
+    let marked = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+    let wide = |bytes: fn(u16) -> [u8; 2]| marked.encode_utf16().flat_map(bytes).collect();
+    [
+        wide(u16::to_le_bytes),
+        wide(u16::to_be_bytes),
+        marked.clone().into_bytes(),
+    ]
+}
+
+#[test]
+fn files_that_users_write_are_read_in_every_encoding() {
+    let folder = tempfile::tempdir().unwrap();
+    let fio = "[r]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ntime_based\nruntime=1\n";
+    let rt_app = r#"{"global":{"duration":1},"tasks":{"a":{"run":1000,"sleep":9000}}}"#;
+    let study = "name = \"s\"\npolicy = [\"menu\", \"teo\"]\nmachine = \"rk3399\"\nrepeats = 1\n[[workload]]\nname = \"r\"\nfio = \"r.fio\"\n";
+    let drive = "schema = 1\nname = \"mine\"\nlibrary = \"SDBPNPZ-256G-1006\"\nsource = \"mine\"\nread_service_us = 75\n";
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (r, a, s, d) = (at("r.fio"), at("a.json"), at("s.toml"), at("d.toml"));
+    let run = |workload: &str| {
+        let command = ["sim", workload, "--machine", "rk3399", "--seconds", "0.1"];
+        let more = ["--warm-up", "0", "--runs", "1", "--drive", &d];
+        let form = ["--format", "json"];
+        json(&wakepath(&[&command[..], &more, &form].concat()).success())
+    };
+    let save = |files: [&[u8]; 4]| {
+        for (path, bytes) in [&r, &a, &s, &d].into_iter().zip(files) {
+            std::fs::write(path, bytes).unwrap();
+        }
+    };
+    save([fio, rt_app, study, drive].map(str::as_bytes));
+    let expected = [run(&r), run(&a)];
+    let [fio, rt_app, study, drive] = [fio, rt_app, study, drive].map(as_windows_saves);
+    for index in 0..3 {
+        save([&fio[index], &rt_app[index], &study[index], &drive[index]]);
+        assert_eq!([run(&r), run(&a)], expected);
+        wakepath(&["study", "check", &s]).success();
+    }
+}
