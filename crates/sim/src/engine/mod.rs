@@ -1,26 +1,26 @@
-//! The event loop: interrupts, idle loop, tasks and the drive.
+//! The context that events work in: queue, clock, and the parts of all mechanisms. `dispatch` is the event loop.
 //!
 //! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
 //! of work, a polling limit, an interrupt on its way to a sleeping CPU).
 
 mod counted;
+mod dispatch;
 mod warm_up;
 mod watchdog;
 
 use wakepath_units::Nanoseconds;
 
 use crate::block::request::Request;
-use crate::core::basics::{CpuId, NEVER, RequestId, TaskId};
+use crate::core::basics::{CpuId, RequestId, TaskId};
 use crate::core::queue::EventQueue;
 use crate::core::random::Streams;
 use crate::cpu::pulled::Pulled;
 use crate::cpu::state::{Cpu, Mode};
 use crate::drive::{Drive, DriveTotals};
 use crate::emulator::state::Turns;
-use crate::error::{LATEST, SimError, Stuck};
+use crate::error::SimError;
 use crate::frequency::clocks::Domain;
 use crate::frequency::slots::ClockSlots;
-use crate::observe::batches::Batches;
 use crate::observe::observer::Observer;
 use crate::observe::recorder::Recorder;
 use crate::page_cache::state::Totals;
@@ -34,8 +34,7 @@ use crate::task::rtapp::state::{Halt, TaskStats, Threads};
 use crate::task::state::Task;
 use wakepath_hardware::c1_demotion::Demotion;
 
-use self::counted::{WarmUp, end_of_warm_up};
-use self::watchdog::Watchdog;
+use self::counted::WarmUp;
 
 /// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
 /// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
@@ -229,80 +228,6 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Which device is the CPU that plays the drives, if there is one.
     pub(crate) fn player_slot(&self) -> usize {
         self.collected.len() + Self::watched(self.drives.len())
-    }
-
-    /// Runs until every job has ended, or the time is over.
-    ///
-    /// # Errors
-    /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
-    /// end.
-    pub(crate) fn run(mut self) -> Result<Finished<'a>, SimError> {
-        let end = self.setup.programs.end.unwrap_or(u64::MAX);
-        let last = end.min(LATEST);
-        let devices = self.player_slot() + usize::from(self.turns.is_some());
-        let mut events = 0;
-        let mut warm_up_ends = end_of_warm_up(self.setup, &self.jobs);
-        if self.setup.jobs.iter().all(|job| job.group == 0) {
-            let begin = self.jobs.counts_from.unwrap_or(0);
-            self.recorder.batches = Batches::between(begin, self.jobs.end);
-        }
-        let mut watchdog = Watchdog::default();
-        // Every CPU has asked by now.
-        self.check_governors()?;
-        while self.jobs_running > 0 && !self.observer.has_enough() {
-            let Some((time, next)) = self.queue.pop() else {
-                if end <= last {
-                    self.now = end;
-                }
-                break;
-            };
-            debug_assert!(
-                time >= self.now,
-                "{next:?} at {time} comes after {}",
-                self.now
-            );
-            if time > last {
-                if end > last {
-                    return Err(Stuck::TooLong.into());
-                }
-                self.now = end;
-                break;
-            }
-            if time >= warm_up_ends {
-                self.now = warm_up_ends;
-                warm_up_ends = NEVER;
-                self.end_warm_up();
-            }
-            self.now = time;
-            events += 1;
-            if events % Watchdog::EVERY == 0 {
-                let requests = self.recorder.reads + self.recorder.writes + self.recorder.ramped;
-                watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
-                self.check_governors()?;
-            }
-            match Slot::of(next, self.cpus.len(), self.domains.len()) {
-                Slot::Phase(cpu) => self.end_phase(cpu),
-                Slot::Clock(cpu) => self.clock(cpu),
-                Slot::Frequency(domain) => self.frequency_changed(domain),
-                Slot::Hardware(cluster) => self.end_clock_slot(cluster),
-                Slot::Device(device) if device < devices => self.device(device),
-                // What has no slot, a request in a drive, is numbered after the devices.
-                Slot::Device(other) => self.served(other - devices),
-            }
-            self.pass_turns();
-        }
-        self.check_governors()?;
-        let own = events - self.looks;
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => Ok(self.finish(own)),
-        }
-    }
-
-    /// Whether all governors of one's own still answer.
-    fn check_governors(&self) -> Result<(), SimError> {
-        let failure = self.cpus.iter().find_map(|cpu| cpu.governor.failure());
-        failure.map_or(Ok(()), |why| Err(SimError::Governor(why.to_owned())))
     }
 
     fn start_background(&mut self) {

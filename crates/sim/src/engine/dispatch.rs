@@ -1,0 +1,85 @@
+//! The event loop: each event goes to the mechanism that it belongs to. No rule of any mechanism is here.
+
+use crate::core::basics::NEVER;
+use crate::engine::counted::end_of_warm_up;
+use crate::engine::watchdog::Watchdog;
+use crate::engine::{Engine, Finished, Slot};
+use crate::error::{LATEST, SimError, Stuck};
+use crate::observe::batches::Batches;
+use crate::observe::observer::Observer;
+
+impl<'a, O: Observer> Engine<'a, O> {
+    /// Runs until every job has ended, or the time is over.
+    ///
+    /// # Errors
+    /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
+    /// end.
+    pub(crate) fn run(mut self) -> Result<Finished<'a>, SimError> {
+        let end = self.setup.programs.end.unwrap_or(u64::MAX);
+        let last = end.min(LATEST);
+        let devices = self.player_slot() + usize::from(self.turns.is_some());
+        let mut events = 0;
+        let mut warm_up_ends = end_of_warm_up(self.setup, &self.jobs);
+        if self.setup.jobs.iter().all(|job| job.group == 0) {
+            let begin = self.jobs.counts_from.unwrap_or(0);
+            self.recorder.batches = Batches::between(begin, self.jobs.end);
+        }
+        let mut watchdog = Watchdog::default();
+        // Every CPU has asked by now.
+        self.check_governors()?;
+        while self.jobs_running > 0 && !self.observer.has_enough() {
+            let Some((time, next)) = self.queue.pop() else {
+                if end <= last {
+                    self.now = end;
+                }
+                break;
+            };
+            debug_assert!(
+                time >= self.now,
+                "{next:?} at {time} comes after {}",
+                self.now
+            );
+            if time > last {
+                if end > last {
+                    return Err(Stuck::TooLong.into());
+                }
+                self.now = end;
+                break;
+            }
+            if time >= warm_up_ends {
+                self.now = warm_up_ends;
+                warm_up_ends = NEVER;
+                self.end_warm_up();
+            }
+            self.now = time;
+            events += 1;
+            if events % Watchdog::EVERY == 0 {
+                let requests = self.recorder.reads + self.recorder.writes + self.recorder.ramped;
+                watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
+                self.check_governors()?;
+            }
+            match Slot::of(next, self.cpus.len(), self.domains.len()) {
+                Slot::Phase(cpu) => self.end_phase(cpu),
+                Slot::Clock(cpu) => self.clock(cpu),
+                Slot::Frequency(domain) => self.frequency_changed(domain),
+                Slot::Hardware(cluster) => self.end_clock_slot(cluster),
+                Slot::Device(device) if device < devices => self.device(device),
+                // What has no slot, a request in a drive, is numbered after the devices.
+                Slot::Device(other) => self.served(other - devices),
+            }
+            self.pass_turns();
+        }
+        self.check_governors()?;
+        let own = events - self.looks;
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.finish(own)),
+        }
+    }
+
+    /// Whether all governors of one's own still answer.
+    fn check_governors(&self) -> Result<(), SimError> {
+        let failure = self.cpus.iter().find_map(|cpu| cpu.governor.failure());
+        failure.map_or(Ok(()), |why| Err(SimError::Governor(why.to_owned())))
+    }
+}
