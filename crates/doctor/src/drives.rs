@@ -243,7 +243,7 @@ fn slow_to_wake(
             format!("PS{} after {after}, left in {exit}", asleep.state)
         })
         .collect();
-    // The longest exit latency that excludes the slow states and keeps the others.
+    // The longest tolerance that excludes the slow states and keeps the others.
     let others = way.iter().filter(|asleep| asleep.exit_us <= SEEN_US);
     let kept_us = others.map(|asleep| asleep.exit_us).max().unwrap_or(0);
     let tolerance = TOLERANCES_MS

@@ -13,6 +13,8 @@ const MAX_OUTSTANDING: usize = 1 << 20;
 const MAX_NUMBER: u32 = 1 << 16;
 /// Idle periods remembered per CPU. A request that saw more keeps no first state.
 const PERIODS: usize = 64;
+/// Idle states from this index on are damage (`CPUIDLE_STATE_MAX`).
+const MAX_STATES: u8 = 10;
 /// Completions per CPU that wait for the idle period around them.
 const MAX_PENDING: usize = 1024;
 /// Longest way from the end of an idle period to the completion behind it, and from a completion to its wake-up.
@@ -61,7 +63,7 @@ pub struct TracedRequest {
     pub periods: u32,
     /// What the interrupt found.
     pub met: MetState,
-    /// From completion to the wake-up that followed on the same CPU.
+    /// From completion to the wake-up that followed on the same CPU, before another completion or a timer.
     pub hand_over: Option<u64>,
     /// From that wake-up until the woken CPU left its idle state; 0 if it ran.
     pub task_exit: u64,
@@ -148,7 +150,7 @@ impl Collector {
             return;
         }
         match &event.kind {
-            EventKind::Idle(period) if period.duration.0 > 0 => {
+            EventKind::Idle(period) if period.duration.0 > 0 && period.state < MAX_STATES => {
                 let period = Period {
                     entry: time.saturating_sub(period.duration.0),
                     exit: time,
@@ -277,10 +279,15 @@ impl Collector {
         let Some(hand_over) = hand_over.filter(|time| *time <= HANDLER_NS) else {
             return;
         };
+        // Events of different CPUs may be a little out of order: the period that this wake-up ended may be known already.
+        let mut known = woken.periods.iter();
+        let ended = known.rfind(|period| period.entry < time && time <= period.exit);
+        let task_exit = ended.map(|period| period.exit - time);
         if let Some(request) = self.requests.get_mut(request) {
             request.hand_over = Some(hand_over);
+            request.task_exit = task_exit.unwrap_or(0);
         }
-        if woken.woken.len() < MAX_PENDING {
+        if task_exit.is_none() && woken.woken.len() < MAX_PENDING {
             woken.woken.push((request, time));
         }
     }

@@ -15,9 +15,9 @@ use crate::requests::{MetState, TracedRequest};
 
 /// A state with fewer requests in a stratum is left out of that stratum.
 const FEWEST: usize = 8;
-/// Blocks of time that are drawn.
+/// Most blocks of successive requests that are drawn; with fewer than half of them there is no estimate.
 const BLOCKS: usize = 40;
-/// Fewer requests than this per block have no interval.
+/// Requests per block at least.
 const PER_BLOCK: usize = 5;
 const RESAMPLES: usize = 499;
 /// Largest share of requests that met a state which nobody chose first.
@@ -42,7 +42,7 @@ pub enum Unseparated {
     TooFew,
     /// It goes with the gap, the depth or the clock: no stratum has it and another state.
     GoesWithGap,
-    /// It was met only where the governor chose again.
+    /// The governor chose again during too many requests: they met this state, or another, without its being chosen first.
     ChosenAnew,
 }
 

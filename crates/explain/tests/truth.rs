@@ -147,7 +147,9 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
 
 fn collect(events: &[Event]) -> Vec<TracedRequest> {
     let mut collector = Collector::default();
-    events.iter().for_each(|event| collector.push(event));
+    for event in events {
+        collector.push(event);
+    }
     collector.finish().0
 }
 
@@ -356,7 +358,9 @@ fn lost_events_leave_no_request_that_spans_them() {
         event(3_000, 0, EventKind::BlockComplete(block(1))),
     ];
     let mut collector = Collector::default();
-    events.iter().for_each(|event| collector.push(event));
+    for event in &events {
+        collector.push(event);
+    }
     let (requests, coverage) = collector.finish();
     assert!(requests.is_empty());
     assert_eq!(

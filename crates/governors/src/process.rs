@@ -252,7 +252,7 @@ impl Process {
         }
     }
 
-    /// Explains a missing answer after waiting too long.
+    /// Explains a missing answer after the user has called the run off.
     fn called_off(&mut self, waited: Duration) -> String {
         let words = self.last_words();
         format!(

@@ -1,7 +1,7 @@
 //! Confines processes with foreign code.
 //!
-//! The kernel learns all restrictions before the program begins. The process never gains privileges, sees only given
-//! files ([`Files`]), has no network, and ends with this process. Processor time, memory and files are limited.
+//! The kernel learns all restrictions before the program begins. The process has no privileges and
+//! never gains any, sees only given files ([`Files`]), has no network, and ends with this process. Processor time, memory and files are limited.
 //! Namespaces are optional, depending on kernel and user; every other restriction is required.
 
 use std::io;

@@ -55,7 +55,7 @@ pub struct Processor {
     /// Further remarks.
     #[serde(default)]
     pub note: Option<String>,
-    /// Path in the recording's repository, and the file there with the plain figures.
+    /// Path in the recording's repository, and the files and registers there with the plain figures.
     pub source: String,
 }
 

@@ -252,8 +252,8 @@ pub fn pending(root: &Root) -> Option<bool> {
     exists(root, FILE)
 }
 
-/// Settings held by a running process, or left by a killed one, with the values in force: from `Session::hold` and
-/// `Session::reserve`. `None` if the journal is unreadable, which needs root.
+/// Settings held by a running process, or left by a killed one, with the values that the process was to
+/// write: from `Session::hold` and `Session::reserve`. `None` if the journal is unreadable, which needs root.
 pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
     if !pending(root)? {
         return Some(Vec::new());

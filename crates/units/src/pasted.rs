@@ -60,23 +60,30 @@ fn after_sequence(text: &str) -> &str {
         '[' => find_end(rest, |c| ('@'..='~').contains(&c)),
         // An operating system command ends with a bell, or with an escape and a backslash.
         ']' => find_end(rest, |c| matches!(c, BELL | ESCAPE)).map(|end| {
-            if rest[..end].ends_with(ESCAPE) && rest[end..].starts_with('\\') {
+            if !rest[..end].ends_with(ESCAPE) {
+                end
+            } else if rest[end..].starts_with('\\') {
                 end + 1
             } else {
-                end
+                // The escape begins the next sequence.
+                end - ESCAPE.len_utf8()
             }
         }),
         // Which characters a terminal has.
-        '(' | ')' => rest.chars().next().map(char::len_utf8),
+        '(' | ')' => rest
+            .chars()
+            .next()
+            .filter(|c| *c != '\n')
+            .map(char::len_utf8),
         _ => return text,
     };
     end.map_or(text, |end| &rest[end..])
 }
 
-/// As [`decode`], where bytes that are no text are refused.
+/// As [`decode`], but bytes that are no UTF-8 are refused, and escape sequences stay. Faults in UTF-16 are replaced.
 ///
 /// # Errors
-/// The bytes are neither UTF-8 nor UTF-16 with its mark.
+/// The bytes have no mark of UTF-16 and are not UTF-8.
 pub fn decode_strictly(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
     if let Some(text) = utf16(&bytes) {
         return Ok(text);

@@ -37,6 +37,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Ok(())
     })?;
     let (requests, coverage) = collector.finish();
+    warn_of_gaps(&coverage);
     ensure!(
         !requests.is_empty(),
         "{}: no block request with issue and completion; record with `wakepath record`, or trace block_rq_issue and \
@@ -44,7 +45,6 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         args.recording.display()
     );
     let explanation = wakepath_explain::explain(&requests, coverage, &metadata);
-    warn_of_gaps(&coverage);
     name_missing(&metadata);
     match args.format {
         Format::Json => output::json(out, &explanation),
@@ -243,7 +243,9 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
         Unseparated::GoesWithGap => {
             "not separated, it goes with gap, depth or clock, and so with a drive that slept"
         }
-        Unseparated::ChosenAnew => "not separated, the governor chose it only during long requests",
+        Unseparated::ChosenAnew => {
+            "not separated, the governor chose again during too many requests"
+        }
     }
 }
 

@@ -315,8 +315,8 @@ fn drivers_that_do_not_tell_everything_are_captured_and_simulated() {
 fn a_kernel_older_than_all_that_are_known_is_simulated_as_the_nearest() {
     let tree = planted("ryzen-laptop");
     for (release, nearest) in [
-        ("4.18.0-513.el8.x86_64", "6.1"),
-        ("5.7.0", "6.1"),
+        ("4.18.0-513.el8.x86_64", "6.1.0"),
+        ("5.7.0", "6.1.0"),
         ("8.0.1", "7.3"),
     ] {
         fs::write(tree.path().join("proc/sys/kernel/osrelease"), release).unwrap();

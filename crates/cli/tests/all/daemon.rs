@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -177,12 +177,6 @@ fn metric(text: &str, name: &str) -> f64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// Tests that change this machine go one after the other.
-fn machine() -> MutexGuard<'static, ()> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Whether this machine lets the daemon watch I/O; where it does not, the test is skipped and says why.
 fn possible(test: &str) -> bool {
     let laptop = copy_of_laptop();
@@ -206,7 +200,7 @@ fn possible(test: &str) -> bool {
 #[test]
 fn leases_follow_bursts_on_this_machine_with_two_writes_each() {
     let test = "leases_follow_bursts_on_this_machine_with_two_writes_each";
-    let _machine = machine();
+    let _machine = common::lock_machine();
     if !possible(test) {
         return;
     }
@@ -281,7 +275,7 @@ fn leases_follow_bursts_on_this_machine_with_two_writes_each() {
 #[test]
 fn what_a_killed_daemon_has_left_is_put_back() {
     let test = "what_a_killed_daemon_has_left_is_put_back";
-    let _machine = machine();
+    let _machine = common::lock_machine();
     if !possible(test) {
         return;
     }

@@ -142,6 +142,7 @@ fn possible() -> Vec<&'static str> {
 
 #[test]
 fn fifty_killed_applies_on_this_machine_leave_nothing_behind() {
+    let _machine = common::lock_machine();
     let policies = possible();
     if policies.is_empty() {
         let reason = "this machine lets no setting be changed (run as root)";

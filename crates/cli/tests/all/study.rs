@@ -883,6 +883,7 @@ fn jobs_of_fio_that_run_at_once_count_together_in_terse_output_as_in_json() {
 
 #[test]
 fn a_study_is_measured_with_fio_and_commands_and_goes_on_after_a_kill() {
+    let _machine = common::lock_machine();
     if is_missing("fio") {
         return;
     }
@@ -949,6 +950,7 @@ fn a_study_is_measured_with_fio_and_commands_and_goes_on_after_a_kill() {
 
 #[test]
 fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing() {
+    let _machine = common::lock_machine();
     let temp = tempfile::tempdir().unwrap();
     let base = "name = 'm'\nrepeats = 1\nsettle_s = 0\n[[policy]]\nname = 'p'\n\
         [[workload]]\nname = 'good'\ncommand = ['true']\n[[workload]]\nname = 'bad'\n";
@@ -1100,6 +1102,7 @@ fn with_settings(study: &str, dir: &str, signal: Option<&str>) -> (Option<i32>, 
 
 #[test]
 fn settings_of_a_measured_policy_are_applied_and_put_back() {
+    let _machine = common::lock_machine();
     let qos = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
     if fs::OpenOptions::new().write(true).open(qos).is_err() {
         return common::skip(
@@ -1522,6 +1525,7 @@ fn typed(folder: &Path, commands: &[String]) {
 
 #[test]
 fn the_readme_alone_leads_to_a_report() {
+    let _machine = common::lock_machine();
     let temp = tempfile::tempdir().unwrap();
     let commands = readme_commands("study new");
     assert!(

@@ -10,6 +10,7 @@
 )]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -257,7 +258,7 @@ fn add_folder(counts: &mut Counts, folder: &Path) {
             if !["tests", "benches", "target"].contains(&name.as_str()) {
                 add_folder(counts, &path);
             }
-        } else if name.ends_with(".rs") && name != "tests.rs" {
+        } else if path.extension().is_some_and(|end| end == "rs") && name != "tests.rs" {
             counts.add_source(&fs::read_to_string(&path).unwrap());
         }
     }
@@ -290,13 +291,13 @@ fn read_recorded() -> BTreeMap<String, Rates> {
 
 fn write_recorded(rates: &BTreeMap<String, Rates>) {
     let mut text =
-        "# Highest counts per crate. See tests/words.rs: WAKEPATH_WORDS=lower writes this file.\n"
+        "# Highest counts per crate. See tests/all/words.rs: WAKEPATH_WORDS=lower writes this file.\n"
             .to_owned();
     for (name, rates) in rates {
         let fields = rates
             .named()
             .map(|(field, rate)| format!("{field} = {rate:.2}"));
-        text += &format!("{name} = {{ {} }}\n", fields.join(", "));
+        writeln!(text, "{name} = {{ {} }}", fields.join(", ")).unwrap();
     }
     fs::write(recorded_path(), text).unwrap();
 }

@@ -287,7 +287,7 @@ fn watts_at_the_wall_are_not_averaged_with_those_of_packages() {
     let compared = |scopes: [&str; 2]| {
         let mut source = both.clone();
         for (machine, scope) in source.document.machines.iter_mut().zip(scopes) {
-            machine.power_scope = scope.to_owned();
+            scope.clone_into(&mut machine.power_scope);
         }
         let comparison = compare(&[source], &CompareOptions::default()).unwrap();
         let has_mean = |metric: &str| comparison.summaries.iter().any(|s| s.metric == metric);
@@ -309,7 +309,7 @@ fn on_two_machines(scopes: [&str; 2]) -> Source {
     both.document.machines.extend(other.document.machines);
     both.rows.extend(other.rows);
     for (machine, scope) in both.document.machines.iter_mut().zip(scopes) {
-        machine.power_scope = scope.to_owned();
+        scope.clone_into(&mut machine.power_scope);
     }
     both
 }

@@ -154,7 +154,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether the states exist, and each cluster keeps a state when the others are disabled.
+    /// Checks that the states exist, and that each cluster keeps an enabled state without them.
     pub(super) fn can_disable(
         &self,
         clusters: &[Cluster],

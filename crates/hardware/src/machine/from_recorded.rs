@@ -320,7 +320,7 @@ fn measured_package(machine: &mut Machine, system: &RecordedSystem) {
     }
 }
 
-/// Power of the whole machine at rest. Servers of an unknown family have no figure: families differ by a factor of four.
+/// Power of the whole machine at rest. Servers of an unknown family have no figure: families differ by a factor of five for each socket.
 fn platform(
     system: &RecordedSystem,
     clusters: usize,
@@ -329,7 +329,9 @@ fn platform(
 ) -> Option<Platform> {
     let sockets = system.processor.as_ref().map_or(clusters, |p| p.sockets);
     let published = Platform::for_server(&system.family_model, &system.cpu_model, sockets);
-    let is_portable = kind == Kind::Client && !system.cpu_model.to_lowercase().contains("xeon");
+    let name = system.cpu_model.to_lowercase();
+    // Recorded Atoms are parts of servers and network devices.
+    let is_portable = kind == Kind::Client && !name.contains("xeon") && !name.contains("atom");
     published.or_else(|| template.platform.clone().filter(|_| is_portable))
 }
 
@@ -450,7 +452,8 @@ impl Kind {
     }
 
     fn for_system(system: &RecordedSystem, idle: &RecordedIdle) -> Self {
-        // CPUID families from 15 on are AMD's; Intel's processors since 1995 are family 6.
+        // CPUID families from 15 on are taken for AMD's: Intel's Core, Xeon and Atom up to 2025 are family 6. Intel's
+        // Pentium 4 (15) and newer families 18 and 19 are not told apart.
         let written = system.family_model.split('/').next();
         let family = written.and_then(|f| f.parse().ok()).unwrap_or(6_u32);
         if family >= 15 {

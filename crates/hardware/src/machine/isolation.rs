@@ -71,7 +71,7 @@ impl Isolation {
 }
 
 impl Machine {
-    /// The CPU that does deferred work for `cpu`: itself, or for a `nohz_full` CPU the next housekeeping CPU.
+    /// The CPU that does `cpu`'s work for others: itself, or for a `nohz_full` CPU the next housekeeping CPU.
     pub fn housekeeper_of(&self, cpu: usize) -> usize {
         if !self.isolation.nohz_full.contains(&cpu) {
             return cpu;

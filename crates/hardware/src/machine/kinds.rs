@@ -34,8 +34,8 @@ pub struct CoreKind {
 
 impl Machine {
     /// Splits the only cluster into one for each core type, in CPU order. Tasks start on the biggest core type. The
-    /// old cluster's power becomes a big core's; small cores are assumed to draw a third. Turbo limits by active
-    /// cores stay with the biggest type.
+    /// old cluster's power per CPU stands for one thread of a big core, and each core's threads share the core's power
+    /// anew. Small cores are assumed to draw a third. Turbo limits by active cores stay with the biggest type.
     ///
     /// # Errors
     /// There are several clusters, fewer than two core types or more than three, or the result is invalid. The

@@ -71,26 +71,34 @@ static PUBLISHED: LazyLock<Vec<Published>> = LazyLock::new(|| {
         .collect()
 });
 
+impl Published {
+    fn figure(&self, which: &str, watts_per_socket: f64, sockets: usize) -> Figure {
+        let why = format!(
+            "{which} of {} published SPECpower_ssj2008 results of {} with {} socket(s), active idle, in proportion to the \
+             sockets (afkirmohamed11/ProjetDataVizUCBL1@97da134)",
+            self.results, self.family, self.sockets
+        );
+        Figure::assumed((watts_per_socket * sockets as f64 * 1e3).round(), why)
+    }
+}
+
 impl Platform {
     /// What published servers of the processor's family draw at rest, in proportion to the sockets; none of an unknown family.
     /// `family_model`: CPUID family and model, such as `6/85`.
     pub fn for_server(family_model: &str, name: &str, sockets: usize) -> Option<Self> {
+        if !is_server_part(name) {
+            return None;
+        }
         let same_family = PUBLISHED.iter().filter(|row| {
             let mut models = row.family_model.split('|');
             models.any(|model| model == family_model) && has_number(name, &row.number)
         });
         let row = same_family.min_by_key(|row| row.sockets.abs_diff(sockets))?;
-        let why = format!(
-            "median of {} published SPECpower_ssj2008 results of {} with {} socket(s), active idle, in proportion to the sockets \
-             (afkirmohamed11/ProjetDataVizUCBL1@97da134)",
-            row.results, row.family, row.sockets
-        );
-        let watts = |each: f64| Figure::assumed((each * sockets as f64 * 1e3).round(), &why);
         Some(Self {
             counts: AT_THE_WALL.to_owned(),
-            resting_mw: watts(row.median_w),
-            lowest_mw: watts(row.lowest_w),
-            highest_mw: watts(row.highest_w),
+            resting_mw: row.figure("median", row.median_w, sockets),
+            lowest_mw: row.figure("lowest", row.lowest_w, sockets),
+            highest_mw: row.figure("highest", row.highest_w, sockets),
             first_core_mw: first_core(&row.family, family_model, sockets),
             source: "none".to_owned(),
         })
@@ -138,6 +146,16 @@ fn first_core(family: &str, family_model: &str, sockets: usize) -> Figure {
     })
 }
 
+/// Whether a processor is of the kinds in published servers. Xeon D and W, Ryzen and Threadripper share CPUID models
+/// with them.
+fn is_server_part(name: &str) -> bool {
+    let is_other = name.split_whitespace().any(|word| {
+        let head = word.split_once('-').map_or("", |(head, _)| head);
+        matches!(head.as_bytes(), [b'D' | b'W'] | [b'w', b'0'..=b'9'])
+    });
+    !is_other && !name.contains("Ryzen") && !name.contains("Threadripper")
+}
+
 /// Whether a processor's name has a model number of four digits like this one.
 fn has_number(name: &str, pattern: &str) -> bool {
     if pattern.bytes().all(|b| b == b'?') {
@@ -154,14 +172,15 @@ fn has_number(name: &str, pattern: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn watts(family_model: &str, name: &str, sockets: usize) -> Option<[f64; 3]> {
+    /// Lowest, resting and highest power in milliwatts.
+    fn milliwatts(family_model: &str, name: &str, sockets: usize) -> Option<[i64; 3]> {
         let platform = Platform::for_server(family_model, name, sockets)?;
         let figures = [
             &platform.lowest_mw,
             &platform.resting_mw,
             &platform.highest_mw,
         ];
-        Some(figures.map(|figure| figure.value / 1e3))
+        Some(figures.map(|figure| figure.value as i64))
     }
 
     #[test]
@@ -174,35 +193,44 @@ mod tests {
 
     #[test]
     fn servers_rest_at_what_is_published_of_their_family_and_sockets() {
-        let known = |model, name, sockets| watts(model, name, sockets).unwrap();
+        let known = |model, name, sockets| milliwatts(model, name, sockets).unwrap();
         let skylake = known("6/85", "Intel(R) Xeon(R) Platinum 8170M CPU @ 2.10GHz", 2);
-        assert_eq!(skylake, [38.4, 52.4, 131.0]);
+        assert_eq!(skylake, [38_400, 52_400, 131_000]);
         let cascade_lake = known("6/85", "Intel(R) Xeon(R) Platinum 8260L CPU @ 2.40GHz", 4);
-        assert_eq!(cascade_lake, [90.0, 112.8, 123.2]);
+        assert_eq!(cascade_lake, [90_000, 112_800, 123_200]);
         let ice_lake = known("6/106", "Intel(R) Xeon(R) Platinum 8360Y CPU @ 2.40GHz", 2);
-        assert_eq!(ice_lake, [101.0, 131.0, 348.0]);
+        assert_eq!(ice_lake, [101_000, 131_000, 348_000]);
         let milan = known("25/1", "AMD EPYC 7543 32-Core Processor", 2);
-        assert_eq!(milan, [75.6, 104.0, 191.0]);
+        assert_eq!(milan, [75_600, 104_000, 191_000]);
         let genoa = known("25/17", "AMD EPYC 9354 32-Core Processor", 1);
-        assert_eq!(genoa, [62.8, 72.1, 77.4]);
+        assert_eq!(genoa, [62_800, 72_100, 77_400]);
         // Eight sockets were not published: those with four, doubled.
-        assert_eq!(known("6/143", "Xeon Platinum 8490H", 8)[1], 919.2);
+        assert_eq!(known("6/143", "Xeon Platinum 8490H", 8)[1], 919_200);
     }
 
     #[test]
     fn families_that_share_a_model_are_told_apart_or_not_guessed() {
-        let family = |name| watts("25/160", name, 1).map(|[_, resting, _]| resting);
-        assert_eq!(family("AMD EPYC 9754 128-Core Processor"), Some(68.8));
-        assert_eq!(family("AMD EPYC 8534P 64-Core Processor"), Some(68.2));
-        assert_eq!(watts("6/85", "Genuine Intel(R) CPU 0000%@", 2), None);
-        assert_eq!(watts("6/142", "Intel(R) Core(TM) i7-7500U CPU", 1), None);
+        let family = |name| milliwatts("25/160", name, 1).map(|[_, resting, _]| resting);
+        assert_eq!(family("AMD EPYC 9754 128-Core Processor"), Some(68_800));
+        assert_eq!(family("AMD EPYC 8534P 64-Core Processor"), Some(68_200));
+        assert_eq!(milliwatts("6/85", "Genuine Intel(R) CPU 0000%@", 2), None);
+        assert_eq!(
+            milliwatts("6/85", "Intel(R) Xeon(R) D-2146NT CPU @ 2.30GHz", 1),
+            None
+        );
+        assert_eq!(milliwatts("6/143", "Intel(R) Xeon(R) w9-3595X", 1), None);
+        assert_eq!(milliwatts("23/49", "AMD Ryzen Threadripper 3970X", 1), None);
+        assert_eq!(
+            milliwatts("6/142", "Intel(R) Core(TM) i7-7500U CPU", 1),
+            None
+        );
     }
 
     #[test]
     fn the_first_core_costs_what_its_maker_was_measured_at_or_what_its_package_says() {
         let step = |model, name| Platform::for_server(model, name, 2).unwrap().first_core_mw;
-        assert_eq!(step("23/49", "AMD EPYC 7742").value, 81_200.0);
-        assert_eq!(step("6/106", "Xeon Platinum 8360Y").value, 97_000.0);
+        assert_eq!(step("23/49", "AMD EPYC 7742").value as i64, 81_200);
+        assert_eq!(step("6/106", "Xeon Platinum 8360Y").value as i64, 97_000);
         assert!(!step("6/143", "Xeon Platinum 8460H").is_given());
     }
 }

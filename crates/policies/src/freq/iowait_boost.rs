@@ -6,7 +6,7 @@
 use serde::Serialize;
 use wakepath_units::{Capacity, Nanoseconds, TickRate};
 
-/// Initial boost, and the lower bound: an eighth of the scale (`IOWAIT_BOOST_MIN`).
+/// Initial boost, below which a decaying boost ends: an eighth of the scale (`IOWAIT_BOOST_MIN`).
 const START: u32 = Capacity::SCALE.0 / 8;
 
 /// How a boost grows with each further wake-up from I/O wait.

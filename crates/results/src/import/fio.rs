@@ -145,7 +145,7 @@ impl Output {
         let share = per_second / asked;
         let expected_ios = ios as f64 / share.max(f64::MIN_POSITIVE);
         let spread = DEVIATIONS_OF_CHANCE * expected_ios.sqrt();
-        if rate.poisson && ios as f64 >= expected_ios - spread {
+        if rate.poisson && ios > 0 && ios as f64 >= expected_ios - spread {
             return Some(100.0);
         }
         Some((100.0 * share).min(100.0))
@@ -495,17 +495,18 @@ mod tests {
                     unit: unit.to_owned(),
                     poisson,
                 };
-                output.reached(&[rate]).unwrap().round()
+                format!("{:.0}", output.reached(&[rate]).unwrap())
             });
             assert_eq!(by_ios, by_bytes);
             by_ios
         };
         // 100 arrivals on average: 70 may be chance, 69 are not; of 10,000 not even 9,699.
-        assert_eq!(reached(70, 1, true), 100.0);
-        assert_eq!(reached(69, 1, true), 69.0);
-        assert_eq!(reached(9_700, 100, true), 100.0);
-        assert_eq!(reached(9_500, 100, true), 95.0);
-        assert_eq!(reached(70, 1, false), 70.0);
+        assert_eq!(reached(0, 1, true), "0");
+        assert_eq!(reached(70, 1, true), "100");
+        assert_eq!(reached(69, 1, true), "69");
+        assert_eq!(reached(9_700, 100, true), "100");
+        assert_eq!(reached(9_500, 100, true), "95");
+        assert_eq!(reached(70, 1, false), "70");
     }
 
     #[test]

@@ -1,5 +1,4 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
 mod common;
-mod exit;
 mod session;

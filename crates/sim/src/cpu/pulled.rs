@@ -17,7 +17,7 @@ impl Default for Pulled {
     }
 }
 
-/// Such timers as the idle loop of a CPU sees them.
+/// Timers that may be taken over, as the idle loop of one CPU sees them.
 pub(crate) struct PulledTimers {
     /// When the first one of its own expires.
     pub(super) own: u64,

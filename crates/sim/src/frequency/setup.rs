@@ -17,7 +17,8 @@ pub(crate) fn share(of_one: f64) -> u64 {
 /// The first kernel whose schedutil looks at `runnable_avg`, too (`cpu_util_cfs_boost()`).
 const BOOSTS_RUNNABLE: (u16, u16, u16) = (6, 5, 0);
 
-/// Whether a machine's kernel does that. One that is not known is as Linux 6.12.
+/// Whether the number of runnable tasks raises the frequency: schedutil from [`BOOSTS_RUNNABLE`] on. An unknown kernel
+/// is as Linux 6.12.
 pub(crate) fn counts_runnable(machine: &Machine, frequency: &FreqPolicy) -> bool {
     let schedutil = match frequency {
         FreqPolicy::Schedutil(_) => true,

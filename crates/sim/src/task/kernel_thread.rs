@@ -8,7 +8,7 @@ use crate::core::basics::Cycles;
 /// The first kernel whose awake CPUs take over timers of the timer wheel from CPUs that sleep (`kernel/time/timer_migration.c`).
 const PULLS_TIMERS: (u16, u16, u16) = (6, 9, 0);
 
-/// Whether a machine's kernel does that. One that is not known is as Linux 6.12.
+/// Whether awake CPUs take over timers of sleeping CPUs, from [`PULLS_TIMERS`] on. An unknown kernel is as Linux 6.12.
 fn pulls_timers(machine: &Machine) -> bool {
     (machine.kernel).is_none_or(|kernel| kernel.release() >= PULLS_TIMERS)
 }

@@ -282,6 +282,8 @@ impl Plan {
         more: &[PolicySet],
         allow_programs: bool,
     ) -> Result<Self, StudyError> {
+        // As in files, a mark before UTF-8 is no part of the text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let source = StudyText {
             origin,
             text: Some(text),

@@ -60,23 +60,15 @@ fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
         return None;
     }
     let there = source.file.also.as_ref();
-    let named = there.into_iter().flat_map(|also| also.get_ref());
+    let named = there.into_iter().flat_map(Spanned::get_ref);
     let mut names: Vec<String> = named.map(|name| name.get_ref().clone()).collect();
     names.extend(sets.iter().map(PolicySet::as_written));
     let quoted: Vec<String> = names.into_iter().map(quoted).collect();
     let list = format!("[{}]", quoted.join(", "));
-    Some(match there.map(Spanned::span) {
-        Some(place) => (place, list),
-        None => {
-            let start = first_key(&source.text);
-            (start..start, format!("also = {list} # --policy\n"))
-        }
-    })
-}
-
-/// Where the first line of a file is: a byte order mark stays in front.
-fn first_key(text: &str) -> usize {
-    text.find(|c| c != '\u{feff}').unwrap_or(text.len())
+    if let Some(place) = there.map(Spanned::span) {
+        return Some((place, list));
+    }
+    Some((0..0, format!("also = {list} # --policy\n")))
 }
 
 /// A text after these changes.
@@ -167,9 +159,8 @@ pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<Str
     }
     let mut stored = edited(text, changes);
     if !said.is_empty() {
-        let start = first_key(&stored);
         let header = "# wakepath has put copies beside this study of what it names:\n";
-        stored.insert_str(start, &format!("{header}{said}"));
+        stored.insert_str(0, &format!("{header}{said}"));
     }
     Ok(stored)
 }
@@ -273,7 +264,7 @@ mod tests {
                     "policy = ['menu']\nalso = [\"ladder\", \"teo + psd\", \"unchanged\"] # x\n{rest}"
                 ),
             ),
-            ("\u{feff}", format!("\u{feff}{beside}{rest}")),
+            ("\u{feff}", format!("{beside}{rest}")),
         ] {
             let path = temp.path().join("study.toml");
             fs::write(&path, format!("{policy}{rest}")).unwrap();

@@ -25,6 +25,9 @@ use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, Provenance};
 use crate::timeline::representative;
 
+/// Models kept for other seeds. Of a study with more cells, each run prepares its own.
+const MOST_MODELS: usize = 4096;
+
 /// The simulator.
 pub struct Sim<'a> {
     plan: &'a Plan,
@@ -32,8 +35,8 @@ pub struct Sim<'a> {
     under: BTreeMap<(usize, usize), Machine>,
     /// Tasks of rt-app files that did nothing, by workload and task: why, in the first cell where that happened.
     never_ran: Mutex<BTreeMap<(usize, String), (Cell, String)>>,
-    /// By machine, workload and policy: prepared by the first run, for all seeds.
-    models: BTreeMap<(usize, usize, usize), OnceLock<Model<'a>>>,
+    /// By machine, workload and policy: prepared by the first run, for all seeds. Empty above [`MOST_MODELS`].
+    models: BTreeMap<(usize, usize, usize), OnceLock<Box<Model<'a>>>>,
 }
 
 impl<'a> Sim<'a> {
@@ -45,7 +48,9 @@ impl<'a> Sim<'a> {
         let mut under = BTreeMap::new();
         let mut models = BTreeMap::new();
         for cell in plan.cells() {
-            models.insert((cell.machine, cell.workload, cell.policy), OnceLock::new());
+            if plan.cells().len() <= MOST_MODELS {
+                models.insert((cell.machine, cell.workload, cell.policy), OnceLock::new());
+            }
             let Entry::Vacant(place) = under.entry((cell.machine, cell.policy)) else {
                 continue;
             };
@@ -80,11 +85,15 @@ impl<'a> Sim<'a> {
         cell: Cell,
         observer: &mut impl Observer,
     ) -> Result<wakepath_sim::Run, StudyError> {
-        let slot = &self.models[&(cell.machine, cell.workload, cell.policy)];
+        let set = &self.plan.policies[cell.policy].set;
+        let models = &self.models;
+        let Some(slot) = models.get(&(cell.machine, cell.workload, cell.policy)) else {
+            return self.simulate_under(cell, set, observer);
+        };
         let model = if let Some(model) = slot.get() {
             model
         } else {
-            let prepared = self.prepare(cell, &self.plan.policies[cell.policy].set)?;
+            let prepared = Box::new(self.prepare(cell, set)?);
             slot.get_or_init(|| prepared)
         };
         self.run_model(cell, model, observer)
@@ -185,6 +194,8 @@ impl<'a> Sim<'a> {
     fn try_for(&self, cell: Cell, set: &PolicySet, limit: Duration) -> Result<Trial, StudyError> {
         let started = Instant::now();
         let thread_started = time_of_thread();
+        let model = self.prepare(cell, set)?;
+        let prepared = time_of_thread();
         let set_up = std::cell::Cell::new(None);
         // Reading the clock costs more than an event.
         let looks = std::cell::Cell::new(0_u32);
@@ -200,12 +211,13 @@ impl<'a> Sim<'a> {
             }
             over.get()
         });
-        let run = self.simulate_under(cell, set, &mut observer)?;
+        let run = self.run_model(cell, &model, &mut observer)?;
         let ended = time_of_thread();
         let set_up = set_up.get().unwrap_or(ended);
         Ok(Trial {
             run,
-            set_up: set_up.saturating_sub(thread_started),
+            prepared: prepared.saturating_sub(thread_started),
+            set_up: set_up.saturating_sub(prepared),
             events: ended.saturating_sub(set_up),
             is_cut: over.get(),
             took: started.elapsed(),
@@ -319,7 +331,7 @@ impl Backend for Sim<'_> {
                     tried => break tried?,
                 }
             };
-            of_thread += trial.set_up + trial.events;
+            of_thread += trial.prepared + trial.set_up + trial.events;
             by_clock += trial.took;
             let lasts = self.plan.workloads[cell.workload].duration();
             let workload = self.plan.workloads[cell.workload].workload();
@@ -331,7 +343,7 @@ impl Backend for Sim<'_> {
             let events = (trial.events.as_secs_f64() + exchanges) * factor;
             // The first run is made once more, for its timeline.
             let runs = f64::from(self.plan.repeats()) + 1.0;
-            total += (trial.set_up.as_secs_f64() + events) * runs;
+            total += trial.prepared.as_secs_f64() + (trial.set_up.as_secs_f64() + events) * runs;
         }
         // What else runs on the machine keeps the study waiting as it did the trials. One trial would not tell how long.
         let waits = by_clock.as_secs_f64() / of_thread.as_secs_f64().max(1e-9);
@@ -371,7 +383,9 @@ fn place_in_plan(cell: Cell) -> (usize, usize, u32) {
 /// A run that was made to see how long runs take.
 struct Trial {
     run: wakepath_sim::Run,
-    /// What its thread worked until the first event, however long the run is.
+    /// Time of its thread for the model, which serves all runs of the cell.
+    prepared: Duration,
+    /// Time of its thread from the model to the first event, however long the run is.
     set_up: Duration,
     /// What its thread worked after that.
     events: Duration,

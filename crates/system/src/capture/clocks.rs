@@ -113,7 +113,8 @@ fn highest_allowed(system: &System, cpu: usize) -> Option<u32> {
     set.into_iter().chain(of_share).min()
 }
 
-/// Removes clocks above `limit` from each cluster, and returns the highest remaining clock. `None` without a limit.
+/// Removes clocks above `limit` from each cluster, and returns the highest clock left in clusters with a
+/// limit. `None` without any limit.
 fn end_clocks(
     machine: &mut Machine,
     limit: impl Fn(usize, &Cluster) -> Option<u32>,

@@ -80,7 +80,7 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             machine.kernel_from = Some(format!("the running kernel, {}", record.kernel));
         }
         Err(error) => {
-            machine.kernel = nearest_kernel(&record.kernel);
+            machine.kernel = KernelVersion::nearest(&record.kernel);
             machine.kernel_from = machine.kernel.map(|kernel| {
                 format!(
                     "{kernel} is the nearest that is known to the running {}",
@@ -149,19 +149,6 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
     }
     Ok((machine, notes))
-}
-
-/// The first or last kernel whose policies are known, for a release before or after these.
-fn nearest_kernel(release: &str) -> Option<KernelVersion> {
-    let mut numbers = release
-        .split('.')
-        .map_while(|part| part.parse::<u16>().ok());
-    let release = (numbers.next()?, numbers.next()?);
-    if release < (6, 1) {
-        Some(KernelVersion::V6_1)
-    } else {
-        (release > (7, 3)).then_some(KernelVersion::V7_3)
-    }
 }
 
 /// Where the base clock is from, if not from cpufreq.

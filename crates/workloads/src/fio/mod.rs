@@ -431,7 +431,7 @@ pub enum Rate {
 }
 
 impl FioJob {
-    /// Requested rates for the directions in use. Trims count as writes without data.
+    /// Rates requested by each process in the directions in use. Trims count as writes without data.
     pub fn rates(&self) -> PerDirection<Option<Rate>> {
         let rate = |used: bool, bytes: Option<u64>, ios: Option<u64>| {
             let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));

@@ -31,17 +31,16 @@ impl FioJob {
     /// How long the job may send nothing: its pause, or the time between two requests of its rate.
     fn longest_pause(&self) -> Nanoseconds {
         let rates = self.rates();
-        let apart = [rates.read, rates.write].into_iter().filter_map(|rate| {
-            let Rate::Ios(per_second) = rate? else {
-                return None;
-            };
-            Some(Nanoseconds::from_secs(1).0 / per_second.max(1))
-        });
+        let [read_block, write_block, _] = self.smallest_blocks();
+        let apart = [(rates.read, read_block), (rates.write, write_block)];
+        let apart = apart
+            .into_iter()
+            .filter_map(|(rate, block)| Some(time_between_requests(rate?, block)));
         Nanoseconds(apart.min().unwrap_or(0).max(self.thinktime.0))
     }
 
-    /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time`. A job that pauses for longer than
-    /// it runs has none: all its requests may lie inside a warm-up.
+    /// The job's default warm-up; `None` if work ends the job, or with a `ramp_time`. A job that pauses for as long as
+    /// it runs, or longer, has a warm-up of 0: otherwise all its requests may lie inside.
     fn default_warm_up(&self) -> Option<Nanoseconds> {
         let counted = self.counted().filter(|_| self.may_warm_up())?;
         if self.longest_pause() >= counted {
@@ -53,6 +52,18 @@ impl FioJob {
 
     fn may_warm_up(&self) -> bool {
         self.ends_by_time() && self.ramp_time.is_none()
+    }
+}
+
+/// Time between two requests of `block` bytes at a rate.
+fn time_between_requests(rate: Rate, block: u64) -> u64 {
+    let second = Nanoseconds::from_secs(1).0;
+    match rate {
+        Rate::Ios(per_second) => second / per_second.max(1),
+        Rate::Bytes(per_second) => {
+            let wait = u128::from(second) * u128::from(block) / u128::from(per_second.max(1));
+            u64::try_from(wait).unwrap_or(u64::MAX)
+        }
     }
 }
 

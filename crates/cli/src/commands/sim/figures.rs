@@ -14,7 +14,10 @@ pub(super) fn power(machine: &Machine, comparison: &PolicyComparison) -> Unit {
 
 /// A unit of power or energy with the digits that the machine's figures deserve.
 pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
-    let is_power = |key: &str| key.contains("power") || key.ends_with("_mw");
+    // Power of the whole machine at rest is no part of what is simulated.
+    let is_power = |key: &str| {
+        !key.starts_with("platform.") && (key.contains("power") || key.ends_with("_mw"))
+    };
     let figures = machine.figures().into_iter();
     let mut power = figures.filter(|(key, _)| is_power(key));
     if power.any(|(_, figure)| matches!(figure.origin, Origin::Assumed(_))) {

@@ -15,6 +15,7 @@ pub(crate) mod rig;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
@@ -23,6 +24,12 @@ use serde_json::Value;
 /// The repository's root.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Holds this machine for one test: tests that change settings, or compare them, go one after the other.
+pub(crate) fn lock_machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs `wakepath` with these arguments, and with room for whole sentences in a line.

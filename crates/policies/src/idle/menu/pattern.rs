@@ -101,7 +101,7 @@ impl Totals {
         }
     }
 
-    /// The repeated interval, if steady.
+    /// The interval that repeats among steady intervals; `None` if all are 0 and zeros do not count.
     #[inline]
     fn repeats(self, zeros_repeat: bool) -> Option<u32> {
         (self.sum > 0 || zeros_repeat).then(|| self.mean() as u32)

@@ -1,8 +1,11 @@
-//! What is held is put back before the process exits. In a file of its own, because it concerns all that a
+//! Held settings are put back before the process exits. In a binary of its own, because it concerns all that a
 //! process holds.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use crate::common::{assert_same, content, laptop, plan};
+#[path = "all/common/mod.rs"]
+mod common;
+
+use common::{assert_same, content, laptop, plan};
 use wakepath_settings::Session;
 
 #[test]
