@@ -54,7 +54,7 @@ fn document() -> Document {
         baseline: "menu".to_owned(),
         repeats: 2,
         design: Design::Paired,
-        seeds: vec![1, 2],
+        seeds: (0..2).map(seed).collect(),
         sha256: BTreeMap::new(),
         questions: Vec::new(),
         metrics: METRICS.to_vec(),
@@ -68,6 +68,11 @@ fn files() -> Vec<(String, Vec<u8>)> {
     vec![("study.toml".to_owned(), b"name = \"test\"\n".to_vec())]
 }
 
+/// The seed of a repeat: with more bits than a floating-point number holds.
+fn seed(repeat: u32) -> u64 {
+    u64::MAX - u64::from(repeat)
+}
+
 fn run(repeat: u32, value: f64) -> RunRecord {
     let key = RunKey {
         machine: "board".to_owned(),
@@ -75,7 +80,7 @@ fn run(repeat: u32, value: f64) -> RunRecord {
         policy: "menu".to_owned(),
         repeat,
     };
-    let mut run = RunRecord::new(key, Some(u64::MAX - u64::from(repeat)), repeat, repeat);
+    let mut run = RunRecord::new(key, Some(seed(repeat)), repeat, repeat);
     run.metrics = vec![
         ("iops".to_owned(), value),
         ("mean_us".to_owned(), 0.1 + value),
