@@ -211,12 +211,33 @@ fn text_of_events_is_read_in_every_encoding() {
     for bytes in [
         wide(0xfeff, u16::to_le_bytes),
         wide(0xfeff, u16::to_be_bytes),
+        wide(0xfeff, u16::to_le_bytes)[2..].to_vec(),
         format!("\u{feff}{text}").into_bytes(),
     ] {
         let done = import_memory(&bytes).unwrap();
         assert_eq!(done.events, plain.events);
         assert_eq!(done.warnings(), plain.warnings());
     }
+}
+
+#[test]
+fn a_trace_is_of_one_machine_and_of_any_locale() {
+    let line = |host: &str, us: u32, state: u32| {
+        format!("{host}  <idle>-0 [002] 7,{us:06}: cpu_idle: state={state} cpu_id=2\n")
+    };
+    let lines = |host: &str| line(host, 21_443, 1) + &line(host, 22_443, u32::MAX);
+    let plain = import_memory(lines("").replace("7,", "7.").as_bytes()).unwrap();
+    assert_eq!(plain.events.len(), 1);
+    for text in [
+        lines(""),
+        lines("node7: "),
+        "node7:\n".to_owned() + &lines("    "),
+    ] {
+        assert_eq!(import_memory(text.as_bytes()).unwrap().events, plain.events);
+    }
+    let both = lines("node7: ") + &lines("node8: ");
+    let error = import_memory(both.as_bytes()).err().unwrap().to_string();
+    assert!(error.contains("machines (`node7` and `node8`)"), "{error}");
 }
 
 /// perf on this machine, which need not have been idle.

@@ -2,8 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::string::FromUtf8Error;
+
+mod hosts;
+
+use hosts::HostLines;
+pub use hosts::{SeveralHosts, without_hosts};
 
 /// The order of a UTF-16 unit's two bytes.
 type FromBytes = fn([u8; 2]) -> u16;
@@ -17,8 +22,11 @@ const UTF16_MARKS: [(&[u8], FromBytes); 2] = [
 /// The mark that Windows' editors put before UTF-8.
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Decodes a file's bytes as text. UTF-16 with a byte-order mark, as PowerShell writes, is decoded. Bytes that are no
-/// text are replaced, and escape sequences such as those of colours are left out.
+/// UTF-16 without a mark is recognised in at most so many bytes.
+const UTF16_SAMPLE: usize = 128;
+
+/// Decodes a file's bytes as text. UTF-16, as PowerShell writes, is decoded ([`is_utf16`]). Bytes that are no text are
+/// replaced, and escape sequences such as those of colours are left out.
 pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
     match utf16(bytes) {
         Some(text) => without_escapes(text.into()),
@@ -94,10 +102,34 @@ pub fn decode_strictly(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
     String::from_utf8(bytes)
 }
 
+/// Whether bytes are text in UTF-16: by a byte-order mark or, without one, because most of the first characters are ASCII and
+/// none is NUL.
+pub fn is_utf16(bytes: &[u8]) -> bool {
+    utf16_order(bytes).is_some()
+}
+
 fn utf16(bytes: &[u8]) -> Option<String> {
-    let marked = |&(mark, order): &(&[u8], FromBytes)| Some((bytes.strip_prefix(mark)?, order));
-    let (text, order) = UTF16_MARKS.iter().find_map(marked)?;
+    let (text, order) = utf16_order(bytes)?;
     Some(String::from_utf16_lossy(&units(text, order)))
+}
+
+/// The bytes behind the mark of UTF-16, and the byte order.
+fn utf16_order(bytes: &[u8]) -> Option<(&[u8], FromBytes)> {
+    let marked = |&(mark, order): &(&[u8], FromBytes)| Some((bytes.strip_prefix(mark)?, order));
+    if let Some(found) = UTF16_MARKS.iter().find_map(marked) {
+        return Some(found);
+    }
+    let start = &bytes[..bytes.len().min(UTF16_SAMPLE)];
+    let mut orders = UTF16_MARKS.iter().map(|(_, order)| *order);
+    let order = orders.find(|order| is_mostly_ascii(&units(start, *order)))?;
+    Some((bytes, order))
+}
+
+fn is_mostly_ascii(units: &[u16]) -> bool {
+    let is_ascii = |unit: &&u16| matches!(**unit, 0x9 | 0xa | 0xd | 0x20..=0x7e);
+    units.len() >= 4
+        && !units.contains(&0)
+        && 4 * units.iter().filter(is_ascii).count() >= 3 * units.len()
 }
 
 /// The whole UTF-16 units of `bytes`.
@@ -106,9 +138,64 @@ fn units(bytes: &[u8], order: FromBytes) -> Vec<u16> {
     pairs.iter().map(|&pair| order(pair)).collect()
 }
 
-/// A text too long for memory, read as UTF-8: [`decode`] for streams.
+/// Names of machines are looked for in at most so many bytes.
+const HOSTS_SAMPLE: u64 = 1 << 16;
+/// Longer lines of a text with names of machines are cut here.
+const MAX_LINE: u64 = 1 << 17;
+
+/// A text too long for memory, read as UTF-8 and without names of machines: [`decode`] and [`without_hosts`] for streams.
+/// Reading fails with [`SeveralHosts`] where lines are of another machine.
 #[derive(Debug)]
 pub struct DecodedText<R> {
+    text: BufReader<Chain<Cursor<Vec<u8>>, Utf8Reader<R>>>,
+    hosts: Option<HostLines>,
+    /// The rest of a line without its machine's name.
+    ready: VecDeque<u8>,
+}
+
+impl<R: Read> DecodedText<R> {
+    /// Looks for the encoding and for names of machines.
+    ///
+    /// # Errors
+    /// The input's.
+    pub fn new(input: R) -> io::Result<Self> {
+        let mut decoder = Utf8Reader::new(input)?;
+        let mut sample = Vec::new();
+        (&mut decoder).take(HOSTS_SAMPLE).read_to_end(&mut sample)?;
+        let is_cut = sample.len() as u64 == HOSTS_SAMPLE;
+        let end = sample.iter().rposition(|b| *b == b'\n' && is_cut);
+        let lines = &sample[..end.unwrap_or(sample.len())];
+        Ok(Self {
+            hosts: HostLines::detect(&String::from_utf8_lossy(lines)),
+            text: BufReader::new(Cursor::new(sample).chain(decoder)),
+            ready: VecDeque::new(),
+        })
+    }
+}
+
+impl<R: Read> Read for DecodedText<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let Some(hosts) = &mut self.hosts else {
+            return self.text.read(out);
+        };
+        if self.ready.is_empty() {
+            let mut bytes = Vec::new();
+            (&mut self.text)
+                .take(MAX_LINE)
+                .read_until(b'\n', &mut bytes)?;
+            let text = String::from_utf8_lossy(&bytes);
+            let line = text.strip_suffix('\n').unwrap_or(&text);
+            self.ready
+                .extend(hosts.strip(line).map_err(io::Error::other)?.bytes());
+            self.ready.extend(text[line.len()..].bytes());
+        }
+        self.ready.read(out)
+    }
+}
+
+/// A stream's text in UTF-8, whatever its encoding.
+#[derive(Debug)]
+struct Utf8Reader<R> {
     input: R,
     /// The byte order, for UTF-16.
     order: Option<FromBytes>,
@@ -117,26 +204,19 @@ pub struct DecodedText<R> {
     ready: VecDeque<u8>,
 }
 
-impl<R: Read> DecodedText<R> {
-    /// Looks for the mark that tells the encoding.
-    ///
-    /// # Errors
-    /// The input's.
-    pub fn new(mut input: R) -> io::Result<Self> {
+impl<R: Read> Utf8Reader<R> {
+    fn new(mut input: R) -> io::Result<Self> {
         let mut start = Vec::new();
-        input.by_ref().take(3).read_to_end(&mut start)?;
-        let is_marked = |(mark, _): &&(&[u8], FromBytes)| start.starts_with(mark);
-        let encoding = UTF16_MARKS.iter().find(is_marked);
-        let mark = match encoding {
-            Some((mark, _)) => mark.len(),
-            None if start.starts_with(UTF8_MARK) => UTF8_MARK.len(),
-            None => 0,
-        };
-        start.drain(..mark);
-        let order = encoding.map(|&(_, order)| order);
-        let (cut, ready) = match order {
-            Some(_) => (start, VecDeque::new()),
-            None => (Vec::new(), start.into()),
+        input
+            .by_ref()
+            .take(UTF16_SAMPLE as u64)
+            .read_to_end(&mut start)?;
+        let (order, cut, ready) = match utf16_order(&start) {
+            Some((text, order)) => (Some(order), text.to_vec(), VecDeque::new()),
+            None => {
+                let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start);
+                (None, Vec::new(), text.iter().copied().collect())
+            }
         };
         Ok(Self {
             input,
@@ -163,7 +243,7 @@ impl<R: Read> DecodedText<R> {
     }
 }
 
-impl<R: Read> Read for DecodedText<R> {
+impl<R: Read> Read for Utf8Reader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if let Some(order) = self.order {
             while self.ready.is_empty() && self.decode_block(order)? {}

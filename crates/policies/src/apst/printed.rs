@@ -40,12 +40,12 @@ impl PrintedTable {
     /// The input has none of the formats, or is incomplete.
     pub fn parse(data: &[u8]) -> Result<Self, NoPrintedTable> {
         let is_text = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace() || *b >= 0x80;
-        let is_wide = data.starts_with(&[0xff, 0xfe]) || data.starts_with(&[0xfe, 0xff]);
         // Tables have reserved bits, so a binary table is never plain text.
-        if data.is_empty() || !data.iter().all(is_text) && (data.len() == TABLE_BYTES || !is_wide) {
+        if data.is_empty() || !data.iter().all(is_text) && !pasted::is_utf16(data) {
             return Self::of_bytes(data, None);
         }
-        let text = pasted::decode(data);
+        let text = pasted::without_hosts(pasted::decode(data))
+            .map_err(|several| NoPrintedTable::whole(several.to_string()))?;
         let lines = text.lines().map(|line| pasted::unquoted(line).1.trim());
         let lines: Vec<&str> = lines.collect();
         if text.contains("(ITPT)") {

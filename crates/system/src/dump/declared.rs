@@ -81,7 +81,9 @@ impl GivenStates {
             found.map_err(failed)?;
             return Ok(declared(values, path)?);
         }
-        match read_states(pasted::decode(&bytes).as_bytes(), name) {
+        let text = pasted::without_hosts(pasted::decode(&bytes))
+            .map_err(|several| failed(io::Error::other(several)))?;
+        match read_states(text.as_bytes(), name) {
             Ok(states) => Ok(Self {
                 states,
                 notes: Vec::new(),

@@ -633,7 +633,30 @@ mod tests {
         let units = std::iter::once(0xfeff).chain(text.encode_utf16());
         let wide: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
         let counted = |bytes: &[u8]| Dump::read(written(bytes).path()).unwrap().cpus;
-        assert_eq!(counted(&wide), counted(text.as_bytes()));
+        for bytes in [&wide, &wide[2..]] {
+            assert_eq!(counted(bytes), counted(text.as_bytes()));
+        }
+    }
+
+    /// Higher counters of a second machine must not count as a later dump of the first.
+    #[test]
+    fn dumps_of_two_machines_are_refused() {
+        for heading in ["a: ", "a | CHANGED | rc=0 >>\n", "a:\n    "] {
+            let of_machine = |name: &str, factor: u64| {
+                let begin = heading.replacen('a', name, 1);
+                let (heading, indent) = begin.split_once('\n').unwrap_or(("", &begin));
+                let lines = files(factor)
+                    .into_iter()
+                    .map(|(path, text)| format!("{indent}/{path}:{text}"));
+                format!("{heading}\n") + &lines.collect::<String>()
+            };
+            let text = of_machine("a", 1) + &of_machine("b", 3);
+            let error = Dump::read_series(written(text.as_bytes()).path()).unwrap_err();
+            assert!(
+                error.to_string().contains("machines (`a` and `b`)"),
+                "{error}"
+            );
+        }
     }
 
     #[test]
@@ -729,6 +752,11 @@ mod tests {
                 lines(&|path, text| format!("/{path}:{text}\n"))
             ),
             lines(&|path, text| format!("/{path}:{text}\n")).repeat(2),
+            lines(&|path, text| format!("node7: /{path}:{text}\n")),
+            lines(&|path, text| format!("node7: /{path}\nnode7: {text}\n")),
+            "node7 | CHANGED | rc=0 >>\n".to_owned()
+                + &lines(&|path, text| format!("/{path}:{text}\n")),
+            "node7:\n".to_owned() + &lines(&|path, text| format!("    /{path}:{text}\n")),
         ] {
             let found = counted(&text);
             assert_eq!(

@@ -369,9 +369,9 @@ fn name(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty() && name.bytes().all(plain)).then_some((name, details))
 }
 
-/// `2084.021443` as nanoseconds, and the number of digits behind the point.
+/// `2084.021443` as nanoseconds, and the number of digits behind the point, which some locales print as a comma.
 fn time(text: &str) -> Option<(u64, usize)> {
-    let (seconds, fraction) = text.split_once('.')?;
+    let (seconds, fraction) = text.split_once(['.', ','])?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if !digits(seconds) || !digits(fraction) || fraction.len() > 9 {
         return None;
@@ -555,6 +555,13 @@ mod tests {
             ),
             (
                 "\t<idle>-0\t[002] d..1. 2084.021443:\tcpu_idle:\tstate=1 cpu_id=2",
+                2,
+                2_084_021_443_000,
+                "cpu_idle",
+                "state=1 cpu_id=2",
+            ),
+            (
+                "  <idle>-0 [002] 2084,021443: cpu_idle: state=1 cpu_id=2",
                 2,
                 2_084_021_443_000,
                 "cpu_idle",

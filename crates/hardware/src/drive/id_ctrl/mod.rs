@@ -117,6 +117,9 @@ pub enum IdCtrlProblem {
         "power state {0} is there a second time, with other values: the text has two drives. Give one of them"
     )]
     TwoDrives(usize),
+    /// Output of several machines.
+    #[error(transparent)]
+    SeveralHosts(pasted::SeveralHosts),
     /// The JSON parser's complaint.
     #[error("column {column}: not valid JSON: {what}")]
     Json {
@@ -171,13 +174,13 @@ fn printed(data: &[u8]) -> Result<Printed, Located> {
     if data.is_empty() {
         return Err((None, IdCtrlProblem::Empty));
     }
-    let wide = data.starts_with(&[0xff, 0xfe]) || data.starts_with(&[0xfe, 0xff]);
     // The binary structure always has zero bytes; text has zero bytes only in UTF-16.
-    if data.len() == SIZE && data.contains(&0) || data.contains(&0) && !wide {
+    if data.contains(&0) && !pasted::is_utf16(data) {
         return binary::read(data).map_err(|problem| (None, problem));
     }
     // Text need not be UTF-8: a drive may hold anything in its serial number.
-    let text = pasted::decode(data);
+    let text = pasted::without_hosts(pasted::decode(data))
+        .map_err(|several| (None, IdCtrlProblem::SeveralHosts(several)))?;
     let printed = match json::part(&text) {
         Some(json) => json::read(&json),
         None => text::read(&text),

@@ -270,14 +270,25 @@ fn lines_of_power_states_are_read_however_they_were_pasted() {
         LINES.replace(" non-operational", "\n> non-operational"),
         LINES.replace("ps    0", "Here they are:\n\nps 0"),
         LINES.repeat(2),
+        LINES.replace(':', ": "),
+        LINES.replace(':', " : ").replace("W ", " W "),
+        edited(|line| format!("node7: {line}\n")),
+        edited(|line| format!("node7:{line}\n")).replace("node7:ps", "node7: ps"),
+        format!("node7 | CHANGED | rc=0 >>\n{LINES}"),
+        "node7:\n".to_owned() + &edited(|line| format!("    {line}\n")),
     ] {
         assert_eq!(read(&text).states, found.drive.states, "{text}");
     }
-    let utf16: Vec<u8> = std::iter::once(0xfeff)
-        .chain(LINES.encode_utf16())
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    assert_eq!(parse("dump", &utf16).unwrap(), found);
+    for mark in ["\u{feff}", ""] {
+        for order in [u16::to_le_bytes, u16::to_be_bytes] {
+            let units = mark.encode_utf16().chain(LINES.encode_utf16());
+            let wide: Vec<u8> = units.flat_map(order).collect();
+            assert_eq!(parse("dump", &wide).unwrap(), found);
+        }
+    }
+    let both = edited(|line| format!("a: {line}\n")) + &edited(|line| format!("b: {line}\n"));
+    let error = parse("dump", both.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("machines (`a` and `b`)"), "{error}");
     let named = format!("mn        : EXAMPLE SSD\n[...]\n{LINES}");
     let found = parse("dump", named.as_bytes()).unwrap();
     assert_eq!(found.drive.model, "EXAMPLE SSD");

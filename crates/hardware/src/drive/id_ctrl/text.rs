@@ -24,15 +24,33 @@ pub(super) fn read(text: &str) -> Result<Printed, Located> {
 /// Up to 1.11, nvme-cli prints `.02` for the hundredths of any idle or active power that has two decimals. One alone may
 /// be so by chance.
 fn has_coarse_powers(text: &str) -> bool {
-    let values = text.split_whitespace().filter_map(|token| {
-        let value = token
-            .strip_prefix("idle_power:")
-            .or_else(|| token.strip_prefix("active_power:"))?;
-        let (_, decimals) = value.strip_suffix('W')?.split_once('.')?;
-        (decimals.len() == 2).then_some(decimals)
+    let fields = text.lines().flat_map(state_fields);
+    let values = fields.filter_map(|(key, value)| {
+        let (_, decimals) = value.trim_end_matches('W').split_once(['.', ','])?;
+        (matches!(key, "idle_power" | "active_power") && decimals.len() == 2).then_some(decimals)
     });
     let decimals: Vec<&str> = values.collect();
     decimals.len() > 1 && decimals.iter().all(|d| *d == "02")
+}
+
+/// Fields of a power state in a line: `key:value`, `key: value` or `key : value`; a unit behind a blank is left out.
+fn state_fields(line: &str) -> Vec<(&str, &str)> {
+    let mut words = line
+        .split_whitespace()
+        .flat_map(|word| word.split_inclusive(':'))
+        .peekable();
+    let mut fields = Vec::new();
+    while let Some(word) = words.next() {
+        let key = match word.strip_suffix(':') {
+            Some(key) => key,
+            None if words.next_if_eq(&":").is_some() => word,
+            None => continue,
+        };
+        if let Some(value) = words.next_if(|next| !next.ends_with(':')) {
+            fields.push((key, value));
+        }
+    }
+    fields
 }
 
 /// What the lines read so far say.
@@ -208,8 +226,8 @@ impl OpenState {
     }
 
     fn fields(&mut self, line: &str) -> Result<(), IdCtrlProblem> {
-        for token in line.split_whitespace() {
-            match token {
+        for word in line.split_whitespace() {
+            match word {
                 "operational" => self.seen |= SEEN_MODE,
                 "non-operational" => {
                     self.state.non_operational = true;
@@ -217,11 +235,10 @@ impl OpenState {
                 }
                 _ => {}
             }
-            if let Some((key, value)) = token.split_once(':') {
-                self.field(key, value)?;
-            }
         }
-        Ok(())
+        state_fields(line)
+            .into_iter()
+            .try_for_each(|(key, value)| self.field(key, value))
     }
 
     fn field(&mut self, key: &str, value: &str) -> Result<(), IdCtrlProblem> {
@@ -323,12 +340,15 @@ impl Place<'_> {
     fn power(&self) -> Result<Option<wakepath_units::Microwatts>, IdCtrlProblem> {
         match self.value {
             "-" | "reserved" => Ok(None),
-            value => value
-                .strip_suffix('W')
-                // Some locales print `5,00W`.
-                .and_then(|watts| watts::parse(&watts.replacen(',', ".", 1)))
-                .map(|power| Some(power).filter(|p| p.0 != 0))
-                .ok_or_else(|| self.wrong("watts such as 0.0500W")),
+            // Some locales print `5,00W`.
+            value => watts::parse(
+                &value
+                    .strip_suffix('W')
+                    .unwrap_or(value)
+                    .replacen(',', ".", 1),
+            )
+            .map(|power| Some(power).filter(|p| p.0 != 0))
+            .ok_or_else(|| self.wrong("watts such as 0.0500W")),
         }
     }
 

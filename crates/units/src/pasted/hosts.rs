@@ -1,0 +1,235 @@
+//! Names that pdsh, clush, Ansible and Salt print with the output of each machine.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// Lines of more than one machine, where a text of one machine is expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("lines {first} and {second} are of different machines (`{}` and `{}`); give the lines of one machine", .hosts[0], .hosts[1])]
+pub struct SeveralHosts {
+    first: usize,
+    second: usize,
+    hosts: [String; 2],
+}
+
+/// How a tool for many machines marks the lines of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// `host: line`: pdsh, clush and `salt --out=txt`.
+    Prefix,
+    /// `host | CHANGED | rc=0 >>` above the lines: Ansible.
+    Ansible,
+    /// `host:` above indented lines: Salt.
+    Indented,
+    /// `host` between two rules above the lines: dshbak and `clush -b`.
+    Ruled,
+}
+
+/// Takes names of machines off the lines of a text.
+#[derive(Debug)]
+pub(super) struct HostLines {
+    layout: Layout,
+    /// The machine and the line that named it first.
+    host: Option<(String, usize)>,
+    /// Lines seen.
+    number: usize,
+    /// For [`Layout::Ruled`]: only the first rule of a heading was seen.
+    in_heading: bool,
+}
+
+impl HostLines {
+    /// Recognises the layout by the beginning of a text; `None` for text without names of machines.
+    pub(super) fn detect(start: &str) -> Option<Self> {
+        let layout = layout(
+            &start
+                .lines()
+                .filter(|line| is_output(line))
+                .collect::<Vec<_>>(),
+        )?;
+        Some(Self {
+            layout,
+            host: None,
+            number: 0,
+            in_heading: false,
+        })
+    }
+
+    /// The line without the machine's name; empty for a heading.
+    ///
+    /// # Errors
+    /// The line is of another machine than the lines before.
+    pub(super) fn strip<'a>(&mut self, line: &'a str) -> Result<&'a str, SeveralHosts> {
+        self.number += 1;
+        let found = match self.layout {
+            Layout::Prefix if !is_output(line) => return Ok(""),
+            Layout::Prefix => prefixed(line),
+            Layout::Ansible => ansible_host(line).map(|host| (host, "")),
+            Layout::Indented => salt_host(line).map(|host| (host, "")),
+            Layout::Ruled if is_rule(line) => {
+                self.in_heading ^= true;
+                return Ok("");
+            }
+            Layout::Ruled => {
+                Some((line.trim(), "")).filter(|(host, _)| self.in_heading && is_host(host))
+            }
+        };
+        let Some((host, rest)) = found else {
+            return Ok(line);
+        };
+        let (known, first) = self
+            .host
+            .get_or_insert_with(|| (host.to_owned(), self.number));
+        if known == host {
+            return Ok(rest);
+        }
+        Err(SeveralHosts {
+            first: *first,
+            second: self.number,
+            hosts: [known.clone(), host.to_owned()],
+        })
+    }
+}
+
+/// Text of one machine without the names that pdsh, clush, Ansible and Salt add. Each line keeps its number.
+///
+/// # Errors
+/// The text has lines of several machines.
+pub fn without_hosts(text: Cow<'_, str>) -> Result<Cow<'_, str>, SeveralHosts> {
+    let Some(mut hosts) = HostLines::detect(&text) else {
+        return Ok(text);
+    };
+    let mut stripped = String::with_capacity(text.len());
+    for line in text.lines() {
+        stripped.push_str(hosts.strip(line)?);
+        stripped.push('\n');
+    }
+    Ok(stripped.into())
+}
+
+fn layout(lines: &[&str]) -> Option<Layout> {
+    let [first, rest @ ..] = lines else {
+        return None;
+    };
+    if ansible_host(first).is_some() {
+        return Some(Layout::Ansible);
+    }
+    if let (true, [host, rule, ..]) = (is_rule(first), rest)
+        && is_host(host.trim())
+        && is_rule(rule)
+    {
+        return Some(Layout::Ruled);
+    }
+    let is_salt = |line: &&str| line.starts_with("    ") || salt_host(line).is_some();
+    if salt_host(first).is_some() && !rest.is_empty() && rest.iter().all(is_salt) {
+        return Some(Layout::Indented);
+    }
+    let prefixes: Option<Vec<_>> = lines.iter().map(|line| prefixed(line)).collect();
+    let prefixes = prefixes?;
+    let hosts: BTreeSet<&str> = prefixes.iter().map(|(host, _)| *host).collect();
+    // A text of `key: value` has each key once.
+    (prefixes.len() >= 2 * hosts.len()).then_some(Layout::Prefix)
+}
+
+/// Whether a line is neither blank, nor a typed command, nor a message of pdsh itself.
+fn is_output(line: &str) -> bool {
+    !line.trim().is_empty() && !line.starts_with(['$', '#']) && !line.starts_with("pdsh@")
+}
+
+/// `host: rest`, or a path right behind the colon.
+fn prefixed(line: &str) -> Option<(&str, &str)> {
+    let (host, rest) = line.split_once(':')?;
+    let is_separate = rest.is_empty() || rest.starts_with([' ', '\t', '/']);
+    (is_separate && is_host(host)).then(|| (host, rest.strip_prefix(' ').unwrap_or(rest)))
+}
+
+/// The machine of `host | CHANGED | rc=0 >>`.
+fn ansible_host(line: &str) -> Option<&str> {
+    let mut parts = line.trim_end().strip_suffix(">>")?.split(" | ");
+    let host = parts.next().filter(|host| is_host(host))?;
+    let (state, code) = (parts.next()?, parts.next()?);
+    (state.chars().all(|c| c.is_ascii_uppercase() || c == '!') && code.starts_with("rc="))
+        .then_some(host)
+}
+
+/// The machine of `host:` at the beginning of a line with nothing else.
+fn salt_host(line: &str) -> Option<&str> {
+    let host = line.trim_end().strip_suffix(':')?;
+    is_host(host).then_some(host)
+}
+
+fn is_rule(line: &str) -> bool {
+    let line = line.trim_end();
+    line.len() >= 4 && line.bytes().all(|b| b == b'-')
+}
+
+/// Whether this may be a machine's name or address. `cpu3` begins lines of many dumps.
+fn is_host(text: &str) -> bool {
+    let numbered = text.strip_prefix("cpu").unwrap_or("other");
+    (1..=253).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+        && !numbered.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stripped(text: &str) -> String {
+        without_hosts(text.into()).unwrap().into_owned()
+    }
+
+    #[test]
+    fn names_that_tools_for_many_machines_print_are_taken_off() {
+        for text in [
+            "n1: ps 0\nn1: \nn1:  b: c\n",
+            "$ pdsh -w n1 cat x\nn1: ps 0\npdsh@admin: n1: ssh exited with exit code 1\nn1:  b: c\n",
+            "n1.example.org | CHANGED | rc=0 >>\nps 0\n\n b: c\n",
+            "10.0.0.7:\n    ps 0\n    \n     b: c\n",
+            "----------------\nn1\n----------------\nps 0\n\n b: c\n",
+        ] {
+            let found = stripped(text);
+            let lines: Vec<&str> = found.lines().map(str::trim).collect();
+            let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+            assert_eq!(lines, ["ps 0", "b: c"], "{text}");
+            assert_eq!(found.lines().count(), text.lines().count(), "{text}");
+        }
+        let path = "n1:/sys/x/usage:5\nn1:/sys/x/time:7\n";
+        assert_eq!(stripped(path), "/sys/x/usage:5\n/sys/x/time:7\n");
+    }
+
+    #[test]
+    fn other_text_stays_as_it_is() {
+        for text in [
+            "",
+            "Vendor: X\nProduct: Y\nRevision: Z\n",
+            "Latency: 0\nUsage: 5\nResidency: 0\nDuration: 6\n",
+            "vid : 0x144d\nssvid : 0x144d\n",
+            "POLL:\nFlags/Description: POLL\n",
+            "cpu0: a\ncpu0: b\ncpu1: a\ncpu1: b\n",
+            "1:/sys/a:5\n2:/sys/b:6\n",
+            "------\n",
+        ] {
+            assert_eq!(stripped(text), text);
+        }
+    }
+
+    #[test]
+    fn lines_of_two_machines_are_refused() {
+        for (text, lines) in [
+            ("n1: a\nn1: b\nn2: a\nn2: b\n", [1, 3]),
+            (
+                "n1 | SUCCESS | rc=0 >>\na\nn2 | FAILED | rc=1 >>\nb\n",
+                [1, 3],
+            ),
+            ("n1:\n    a\nn2:\n    a\n", [1, 3]),
+            ("-----\nn1\n-----\na\n-----\nn2\n-----\nb\n", [2, 6]),
+        ] {
+            let error = without_hosts(text.into()).unwrap_err();
+            assert_eq!([error.first, error.second], lines, "{text}");
+            assert_eq!(error.hosts, ["n1", "n2"], "{text}");
+        }
+    }
+}
