@@ -254,8 +254,13 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
                     mhz.join(" ")
                 );
                 out.prose(&cores, 2)?;
-                if let Some(why) = &c.opps_assumed {
-                    out.prose(&format!("  assumed: {why}"), 2)?;
+                for (what, why) in [
+                    ("capacity", &c.capacity_assumed),
+                    ("frequencies", &c.opps_assumed),
+                ] {
+                    if let Some(why) = why {
+                        out.prose(&format!("  {what} assumed: {why}"), 2)?;
+                    }
                 }
             }
             if let Some(kernel) = machine.kernel {

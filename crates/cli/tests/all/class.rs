@@ -116,6 +116,70 @@ fn cores_of_a_third_kind_are_a_cluster_of_their_own() {
     assert_eq!(names, ["performance", "efficiency", "low-power"]);
 }
 
+/// Of each cluster the capacity and the reason for assuming it.
+fn capacities(machine: &Machine) -> Vec<(u32, Option<&str>)> {
+    let clusters = machine.cluster.iter();
+    clusters
+        .map(|c| (c.capacity, c.capacity_assumed.as_deref()))
+        .collect()
+}
+
+#[test]
+fn capacities_that_no_kernel_tells_are_assumed() {
+    let tree = planted("three-kinds");
+    assert!(
+        capacities(&captured(tree.path()).0)
+            .iter()
+            .all(|(_, why)| why.is_none())
+    );
+    for cpu in 0..6 {
+        let file = format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
+        fs::remove_file(tree.path().join(file)).unwrap();
+    }
+    let (machine, _) = captured(tree.path());
+    let found = capacities(&machine);
+    assert_eq!(found[0], (1024, None));
+    for (capacity, why) in &found[1..] {
+        assert!(why.is_some(), "{capacity}");
+    }
+    let text = machine.to_toml().unwrap();
+    assert!(
+        text.contains("capacity_assumed = \"an efficiency core as on adl0"),
+        "{text}"
+    );
+    assert_eq!(capacities(&Machine::parse(&text, "again").unwrap()), found);
+}
+
+#[test]
+fn a_machine_that_polls_by_its_command_line_never_halts() {
+    let tree = planted("ryzen-laptop");
+    let polls = |words: &str| {
+        fs::write(tree.path().join("proc/cmdline"), words).unwrap();
+        let (machine, notes) = captured(tree.path());
+        let states: Vec<String> = machine.idle_state.iter().map(|s| s.name.clone()).collect();
+        assert_eq!(
+            machine.idle_state.iter().all(|s| s.polling),
+            states == ["POLL"]
+        );
+        assert_eq!(notes.contains("`idle=poll`"), states == ["POLL"], "{notes}");
+        states == ["POLL"]
+    };
+    for (words, expected) in [
+        ("quiet idle=poll\n", true),
+        ("idle=nomwait\n", false),
+        // No parameter of x86.
+        ("nohlt\n", false),
+    ] {
+        assert_eq!(polls(words), expected, "{words}");
+    }
+    polls("idle=poll\n");
+    let (result, _) = simulated(tree.path());
+    let polling = result["results"][0]["mean_mw"].as_f64().unwrap();
+    polls("\n");
+    let (result, _) = simulated(tree.path());
+    assert!(polling > 2.0 * result["results"][0]["mean_mw"].as_f64().unwrap());
+}
+
 #[test]
 fn cores_of_a_kind_need_not_follow_each_other() {
     let tree = planted("three-kinds");

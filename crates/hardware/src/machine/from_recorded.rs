@@ -5,8 +5,8 @@ use wakepath_units::{KernelVersion, Kilohertz};
 
 use super::figure::{Figure, Origin};
 use super::{
-    Cluster, CoreKind, EFFICIENCY_CAPACITY, Machine, MachineError, MachineIdleState, Opp, Platform,
-    PowerLimit, PowerScope, Scope, TurboLimit, Uncore,
+    Cluster, CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY, Machine, MachineError,
+    MachineIdleState, Opp, Platform, PowerLimit, PowerScope, Scope, TurboLimit, Uncore,
 };
 use crate::idle::IdleState;
 use crate::nearest::Lender;
@@ -509,12 +509,16 @@ fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
     let fastest = firsts.iter().max_by_key(|policy| policy.max)?;
     let capacity =
         |policy: &RecordedPolicy| match (policy.highest_performance, fastest.highest_performance) {
-            _ if policy.max == fastest.max => 1024,
-            (Some(own), Some(biggest)) if biggest > 0 => 1024 * own / biggest,
-            _ => EFFICIENCY_CAPACITY,
+            _ if policy.max == fastest.max => (1024, None),
+            (Some(own), Some(biggest)) if biggest > 0 => (1024 * own / biggest, None),
+            _ => (
+                EFFICIENCY_CAPACITY,
+                Some(EFFICIENCY_CAPACITY_WHY.to_owned()),
+            ),
         };
     let kind = |(policy, end): (&RecordedPolicy, usize)| {
         let (points, points_assumed) = frequencies(policy, None);
+        let (capacity, capacity_assumed) = capacity(policy);
         Some(CoreKind {
             cpus: end.checked_sub(policy.policy)?,
             threads_per_core: if policy.max == fastest.max {
@@ -522,7 +526,8 @@ fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
             } else {
                 1
             },
-            capacity: capacity(policy),
+            capacity,
+            capacity_assumed,
             points,
             points_assumed,
             base: policy.base,
@@ -553,6 +558,15 @@ fn clusters(
     }
 }
 
+/// The figure, or none.
+fn only(given: bool, figure: &Figure) -> Figure {
+    if given {
+        figure.clone()
+    } else {
+        Figure::default()
+    }
+}
+
 fn cluster(
     system: &RecordedSystem,
     cpus: usize,
@@ -577,13 +591,6 @@ fn cluster(
         .ok()
         .filter(|_| matches!(kind, Kind::Client | Kind::Server));
     let clock = &intel.as_ref().unwrap_or(template).cluster[0];
-    let only = |given: bool, figure: &Figure| {
-        if given {
-            figure.clone()
-        } else {
-            Figure::default()
-        }
-    };
     let cppc = system.processor.as_ref().and_then(|p| p.cppc.as_ref());
     let base = policy.base.map(|b| Figure::plain(f64::from(b.0) / 1e3));
     // Its range of clocks hangs on the base clock.
@@ -598,6 +605,7 @@ fn cluster(
         // Servers have a clock per core, clients and Arm's clusters one for all.
         clock_cpus: matches!(kind, Kind::Amd | Kind::Server).then_some(threads),
         capacity: 1024,
+        capacity_assumed: None,
         transition_latency_us: if cppc.is_some() {
             Figure::assumed(SLOTTED_TRANSITION_US, SLOTTED_TRANSITION_WHY)
         } else if declared > 0.0 {
@@ -699,8 +707,8 @@ fn idle_state(
         true_exit_us,
         exit_spread,
         cold_start_kcycles: like.cold_start_kcycles.clone(),
-        power_mw: like.power_mw.clone(),
-        transition_mw: like.transition_mw.clone(),
+        power_mw: only(like.polling == state.polling, &like.power_mw),
+        transition_mw: only(like.polling == state.polling, &like.transition_mw),
         source: format!("recorded {}: {}", system.name, system.source),
     }
 }

@@ -14,6 +14,9 @@ const SMALL_POWER_WHY: &str =
     "a third of a performance core's: four efficiency cores have the area of one performance core";
 /// Default capacity of an efficiency core: highest performance 34 to 60, as recorded on adl0.
 pub const EFFICIENCY_CAPACITY: u32 = 580;
+/// Reason for [`EFFICIENCY_CAPACITY`].
+pub const EFFICIENCY_CAPACITY_WHY: &str =
+    "an efficiency core as on adl0, whose highest performances are 34 and 60";
 
 /// Consecutive CPUs with the same core type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub struct CoreKind {
     pub threads_per_core: usize,
     /// Capacity at the highest operating point; the biggest kind has 1024.
     pub capacity: u32,
+    /// Reason for an assumed capacity, if no source has any.
+    pub capacity_assumed: Option<String>,
     /// Operating points, slowest first.
     pub points: Vec<Kilohertz>,
     /// Reason for assumed operating points, if no source has any.
@@ -137,6 +142,8 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
         smt_poll_loss: only_threads(&like.smt_poll_loss),
         clock_cpus: None,
         capacity: kind.capacity.clamp(1, 1024),
+        // The biggest kind has 1024 by definition.
+        capacity_assumed: kind.capacity_assumed.clone().filter(|_| is_small),
         base_mhz: match kind.base {
             Some(base) => Figure::plain(f64::from(base.0) / 1e3),
             None if !is_small && like.base_mhz.value * 1e3 <= f64::from(highest.0) => {

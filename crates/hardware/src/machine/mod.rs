@@ -31,7 +31,7 @@ pub use emulator::Emulator;
 pub use figure::{Figure, Origin};
 pub use from_recorded::Captured;
 pub use isolation::Isolation;
-pub use kinds::{CoreKind, EFFICIENCY_CAPACITY};
+pub use kinds::{CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
 pub use page_cache::PageCache;
@@ -153,6 +153,9 @@ pub struct Cluster {
     pub clock_cpus: Option<usize>,
     /// Capacity at the highest operating point; the biggest cluster of a machine has 1024.
     pub capacity: u32,
+    /// Reason for an assumed capacity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_assumed: Option<String>,
     /// The CPUs of a virtual machine: they take requests for frequencies and always run at the speed of the fastest operating
     /// point. Without APERF and MPERF the kernel's utilisation is not frequency-invariant there
     /// (`arch_scale_freq_invariant()`).

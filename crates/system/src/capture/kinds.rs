@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    ClusterIdleState, CoreKind, EFFICIENCY_CAPACITY, Figure, MachineIdleState,
+    ClusterIdleState, CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY, Figure,
+    MachineIdleState,
 };
 use wakepath_hardware::recorded::RecordedPolicy;
 use wakepath_units::{Kilohertz, cpus};
@@ -19,6 +20,7 @@ const INTEL: [&str; 2] = ["cpu_core", "cpu_atom"];
 const DEVICES: &str = "sys/devices";
 /// Default capacity of a third core type: highest performance 355 of 1024, as recorded on arl-h-1.
 const LOW_POWER_CAPACITY: u32 = 355;
+const LOW_POWER_CAPACITY_WHY: &str = "a low-power core as on arl-h-1";
 /// Neighbours with capacities this close have the same core type.
 const SAME_KIND: f64 = 0.9;
 /// Arm's small cores.
@@ -33,6 +35,9 @@ const SMALL: [&str; 6] = [
 /// Performance per MHz of a small Arm core in percent of a big one: `capacity-dmips-mhz` on the RK3399, 485 of 1024
 /// (Linux 6.12 arch/arm64/boot/dts/rockchip/rk3399-base.dtsi).
 const SMALL_PERCENT: u32 = 47;
+const SMALL_CAPACITY_WHY: &str =
+    "in proportion to the highest clock, and per MHz 47 % of a big core's, as on the RK3399";
+const CLOCK_CAPACITY_WHY: &str = "in proportion to the highest clock";
 /// Bus clock: the step between operating points, where unlisted.
 const STEP_KHZ: usize = 100_000;
 
@@ -179,12 +184,15 @@ fn kind(system: &System, alike: &[usize], index: usize, core: Option<&String>) -
     let first = *alike.first()?;
     let policy = cpufreq_policy(system, first)?;
     let mhz = policy.max.0 / 1000;
-    let usual = match (index, core) {
-        (_, Some(core)) if SMALL.contains(&core.as_str()) => mhz * SMALL_PERCENT / 100,
-        (_, Some(_)) => mhz,
-        (0, None) => 1024,
-        (1, None) => EFFICIENCY_CAPACITY,
-        _ => LOW_POWER_CAPACITY,
+    let (capacity, capacity_why) = match (capacity(system, first), index, core) {
+        (Some(told), ..) => (told, None),
+        (None, _, Some(core)) if SMALL.contains(&core.as_str()) => {
+            (mhz * SMALL_PERCENT / 100, Some(SMALL_CAPACITY_WHY))
+        }
+        (None, _, Some(_)) => (mhz, Some(CLOCK_CAPACITY_WHY)),
+        (None, 0, None) => (1024, None),
+        (None, 1, None) => (EFFICIENCY_CAPACITY, Some(EFFICIENCY_CAPACITY_WHY)),
+        (None, ..) => (LOW_POWER_CAPACITY, Some(LOW_POWER_CAPACITY_WHY)),
     };
     let points = if policy.available.is_empty() {
         let range = (policy.min.0..=policy.max.0).step_by(STEP_KHZ);
@@ -205,7 +213,8 @@ fn kind(system: &System, alike: &[usize], index: usize, core: Option<&String>) -
         } else {
             1
         },
-        capacity: capacity(system, first).unwrap_or(usual),
+        capacity,
+        capacity_assumed: capacity_why.map(str::to_owned),
         points: points.into_iter().collect(),
         points_assumed: (policy.available.is_empty())
             .then(|| "the range of cpufreq in steps of 100 MHz".to_owned()),

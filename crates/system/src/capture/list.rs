@@ -78,6 +78,8 @@ pub(super) const COMMAND_LINE: &[&str] = &[
     "haltpoll.",
     "cpufreq.",
     "idle=",
+    "nohlt",
+    "hlt",
     "nohz",
     "isolcpus",
     "irqaffinity",

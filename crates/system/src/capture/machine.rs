@@ -300,6 +300,12 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
         polling: s.polling,
         disabled: s.disabled,
     };
+    if let Some(word) = forced_polling(system.root()) {
+        notes.push(format!(
+            "`{word}` on the kernel's command line: idle CPUs poll and enter no idle state"
+        ));
+        return (only_state("POLL", 0, true), None);
+    }
     let missing = match IdleStates::new(first.iter().map(state).collect()) {
         Ok(states) => return (states, None),
         Err(_) if first.is_empty() => "no cpuidle driver".to_owned(),
@@ -307,16 +313,35 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
     };
     let why = format!("{missing}: the architecture's halt, with the least that a kernel declares");
     notes.push(why.clone());
-    let halt = IdleState {
-        name: "HALT".to_owned(),
-        exit_latency: Nanoseconds::from_micros(1),
-        target_residency: Nanoseconds::from_micros(1),
-        polling: false,
+    (only_state("HALT", 1, false), Some(why))
+}
+
+/// A table with a single state; `us`: exit latency and target residency.
+fn only_state(name: &str, us: u64, polling: bool) -> IdleStates {
+    let state = IdleState {
+        name: name.to_owned(),
+        exit_latency: Nanoseconds::from_micros(us),
+        target_residency: Nanoseconds::from_micros(us),
+        polling,
         disabled: false,
     };
     #[expect(clippy::expect_used, reason = "one state is a table")]
-    let states = IdleStates::new(vec![halt]).expect("one state");
-    (states, Some(why))
+    IdleStates::new(vec![state]).expect("one state")
+}
+
+/// The word of the kernel's command line that makes idle CPUs poll and ignore cpuidle: `idle=poll` on x86, `nohlt`
+/// elsewhere (`idle_setup` in Linux 6.12 arch/x86/kernel/process.c, `cpu_idle_poll_setup` in kernel/sched/idle.c).
+fn forced_polling(root: &Root) -> Option<&'static str> {
+    let text = root.optional("proc/cmdline").unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.contains(&"idle=poll") {
+        return Some("idle=poll");
+    }
+    // x86 has no such parameter.
+    let processors = root.optional("proc/cpuinfo").unwrap_or_default();
+    let is_x86 = processors.lines().any(|line| line.starts_with("cpu family"));
+    let last = words.iter().rfind(|word| ["nohlt", "hlt"].contains(word));
+    (last == Some(&"nohlt") && !is_x86).then_some("nohlt")
 }
 
 /// Frequency policies, with the reason if assumed.
