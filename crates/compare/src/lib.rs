@@ -26,6 +26,7 @@
 //! # Ok::<(), wakepath_compare::GainError>(())
 //! ```
 
+mod assumed_power;
 mod correction;
 mod differences;
 pub mod figure;
@@ -36,6 +37,7 @@ mod shortfalls;
 mod verdict;
 mod warnings;
 
+pub use assumed_power::assumes_power;
 pub use correction::benjamini_hochberg;
 pub use differences::differences;
 pub use gain::{Gain, GainError, RESAMPLES, gain, interval_of_mean, standard_deviation};

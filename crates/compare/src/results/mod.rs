@@ -24,8 +24,8 @@ use crate::figure::Unit;
 use crate::gain::interval_of_mean;
 use crate::power_scope::{PowerCounts, has_scope, mixed_scopes};
 use crate::{
-    Design, Gain, Mean, Metric, Verdict, benjamini_hochberg, differences, gain, shortfalls,
-    standard_deviation, warnings,
+    Design, Gain, Mean, Metric, Verdict, assumes_power, benjamini_hochberg, differences, gain,
+    shortfalls, standard_deviation, warnings,
 };
 
 /// Seed of the resampling: the same numbers give the same intervals.
@@ -523,18 +523,18 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
         summaries,
         rows,
         notes,
-        assumes_power: sources.iter().any(assumes_power),
+        assumes_power: sources.iter().any(models_assumed_power),
         power_counts,
     })
 }
 
 /// Whether a source's power is that of a model with assumed figures, which its machine's file marks.
-fn assumes_power(source: &Source) -> bool {
+fn models_assumed_power(source: &Source) -> bool {
     let modelled = matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Replay);
     modelled
         && source.document.machines.iter().any(|machine| {
             let file = source.files.get(&machine.source);
-            file.is_none_or(|text| text.contains("assumed"))
+            file.is_none_or(|text| assumes_power(text))
         })
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn blocks(view: &View) -> Vec<Block> {
 fn cell(row: &PageRow) -> Cell {
     let significant = row.gain.is_some_and(|g| g.significant);
     Cell {
-        mean: figure(row.mean, row.doubt),
+        mean: figure(row.mean, row.decimals),
         deviation: deviation(row),
         gain: row.gain.map_or_else(String::new, |g| {
             format!(
@@ -127,7 +127,7 @@ pub(crate) fn sentences(view: &View) -> Vec<Sentence> {
         metric: name(view.metrics.get(row.metric).map(|m| &m.title)),
         policy: name(view.policies.get(row.policy).map(|p| &p.name)),
         runs: row.runs,
-        mean: figure(row.mean, row.doubt),
+        mean: figure(row.mean, row.decimals),
         deviation: deviation(row),
         gain: row
             .gain

@@ -163,6 +163,7 @@ fn excerpt(view: &View, policies: &[usize], workloads: usize) -> View {
         policies: kept.iter().map(|p| view.policies[*p].clone()).collect(),
         metrics: view.metrics.clone(),
         rows,
+        assumes_power: view.assumes_power,
         workloads: view.workloads[..workloads]
             .iter()
             .map(of_workload)

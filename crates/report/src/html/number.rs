@@ -1,7 +1,7 @@
 //! Numbers as people read them, and as charts get them.
 
 use serde_json::Value;
-use wakepath_compare::figure::{self, digits};
+use wakepath_compare::figure;
 
 /// More decimals than these nobody counts; such a number has an exponent.
 const MAX_DECIMALS: usize = 9;
@@ -31,12 +31,12 @@ pub(crate) fn short(value: f64) -> String {
     apart(sign, &format!("{size:.decimals$}"))
 }
 
-/// A figure with the digits that its doubt deserves, four if there is none.
-pub(crate) fn figure(value: f64, doubt: Option<f64>) -> String {
-    if doubt.is_none() || !value.is_finite() {
+/// A figure with so many digits after the point; with four significant digits if `decimals` is `None`.
+pub(crate) fn figure(value: f64, decimals: Option<usize>) -> String {
+    let Some(decimals) = decimals.filter(|_| value.is_finite()) else {
         return short(value);
-    }
-    let text = digits(value, doubt);
+    };
+    let text = figure::fixed(value, decimals);
     match text.strip_prefix('-') {
         Some(size) => apart("−", size),
         None => apart("", &text),
@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(percent(3.26, Some([2.26, 4.26])), "+3.3 %");
         assert_eq!(percent(33.26, Some([-2.0, 70.0])), "+33 %");
         assert_eq!(percent(f64::NAN, None), "–");
-        assert_eq!(figure(12_345.678, Some(2.0)), "12\u{202f}346");
-        assert_eq!(figure(-3.0, Some(0.5)), "−3.00");
+        assert_eq!(figure(12_345.678, Some(0)), "12\u{202f}346");
+        assert_eq!(figure(-3.0, Some(2)), "−3.00");
         assert_eq!(figure(1.234_56, None), "1.235");
         assert_eq!(share(0.1234), "12.34 %");
     }

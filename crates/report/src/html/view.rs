@@ -20,6 +20,8 @@ pub struct View {
     pub metrics: Vec<PageMetric>,
     /// One row per workload, metric and policy.
     pub rows: Vec<PageRow>,
+    /// Modelled power rests on assumed figures, and deserves few digits.
+    pub assumes_power: bool,
     /// Each workload.
     pub workloads: Vec<PageWorkload>,
     /// Where the numbers come from, one per result directory.
@@ -134,8 +136,8 @@ pub struct PageRow {
     pub policy: usize,
     /// Mean over the runs, as the metric takes it.
     pub mean: f64,
-    /// How far the mean may be off: half its interval, else what the runs differ by; none of a single run.
-    pub doubt: Option<f64>,
+    /// Digits of the mean after the point; `None`: four significant digits.
+    pub decimals: Option<usize>,
     /// Standard deviation in percent of the mean; none of a single run.
     pub deviation_percent: Option<f64>,
     /// Number of runs.

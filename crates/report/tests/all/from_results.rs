@@ -101,6 +101,30 @@ fn costs_that_are_not_known_are_no_zeros() {
 }
 
 #[test]
+fn power_of_assumed_figures_has_few_digits() {
+    let folder = results(&document(4), |_| {});
+    let decimals = |machine: &str| {
+        fs::write(folder.path().join("r/machine.toml"), machine).unwrap();
+        let view = view_of(&folder);
+        let power = |row: &&PageRow| view.metrics[row.metric].name == "mean_mw" && row.policy == 1;
+        let row = view.rows.iter().find(power).unwrap();
+        let wasted = view_digits(&render(&view).unwrap(), " mW wasted");
+        (row.decimals.unwrap_or(1), wasted)
+    };
+    let assumed = "[package]\nidle_mw = { value = 300, assumed = \"typical\" }\n";
+    assert_eq!(decimals(assumed), (0, 3));
+    assert_eq!(decimals("[package]\nidle_mw = 300\n"), (1, 4));
+}
+
+/// Digits of the first number before `unit` on a page.
+fn view_digits(page: &str, unit: &str) -> usize {
+    let before = page.split(unit).next().unwrap();
+    let number = before.rsplit(' ').next().unwrap();
+    let digits = number.trim_start_matches(['0', '.']);
+    digits.chars().filter(char::is_ascii_digit).count()
+}
+
+#[test]
 fn what_the_tables_say_is_in_the_view() {
     let view = view_of(&results(&document(6), |_| {}));
     assert_eq!(view.title, "Which governor?");

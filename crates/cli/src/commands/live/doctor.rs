@@ -1,5 +1,6 @@
 //! `wakepath doctor`: findings about a machine, worst first, each with what it costs and what fixes it.
 
+use wakepath_compare::figure::Unit;
 use wakepath_doctor::{DoctorReport, Finding, examine};
 
 use super::RootArgs;
@@ -162,18 +163,19 @@ fn time(us: f64) -> String {
     }
 }
 
-/// A power in mW.
+/// A power in mW or W. A captured machine's power figures are assumed.
 fn power(mw: f64) -> String {
     if mw < 1e4 {
         let digits = usize::from(mw < 10.0);
         format!("{mw:.digits$} mW")
     } else {
-        format!("{:.1} W", mw / 1e3)
+        format!("{} W", Unit::of("mW", mw).assumed().figure(mw, None))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use wakepath_compare::figure::Unit;
     use wakepath_doctor::Finding;
 
     use super::effect;
@@ -210,7 +212,7 @@ mod tests {
             (
                 -2e6,
                 -81_200.0,
-                "makes each I/O 2.0 s slower and costs 81.2 W",
+                "makes each I/O 2.0 s slower and costs 81 W",
             ),
             (
                 0.04,

@@ -1,9 +1,8 @@
 //! Medians of runs with the digits that the runs' spread deserves.
 
 use wakepath_compare::figure::Unit;
-use wakepath_compare::standard_deviation;
+use wakepath_compare::{assumes_power, standard_deviation};
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Origin;
 use wakepath_sim::{PolicyComparison, PolicyResult, Run};
 
 /// The unit of the mean power of all policy sets.
@@ -14,13 +13,8 @@ pub(super) fn power(machine: &Machine, comparison: &PolicyComparison) -> Unit {
 
 /// A unit of power or energy with the digits that the machine's figures deserve.
 pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
-    // Power of the whole machine at rest is no part of what is simulated.
-    let is_power = |key: &str| {
-        !key.starts_with("platform.") && (key.contains("power") || key.ends_with("_mw"))
-    };
-    let figures = machine.figures().into_iter();
-    let mut power = figures.filter(|(key, _)| is_power(key));
-    if power.any(|(_, figure)| matches!(figure.origin, Origin::Assumed(_))) {
+    // A study's results keep the same file, so that `compare` gives the same digits.
+    if machine.to_toml().map_or(true, |file| assumes_power(&file)) {
         unit.assumed()
     } else {
         unit

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 use wakepath_compare::figure::Unit;
 
-use super::super::number::{json as number, share, short};
+use super::super::number::{figure, json as number, share, short};
 use super::super::view::{PageIdle, PageWorkload, View};
 use super::{Choice, Figure, Table, alt, distinct, policy_name};
 
@@ -95,6 +95,12 @@ pub(super) fn residency(view: &View, workload: &PageWorkload) -> Option<Figure> 
     })
 }
 
+/// A power in mW as a figure in the unit.
+fn in_unit(mw: f64, unit: &Unit) -> String {
+    let decimals = (mw.abs() > 0.0).then(|| unit.decimals(mw, None));
+    figure(mw * unit.factor, decimals)
+}
+
 pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let kinds = kinds(workload);
     let any = workload
@@ -111,7 +117,12 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
             .map(|s| s.wasted_mw)
             .sum()
     };
-    let power = Unit::of_all("mW", workload.idle.iter().map(wasted));
+    let modelled = Unit::of_all("mW", workload.idle.iter().map(wasted));
+    let power = if view.assumes_power {
+        modelled.assumed()
+    } else {
+        modelled
+    };
     let head = [
         "CPUs",
         "policy",
@@ -130,16 +141,8 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
                 policy_name(view, of.policy).to_owned(),
                 s.name.clone(),
             ];
-            row.extend(
-                [
-                    s.entries,
-                    s.too_deep,
-                    s.too_shallow,
-                    s.added_us,
-                    s.wasted_mw * power.factor,
-                ]
-                .map(short),
-            );
+            row.extend([s.entries, s.too_deep, s.too_shallow, s.added_us].map(short));
+            row.push(in_unit(s.wasted_mw, &power));
             table.row(row);
         }
     }
@@ -173,7 +176,12 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
             let _ = write!(clause, ", {} us per second added to wake-ups", short(added));
         }
         if wasted.is_finite() {
-            let _ = write!(clause, ", {} {} wasted", short(wasted), power.name);
+            let _ = write!(
+                clause,
+                ", {} {} wasted",
+                in_unit(wasted / power.factor, &power),
+                power.name
+            );
         }
         clause
     };

@@ -89,6 +89,7 @@ pub(super) fn add(
     }
     let units = comparison.metrics.iter().map(|m| comparison.unit(m));
     compared.units = units.collect();
+    view.assumes_power = comparison.assumes_power;
     let metrics = comparison.metrics.iter().zip(&compared.units);
     view.metrics = metrics.map(|(m, unit)| described(m, unit)).collect();
     for ((_, name, _), values) in &mut compared.series {
@@ -210,7 +211,11 @@ fn shown(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit
         metric,
         policy,
         mean: row.mean * unit.factor,
-        doubt: doubt(row.interval, row.deviation).map(|d| d * unit.factor),
+        decimals: match doubt(row.interval, row.deviation) {
+            None if *unit == unit.clone().assumed() => Some(unit.decimals(row.mean, None)),
+            None => None,
+            doubt => Some(unit.decimals(row.mean, doubt)),
+        },
         deviation_percent: row
             .deviation
             .map(|d| 100.0 * d / row.mean.abs())

@@ -99,6 +99,7 @@ pub(crate) fn view(
             .collect(),
         metrics,
         rows,
+        assumes_power: false,
         workloads: (0..workloads)
             .map(|w| workload(w, policies, name("workload", w)))
             .collect(),
@@ -122,7 +123,7 @@ fn row(workload: usize, metric: usize, policy: usize) -> PageRow {
         metric,
         policy,
         mean: 100.0 * (1.0 + gain / 100.0) * 10_f64.powi(metric as i32),
-        doubt: Some(10_f64.powi(metric as i32)),
+        decimals: Some(0),
         deviation_percent: Some(1.5),
         runs: 10,
         gain: (policy > 0).then_some(PageGain {

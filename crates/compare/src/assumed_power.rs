@@ -1,0 +1,62 @@
+//! Whether modelled power rests on figures that nobody measured.
+
+use toml::{Table, Value};
+
+/// Endings of keys that power follows from: watts, and the voltages of operating points.
+const POWER_UNITS: [&str; 3] = ["_mw", "_w", "_uv"];
+/// Power at rest of the whole computer, which is never added to modelled power.
+const PLATFORM: &str = "platform";
+
+/// Whether a machine's file marks a figure as assumed that its modelled power rests on. A file that cannot be read counts
+/// as one of assumed figures.
+pub fn assumes_power(machine_file: &str) -> bool {
+    machine_file.parse::<Table>().map_or(true, |machine| {
+        let mut tables = machine.iter().filter(|(key, _)| *key != PLATFORM);
+        tables.any(|(key, value)| has_assumed_power(key, value))
+    })
+}
+
+fn has_assumed_power(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Array(list) => list.iter().any(|value| has_assumed_power(key, value)),
+        Value::Table(figure) if figure.contains_key("value") => {
+            let is_power =
+                key.contains("power") || POWER_UNITS.iter().any(|unit| key.ends_with(unit));
+            is_power && figure.contains_key("assumed")
+        }
+        Value::Table(table) => table
+            .iter()
+            .any(|(key, value)| has_assumed_power(key, value)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_assumed_figures_that_power_follows_from_count() {
+        let assumed = "{ value = 3, assumed = \"typical\" }";
+        for (file, expected) in [
+            (
+                format!("hz = {assumed}\n[io_path]\nkcycles_per_io = {assumed}\n"),
+                false,
+            ),
+            (format!("[platform]\nrest_w = {assumed}\n"), false),
+            (
+                format!("[[cluster]]\nstatic_mw = 3\nlowest_uv = {assumed}\n"),
+                true,
+            ),
+            (format!("[[idle_state]]\npower_mw = {assumed}\n"), true),
+            (format!("[drive.power]\nidle_w = {assumed}\n"), true),
+            (
+                "title = \"figures are assumed\"\n[package]\nidle_mw = 4\n".to_owned(),
+                false,
+            ),
+            ("no TOML".to_owned(), true),
+        ] {
+            assert_eq!(assumes_power(&file), expected, "{file}");
+        }
+    }
+}
