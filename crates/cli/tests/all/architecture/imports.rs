@@ -93,7 +93,7 @@ impl CrateSource {
         arrows.collect()
     }
 
-    /// The file that defines what a path names; `None` for paths into other crates.
+    /// The file that defines what a path names; `None` for re-exports of other crates.
     fn defining_file(&self, path: &[String], reexports: usize) -> Option<&ModulePath> {
         let modules = (0..=path.len()).rev();
         let (module, file) = modules
@@ -102,6 +102,7 @@ impl CrateSource {
         let [name, inside @ ..] = &path[module.len()..] else {
             return Some(module);
         };
+        let unknown = (reexports == REEXPORTS).then_some(module);
         let reexports = reexports.checked_sub(1)?;
         if file.items.contains(name) {
             return Some(module);
@@ -114,7 +115,7 @@ impl CrateSource {
             let found = self.defining_file(&target, reexports)?;
             self.files[found].items.contains(name).then_some(found)
         });
-        through_globs.or(Some(module))
+        through_globs.or(unknown)
     }
 }
 
@@ -328,10 +329,10 @@ fn circles_are_found_through_every_kind_of_path() {
         "fn two() { super::a::one() }",
         "fn two() { println!(\"{}\", crate::a::one()) }",
         "mod inner { use super::super::a::*; }",
-        "use crate::one;",
+        "use crate::{external, one};",
         "use crate::glob::one as uno;",
     ] {
-        let root = ("", "mod a; pub use a::one;");
+        let root = ("", "mod a; pub use a::one; pub use other_crate::external;");
         let glob = ("glob", "pub use super::a::*;");
         let circles = crate_with(&[root, glob, a, ("b", text), ("leaf", "")]);
         assert_eq!(circles, in_circle(&["a", "b"]), "{text}");
