@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use wakepath_compare::results::{
-    CompareOptions, Compared, InFiles, Objective, Points, Source, answers, beside_replay, choose,
-    compare as compare_sources, front, scopes,
+    CompareOptions, ComparisonFile, Objective, Points, ScopeList, Source, add_idle_rates, answers,
+    choose, compare as compare_sources, front, scopes,
 };
 use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::{from_results, render};
@@ -159,7 +159,7 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
             .collect::<Result<_, _>>()
             .map_err(errors::error)?;
         let readers: Vec<&ResultReader> = results.iter().map(|(_, reader)| &**reader).collect();
-        beside_replay(&mut sources, &readers).map_err(errors::error)?;
+        add_idle_rates(&mut sources, &readers).map_err(errors::error)?;
         let mut metrics: Vec<String> = asked.pareto.clone();
         metrics.extend(goal.iter().map(|(metric, _)| metric.clone()));
         metrics.extend(keep.iter().map(|condition| condition.metric.clone()));
@@ -185,7 +185,7 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
                 choose(&comparison, &objective)
             };
             let choices = scopes(&comparison, choose).map_err(errors::error)?;
-            serde_json::to_string_pretty(&InFiles::from(&choices[..]))
+            serde_json::to_string_pretty(&ScopeList::from(&choices[..]))
         } else if asked.pareto.is_empty() {
             let answers =
                 if asked.metric.is_empty() && asked.workload.is_empty() && asked.machine.is_empty()
@@ -194,7 +194,7 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
                 } else {
                     Vec::new()
                 };
-            serde_json::to_string_pretty(&Compared {
+            serde_json::to_string_pretty(&ComparisonFile {
                 answers: &answers,
                 comparison: &comparison,
             })
@@ -205,7 +205,7 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
                     points: front(&comparison, &asked.pareto, &among)?,
                 })
             });
-            serde_json::to_string_pretty(&InFiles::from(&points.map_err(errors::error)?[..]))
+            serde_json::to_string_pretty(&ScopeList::from(&points.map_err(errors::error)?[..]))
         };
         text.map_err(errors::error)
     })

@@ -2,8 +2,9 @@
 //!
 //! [`Metric`] says what a number means. [`gain`] estimates by how much a series is better than its baseline, with an
 //! interval. [`benjamini_hochberg`] corrects for many comparisons at once. [`Verdict`] puts it into a sentence.
-//! [`warnings`] looks for series that no interval should be trusted on. Pure calculation: no files, no clock, and the
-//! same input gives the same result.
+//! [`warnings`] looks for series that no interval should be trusted on. All of them calculate only, without a clock: the
+//! same input gives the same result. Files are read in two places, through a reader of results:
+//! [`results::Source::new`] and [`results::add_idle_rates`].
 //!
 //! # Which interval
 //!

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use wakepath_compare::figure::{Unit, doubt, fixed, percent, percents, signed};
 use wakepath_compare::results::{
-    Answer, CompareOptions, Compared, Comparison, Load, Objective, Points, Row, Source, answers,
-    beside_replay, choose, compare, front, scopes,
+    Answer, CompareOptions, Comparison, ComparisonFile, Load, Objective, Points, Row, Source,
+    add_idle_rates, answers, choose, compare, front, scopes,
 };
 use wakepath_compare::{Better, Condition, Goal, Mean, Metric, Verdict};
 use wakepath_report::html::{from_results, view};
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .map(|o| Source::read(&o.name, &o.results))
         .collect::<Result<_, _>>()?;
     let results: Vec<&ResultReader> = opened.iter().map(|o| &o.results).collect();
-    beside_replay(&mut sources, &results)?;
+    add_idle_rates(&mut sources, &results)?;
     let goal = match (&args.minimise, &args.maximise) {
         (Some(metric), _) => Some((metric, Goal::Minimise)),
         (None, Some(metric)) => Some((metric, Goal::Maximise)),
@@ -161,7 +161,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.format {
         PageFormat::Json => output::json(
             out,
-            &Compared {
+            &ComparisonFile {
                 answers: &answers,
                 comparison: &comparison,
             },

@@ -9,6 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use imports::CrateSource;
+
+mod imports;
+
 /// What a crate imports.
 #[derive(Debug, Default, PartialEq)]
 struct Imports {
@@ -182,6 +186,87 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         }
     };
     entries.flat_map(of).collect()
+}
+
+/// How many files of a crate are in circles. A number may only fall: a new circle needs a module below both files.
+const FILES_IN_CIRCLES: [(&str, usize); 14] = [
+    ("cli", 23),
+    ("conformance", 8),
+    ("doctor", 7),
+    ("files", 3),
+    ("governors", 7),
+    ("hardware", 20),
+    ("policies", 53),
+    ("report", 17),
+    ("results", 14),
+    ("settings", 4),
+    ("study", 17),
+    ("system", 10),
+    ("trace", 12),
+    ("workloads", 24),
+];
+
+/// The most lines that a file may have without its tests.
+const LINES: usize = 700;
+
+/// Files with more than [`LINES`], with the most lines that they may have.
+const LONG_FILES: [(&str, usize); 7] = [
+    ("daemon::daemon", 896),
+    ("hardware::machine", 848),
+    ("hardware::machine::drive", 704),
+    ("hardware::machine::from_recorded", 783),
+    ("replay::run", 966),
+    ("settings::session", 742),
+    ("study::plan", 758),
+];
+
+/// The sources of every crate, by name.
+fn crate_sources() -> BTreeMap<String, CrateSource> {
+    let crates = actual().into_keys();
+    let folders = crates.map(|name| (name.clone(), root().join("crates").join(name)));
+    folders
+        .chain([("python".to_owned(), root().join("python"))])
+        .map(|(name, folder)| (name, CrateSource::read(&folder.join("src"))))
+        .collect()
+}
+
+#[test]
+fn files_import_each_other_in_no_circle() {
+    let mut files = BTreeMap::new();
+    for (name, source) in crate_sources() {
+        for circle in source.circles() {
+            println!("{name}: circle of {circle:?}");
+            *files.entry(name.clone()).or_default() += circle.len();
+        }
+    }
+    let listed = FILES_IN_CIRCLES.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(
+        files,
+        BTreeMap::from(listed),
+        "left: files in circles now; right: FILES_IN_CIRCLES, whose numbers may only fall"
+    );
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_can_keep_in_mind() {
+    let mut long = BTreeMap::new();
+    for (name, source) in crate_sources() {
+        for (module, lines) in source.files_longer_than(LINES) {
+            println!("{name}::{module}: {lines} lines");
+            long.insert(format!("{name}::{module}"), lines);
+        }
+    }
+    let listed = BTreeMap::from(LONG_FILES.map(|(name, lines)| (name.to_owned(), lines)));
+    for (file, lines) in &long {
+        let limit = listed.get(file).unwrap_or(&LINES);
+        assert!(lines <= limit, "{file} has {lines} lines, not {limit}");
+    }
+    for file in listed.keys() {
+        assert!(
+            long.contains_key(file),
+            "{file} is listed in LONG_FILES and has at most {LINES} lines"
+        );
+    }
 }
 
 #[test]

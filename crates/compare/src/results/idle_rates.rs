@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use wakepath_results::document::RunOrigin;
 use wakepath_results::{MetricRow, ResultReader, ResultsError, RunRecord};
 
-use super::Source;
+use super::source::Source;
 
-/// Gives the simulations and laboratories beside a replay its `too_deep_per_s` and `too_shallow_per_s`, from their
+/// Adds `too_deep_per_s` and `too_shallow_per_s` to simulations and laboratories that stand beside a replay, from their
 /// idle states. Without a replay nothing changes.
 ///
 /// # Errors
 /// Runs cannot be read.
-pub fn beside_replay(
+pub fn add_idle_rates(
     sources: &mut [Source],
     results: &[&ResultReader],
 ) -> Result<(), ResultsError> {
-    let is = |source: &Source, origin| source.document.backend == origin;
-    if !sources.iter().any(|source| is(source, RunOrigin::Replay)) {
+    let mut origins = sources.iter().map(|source| source.document.backend);
+    if !origins.any(|origin| origin == RunOrigin::Replay) {
         return Ok(());
     }
     for (source, results) in sources.iter_mut().zip(results) {
-        if is(source, RunOrigin::Sim) || is(source, RunOrigin::Lab) {
-            let cpus = cpus(source);
+        if matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Lab) {
+            let cpus = count_cpus(source);
             for run in results.runs()? {
                 source.rows.extend(rates(&run, &cpus));
             }
@@ -31,16 +31,21 @@ pub fn beside_replay(
     Ok(())
 }
 
-/// The number of CPUs of each machine's kinds.
-fn cpus(source: &Source) -> BTreeMap<(String, String), u32> {
-    let machines = source.document.machines.iter();
-    let kinds = machines.flat_map(|m| m.cpu_kinds.iter().map(|k| ((&m.name, &k.name), k.cpus)));
-    kinds
-        .map(|((machine, kind), cpus)| ((machine.clone(), kind.clone()), cpus))
-        .collect()
+/// Number of CPUs by machine and kind.
+type CpuCounts = BTreeMap<(String, String), u32>;
+
+fn count_cpus(source: &Source) -> CpuCounts {
+    let mut counts = CpuCounts::new();
+    for machine in &source.document.machines {
+        for kind in &machine.cpu_kinds {
+            counts.insert((machine.name.clone(), kind.name.clone()), kind.cpus);
+        }
+    }
+    counts
 }
 
-fn rates(run: &RunRecord, cpus: &BTreeMap<(String, String), u32>) -> Vec<MetricRow> {
+/// Both rates of a run.
+fn rates(run: &RunRecord, cpus: &CpuCounts) -> Vec<MetricRow> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut deep, mut shallow) = (0, 0);
     for idle in &run.idle {
@@ -48,7 +53,7 @@ fn rates(run: &RunRecord, cpus: &BTreeMap<(String, String), u32>) -> Vec<MetricR
         deep += idle.too_deep;
         shallow += idle.too_shallow;
     }
-    // All CPUs were watched for the same time, of which the rows have every part.
+    // All CPUs were watched for the same time, and the rows of a kind add up to that time.
     let watched_s = sums.iter().find_map(|(kind, time_ns)| {
         let cpus = *cpus.get(&(run.key.machine.clone(), (*kind).to_owned()))?;
         (cpus > 0 && *time_ns > 0).then(|| *time_ns as f64 / 1e9 / f64::from(cpus))
@@ -56,21 +61,20 @@ fn rates(run: &RunRecord, cpus: &BTreeMap<(String, String), u32>) -> Vec<MetricR
     let Some(watched_s) = watched_s else {
         return Vec::new();
     };
-    let row = |metric: &str, count: u64| MetricRow {
-        machine: run.key.machine.clone(),
-        workload: run.key.workload.clone(),
-        policy: run.key.policy.clone(),
-        repeat: run.key.repeat,
-        seed: run.seed,
-        block: run.block,
-        order: run.order,
-        metric: metric.to_owned(),
-        value: count as f64 / watched_s,
-    };
-    vec![
-        row("too_deep_per_s", deep),
-        row("too_shallow_per_s", shallow),
-    ]
+    let rates = [("too_deep_per_s", deep), ("too_shallow_per_s", shallow)];
+    rates
+        .map(|(metric, count)| MetricRow {
+            machine: run.key.machine.clone(),
+            workload: run.key.workload.clone(),
+            policy: run.key.policy.clone(),
+            repeat: run.key.repeat,
+            seed: run.seed,
+            block: run.block,
+            order: run.order,
+            metric: metric.to_owned(),
+            value: count as f64 / watched_s,
+        })
+        .into()
 }
 
 #[cfg(test)]
@@ -79,6 +83,21 @@ mod tests {
     use wakepath_results::{Design, Idle, METRICS, MachineInfo, RunKey, StudyInfo};
 
     use super::*;
+
+    fn idle(state: &str, time_ns: u64, too_deep: u64, too_shallow: u64) -> Idle {
+        Idle {
+            cpu_kind: "cpu".into(),
+            state: state.into(),
+            time_ns,
+            entries: 100,
+            too_deep,
+            too_shallow,
+            above: None,
+            below: None,
+            added_latency_ns: None,
+            wasted_energy_uj: None,
+        }
+    }
 
     /// Two CPUs over half a second: 10 idle periods that were too deep, 4 too shallow.
     fn reader(backend: RunOrigin) -> ResultReader {
@@ -120,18 +139,6 @@ mod tests {
             policy: "menu".into(),
             repeat: 0,
         };
-        let idle = |state: &str, time_ns, too_deep, too_shallow| Idle {
-            cpu_kind: "cpu".into(),
-            state: state.into(),
-            time_ns,
-            entries: 100,
-            too_deep,
-            too_shallow,
-            above: None,
-            below: None,
-            added_latency_ns: None,
-            wasted_energy_uj: None,
-        };
         let mut run = RunRecord::new(key, None, 0, 0);
         run.idle = vec![
             idle("C1", 300_000_000, 0, 4),
@@ -143,11 +150,15 @@ mod tests {
 
     fn values(origins: &[RunOrigin]) -> Vec<Vec<f64>> {
         let readers: Vec<ResultReader> = origins.iter().map(|origin| reader(*origin)).collect();
-        let named = |reader: &ResultReader| Source::new("r", reader, Vec::new()).unwrap();
-        let mut sources: Vec<Source> = readers.iter().map(named).collect();
-        beside_replay(&mut sources, &readers.iter().collect::<Vec<_>>()).unwrap();
-        let of = |source: &Source| source.rows.iter().map(|row| row.value).collect();
-        sources.iter().map(of).collect()
+        let mut sources: Vec<Source> = readers
+            .iter()
+            .map(|reader| Source::new("r", reader, Vec::new()).unwrap())
+            .collect();
+        add_idle_rates(&mut sources, &readers.iter().collect::<Vec<_>>()).unwrap();
+        sources
+            .iter()
+            .map(|source| source.rows.iter().map(|row| row.value).collect())
+            .collect()
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_compare::results::{
-    Among, Choice, CompareError, CompareOptions, Comparison, Holds, Load, Objective, Source,
+    Choice, CompareError, CompareOptions, Comparison, Compliance, Load, Objective, Source, Subset,
     answers, choose, compare, front, scopes,
 };
 use wakepath_compare::{Condition, Design, Goal, METRICS};
@@ -102,7 +102,7 @@ fn least_power(keep: &[&str]) -> Objective {
             .iter()
             .map(|c| c.parse::<Condition>().unwrap())
             .collect(),
-        among: Among::default(),
+        among: Subset::default(),
     }
 }
 
@@ -174,7 +174,7 @@ fn too_few_runs_do_not_make_a_policy_that_misses_the_nearest() {
         choice
             .candidates
             .iter()
-            .all(|c| c.holds == Holds::CannotTell)
+            .all(|c| c.holds == Compliance::CannotTell)
     );
     assert_eq!(order(&choice), ["fast", "hot", "slow"]);
     assert!(
@@ -191,7 +191,7 @@ fn the_condition_that_is_in_doubt_is_the_one_that_is_named() {
     // The power is closer to its limit, by the means, and surely keeps it.
     let choice = chosen(&source, &least_power(&["mean_mw <= 1020", "p99_us < 152"]));
     let first = &choice.candidates[0];
-    assert_eq!(first.holds, Holds::CannotTell);
+    assert_eq!(first.holds, Compliance::CannotTell);
     assert_eq!(first.condition.as_ref().unwrap().metric, "p99_us");
 }
 

@@ -2,7 +2,8 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::results::{
-    Choice, Comparison, Holds, InFiles, Load, MachineScope, Objective, Points, choose, scopes,
+    Choice, Comparison, Compliance, Load, MachineScope, Objective, Points, ScopeList, choose,
+    scopes,
 };
 use wakepath_compare::{Better, Goal, Metric};
 
@@ -70,7 +71,7 @@ pub(super) fn choices(
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Json => output::json(out, &InFiles::from(choices)),
+        PageFormat::Json => output::json(out, &ScopeList::from(choices)),
         PageFormat::Csv => {
             let columns = ["rank", "policy", "value", "conditions", "miss_percent"];
             let rows = choices.iter().flat_map(|scope| {
@@ -102,9 +103,9 @@ fn ranks(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
     choice.candidates.iter().enumerate().map(|(rank, c)| {
         let holds = match c.holds {
             _ if choice.keep.is_empty() => "",
-            Holds::Surely => "surely kept",
-            Holds::CannotTell => "cannot tell",
-            Holds::Fails => "fails",
+            Compliance::Surely => "surely kept",
+            Compliance::CannotTell => "cannot tell",
+            Compliance::Fails => "fails",
         };
         let miss = c
             .condition
@@ -185,7 +186,7 @@ pub(super) fn fronts(
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Json => output::json(out, &InFiles::from(fronts)),
+        PageFormat::Json => output::json(out, &ScopeList::from(fronts)),
         PageFormat::Csv => {
             let rows = fronts.iter().flat_map(|scope| {
                 scope.said.points.iter().flat_map(move |point| {

@@ -1,10 +1,15 @@
-//! The questions of studies that have a goal, answered.
+//! Answers to the questions of studies that have a goal.
 
 use serde::Serialize;
-use wakepath_results::{Goal, Question};
+use wakepath_results::{Document, Goal, Question};
 
-use super::{Among, Choice, Objective, choose, front};
-use crate::results::{CompareError, Comparison, Load, Source, policy_name};
+use super::candidate::Choice;
+use super::choose::{Objective, choose};
+use super::front::front;
+use super::subset::Subset;
+use crate::results::comparison::Comparison;
+use crate::results::error::CompareError;
+use crate::results::source::{Load, Source, policy_name};
 
 /// Most policies of a front that a sentence names.
 const MAX_LISTED: usize = 10;
@@ -16,23 +21,23 @@ pub struct Answer {
     pub question: String,
     /// The answer; none where the results do not say.
     pub choice: Option<Choice>,
-    /// Which policies no other one beats in the metrics of the question; empty if it has only one metric.
+    /// The Pareto front in the metrics of the question; empty if the question has only one metric.
     pub front: Vec<String>,
     /// The answer in sentences, or why there is none.
     pub sentences: Vec<String>,
 }
 
-/// The answers to all questions of these results that have a goal, in their order. The comparison has to be of these.
+/// The answers to all questions that have a goal, in the order of the sources. The comparison has to be of these sources.
 pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
-    let asked = sources.iter().enumerate().flat_map(|(index, source)| {
+    let answers = sources.iter().enumerate().flat_map(|(index, source)| {
         let questions = source.document.questions.iter();
         questions.flat_map(move |question| answer(sources, index, question, comparison))
     });
-    asked.collect()
+    answers.collect()
 }
 
-/// The answers to a question of result number `index`, from that result alone: over all its machines, and on each if
-/// there are several. A question without a goal has none.
+/// The answers to a question of source number `index`, from that source alone: over all machines, and on each machine if
+/// there are several. A question without a goal has no answer.
 pub fn answer(
     sources: &[Source],
     index: usize,
@@ -44,45 +49,55 @@ pub fn answer(
     };
     let document = &source.document;
     let policies = document.policies.iter().map(|p| &p.name);
-    let policies = policies.filter(|name| question.has_policy(name));
     let policies: Vec<String> = policies
+        .filter(|name| question.has_policy(name))
         .map(|name| policy_name(sources, source, name))
         .collect();
-    let asked = document.loads().filter(|(machine, workload)| {
-        question.has_machine(&machine.name) && question.has_workload(&workload.name)
-    });
-    let asked: Vec<_> = asked.collect();
-    let mut machines: Vec<&str> = asked.iter().map(|(m, _)| m.name.as_str()).collect();
+    let mut machines: Vec<&str> = document
+        .loads()
+        .filter(|(machine, workload)| {
+            question.has_machine(&machine.name) && question.has_workload(&workload.name)
+        })
+        .map(|(machine, _)| machine.name.as_str())
+        .collect();
     machines.dedup();
-    // None: on all machines.
-    let on = |machine: Option<&str>| {
-        let loads = asked
-            .iter()
-            .filter(|(on, _)| machine.is_none_or(|name| on.name == name));
-        let loads = loads.map(|(on, workload)| Load::new(document, &on.name, &workload.name));
-        let of = machine.map_or_else(String::new, |name| format!(" ({name})"));
-        let among = Among {
-            policies: policies.clone(),
-            loads: loads.collect(),
-        };
-        among_these(comparison, question, goal, among, &of)
-    };
-    match machines[..] {
+    let scopes: Vec<Option<&str>> = match machines[..] {
         [] => Vec::new(),
-        [_] if document.machines.len() == 1 => vec![on(None)],
-        [only] => vec![on(Some(only))],
-        _ => {
-            let each = machines.iter().map(|machine| on(Some(machine)));
-            std::iter::once(on(None)).chain(each).collect()
-        }
-    }
+        [_] if document.machines.len() == 1 => vec![None],
+        [only] => vec![Some(only)],
+        _ => [None]
+            .into_iter()
+            .chain(machines.into_iter().map(Some))
+            .collect(),
+    };
+    let answers = scopes.into_iter().map(|machine| {
+        let subset = Subset {
+            policies: policies.clone(),
+            loads: asked_loads(document, question, machine),
+        };
+        let suffix = machine.map_or_else(String::new, |name| format!(" ({name})"));
+        answer_among(comparison, question, goal, subset, &suffix)
+    });
+    answers.collect()
 }
 
-fn among_these(
+/// The loads of a question on a machine, or on all machines.
+fn asked_loads(document: &Document, question: &Question, machine: Option<&str>) -> Vec<Load> {
+    document
+        .loads()
+        .filter(|(on, workload)| {
+            question.has_machine(&on.name) && question.has_workload(&workload.name)
+        })
+        .filter(|(on, _)| machine.is_none_or(|name| on.name == name))
+        .map(|(on, workload)| Load::new(document, &on.name, &workload.name))
+        .collect()
+}
+
+fn answer_among(
     comparison: &Comparison,
     question: &Question,
     goal: Goal,
-    among: Among,
+    among: Subset,
     suffix: &str,
 ) -> Answer {
     let objective = Objective {
@@ -102,18 +117,18 @@ fn among_these(
             answer.front =
                 front_policies(comparison, question, &objective.among).unwrap_or_default();
             answer.choice = Some(choice);
-            answer.say();
+            answer.update_sentences();
         }
         Err(error) => answer.sentences = vec![format!("These results do not say: {error}.")],
     }
     answer
 }
 
-/// The front in the metrics of a question, if it has several.
+/// The front in the metrics of a question, if the question has several metrics.
 fn front_policies(
     comparison: &Comparison,
     question: &Question,
-    among: &Among,
+    among: &Subset,
 ) -> Result<Vec<String>, CompareError> {
     let mut metrics: Vec<String> = Vec::new();
     for name in question.metrics() {
@@ -124,13 +139,13 @@ fn front_policies(
     if metrics.len() < 2 {
         return Ok(Vec::new());
     }
-    let points = front(comparison, &metrics, among)?;
-    let on = points.into_iter().filter(|p| p.on_front);
-    Ok(on.map(|p| p.policy).collect())
+    let points = front(comparison, &metrics, among)?.into_iter();
+    let on_front = points.filter(|point| point.on_front);
+    Ok(on_front.map(|point| point.policy).collect())
 }
 
 impl Answer {
-    /// Calls the policies otherwise.
+    /// Gives the policies other names.
     pub fn rename(&mut self, name: impl Fn(&str) -> String) {
         for policy in &mut self.front {
             *policy = name(policy);
@@ -139,12 +154,12 @@ impl Answer {
             for candidate in &mut choice.candidates {
                 candidate.policy = name(&candidate.policy);
             }
-            choice.say();
-            self.say();
+            choice.update_sentences();
+            self.update_sentences();
         }
     }
 
-    fn say(&mut self) {
+    fn update_sentences(&mut self) {
         let choice = self.choice.as_ref();
         self.sentences = choice.map_or_else(Vec::new, |c| c.sentences.clone());
         if self.front.len() > 1 {
@@ -153,8 +168,8 @@ impl Answer {
                 0 => String::new(),
                 more => format!("; and {more} more"),
             };
-            let of = choice.map_or_else(String::new, Choice::metrics_in_words);
-            let sentence = format!("On the Pareto front of {of}, by the means: {some}{more}.");
+            let metrics = choice.map_or_else(String::new, Choice::metrics_in_words);
+            let sentence = format!("On the Pareto front of {metrics}, by the means: {some}{more}.");
             self.sentences.push(sentence);
         }
     }

@@ -1,10 +1,11 @@
-//! Pareto fronts: what nothing else beats.
+//! Pareto fronts: policies that no other policy beats.
 
 use serde::Serialize;
+use wakepath_results::Better;
 
-use super::{Among, candidates, goal_of};
-use crate::Better;
-use crate::results::{CompareError, Comparison};
+use super::subset::{Subset, find_metric, mean_over_workloads};
+use crate::results::comparison::Comparison;
+use crate::results::error::CompareError;
 
 /// A policy of a comparison with its values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,35 +14,35 @@ pub struct Point {
     pub policy: String,
     /// The geometric mean of each metric over the workloads.
     pub values: Vec<f64>,
-    /// How far each may be off; none of too few runs.
+    /// How far each value may be off; none for too few runs.
     #[serde(skip)]
     pub doubts: Vec<Option<f64>>,
-    /// Whether no other one beats it.
+    /// Whether no other policy beats this policy.
     pub on_front: bool,
 }
 
-/// Which policies no other one beats in these metrics. In the order of the comparison, those that are beaten too.
+/// Policies in the order of the comparison, each with whether another policy beats its metrics.
 ///
 /// # Errors
-/// A metric that the comparison does not have; no policy that has all of them.
+/// A metric that the comparison does not have; no policy that has all metrics.
 pub fn front(
     comparison: &Comparison,
     metrics: &[String],
-    among: &Among,
+    among: &Subset,
 ) -> Result<Vec<Point>, CompareError> {
     let better: Vec<Better> = metrics
         .iter()
-        .map(|name| Ok(goal_of(comparison, name)?.better))
+        .map(|name| Ok(find_metric(comparison, name)?.better))
         .collect::<Result<_, CompareError>>()?;
     let names: Vec<&str> = metrics.iter().map(String::as_str).collect();
-    let points = candidates(comparison, &names, among)?;
-    let mut points: Vec<Point> = points
+    let mut points: Vec<Point> = among
+        .policy_rows(comparison, &names)?
         .into_iter()
-        .map(|found| {
-            let figures = found.rows.iter().map(|of| super::over_workloads(of));
+        .map(|policy| {
+            let figures = policy.rows.iter().map(|rows| mean_over_workloads(rows));
             let (values, doubts) = figures.unzip();
             Point {
-                policy: found.policy.to_owned(),
+                policy: policy.policy.to_owned(),
                 values,
                 doubts,
                 on_front: false,
@@ -56,27 +57,30 @@ pub fn front(
     Ok(points)
 }
 
-/// Which points no other one beats: one that is as good in all dimensions, and better in one. A point with a value that is no
-/// finite number is never on the front and beats nothing.
+/// Whether each point is on the front: no other point is as good in all dimensions and better in one. A point with a value
+/// that is no finite number is never on the front and beats nothing.
 pub fn front_of(points: &[impl AsRef<[f64]>], better: &[Better]) -> Vec<bool> {
     let points: Vec<&[f64]> = points.iter().map(AsRef::as_ref).collect();
-    let known = |point: &[f64]| point.iter().all(|v| v.is_finite());
-    let beats = |a: &[f64], b: &[f64]| {
-        let pairs = || {
-            a.iter()
-                .zip(b)
-                .zip(better)
-                .map(|((a, b), better)| (-better.sign() * a, -better.sign() * b))
-        };
-        pairs().all(|(a, b)| a <= b) && pairs().any(|(a, b)| a < b)
-    };
     points
         .iter()
         .map(|own| {
-            let beaten = |other: &&[f64]| known(other) && beats(other, own);
-            known(own) && !points.iter().any(beaten)
+            let mut others = points.iter();
+            is_finite(own) && !others.any(|other| is_finite(other) && beats(other, own, better))
         })
         .collect()
+}
+
+fn is_finite(point: &[f64]) -> bool {
+    point.iter().all(|value| value.is_finite())
+}
+
+/// Whether point `a` is as good as `b` in all dimensions and better in one.
+fn beats(a: &[f64], b: &[f64], better: &[Better]) -> bool {
+    let pairs = || {
+        let values = a.iter().zip(b).zip(better);
+        values.map(|((a, b), better)| (-better.sign() * a, -better.sign() * b))
+    };
+    pairs().all(|(a, b)| a <= b) && pairs().any(|(a, b)| a < b)
 }
 
 #[cfg(test)]

@@ -1,25 +1,23 @@
 //! A choice in sentences.
 
-use wakepath_results::Goal;
+use wakepath_results::{Goal, Metric};
 
-use super::{Candidate, Choice, Holds, MetricFigure};
-use crate::Metric;
+use super::candidate::{Candidate, Choice, Compliance, MetricFigure};
 use crate::figure::{Unit, doubt, percent as percent_text};
 
-/// Of more workloads than this only the mean and both ends are said.
+/// Most workloads that a sentence lists; for more, the sentence gives the mean and both ends.
 const MAX_WORKLOADS: usize = 4;
 
 impl Choice {
-    /// Says anew what the candidates are.
-    pub(super) fn say(&mut self) {
+    /// Writes the sentences anew from the candidates.
+    pub(super) fn update_sentences(&mut self) {
         let mut sentences = Vec::new();
         if let Some(first) = self.candidates.first() {
             sentences.push(self.answer(first));
-            let next = self.candidates.get(1);
-            let next = next.filter(|next| next.holds == first.holds);
+            let next = self.runner_up(first);
             sentences.extend(next.map(|next| self.next(first, next)));
-            if first.holds == Holds::Surely {
-                for holds in [Holds::CannotTell, Holds::Fails] {
+            if first.holds == Compliance::Surely {
+                for holds in [Compliance::CannotTell, Compliance::Fails] {
                     sentences.extend(self.better_but(first, holds));
                 }
             }
@@ -31,19 +29,24 @@ impl Choice {
         self.sentences = sentences;
     }
 
-    /// The policies that the sentences name: the answer, then the next one, then better ones that miss.
+    /// The policies that the sentences name: the answer, the next policy, then better policies that miss.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         let first = self.candidates.first();
-        let next = self.candidates.get(1);
-        let next = next.filter(|next| first.is_some_and(|first| next.holds == first.holds));
-        let sure = first.filter(|first| first.holds == Holds::Surely);
-        let better = [Holds::CannotTell, Holds::Fails];
-        let better = better.map(|holds| sure.and_then(|first| self.nearest_better(first, holds)));
-        let all = [first, next].into_iter().chain(better);
-        all.flatten().map(|candidate| candidate.policy.as_str())
+        let next = first.and_then(|first| self.runner_up(first));
+        let sure = first.filter(|first| first.holds == Compliance::Surely);
+        let better = [Compliance::CannotTell, Compliance::Fails]
+            .map(|holds| sure.and_then(|first| self.nearest_better(first, holds)));
+        let candidates = [first, next].into_iter().chain(better).flatten();
+        candidates.map(|candidate| candidate.policy.as_str())
     }
 
-    /// The metrics that matter, such as `power and p99 latency`.
+    /// The second candidate, if it keeps the conditions as the first does.
+    fn runner_up(&self, first: &Candidate) -> Option<&Candidate> {
+        let second = self.candidates.get(1);
+        second.filter(|second| second.holds == first.holds)
+    }
+
+    /// Titles of the metrics, such as `power and p99 latency`.
     pub(super) fn metrics_in_words(&self) -> String {
         let mut titles: Vec<&str> = Vec::new();
         for metric in &self.metrics {
@@ -54,19 +57,19 @@ impl Choice {
         titles.join(" and ")
     }
 
-    fn about(&self, name: &str) -> Option<&Metric> {
+    fn find_metric(&self, name: &str) -> Option<&Metric> {
         self.metrics.iter().find(|m| m.name == name)
     }
 
-    fn shown(&self, figure: &MetricFigure) -> String {
-        let about = self.about(&figure.metric);
-        about.map_or_else(String::new, |metric| {
+    fn format_figure(&self, figure: &MetricFigure) -> String {
+        let metric = self.find_metric(&figure.metric);
+        metric.map_or_else(String::new, |metric| {
             let unit = self.digits_of(Unit::of(&metric.unit, figure.mean));
-            shown(&unit, figure)
+            format_figure(&unit, figure)
         })
     }
 
-    /// The unit of what is minimised or maximised, for all candidates.
+    /// The unit of the metric that is minimised or maximised, for all candidates.
     pub fn unit(&self) -> Unit {
         let values = self.candidates.iter().map(|c| c.value);
         self.digits_of(Unit::of_all(&self.metric.unit, values))
@@ -80,35 +83,38 @@ impl Choice {
         }
     }
 
-    /// What is minimised or maximised, on each workload or over all of them.
-    fn goal(&self, of: &Candidate) -> String {
-        let what = &self.metric.title;
-        let on = |f: &MetricFigure| format!("{} on {}", self.shown(f), f.load);
-        if of.figures.len() <= MAX_WORKLOADS {
-            let each: Vec<String> = of.figures.iter().map(on).collect();
-            return format!("{what} {}", each.join(", "));
+    /// The metric that is minimised or maximised, on each workload or over all workloads.
+    fn goal(&self, candidate: &Candidate) -> String {
+        let title = &self.metric.title;
+        let figures = candidate.figures.iter();
+        if figures.len() <= MAX_WORKLOADS {
+            let each: Vec<String> = figures.map(|figure| self.on_load(figure)).collect();
+            return format!("{title} {}", each.join(", "));
         }
-        let by_mean = |a: &&MetricFigure, b: &&MetricFigure| a.mean.total_cmp(&b.mean);
         let ends = [
-            of.figures.iter().min_by(by_mean),
-            of.figures.iter().max_by(by_mean),
+            figures.clone().min_by(|a, b| a.mean.total_cmp(&b.mean)),
+            figures.max_by(|a, b| a.mean.total_cmp(&b.mean)),
         ];
-        let [low, high] = ends.map(|end| end.map_or_else(String::new, on));
-        let unit = self.digits_of(Unit::of(&self.metric.unit, of.value));
+        let [low, high] = ends.map(|end| end.map_or_else(String::new, |end| self.on_load(end)));
+        let unit = self.digits_of(Unit::of(&self.metric.unit, candidate.value));
         format!(
-            "{what} {}{} (geometric mean over {} workloads), from {low} to {high}",
-            unit.figure(of.value, of.doubt),
+            "{title} {}{} (geometric mean over {} workloads), from {low} to {high}",
+            unit.figure(candidate.value, candidate.doubt),
             with_space(&unit.name),
-            of.figures.len()
+            candidate.figures.len()
         )
     }
 
-    /// The figure that is nearest to a limit or furthest beyond one.
-    fn worst(&self, of: &Candidate) -> Option<String> {
-        let figure = of.worst.as_ref()?;
-        let title = &self.about(&figure.metric)?.title;
-        let shown = self.shown(figure);
-        Some(format!("{title} {shown} on {}", figure.load))
+    /// A figure with its workload.
+    fn on_load(&self, figure: &MetricFigure) -> String {
+        format!("{} on {}", self.format_figure(figure), figure.load)
+    }
+
+    /// The figure that is nearest to a limit or furthest beyond a limit.
+    fn worst(&self, candidate: &Candidate) -> Option<String> {
+        let figure = candidate.worst.as_ref()?;
+        let title = &self.find_metric(&figure.metric)?.title;
+        Some(format!("{title} {}", self.on_load(figure)))
     }
 
     fn keep(&self) -> String {
@@ -120,7 +126,7 @@ impl Choice {
         let (policy, goal, keep) = (&first.policy, self.goal(first), self.keep());
         match (first.holds, self.worst(first)) {
             (_, None) => format!("{policy}: {goal}."),
-            (Holds::Surely, Some(worst)) => {
+            (Compliance::Surely, Some(worst)) => {
                 format!("{policy}: {goal}; surely keeps {keep}, at worst {worst}.")
             }
             (_, Some(worst)) => {
@@ -132,24 +138,21 @@ impl Choice {
         }
     }
 
-    /// How much more or less of what is wanted another policy has.
+    /// How much more or less another policy has of the goal's metric.
     fn change(&self, first: &Candidate, other: &Candidate) -> String {
         let percent = (other.value / first.value - 1.0) * 100.0;
         format!("{} {} %", self.metric.title, percent_text(percent, 1))
     }
 
     fn next(&self, first: &Candidate, next: &Candidate) -> String {
-        let pairs = || first.figures.iter().zip(&next.figures);
-        let overlap = |(a, b): (&MetricFigure, &MetricFigure)| match (a.interval, b.interval) {
-            (Some(a), Some(b)) => a[0] <= b[1] && b[0] <= a[1],
-            _ => false,
-        };
-        let apart = if pairs().any(|(a, b)| a.interval.is_none() || b.interval.is_none()) {
-            "; too few runs for intervals"
-        } else if pairs().all(overlap) {
-            "; the intervals overlap"
-        } else {
-            ""
+        let pairs = first.figures.iter().zip(&next.figures);
+        let overlaps: Option<Vec<bool>> = pairs
+            .map(|(a, b)| Some(overlap(a.interval?, b.interval?)))
+            .collect();
+        let apart = match overlaps {
+            None => "; too few runs for intervals",
+            Some(overlaps) if overlaps.iter().all(|overlap| *overlap) => "; the intervals overlap",
+            Some(_) => "",
         };
         format!(
             "Next: {}, {}: {}{apart}.",
@@ -159,17 +162,16 @@ impl Choice {
         )
     }
 
-    /// The nearest of the policies that would be better and do not surely keep the conditions.
-    fn nearest_better(&self, first: &Candidate, holds: Holds) -> Option<&Candidate> {
-        let better = |c: &&Candidate| match self.goal {
-            Goal::Minimise => c.value < first.value,
-            Goal::Maximise => c.value > first.value,
-        };
+    /// The nearest policy that is better by the goal and keeps the conditions only so far.
+    fn nearest_better(&self, first: &Candidate, holds: Compliance) -> Option<&Candidate> {
         let mut missing = self.candidates.iter().filter(|c| c.holds == holds);
-        missing.find(better)
+        missing.find(|candidate| match self.goal {
+            Goal::Minimise => candidate.value < first.value,
+            Goal::Maximise => candidate.value > first.value,
+        })
     }
 
-    fn better_but(&self, first: &Candidate, holds: Holds) -> Option<String> {
+    fn better_but(&self, first: &Candidate, holds: Compliance) -> Option<String> {
         let near = self.nearest_better(first, holds)?;
         let worst = self.worst(near)?;
         let says = misses(near);
@@ -181,21 +183,25 @@ impl Choice {
     }
 }
 
-/// What a policy that does not surely keep the conditions makes of the one that it is furthest from.
-fn misses(of: &Candidate) -> String {
-    let condition = of.condition.as_ref();
-    let condition = condition.map_or_else(String::new, ToString::to_string);
-    let by = percent(of.miss_percent);
-    match of.holds {
-        Holds::Fails => format!("misses {condition} by {by}"),
-        _ if of.miss_percent > 0.0 => {
+fn overlap(a: [f64; 2], b: [f64; 2]) -> bool {
+    a[0] <= b[1] && b[0] <= a[1]
+}
+
+/// How a policy misses its worst condition.
+fn misses(candidate: &Candidate) -> String {
+    let worst = candidate.condition.as_ref();
+    let condition = worst.map_or_else(String::new, ToString::to_string);
+    let by = percent(candidate.miss_percent);
+    match candidate.holds {
+        Compliance::Fails => format!("misses {condition} by {by}"),
+        _ if candidate.miss_percent > 0.0 => {
             format!("cannot tell whether it keeps {condition}, which its mean misses by {by}")
         }
         _ => format!("cannot tell whether it keeps {condition}"),
     }
 }
 
-/// A share of the limit; that of a limit of 0 is no number to show.
+/// A share of the limit; "far" if the limit is 0.
 fn percent(of_limit: f64) -> String {
     if of_limit < 1e6 {
         let decimals = usize::from(of_limit < 100.0);
@@ -214,7 +220,7 @@ fn with_space(unit: &str) -> String {
 }
 
 /// A figure with its interval and unit.
-fn shown(unit: &Unit, figure: &MetricFigure) -> String {
+fn format_figure(unit: &Unit, figure: &MetricFigure) -> String {
     let mean = unit.figure(figure.mean, doubt(figure.interval, None));
     let interval = match (figure.interval, figure.runs) {
         (Some(ends), _) => unit.interval(figure.mean, ends),

@@ -1,6 +1,6 @@
 //! The questions of the studies, answered in a sentence each: first those that ask for the best policy.
 
-use wakepath_compare::results::{self, CompareError, Holds};
+use wakepath_compare::results::{self, CompareError, Compliance};
 use wakepath_results::Question;
 
 use super::super::view::{PageAnswer, PagePolicy, PageRow, Tone, View};
@@ -77,9 +77,9 @@ fn best_policy(view: &View, found: results::Answer) -> PageAnswer {
         details,
         policies: named.filter_map(index).collect(),
         tone: match first.map(|c| c.holds) {
-            Some(Holds::Surely) => Tone::Better,
-            Some(Holds::Fails) => Tone::Worse,
-            Some(Holds::CannotTell) | None => Tone::Open,
+            Some(Compliance::Surely) => Tone::Better,
+            Some(Compliance::Fails) => Tone::Worse,
+            Some(Compliance::CannotTell) | None => Tone::Open,
         },
     }
 }

@@ -1,0 +1,76 @@
+//! Which baseline each policy is compared with.
+
+use super::error::CompareError;
+use super::source::{Source, policy_name};
+use crate::differences::machine_kinds;
+
+/// Finds the baseline of each policy, by index in `policies`: the names of all sources' policies beside each other. A
+/// baseline has its own index.
+pub(super) fn find_baselines(
+    sources: &[Source],
+    wanted: Option<&str>,
+    policies: &[String],
+) -> Result<Vec<usize>, CompareError> {
+    if let Some(index) = wanted.and_then(|name| position(policies, name)) {
+        return Ok(vec![index; policies.len()]);
+    }
+    let machines = machine_kinds(sources);
+    let mut by_policy: Vec<Option<usize>> = vec![None; policies.len()];
+    let mut first = None;
+    for (number, machine) in machines.iter().enumerate() {
+        if machines[..number].contains(machine) {
+            continue;
+        }
+        let on_machine: Vec<&Source> = sources
+            .iter()
+            .zip(&machines)
+            .filter_map(|(source, other)| (other == machine).then_some(source))
+            .collect();
+        let index =
+            |source: &Source, name: &str| position(policies, &policy_name(sources, source, name));
+        let found = match wanted {
+            // A name without its source means a policy of each machine.
+            Some(name) => on_machine
+                .iter()
+                .filter(|source| source.document.policies.iter().any(|p| p.name == name))
+                .find_map(|source| index(source, name)),
+            None => index(&sources[number], &sources[number].document.baseline),
+        };
+        let machine_policies: Vec<usize> = on_machine
+            .iter()
+            .flat_map(|source| {
+                source
+                    .document
+                    .policies
+                    .iter()
+                    .map(move |p| (source, &p.name))
+            })
+            .filter_map(|(source, name)| index(source, name))
+            .collect();
+        // A machine with nothing else to compare is compared with the first.
+        let alone = found.is_none_or(|found| machine_policies.iter().all(|p| *p == found));
+        let name = wanted.unwrap_or(&sources[number].document.baseline);
+        let baseline = if alone { first.or(found) } else { found }
+            .ok_or_else(|| unknown_policy(name, policies))?;
+        first = first.or(Some(baseline));
+        for policy in machine_policies {
+            by_policy[policy] = Some(baseline);
+        }
+    }
+    // Policies that only rows name.
+    let default = first.unwrap_or(0);
+    let baselines = by_policy.into_iter().map(|own| own.unwrap_or(default));
+    Ok(baselines.collect())
+}
+
+fn position(policies: &[String], name: &str) -> Option<usize> {
+    policies.iter().position(|policy| policy == name)
+}
+
+fn unknown_policy(name: &str, policies: &[String]) -> CompareError {
+    CompareError::Unknown {
+        what: "policy",
+        name: name.to_owned(),
+        known: policies.join(", "),
+    }
+}

@@ -1,0 +1,247 @@
+//! Compares all policies of all results with their baselines.
+
+use rayon::prelude::*;
+use wakepath_results::{Mean, Metric, RunOrigin};
+
+use super::baselines::find_baselines;
+use super::comparison::{CORRECTION, Comparison, Family, Row, Summary};
+use super::error::CompareError;
+use super::selection::{CompareOptions, distinct};
+use super::series::{Reference, SeriesKey, SeriesTable};
+use super::source::Source;
+use crate::assumed_power::assumes_power;
+use crate::correction::benjamini_hochberg;
+use crate::differences::differences;
+use crate::gain::Gain;
+use crate::power_scope::{PowerCounts, has_scope, mixed_scopes};
+use crate::shortfalls::shortfalls;
+use crate::verdict::Verdict;
+
+/// Compares all policies of all sources with a baseline. Each machine has its own baseline, unless the options name one.
+/// Runs are paired where they were made in pairs: within a simulation by seed, within a measurement by block. Policies
+/// of different sources are never paired. With several sources a policy is called by its source and its own name.
+///
+/// # Errors
+/// Nothing to compare, unknown names, a metric in several units.
+pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Comparison, CompareError> {
+    let first = sources.first().ok_or(CompareError::Nothing)?;
+    let mut metrics = options.metrics(sources)?;
+    options.check_names(sources)?;
+    let table = SeriesTable::collect(sources, options, &metrics);
+    if table.series.is_empty() {
+        return Err(CompareError::Nothing);
+    }
+    let baselines = find_baselines(sources, options.baseline.as_deref(), &table.policies)?;
+    let power_counts = PowerCounts::new(sources);
+    let level = options.level.unwrap_or(first.document.level);
+    let margin = first.document.margin_percent;
+    let mut rows = rows(&table, &metrics, &baselines, &power_counts, level);
+    let families = judge_families(&mut rows, &metrics, level, margin);
+    let order = policy_order(&baselines);
+    let policies: Vec<String> = order.iter().map(|p| table.policies[*p].clone()).collect();
+    sort_rows(&mut rows, &metrics, &table, &policies);
+    metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
+    let machines = table.loads.iter().map(|l| &l.machine);
+    let machines = distinct(machines.filter(|machine| !machine.is_empty()));
+    let mut notes = notes(sources);
+    let is_scoped = metrics.iter().any(|metric| has_scope(&metric.name));
+    notes.extend(mixed_scopes(sources, &machines).filter(|_| is_scoped));
+    Ok(Comparison {
+        baseline: policies.first().cloned().unwrap_or_default(),
+        correction: CORRECTION,
+        families,
+        level,
+        margin_percent: margin,
+        summaries: comparable_summaries(sources, &metrics, &policies, &rows),
+        policies,
+        machines,
+        workloads: distinct(table.loads.iter().map(|l| &l.workload)),
+        loads: table.loads,
+        metrics,
+        rows,
+        notes,
+        assumes_power: sources.iter().any(models_assumed_power),
+        power_counts,
+    })
+}
+
+/// A row for each series, without verdicts.
+fn rows(
+    table: &SeriesTable,
+    metrics: &[Metric],
+    baselines: &[usize],
+    power_counts: &PowerCounts,
+    level: f64,
+) -> Vec<Row> {
+    table
+        .series
+        .par_iter()
+        .map(|(key, series)| {
+            let metric = &metrics[key.metric];
+            let reference = find_reference(table, *key, metric, baselines, power_counts);
+            let load = &table.loads[key.load];
+            series.row(
+                metric,
+                (load, &table.policies[key.policy]),
+                reference,
+                level,
+            )
+        })
+        .collect()
+}
+
+/// Finds what a series is compared with.
+fn find_reference<'a>(
+    table: &'a SeriesTable,
+    key: SeriesKey,
+    metric: &Metric,
+    baselines: &[usize],
+    power_counts: &PowerCounts,
+) -> Reference<'a> {
+    let baseline = baselines[key.policy];
+    if key.policy == baseline {
+        return Reference::Itself;
+    }
+    let name = &table.policies[baseline];
+    let machine = table.loads[key.load].machine.as_str();
+    let pair = [name, &table.policies[key.policy]].map(|policy| (policy.as_str(), machine));
+    if has_scope(&metric.name) && power_counts.mixed(pair.into_iter()).is_some() {
+        return Reference::OtherScope(name);
+    }
+    let baseline_key = SeriesKey {
+        policy: baseline,
+        ..key
+    };
+    match table.series.get(&baseline_key) {
+        Some(series) => Reference::Baseline(name, series),
+        None => Reference::Missing(name),
+    }
+}
+
+/// Adds the verdicts of each metric to the rows.
+fn judge_families(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64) -> Vec<Family> {
+    let families = metrics.iter().map(|metric| Family {
+        metric: metric.name.to_string(),
+        comparisons: judge(
+            rows.iter_mut().filter(|r| r.metric == metric.name),
+            metric.better,
+            (level, margin),
+        ),
+    });
+    families.collect()
+}
+
+/// Corrects the p-values of one question's comparisons, adds the verdicts, and returns the number of comparisons.
+fn judge<'a>(
+    rows: impl Iterator<Item = &'a mut Row>,
+    better: wakepath_results::Better,
+    (level, margin): (f64, f64),
+) -> usize {
+    let mut compared: Vec<(&mut Row, Gain)> = rows
+        .filter_map(|row| row.gain.map(|gain| (row, gain)))
+        .collect();
+    let p_values: Vec<f64> = compared.iter().map(|(_, gain)| gain.p_value).collect();
+    for ((row, gain), corrected_p) in compared.iter_mut().zip(benjamini_hochberg(&p_values)) {
+        let verdict = Verdict::of(gain, corrected_p, level, margin);
+        row.corrected_p = Some(corrected_p);
+        row.significant = verdict.is_finding();
+        let judged = verdict.judged_by(better);
+        row.sentence = judged.to_string();
+        row.verdict = Some(judged);
+    }
+    compared.len()
+}
+
+/// Indices of the policies: each baseline before the policies that are compared with it, otherwise as in the studies.
+fn policy_order(baselines: &[usize]) -> Vec<usize> {
+    let first_use = |baseline: usize| baselines.iter().position(|b| *b == baseline);
+    let mut order: Vec<usize> = (0..baselines.len()).collect();
+    order.sort_by_key(|p| (first_use(baselines[*p]), baselines[*p] != *p, *p));
+    order
+}
+
+/// Sorts rows by metric, load and policy.
+fn sort_rows(rows: &mut [Row], metrics: &[Metric], table: &SeriesTable, policies: &[String]) {
+    rows.sort_by_cached_key(|row| {
+        (
+            metrics.iter().position(|m| m.name == row.metric),
+            table.loads.iter().position(|l| *l == row.load),
+            policies.iter().position(|p| *p == row.policy),
+        )
+    });
+}
+
+/// Whether a source's power is modelled with assumed figures, as its machine's file marks them.
+fn models_assumed_power(source: &Source) -> bool {
+    let modelled = matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Replay);
+    modelled
+        && source.document.machines.iter().any(|machine| {
+            let file = source.files.get(&machine.source);
+            file.is_none_or(|text| assumes_power(text))
+        })
+}
+
+/// Summaries, without power that counts different things on different machines.
+fn comparable_summaries(
+    sources: &[Source],
+    metrics: &[Metric],
+    policies: &[String],
+    rows: &[Row],
+) -> Vec<Summary> {
+    let mut summaries = summaries(metrics, policies, rows);
+    summaries.retain(|summary| {
+        let summarised = rows
+            .iter()
+            .filter(|row| row.metric == summary.metric && row.policy == summary.policy);
+        let machines = distinct(summarised.map(|row| &row.load.machine));
+        !has_scope(&summary.metric) || mixed_scopes(sources, &machines).is_none()
+    });
+    summaries
+}
+
+/// The geometric mean over workloads of each policy's gain in each metric.
+fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summary> {
+    let mut summaries = Vec::new();
+    for metric in metrics {
+        let metric_rows: Vec<&Row> = rows.iter().filter(|r| r.metric == metric.name).collect();
+        for policy in policies {
+            let policy_rows = metric_rows.iter().filter(|r| r.policy == *policy);
+            let ratios: Vec<f64> = policy_rows
+                .filter_map(|r| r.gain.map(|g| g.means[1] / g.means[0]))
+                // 0 under both policies is no ratio.
+                .filter(|ratio| ratio.is_finite())
+                .collect();
+            if ratios.len() < 2 {
+                continue;
+            }
+            let change = (Mean::Geometric.of(&ratios) - 1.0) * 100.0;
+            summaries.push(Summary {
+                metric: metric.name.to_string(),
+                policy: policy.clone(),
+                workloads: ratios.len(),
+                percent: metric.better.sign() * change,
+            });
+        }
+    }
+    summaries
+}
+
+/// Notes of the sources, how they differ, and where runs fell short of their workload.
+fn notes(sources: &[Source]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for source in sources {
+        if !source.document.complete {
+            notes.push(format!(
+                "{}: the study was interrupted; only its finished runs are compared",
+                source.name
+            ));
+        }
+        let own_notes = source.document.notes.iter();
+        notes.extend(own_notes.map(|note| format!("{}: {note}", source.name)));
+    }
+    let named: Vec<(&str, &Source)> = sources.iter().map(|s| (s.name.as_str(), s)).collect();
+    notes.extend(differences(&named));
+    let warnings = shortfalls(&named);
+    notes.extend(warnings.into_iter().map(|w| format!("warning: {w}")));
+    notes
+}

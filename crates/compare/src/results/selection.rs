@@ -1,0 +1,135 @@
+//! Which machines, workloads and metrics of the results are compared.
+
+use wakepath_results::Metric;
+use wakepath_results::question::is_among;
+
+use super::error::CompareError;
+use super::source::Source;
+
+/// What to compare.
+#[derive(Clone, Debug, Default)]
+pub struct CompareOptions {
+    /// The baseline; none: on each machine the baseline of the machine's first source.
+    pub baseline: Option<String>,
+    /// Names of machines; empty: all.
+    pub machines: Vec<String>,
+    /// Names of workloads; empty: all.
+    pub workloads: Vec<String>,
+    /// Names of metrics; empty: headline metrics and metrics of the questions.
+    pub metrics: Vec<String>,
+    /// Confidence level; none: the first source's.
+    pub level: Option<f64>,
+}
+
+impl CompareOptions {
+    /// Whether a workload on a machine is to be compared.
+    pub(super) fn select(&self, machine: &str, workload: &str) -> bool {
+        is_among(&self.machines, machine) && is_among(&self.workloads, workload)
+    }
+
+    /// Checks the names of workloads and machines.
+    pub(super) fn check_names(&self, sources: &[Source]) -> Result<(), CompareError> {
+        let documents = || sources.iter().map(|s| &s.document);
+        let workloads = documents().flat_map(|d| &d.workloads);
+        check_known("workload", &self.workloads, workloads.map(|w| &w.name))?;
+        let machines = documents().flat_map(|d| &d.machines);
+        check_known("machine", &self.machines, machines.map(|m| &m.name))
+    }
+
+    /// The metrics to compare, each with one unit in all sources.
+    pub(super) fn metrics(&self, sources: &[Source]) -> Result<Vec<Metric>, CompareError> {
+        let known = known_metrics(sources)?;
+        if self.metrics.is_empty() {
+            let asked = |name: &str| {
+                let mut questions = sources.iter().flat_map(|s| &s.document.questions);
+                questions.any(|q| q.metrics().any(|m| m == name))
+            };
+            let interesting = known.into_iter().filter(|m| m.headline || asked(&m.name));
+            return Ok(interesting.cloned().collect());
+        }
+        if self.metrics.iter().any(|m| m == "all") {
+            return Ok(known.into_iter().cloned().collect());
+        }
+        let mut wanted: Vec<Metric> = Vec::new();
+        for name in &self.metrics {
+            // A metric that is named twice has one table.
+            if !wanted.iter().any(|m| m.name == *name) {
+                wanted.push(find_metric(&known, name)?);
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+/// Items of which each occurs once, in the order of their first occurrence.
+pub(super) fn index_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
+    items.iter().position(|n| *n == item).unwrap_or_else(|| {
+        items.push(item);
+        items.len() - 1
+    })
+}
+
+/// Names without repetitions, in the order of their first occurrence.
+pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut once = Vec::new();
+    for name in names {
+        index_of(&mut once, name);
+    }
+    once.into_iter().cloned().collect()
+}
+
+fn check_known<'a>(
+    what: &'static str,
+    names: &[String],
+    known: impl Iterator<Item = &'a String>,
+) -> Result<(), CompareError> {
+    let known = distinct(known);
+    match names.iter().find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(CompareError::Unknown {
+            what,
+            name: name.clone(),
+            known: known.join(", "),
+        }),
+    }
+}
+
+/// The metrics of all sources.
+fn known_metrics(sources: &[Source]) -> Result<Vec<&Metric>, CompareError> {
+    let mut first_uses: Vec<(&Metric, &str)> = Vec::new();
+    for source in sources {
+        for metric in &source.document.metrics {
+            let first_use = first_uses
+                .iter()
+                .find(|(known, _)| known.name == metric.name);
+            match first_use {
+                None => first_uses.push((metric, &source.name)),
+                Some((known, first))
+                    if known.unit != metric.unit || known.better != metric.better =>
+                {
+                    return Err(CompareError::MixedUnits {
+                        metric: metric.name.to_string(),
+                        one: known.unit.to_string(),
+                        first: (*first).to_owned(),
+                        other: metric.unit.to_string(),
+                        second: source.name.clone(),
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(first_uses.into_iter().map(|(metric, _)| metric).collect())
+}
+
+fn find_metric(known: &[&Metric], name: &str) -> Result<Metric, CompareError> {
+    let found = known.iter().find(|m| m.name == name);
+    found.map(|metric| (*metric).clone()).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|m| &*m.name).collect();
+        CompareError::Unknown {
+            what: "metric",
+            name: name.to_owned(),
+            known: names.join(", "),
+        }
+    })
+}

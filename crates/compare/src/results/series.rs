@@ -1,0 +1,239 @@
+//! The runs behind each row of a comparison.
+
+use std::collections::BTreeMap;
+
+use wakepath_results::{Design, Mean, Metric, MetricRow};
+
+use super::comparison::Row;
+use super::selection::{CompareOptions, index_of};
+use super::source::{Load, Source, policy_name};
+use crate::gain::{gain, interval_of_mean, standard_deviation};
+use crate::warnings::warnings;
+
+/// Seed of the resampling: the same values give the same intervals.
+const SEED: u64 = 1;
+
+/// Indices of a series' metric, load and policy.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SeriesKey {
+    pub(super) metric: usize,
+    pub(super) load: usize,
+    pub(super) policy: usize,
+}
+
+/// The value of a run.
+#[derive(Clone, Copy, Debug)]
+struct RunValue {
+    block: u32,
+    /// Position in the session.
+    order: u32,
+    value: f64,
+}
+
+/// The runs of a metric of a workload under a policy.
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    design: Option<Design>,
+    source: usize,
+    runs: Vec<RunValue>,
+}
+
+/// What a series is compared with.
+#[derive(Clone, Copy)]
+pub(super) enum Reference<'a> {
+    /// Nothing: the series is a baseline.
+    Itself,
+    /// The named baseline has no such runs.
+    Missing(&'a str),
+    /// The named baseline's power counts another scope.
+    OtherScope(&'a str),
+    /// The baseline's name and its runs.
+    Baseline(&'a str, &'a Series),
+}
+
+/// All series of some sources, with loads and policies in the order of their first occurrence.
+#[derive(Default)]
+pub(super) struct SeriesTable {
+    pub(super) loads: Vec<Load>,
+    pub(super) policies: Vec<String>,
+    pub(super) series: BTreeMap<SeriesKey, Series>,
+}
+
+impl SeriesTable {
+    /// Collects the selected rows of all sources.
+    pub(super) fn collect(
+        sources: &[Source],
+        options: &CompareOptions,
+        metrics: &[Metric],
+    ) -> Self {
+        let mut table = Self::default();
+        let names = metrics.iter().enumerate();
+        let metrics: BTreeMap<&str, usize> = names.map(|(i, m)| (&*m.name, i)).collect();
+        for (index, source) in sources.iter().enumerate() {
+            table.add_names(sources, source, options);
+            table.add_rows(sources, index, options, &metrics);
+        }
+        table
+    }
+
+    /// Adds the names that the source's document has.
+    fn add_names(&mut self, sources: &[Source], source: &Source, options: &CompareOptions) {
+        let document = &source.document;
+        for (machine, workload) in document.loads() {
+            if options.select(&machine.name, &workload.name) {
+                let load = Load::new(document, &machine.name, &workload.name);
+                index_of(&mut self.loads, load);
+            }
+        }
+        for policy in &document.policies {
+            let name = policy_name(sources, source, &policy.name);
+            index_of(&mut self.policies, name);
+        }
+    }
+
+    fn add_rows(
+        &mut self,
+        sources: &[Source],
+        index: usize,
+        options: &CompareOptions,
+        metrics: &BTreeMap<&str, usize>,
+    ) {
+        let source = &sources[index];
+        // Rows come in long stretches of the same run, whose names are looked up once.
+        let mut last: Option<(&MetricRow, usize, usize)> = None;
+        for row in &source.rows {
+            let Some(metric) = metrics.get(row.metric.as_str()) else {
+                continue;
+            };
+            if !options.select(&row.machine, &row.workload) {
+                continue;
+            }
+            let (load, policy) = match last {
+                Some((other, load, policy)) if same_cell(other, row) => (load, policy),
+                _ => {
+                    let load = Load::new(&source.document, &row.machine, &row.workload);
+                    let policy = policy_name(sources, source, &row.policy);
+                    (
+                        index_of(&mut self.loads, load),
+                        index_of(&mut self.policies, policy),
+                    )
+                }
+            };
+            last = Some((row, load, policy));
+            let key = SeriesKey {
+                metric: *metric,
+                load,
+                policy,
+            };
+            let series = self.series.entry(key).or_default();
+            series.design = Some(source.document.design);
+            series.source = index;
+            series.runs.push(RunValue {
+                block: row.block,
+                order: row.order,
+                value: row.value,
+            });
+        }
+    }
+}
+
+fn same_cell(one: &MetricRow, other: &MetricRow) -> bool {
+    (&one.machine, &one.workload, &one.policy) == (&other.machine, &other.workload, &other.policy)
+}
+
+impl Series {
+    /// The values in the order of the session.
+    fn values_in_order(&self) -> Vec<f64> {
+        let mut runs = self.runs.clone();
+        runs.sort_by_key(|run| run.order);
+        runs.into_iter().map(|run| run.value).collect()
+    }
+
+    /// Whether the runs of both series were made in pairs: by one source, with one seed or in one block.
+    fn is_paired_with(&self, other: &Self) -> bool {
+        self.source == other.source
+            && self.design == Some(Design::Paired)
+            && other.design == Some(Design::Paired)
+    }
+
+    /// The row of this series without its verdict.
+    pub(super) fn row(
+        &self,
+        metric: &Metric,
+        (load, policy): (&Load, &str),
+        reference: Reference<'_>,
+        level: f64,
+    ) -> Row {
+        let values = self.values_in_order();
+        let mut row = Row {
+            metric: metric.name.to_string(),
+            load: load.clone(),
+            policy: policy.to_owned(),
+            runs: values.len(),
+            mean: mean(metric, &values),
+            deviation: standard_deviation(&values),
+            interval: interval_of_mean(metric.mean, &values, level),
+            baseline: None,
+            design: Design::Unpaired,
+            gain: None,
+            corrected_p: None,
+            significant: false,
+            verdict: None,
+            sentence: String::new(),
+            warnings: warnings(&values).iter().map(ToString::to_string).collect(),
+            values,
+        };
+        match reference {
+            Reference::Itself => {}
+            Reference::Missing(name) => {
+                row.baseline = Some(name.to_owned());
+                "the baseline has no such runs".clone_into(&mut row.sentence);
+            }
+            Reference::OtherScope(name) => {
+                row.baseline = Some(name.to_owned());
+                "the baseline's watts count something else (package, board or wall)"
+                    .clone_into(&mut row.sentence);
+            }
+            Reference::Baseline(name, baseline) => {
+                row.baseline = Some(name.to_owned());
+                self.add_gain(&mut row, metric, baseline, level);
+            }
+        }
+        row
+    }
+
+    /// Adds the gain over a baseline to the row of this series, or why there is none.
+    fn add_gain(&self, row: &mut Row, metric: &Metric, baseline: &Self, level: f64) {
+        let (theirs, ours) = if self.is_paired_with(baseline) {
+            row.design = Design::Paired;
+            paired_values(&baseline.runs, &self.runs)
+        } else {
+            let theirs = baseline.runs.iter().map(|run| run.value).collect();
+            (theirs, row.values.clone())
+        };
+        match gain(metric, &theirs, &ours, row.design, level, SEED) {
+            Ok(gain) => row.gain = Some(gain),
+            Err(error) => row.sentence = error.to_string(),
+        }
+    }
+}
+
+/// The values of blocks that both series have, in the order of the blocks.
+fn paired_values(a: &[RunValue], b: &[RunValue]) -> (Vec<f64>, Vec<f64>) {
+    let blocks: BTreeMap<u32, f64> = a.iter().map(|run| (run.block, run.value)).collect();
+    let mut pairs: Vec<(u32, f64, f64)> = b
+        .iter()
+        .filter_map(|run| Some((run.block, *blocks.get(&run.block)?, run.value)))
+        .collect();
+    pairs.sort_by_key(|(block, ..)| *block);
+    pairs.into_iter().map(|(_, a, b)| (a, b)).unzip()
+}
+
+/// The metric's mean; the arithmetic mean if a value is not above 0.
+fn mean(metric: &Metric, values: &[f64]) -> f64 {
+    if values.iter().all(|v| *v > 0.0) {
+        metric.mean.of(values)
+    } else {
+        Mean::Arithmetic.of(values)
+    }
+}

@@ -1,0 +1,102 @@
+//! Results as they are compared: one source for each result directory.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use wakepath_results::{Document, MetricRow, ResultReader, ResultsError};
+
+/// Results of one origin.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Name beside other sources.
+    pub name: String,
+    /// The study and how it ran.
+    pub document: Document,
+    /// Values of all metrics.
+    pub rows: Vec<MetricRow>,
+    /// Texts of the machines and workloads as they ran, by file name.
+    pub files: BTreeMap<String, String>,
+}
+
+impl Source {
+    /// Reads all values of a result.
+    ///
+    /// # Errors
+    /// The result cannot be read.
+    pub fn read(name: &str, results: &ResultReader) -> Result<Self, ResultsError> {
+        Self::new(name, results, results.metrics()?)
+    }
+
+    /// A source with given values of a result.
+    ///
+    /// # Errors
+    /// A copy in the results is no regular file there.
+    pub fn new(
+        name: &str,
+        results: &ResultReader,
+        rows: Vec<MetricRow>,
+    ) -> Result<Self, ResultsError> {
+        let document = results.document().clone();
+        let workloads = document.workloads.iter().filter(|w| w.has_copy());
+        let workload_files = workloads.map(|w| w.source.clone());
+        let machine_files = document.machines.iter().map(|m| m.source.clone());
+        let mut files = BTreeMap::new();
+        for file in workload_files.chain(machine_files) {
+            // Results of other tools have no copies.
+            if let Some(text) = results.file(&file)? {
+                files.insert(file, text);
+            }
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            files,
+            document,
+            rows,
+        })
+    }
+}
+
+/// Name of a source's policy beside the policies of other sources.
+pub fn policy_name(sources: &[Source], source: &Source, policy: &str) -> String {
+    match (sources.len(), source.document.policies.len()) {
+        (1, _) => policy.to_owned(),
+        (_, 1) => source.name.clone(),
+        _ => format!("{}: {policy}", source.name),
+    }
+}
+
+/// A workload on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Load {
+    /// The machine in results with several machines; otherwise empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub machine: String,
+    /// The workload.
+    pub workload: String,
+}
+
+impl Load {
+    /// The load of a workload on a machine of this result.
+    pub fn new(document: &Document, machine: &str, workload: &str) -> Self {
+        let several = document.machines.len() > 1;
+        Self {
+            machine: if several {
+                machine.to_owned()
+            } else {
+                String::new()
+            },
+            workload: workload.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.workload)?;
+        match self.machine.as_str() {
+            "" => Ok(()),
+            machine => write!(f, " ({machine})"),
+        }
+    }
+}
