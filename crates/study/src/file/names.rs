@@ -7,7 +7,8 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::{StudyError, StudyText};
+use super::error::StudyError;
+use super::text::StudyText;
 
 /// One name or a list of them.
 #[derive(Clone, Debug)]

@@ -10,7 +10,8 @@ use toml::Spanned;
 use wakepath_policies::PolicySet;
 use wakepath_settings::policy_set;
 
-use super::{MAX_NAME_BYTES, StudyError, StudyText};
+use super::error::StudyError;
+use super::text::{MAX_NAME_BYTES, StudyText};
 
 /// Most policy sets of a grid.
 const MAX_SETS: usize = 1000;

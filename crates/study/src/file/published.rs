@@ -3,7 +3,9 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Names, StudyError, StudyFile, StudyText, check_name};
+use super::error::StudyError;
+use super::names::Names;
+use super::text::StudyText;
 
 /// Which cells of a study: those with any of the given names; all where nothing is given.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -337,7 +339,7 @@ impl ExpectEntry {
         )
     }
 
-    fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    pub(super) fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let kinds = [
             self.within_percent.is_some(),
             self.as_published.is_some(),
@@ -413,7 +415,11 @@ fn check_bounds(
 }
 
 impl RowEntry {
-    fn check(&self, at: &Spanned<Self>, source: StudyText<'_>) -> Result<(), StudyError> {
+    pub(super) fn check(
+        &self,
+        at: &Spanned<Self>,
+        source: StudyText<'_>,
+    ) -> Result<(), StudyError> {
         check_bounds(
             self.between.as_ref(),
             self.above.as_ref(),
@@ -440,37 +446,4 @@ impl RowEntry {
         }
         Ok(())
     }
-}
-
-/// Checks what the three kinds of tables say by themselves.
-pub(super) fn check(file: &StudyFile, source: StudyText<'_>) -> Result<(), StudyError> {
-    let mut names: Vec<&str> = Vec::new();
-    for entry in &file.published {
-        check_name(source, &entry.name)?;
-        let name = entry.name.get_ref();
-        if names.contains(&name.as_str()) {
-            let message = format!("a second [[published]] is called `{name}`");
-            return Err(source.error(&entry.name, message));
-        }
-        names.push(name);
-        for row in &entry.row {
-            row.get_ref().check(row, source)?;
-        }
-    }
-    match (file.published.first(), file.expect.first()) {
-        (Some(entry), None) => {
-            let message = "no [[expect]]: what has to hold of the published values?";
-            return Err(source.error(&entry.name, message));
-        }
-        (None, Some(entry)) => {
-            let message = "an [[expect]] needs a [[published]] that it is about";
-            return Err(source.error(&entry.text, message));
-        }
-        (Some(entry), _) if file.source.is_none() => {
-            let message = "no `source`: where were these values published?";
-            return Err(source.error(&entry.name, message));
-        }
-        _ => {}
-    }
-    file.expect.iter().try_for_each(|entry| entry.check(source))
 }

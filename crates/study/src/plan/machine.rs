@@ -10,7 +10,8 @@ use wakepath_results::document::CpuKind;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::KernelVersion;
 
-use super::{PlannedWorkload, Task, copy_name};
+use super::names::copy_name;
+use super::workload::{PlannedWorkload, Task};
 use crate::file::{Names, StudyError, StudyFile, StudyText, check_name};
 
 /// Most machines of a study, counted with each drive.

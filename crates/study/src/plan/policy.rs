@@ -6,9 +6,10 @@ use std::path::Path;
 use wakepath_governors as governors;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::Place;
 use wakepath_results::RunOrigin;
 
-use super::{PlannedMachine, cannot_replay};
+use super::machine::PlannedMachine;
 use crate::file::{NamedSet, StudyError, StudyText};
 
 /// A policy of a study.
@@ -125,4 +126,22 @@ fn set_on(set: &PolicySet, machine: &Machine) -> PolicySet {
         Some(kernel) => set.clone().on_kernel(kernel),
         None => set.clone(),
     }
+}
+
+/// Why a policy set cannot be replayed on any recording.
+pub fn cannot_replay(set: &PolicySet) -> Option<String> {
+    if let Some(profile) = set.profile() {
+        return Some(format!(
+            "`{profile}` sets frequencies, which cannot act on a recording; a replay takes an idle governor, \
+             cpu-latency and psd"
+        ));
+    }
+    let other = set.policies().iter().find(|policy| {
+        let on = policy.mechanism().on;
+        !on.contains(&Place::Replay)
+    })?;
+    Some(format!(
+        "`{other}` does not act on a recording, whose load is as it was; a replay takes an idle governor, cpu-latency \
+         and psd"
+    ))
 }

@@ -3,7 +3,9 @@
 use toml::Spanned;
 use wakepath_results::{Condition, Goal, Metric, Question, RunOrigin};
 
-use super::{Cell, Plan, members, position};
+use super::cell::Cell;
+use super::names::{members, position};
+use super::planned::Plan;
 use crate::file::{QuestionEntry, StudyError, StudyText};
 
 /// What a question needs to exist.

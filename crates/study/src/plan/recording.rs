@@ -13,7 +13,7 @@ use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
 use wakepath_units::causes::with_causes;
 
-use super::in_folder;
+use super::names::in_folder;
 use crate::file::{RecordingName, StudyError, StudyText, WorkloadEntry};
 
 /// Bytes of a file that are read at a time.

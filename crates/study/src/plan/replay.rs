@@ -3,10 +3,11 @@
 use serde::Serialize;
 use toml::Spanned;
 use wakepath_policies::PolicySet;
-use wakepath_policies::mechanism::Place;
 use wakepath_units::TickRate;
 
-use super::{Plan, Task};
+use super::planned::Plan;
+use super::policy::PlannedPolicy;
+use super::workload::Task;
 use crate::file::{NamedSet, Names, RecordingName, StudyError, StudyFile, WorkloadEntry};
 
 /// What was recorded, as the policy of a study that changes nothing.
@@ -124,7 +125,7 @@ pub(super) fn text(plan: &Plan) -> Result<String, StudyError> {
 }
 
 impl<'a> WrittenPolicy<'a> {
-    fn new(policy: &'a super::PlannedPolicy) -> Self {
+    fn new(policy: &'a PlannedPolicy) -> Self {
         let is_empty = policy.set.is_empty();
         Self {
             name: &policy.name,
@@ -160,22 +161,4 @@ fn recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
         let message = "a study made without a file is kept as a file only if it replays recordings";
         StudyError::Settings(format!("{}: {message}", plan.origin))
     })
-}
-
-/// Why a policy set cannot be replayed on any recording.
-pub fn cannot_replay(set: &PolicySet) -> Option<String> {
-    if let Some(profile) = set.profile() {
-        return Some(format!(
-            "`{profile}` sets frequencies, which cannot act on a recording; a replay takes an idle governor, \
-             cpu-latency and psd"
-        ));
-    }
-    let other = set.policies().iter().find(|policy| {
-        let on = policy.mechanism().on;
-        !on.contains(&Place::Replay)
-    })?;
-    Some(format!(
-        "`{other}` does not act on a recording, whose load is as it was; a replay takes an idle governor, cpu-latency \
-         and psd"
-    ))
 }

@@ -12,7 +12,9 @@ use toml::Spanned;
 use wakepath_policies::PolicySet;
 use wakepath_results::RunOrigin;
 
-use super::{Plan, Task, replay};
+use super::planned::Plan;
+use super::replay;
+use super::workload::{PlannedWorkload, Task};
 use crate::file::{StudyError, StudyFile, StudyText};
 
 /// A part of a text, and what stands in its place.
@@ -44,11 +46,44 @@ impl<'a> Source<'a> {
     }
 }
 
+impl Plan {
+    /// The study as a file has it, with the policy sets that were given beside the file.
+    ///
+    /// # Errors
+    /// A study made without a file cannot be written as one.
+    pub fn text(&self) -> Result<String, StudyError> {
+        whole(self)
+    }
+
+    /// The files that go into the result directory, from which the study can be run again.
+    /// `machines` are those of the machines, `sha256` has what recordings hold.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn files(
+        &self,
+        machines: Vec<Vec<u8>>,
+        sha256: &BTreeMap<String, String>,
+    ) -> Result<Vec<(String, Vec<u8>)>, StudyError> {
+        let study = text(self, sha256)?;
+        let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
+        files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
+        let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);
+        let programs = self.policies.iter().filter_map(|p| p.set.program()?.copy());
+        for (name, text) in copies.chain(programs) {
+            if !files.iter().any(|(there, _)| *there == name) {
+                files.push((name, text.as_bytes().to_vec()));
+            }
+        }
+        Ok(files)
+    }
+}
+
 /// The text of a study, with the policy sets that were given beside its file.
 ///
 /// # Errors
 /// A study made without a file cannot be written as one.
-pub(super) fn whole(plan: &Plan) -> Result<String, StudyError> {
+fn whole(plan: &Plan) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let added = with_sets(&source, &plan.more);
     Ok(edited(&source.text, added.into_iter().collect()))
@@ -86,7 +121,7 @@ fn edited(text: &str, mut changes: Vec<Change>) -> String {
 ///
 /// # Errors
 /// As [`whole`].
-pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
+fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let (text, file) = (&*source.text, &*source.file);
     let mut changes: Vec<Change> = with_sets(&source, &plan.more).into_iter().collect();

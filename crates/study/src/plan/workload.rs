@@ -13,7 +13,9 @@ use wakepath_units::pasted::decode_strictly;
 use wakepath_workloads::fio::warm_up::text_with_warm_up;
 use wakepath_workloads::{Workload, fio, rtapp};
 
-use super::{PlannedRecording, copy_name, grid, in_folder};
+use super::grid;
+use super::names::{copy_name, in_folder};
+use super::recording::PlannedRecording;
 use crate::builtin;
 use crate::file::{MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown};
 

@@ -20,8 +20,9 @@ use wakepath_units::median;
 
 use crate::file::{StudyError, StudyText};
 use crate::plan::Plan;
+use crate::run::RunControl;
+use crate::run::each;
 use crate::run::sim::Sim;
-use crate::run::{RunControl, each};
 pub use cell::{TableCell, Value};
 pub use criterion::{Criterion, percent};
 pub use fitted::FittedFigure;

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_results::{Document, Mode, ResultReader, ResultWriter, RunOrigin, directory};
 
-use super::{Backend, Files, Order, RunControl, Session, backend, check, each, run_of};
+use super::backend::{Backend, Order, RunControl, each};
+use super::{Files, Session, backend, check, run_of};
 use crate::file::StudyError;
 use crate::plan::Plan;
 

@@ -20,7 +20,8 @@ use wakepath_sim::{
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
-use super::{Backend, Order, RunControl, each, rows};
+use super::backend::{Backend, Order, RunControl, each};
+use super::rows;
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, Provenance};
 use crate::timeline::representative;

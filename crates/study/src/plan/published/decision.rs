@@ -4,7 +4,8 @@ use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::{apst, poll};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use super::{CellNames, Study, Wanted};
+use super::study::Study;
+use super::tables::{CellNames, Wanted};
 use crate::file::{PublishedEntry, StudyError};
 
 impl Study<'_> {

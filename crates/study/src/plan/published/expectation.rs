@@ -3,9 +3,10 @@
 use toml::Spanned;
 use wakepath_results::Condition;
 
-use super::{Expectation, Quantity, Selection, Show, Study, Table};
-use crate::file::{ExpectEntry, Names, StudyError};
-use crate::plan::position;
+use super::study::Study;
+use super::tables::{Expectation, Quantity, Table};
+use crate::file::{ExpectEntry, Names, Selection, Show, StudyError};
+use crate::plan::names::position;
 
 impl Study<'_> {
     pub(super) fn expectation(

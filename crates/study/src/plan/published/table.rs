@@ -2,11 +2,14 @@
 
 use toml::Spanned;
 
-use super::{CellNames, How, Pair, Published, Quantity, Study, Table, Wanted, place};
+use super::study::{Study, place};
+use super::tables::{CellNames, How, Pair, Quantity, Table, Wanted};
+use super::value::Published;
 use crate::file::{
     Across, CompareEntry, Decision, PublishedEntry, RowEntry, Show, StudyError, unknown,
 };
-use crate::plan::{Cell, position};
+use crate::plan::cell::Cell;
+use crate::plan::names::position;
 
 const NO_CELL: &str = "the table has no cell that this row is about";
 

@@ -25,7 +25,7 @@ use wakepath_system::System;
 
 use self::counters::Counters;
 use self::energy::Meter;
-use super::{Backend, Order};
+use super::backend::{Backend, Order};
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedWorkload, Provenance, Task, requested_rates};
 

@@ -18,7 +18,7 @@ use wakepath_policies::PolicySet;
 use wakepath_results::{MachineInfo, RunRecord};
 use wakepath_trace::recording::Metadata;
 
-use super::{Backend, Order};
+use super::backend::{Backend, Order};
 use crate::file::StudyError;
 use crate::plan::{
     Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Provenance, Task, sha256_of,
