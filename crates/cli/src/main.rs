@@ -18,7 +18,7 @@ mod waiting;
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use output::Screen;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wakepath_units::causes::with_causes;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     };
     raise_open_files();
     let mut out = Screen::for_stdout();
-    let result = cli.command.run(&mut out).and_then(|code| {
+    let result = cli.command.run(Cli::command(), &mut out).and_then(|code| {
         messages::flush();
         Ok((code, print_all(&mut out)?))
     });

@@ -14,6 +14,7 @@ use wakepath_trace::import::{ImportOptions, Imported, import_file};
 use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, tail_path};
 use wakepath_units::TickRate;
 
+use super::arguments;
 use crate::input::is_stdin;
 use crate::messages::warning;
 use crate::new_file;
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Ticks per second (CONFIG_HZ) of the machine that was traced, if its timer events do not show it.
-    #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
+    #[arg(long, value_name = "HZ", value_parser = arguments::parse_hz)]
     hz: Option<TickRate>,
     /// Make one recording of files even if they are of different machines.
     #[arg(long)]

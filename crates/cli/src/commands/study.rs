@@ -19,6 +19,7 @@ use wakepath_study::plan::{Plan, Task};
 use wakepath_study::run::{self, Order, RunControl};
 use wakepath_units::Nanoseconds;
 
+use super::arguments;
 use crate::messages::{self, Kind, note, warning};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, Programs, WholeSet};
@@ -359,7 +360,7 @@ fn tell_notes(plan: &Plan) {
             );
         }
     }
-    super::tell_shares(plan.questions.iter().flat_map(|question| &question.keep));
+    arguments::tell_shares(plan.questions.iter().flat_map(|question| &question.keep));
     for note in plan.notes() {
         note!("{note}");
     }

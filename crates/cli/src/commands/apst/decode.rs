@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_hardware::drive::MAX_POWER_STATES;
 use wakepath_policies::apst::printed::PrintedTable;
 
-use super::{Entry, entries, hex};
+use super::entries::{Entry, entries, hex};
 use crate::input;
 use crate::messages::note;
 use crate::output::{self, Format, Screen};

@@ -9,7 +9,7 @@ use wakepath_policies::apst::{
     ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
 };
 
-use super::{Entry, entries, hex};
+use super::entries::{Entry, entries, hex};
 use crate::commands::drive;
 use crate::input;
 use crate::messages::note;

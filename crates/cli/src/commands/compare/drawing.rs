@@ -4,7 +4,7 @@ use wakepath_compare::results::{Comparison, Row};
 use wakepath_compare::{Metric, Verdict};
 use wakepath_units::printable;
 
-use super::mean;
+use super::cells::mean;
 use crate::bars::{Canvas, Hue, on_linear_scale};
 use crate::output::Screen;
 

@@ -6,7 +6,8 @@ use wakepath_compare::results::{Comparison, Load, Row, Source, policy_name};
 use wakepath_results::RunOrigin;
 use wakepath_units::median;
 
-use super::{Style, load_cells, load_header, mean};
+use super::cells::{load_cells, load_header, mean};
+use super::style::Style;
 use crate::output::Screen;
 
 /// The simulation and the measurement, if these two are compared and nothing else is.

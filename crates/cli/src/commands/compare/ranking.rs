@@ -6,7 +6,8 @@ use wakepath_compare::results::{
 };
 use wakepath_compare::{Better, Goal, Metric};
 
-use super::Style;
+use super::cells::procedure;
+use super::style::{Style, style};
 use crate::output::{self, PageFormat, Screen};
 
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
@@ -89,8 +90,8 @@ pub(super) fn choices(
                 if number > 0 {
                     writeln!(out)?;
                 }
-                heading(scope, out, comparison, super::style(format))?;
-                choice(out, comparison, &scope.said, top, super::style(format))?;
+                heading(scope, out, comparison, style(format))?;
+                choice(out, comparison, &scope.said, top, style(format))?;
             }
             Ok(())
         }
@@ -214,11 +215,11 @@ pub(super) fn fronts(
                 if number > 0 {
                     writeln!(out)?;
                 }
-                heading(scope, out, comparison, super::style(format))?;
+                heading(scope, out, comparison, style(format))?;
                 let on = comparison.loads.iter();
                 let on =
                     on.filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
-                let style = super::style(format);
+                let style = style(format);
                 front(out, comparison, &scope.said, on.count(), style)?;
             }
             Ok(())
@@ -306,7 +307,7 @@ pub(super) fn all(
             by_metric(out, comparison, metric, scope, (top, style))?;
         }
     }
-    style.sentence(out, &super::procedure(comparison))?;
+    style.sentence(out, &procedure(comparison))?;
     writeln!(
         out,
         "{} policies are too many for a table: --top N ranks more, --format csv has every comparison.",

@@ -1,5 +1,6 @@
 //! Commands on a real machine, or on a captured one (`--root`).
 
+mod activity;
 pub(super) mod apply;
 pub(super) mod capture;
 #[cfg(target_os = "linux")]

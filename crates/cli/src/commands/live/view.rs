@@ -13,7 +13,7 @@ use wakepath_units::printable;
 
 use crate::until::EndSignals;
 
-use super::status::{DRIVE_HEADER, Spans, drive_row, headline, limit, mhz};
+use super::activity::{DRIVE_HEADER, Spans, drive_row, headline, limit, mhz};
 
 /// Colours of idle states, shallowest first; the deeper, the darker.
 const COLOURS: [Color; 6] = [

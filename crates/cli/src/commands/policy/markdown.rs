@@ -2,8 +2,7 @@
 
 use std::io;
 
-use super::Listed;
-
+use super::listed::Listed;
 use crate::output::Screen;
 
 pub(super) fn write(policies: &[Listed], out: &mut Screen) -> io::Result<()> {

@@ -15,7 +15,7 @@ use wakepath_replay::score::Asked;
 use wakepath_study::run::replay::Replaying;
 use wakepath_units::cpus;
 
-use super::Args;
+use super::arguments::Args;
 use crate::output::{self, Format, Screen};
 
 const HEADER: [&str; 10] = [

@@ -11,7 +11,7 @@ use wakepath_study::plan::{RECORDED, ReplayRequest, cannot_replay};
 use wakepath_system::dump::GivenStates;
 use wakepath_trace::recording::Metadata;
 
-use super::Args;
+use super::arguments::Args;
 use crate::messages::note;
 use crate::policy_set;
 

@@ -4,7 +4,8 @@ use wakepath_compare::figure::{Unit, fixed};
 use wakepath_hardware::Machine;
 use wakepath_sim::{Energy, PolicyComparison, PolicyResult};
 
-use super::{figures, header, row};
+use super::columns::{header, row};
+use super::figures;
 use crate::output::{self, Screen};
 
 /// What each kind of component drew; nothing if the machine's description has no power figures. All have as many digits

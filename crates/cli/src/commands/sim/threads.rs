@@ -6,7 +6,9 @@ use wakepath_hardware::Machine;
 use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun, ThreadsRun};
 use wakepath_workloads::Workload;
 
-use super::{figures, header, row, write_states};
+use super::columns::{header, row};
+use super::figures;
+use super::states::write_states;
 use crate::messages::{self, Kind};
 use crate::output::{self, Screen};
 

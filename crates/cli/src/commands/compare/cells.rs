@@ -1,0 +1,70 @@
+//! Cells that several tables of a comparison share.
+
+use wakepath_compare::figure::{Unit, doubt, fixed};
+use wakepath_compare::results::{Comparison, Load, Row};
+
+/// What the sentences are about, and how chance was considered.
+pub(super) fn procedure(comparison: &Comparison) -> String {
+    let mut baselines: Vec<&str> = Vec::new();
+    for name in comparison.rows.iter().filter_map(|r| r.baseline.as_deref()) {
+        if !baselines.contains(&name) {
+            baselines.push(name);
+        }
+    }
+    let with = match baselines[..] {
+        [] => &comparison.baseline,
+        [only] => only,
+        _ => "the baseline of its machine",
+    };
+    let families = comparison.families.iter().filter(|f| f.comparisons > 0);
+    let families: Vec<String> = families
+        .map(|f| format!("{} of {}", f.comparisons, f.metric))
+        .collect();
+    let corrected = if families.is_empty() {
+        String::new()
+    } else {
+        format!(
+            ", p-values corrected for each metric by itself ({}): {}",
+            comparison.correction,
+            families.join(", ")
+        )
+    };
+    format!(
+        "Compared with {with}: intervals of {} %, margin {} %{corrected}",
+        comparison.level * 100.0,
+        comparison.margin_percent
+    )
+}
+
+/// A row's mean with the digits that it deserves.
+pub(super) fn mean(row: &Row, unit: &Unit) -> String {
+    unit.figure(row.mean, doubt(row.interval, row.deviation))
+}
+
+/// The same with the standard deviation behind it, if there are several runs.
+pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
+    let mean = mean(row, unit);
+    let Some(deviation) = row.deviation else {
+        return mean;
+    };
+    let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
+    let deviation = fixed(deviation * unit.factor, decimals);
+    // One that is rounded away says nothing.
+    if deviation.bytes().all(|b| b == b'0' || b == b'.') {
+        mean
+    } else {
+        format!("{mean} ± {deviation}")
+    }
+}
+
+/// The columns that say where a figure is from.
+pub(super) fn load_header(comparison: &Comparison) -> Vec<&'static str> {
+    let machine = (!comparison.machines.is_empty()).then_some("machine");
+    machine.into_iter().chain(["workload"]).collect()
+}
+
+/// What these columns say.
+pub(super) fn load_cells(comparison: &Comparison, load: &Load) -> Vec<String> {
+    let machine = (!comparison.machines.is_empty()).then(|| load.machine.clone());
+    machine.into_iter().chain([load.workload.clone()]).collect()
+}
