@@ -7,7 +7,7 @@ use super::policy::{PolicyEntry, PolicyItem};
 use super::study::{MetricEntry, StudyFile, WorkloadEntry};
 use super::text::{StudyText, check_name};
 
-/// Most runs of each workload under each policy.
+/// Most repeats in a study.
 const MAX_REPEATS: u32 = 100_000;
 
 impl StudyFile {

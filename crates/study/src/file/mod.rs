@@ -1,7 +1,7 @@
-//! Study files: what is run under what, in one TOML file.
+//! Study files: workloads and policies in one TOML file.
 //!
-//! This module reads and checks what the file itself says; [`crate::plan`] finds the machine, the workloads and the
-//! policies that it names. `docs/studies.md` describes the format.
+//! This module reads and checks the file itself; [`crate::plan`] finds the named machine, workloads and policies.
+//! `docs/studies.md` describes the format.
 
 mod check;
 mod error;

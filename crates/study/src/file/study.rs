@@ -9,31 +9,31 @@ use super::policy::PolicyItem;
 use super::published::{ExpectEntry, FittedEntry, PublishedEntry};
 use super::recording::RecordingName;
 
-/// A study as its file has it.
+/// A study file's content.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudyFile {
     /// Short name, for directories.
     pub name: Spanned<String>,
-    /// What it is about; absent: its name.
+    /// Title; absent: the name.
     pub title: Option<String>,
-    /// Where what is published was published.
+    /// Publication with the published values.
     pub source: Option<String>,
-    /// The machines that are simulated.
+    /// Machines to simulate.
     pub machine: Option<Spanned<Names>>,
-    /// Drives instead of the machines' own: each machine has each of them.
+    /// Drives in place of the machines' own: every machine with every drive.
     pub drive: Option<Spanned<Names>>,
-    /// The kernel whose policies bare names mean, and what no policy names, instead of the machines' own.
+    /// Kernel for bare policy names and unnamed policies, in place of the machines' own.
     pub kernel: Option<Spanned<String>>,
-    /// Runs of each workload under each policy.
+    /// Runs for each workload under each policy.
     #[serde(default = "ten")]
     pub repeats: Spanned<u32>,
-    /// Seed of the first repeat, and of the order of measurements.
+    /// Seed for the first repeat, and for the order in measurements.
     #[serde(default = "one")]
     pub seed: u64,
     /// The policy that the others are compared with; absent: the first.
     pub baseline: Option<Spanned<String>>,
-    /// Confidence level of intervals.
+    /// Intervals' confidence level.
     #[serde(default = "level")]
     pub level: Spanned<f64>,
     /// Differences up to so many percent are of no interest.
@@ -42,26 +42,26 @@ pub struct StudyFile {
     /// Seconds to wait after every change of settings, before a measurement.
     #[serde(default = "settle")]
     pub settle_s: Spanned<f64>,
-    /// Seconds at the start of time-based fio jobs that do not count; absent: by how long they run.
+    /// Seconds before time-based fio jobs count; absent: chosen by their length.
     pub warm_up_s: Option<Spanned<f64>>,
-    /// What is run.
+    /// Workloads.
     #[serde(default)]
     pub workload: Vec<WorkloadEntry>,
-    /// What is compared ([`named_sets`]).
+    /// Policies ([`named_sets`]).
     #[serde(default)]
     pub policy: Vec<Spanned<PolicyItem>>,
-    /// Policy sets beside those.
+    /// Further policy sets.
     pub also: Option<Spanned<Vec<Spanned<String>>>>,
-    /// What is asked.
+    /// Questions.
     #[serde(default)]
     pub question: Vec<Spanned<QuestionEntry>>,
-    /// What was published of it.
+    /// Published tables.
     #[serde(default)]
     pub published: Vec<PublishedEntry>,
-    /// What is expected of the published values.
+    /// Expectations about published tables.
     #[serde(default)]
     pub expect: Vec<ExpectEntry>,
-    /// Work of rt-app files that was chosen with published values in view.
+    /// Work in rt-app files, chosen with published values in view.
     #[serde(default)]
     pub fitted: Vec<FittedEntry>,
 }
@@ -70,13 +70,13 @@ pub struct StudyFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadEntry {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: Spanned<String>,
     /// A fio job file: a path from the study file, or the name of a built-in workload.
     pub fio: Option<Spanned<String>>,
-    /// The text of a fio job.
+    /// Text, as in a fio job file.
     pub fio_job: Option<Spanned<String>>,
-    /// fio options that hold for every job of the file. Of a list of values each makes a workload.
+    /// fio options for every job. Every value in a list makes a workload.
     #[serde(default)]
     pub fio_options: toml::Table,
     /// An rt-app file.
@@ -85,28 +85,28 @@ pub struct WorkloadEntry {
     pub rt_app_version: Option<Spanned<String>>,
     /// How often to run the rt-app file side by side.
     pub copies: Option<Spanned<u32>>,
-    /// Threads of the rt-app file's first task, instead of what it says.
+    /// Threads for the rt-app file's first task, in place of its own number.
     pub instances: Option<Spanned<u32>>,
     /// From when on operations of the rt-app file's threads, or requests of time-based fio jobs, are counted.
     pub warm_up_s: Option<Spanned<f64>>,
-    /// A command and its arguments.
+    /// Command and arguments.
     pub command: Option<Spanned<Vec<String>>>,
-    /// A recording of `wakepath record` or `wakepath import`.
+    /// Recording by `wakepath record` or `wakepath import`.
     pub recording: Option<Spanned<RecordingName>>,
-    /// The idle states of a recording's CPUs, instead of what it or the machine says.
+    /// Idle states for a recording's CPUs, in place of the recording's or the machine's.
     pub states: Option<Spanned<String>>,
-    /// Ticks per second when a recording was made, instead of what it or the machine says.
+    /// Ticks per second during a recording, in place of the recording's or the machine's.
     pub hz: Option<Spanned<u64>>,
-    /// The governor that ran when a recording was made, instead of what it says.
+    /// Governor during a recording, in place of the recorded name.
     pub ran: Option<Spanned<String>>,
-    /// Instead of what the file says: how long it runs.
+    /// Duration in seconds, in place of the file's.
     pub seconds: Option<Spanned<f64>>,
     /// How to read the command's result.
     #[serde(default)]
     pub metric: Vec<MetricEntry>,
-    /// The machines on which it is simulated or replayed; absent: all.
+    /// Machines to simulate or replay on; absent: all.
     pub machines: Option<Spanned<Names>>,
-    /// The policies under which it is run; absent: all.
+    /// Policies to run under; absent: all.
     pub policies: Option<Spanned<Names>>,
 }
 
@@ -114,19 +114,19 @@ pub struct WorkloadEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricEntry {
-    /// Its name in the results; one of the dictionary needs nothing more.
+    /// Name in the results; a dictionary metric needs nothing more.
     pub name: Spanned<String>,
-    /// A regular expression whose first group is the number, in the last line that it matches.
+    /// Regular expression, matched against each line. In the last match, the first group is the number.
     pub pattern: Option<Spanned<String>>,
     /// A JSON pointer to the number, if the command prints JSON.
     pub json: Option<Spanned<String>>,
-    /// Its title in tables.
+    /// Title in tables.
     pub title: Option<String>,
-    /// What it is.
+    /// Meaning.
     pub meaning: Option<String>,
-    /// Its unit.
+    /// Unit.
     pub unit: Option<String>,
-    /// Which direction is better.
+    /// Better direction.
     pub better: Option<Better>,
 }
 
@@ -134,15 +134,15 @@ pub struct MetricEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionEntry {
-    /// In words; absent: said by what it asks for.
+    /// Question in words; absent: made from its keys.
     pub ask: Option<String>,
-    /// The metric that is compared.
+    /// Metric to compare.
     pub metric: Option<Spanned<String>>,
-    /// Instead: the metric that the wanted policy has least of.
+    /// Metric to minimise, in place of a comparison.
     pub minimise: Option<Spanned<String>>,
-    /// Or most of.
+    /// Metric to maximise.
     pub maximise: Option<Spanned<String>>,
-    /// What the wanted policy keeps on every workload: `p99_us < 150`.
+    /// Conditions on every workload: `p99_us < 150`.
     #[serde(default)]
     pub keep: Vec<Spanned<String>>,
     /// Policies concerned; absent: all.
@@ -179,7 +179,7 @@ fn settle() -> Spanned<f64> {
 }
 
 impl StudyFile {
-    /// A study that has no file.
+    /// A study without a file.
     pub(crate) fn on_the_spot(name: &str, seed: u64, repeats: u32) -> Self {
         Self {
             name: Spanned::new(0..0, name.to_owned()),
@@ -207,7 +207,7 @@ impl StudyFile {
 }
 
 impl WorkloadEntry {
-    /// A workload of which nothing but the name is said.
+    /// A workload with a name and nothing else.
     pub(crate) fn named(name: Spanned<String>) -> Self {
         Self {
             name,

@@ -25,31 +25,31 @@ use super::{published, question};
 use crate::builtin;
 use crate::file::{MAX_BYTES, NamedSet, StudyError, StudyFile, StudyText, named_sets, unknown};
 
-/// Most runs of a repeat.
+/// Most runs in a repeat.
 const MAX_CELLS: usize = 10_000_000;
 
-/// Fewest blocks of time of a recording: those that an interval needs.
+/// Fewest time blocks per recording: an interval needs as many.
 const FEWEST_BLOCKS: u32 = 4;
 
-/// Whether a set runs this program.
+/// Whether a set runs `program`.
 fn is_of(set: &PolicySet, program: &Program) -> bool {
     let named = set.program();
     named.is_some_and(|named| (named.form(), named.path()) == (program.form(), program.path()))
 }
 
 impl Plan {
-    /// A study file, or a built-in study if there is one of this name and no such file.
+    /// A study file, or else a built-in study with the name.
     ///
     /// # Errors
-    /// The file cannot be read, or asks for something that is not there or that the target cannot have.
+    /// The file cannot be read, or asks for something missing or impossible on the target.
     pub fn load(path: &Path, target: RunOrigin) -> Result<Self, StudyError> {
         Self::with_more(path, target, &[], false)
     }
 
-    /// The same with policy sets beside those of the file.
+    /// A study with further policy sets beside the file's.
     ///
-    /// `allow_programs`: the user has said that governors of one's own which the file names may run, also where this kernel
-    /// cannot confine them. Those of `more` are the user's own.
+    /// `allow_programs`: the user allows custom governors from the file to run, even on kernels without confinement. Sets
+    /// in `more` are the user's own.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -63,7 +63,7 @@ impl Plan {
             path: path.to_owned(),
             source,
         };
-        // A directory of this name, such as that of its results, is no study.
+        // A directory with this name, such as one with results, is no study.
         if !path.is_file()
             && let Some(text) = path.to_str().and_then(builtin::study)
         {
@@ -77,7 +77,7 @@ impl Plan {
             );
         }
         let file = wakepath_files::open(path).map_err(|e| match path.extension() {
-            // Most likely the name of a built-in study.
+            // Most likely a built-in study's name.
             None if e.kind() == ErrorKind::NotFound => read(std::io::Error::new(
                 e.kind(),
                 unknown(
@@ -103,7 +103,7 @@ impl Plan {
         Self::of_text(&text, &origin, folder, target, more, allow_programs)
     }
 
-    /// A study's text, which the caller wrote with what the user has named; paths in it count from `folder`.
+    /// A study's text by the caller, with programs by the user; paths count from `folder`.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -116,8 +116,7 @@ impl Plan {
         Self::of_user(text, origin, folder, target, false)
     }
 
-    /// The same. `allow_programs`: the user has said that governors of one's own may run where this kernel cannot confine
-    /// them.
+    /// As [`Self::new`]. `allow_programs`: the user allows custom governors to run, even on kernels without confinement.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -178,7 +177,7 @@ impl Plan {
 
     /// One recording under policy sets, without a file.
     ///
-    /// `allow_programs`: the user has said that governors of one's own may run where this kernel cannot confine them.
+    /// `allow_programs`: the user allows custom governors to run, even on kernels without confinement.
     ///
     /// # Errors
     /// The recording cannot be read, or a policy cannot be replayed.
@@ -228,7 +227,7 @@ impl Plan {
         })
     }
 
-    /// The plan of a study file that was read or made, with policies beside those of the file.
+    /// Plans a study file, with policies beside the file's own.
     fn of_file(
         file: StudyFile,
         source: StudyText<'_>,
@@ -307,7 +306,7 @@ impl Plan {
         };
         plan.restrict(source)?;
         plan.questions = question::all(&plan, source)?;
-        // What is measured or replayed has no models whose names tables could use.
+        // Measured and replayed machines have no model names for tables.
         if target == RunOrigin::Sim {
             plan.check_policies(source, &places)?;
             (plan.tables, plan.expectations) = published::all(&plan, source)?;
@@ -315,13 +314,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Finds which workloads run on which machines under which policies.
+    /// Restricts workloads to their machines and policies.
     fn restrict(&mut self, source: StudyText<'_>) -> Result<(), StudyError> {
         let machines: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
         let policies: Vec<&str> = self.policies.iter().map(|p| p.name.as_str()).collect();
         for workload in &mut self.workloads {
             let entry = &self.file.workload[workload.entry];
-            // A measurement is on this machine, whatever its name.
+            // Measurements are made here, whatever the machine's name.
             if let Some(names) = entry
                 .machines
                 .as_ref()
@@ -346,7 +345,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether each machine can have the policies under which something runs on it. `places` says where they are in the file.
+    /// Checks every policy on every machine where it runs. `places` has policies' places in the file.
     fn check_policies(
         &self,
         source: StudyText<'_>,

@@ -1,14 +1,14 @@
-//! What is run once: a workload on a machine under a policy.
+//! A run's machine, workload, policy and repeat.
 
 /// A workload on a machine under a policy, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Which machine of the plan.
+    /// Index among the plan's machines.
     pub machine: usize,
-    /// Which workload of the plan.
+    /// Index among the plan's workloads.
     pub workload: usize,
-    /// Which policy of the plan.
+    /// Index among the plan's policies.
     pub policy: usize,
-    /// Which repeat, from 0.
+    /// Repeat, from 0.
     pub repeat: u32,
 }

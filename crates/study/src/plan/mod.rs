@@ -1,4 +1,4 @@
-//! A study with everything found that its file names: machines, workloads, policies, and the list of runs.
+//! A study with all named parts found: machines, workloads, policies, and the list with runs.
 
 mod build;
 mod cell;

@@ -1,4 +1,4 @@
-//! Names that a study uses: their place in a list, groups, paths of copies.
+//! Names in a study: list places, groups, paths for copies.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,13 @@ use toml::Spanned;
 
 use crate::file::{Names, StudyError, StudyText, unknown};
 
-/// The path of a copy of something of this name. A `/` of the name is `%2F` there, and a `%` is `%25`.
+/// Path for a copy by name. In names `/` becomes `%2F`, and `%` becomes `%25`.
 pub(super) fn copy_name(folder: &str, name: &str, ending: &str) -> String {
     let name = name.replace('%', "%25").replace('/', "%2F");
     format!("{folder}/{name}.{ending}")
 }
 
-/// The names among the known ones that a list means: one of a group, such as `spr1` of `spr1/990pro` and `spr1/sn850x`, means
-/// all of the group.
+/// Known names selected by a list. A group such as `spr1` selects all members: `spr1/990pro` and `spr1/sn850x`.
 pub(super) fn selected(
     source: StudyText<'_>,
     what: &str,
@@ -61,7 +60,7 @@ pub(super) fn position(
         .ok_or_else(|| source.error(name, unknown(what, wanted, known)))
 }
 
-/// A path as the study's folder has it.
+/// A path relative to the study's folder.
 pub(super) fn in_folder(folder: &Path, name: &str) -> PathBuf {
     folder.join(name)
 }

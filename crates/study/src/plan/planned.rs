@@ -1,4 +1,4 @@
-//! The plan of a study: machines, workloads, policies, and the list of runs.
+//! A plan: machines, workloads, policies, and the list with runs.
 
 use std::collections::BTreeMap;
 
@@ -22,37 +22,37 @@ use crate::file::{StudyError, StudyFile};
 /// A study, ready to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Name of the study file.
+    /// Study file's name.
     pub origin: String,
-    /// Text of its file; absent for a study made without one.
+    /// Study file's text; absent for a study without a file.
     pub file_text: Option<String>,
-    /// What it says.
+    /// Study file's keys.
     pub file: StudyFile,
-    /// On what it runs.
+    /// Simulator, machine or recordings.
     pub target: RunOrigin,
-    /// On what it is run; at least one.
+    /// Machines; at least one.
     pub machines: Vec<PlannedMachine>,
-    /// What is run.
+    /// Workloads.
     pub workloads: Vec<PlannedWorkload>,
-    /// What is compared.
+    /// Policies.
     pub policies: Vec<PlannedPolicy>,
-    /// Which policy the others are compared with.
+    /// Index of the policy to compare with.
     pub baseline: usize,
-    /// What is asked.
+    /// Questions.
     pub questions: Vec<Question>,
-    /// The dictionary, and what the study adds to it.
+    /// Metrics: the dictionary's and the study's own.
     pub metrics: Vec<Metric>,
-    /// What was published of a simulation.
+    /// Published tables for a simulation.
     pub tables: Vec<Table>,
-    /// What is expected of it.
+    /// Expectations about published tables.
     pub expectations: Vec<Expectation>,
-    /// Policy sets beside those of the file.
+    /// Policy sets beside the file's.
     pub(super) more: Vec<PolicySet>,
     /// Code that the file has run, and the caller has not named.
     pub(super) foreign: Vec<String>,
     /// Whether the user has said that such code may run.
     pub(super) allow_programs: bool,
-    /// What is run in each repeat.
+    /// Runs in each repeat.
     pub(super) cells: Vec<Cell>,
 }
 
@@ -75,7 +75,7 @@ impl Plan {
         }
     }
 
-    /// Whether it runs nothing of somebody else, or the user has said that it may.
+    /// Whether no foreign code runs, or the user has allowed foreign code.
     ///
     /// # Errors
     /// The file names code to run, and the user has not allowed it.
@@ -91,20 +91,20 @@ impl Plan {
         )))
     }
 
-    /// What it is about.
+    /// Title, or else the name.
     pub fn title(&self) -> &str {
         let title = self.file.title.as_deref();
         title.unwrap_or(self.file.name.get_ref())
     }
 
-    /// The names of a machine and of its drive: of several drives those that the file gives them.
+    /// Names for a machine and its drive; with several drives, as in the file.
     pub fn machine_and_drive(&self, machine: usize) -> (&str, &str) {
         let of = &self.machines[machine];
         let drive = of.model.as_ref().map_or("", |model| &model.drive.name);
         of.name.split_once('/').unwrap_or((&of.name, drive))
     }
 
-    /// Whether drives of the same machine are compared.
+    /// Whether one machine's drives are compared.
     pub fn compares_drives(&self) -> bool {
         let name = |index: usize| self.machine_and_drive(index).0;
         (1..self.machines.len()).any(|index| (0..index).any(|before| name(before) == name(index)))
@@ -118,8 +118,7 @@ impl Plan {
             .collect()
     }
 
-    /// What a reader of the study should know of it: how its drives were found, and policies that are the same by several
-    /// names.
+    /// Remarks for readers: how drives were found, and equal policies with several names.
     pub fn notes(&self) -> Vec<String> {
         let models = self.machines.iter().filter_map(|m| m.model.as_ref());
         let mut notes: Vec<String> = models.filter_map(|m| m.drive.note.clone()).collect();
@@ -156,7 +155,7 @@ impl Plan {
         self.file.seed = seed.unwrap_or(self.file.seed);
     }
 
-    /// Runs of each workload under each policy.
+    /// Runs for each workload under each policy.
     pub fn repeats(&self) -> u32 {
         *self.file.repeats.get_ref()
     }
@@ -166,13 +165,13 @@ impl Plan {
         self.cells.len() * self.repeats() as usize
     }
 
-    /// What is run in each repeat, as it is in the first.
+    /// Runs in each repeat, as in the first.
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// The run of this index. Runs are numbered through repeats, machines, workloads and policies in this order, so that
-    /// more repeats change no number.
+    /// The run with an index. Runs count through repeats, machines, workloads and policies in this order, so more repeats
+    /// change no number.
     pub fn cell(&self, index: usize) -> Cell {
         Cell {
             repeat: (index / self.cells.len()) as u32,
@@ -180,7 +179,7 @@ impl Plan {
         }
     }
 
-    /// The key of the run of this index.
+    /// A run's key by index.
     pub fn key(&self, index: usize) -> RunKey {
         self.key_of(self.cell(index))
     }
@@ -194,12 +193,12 @@ impl Plan {
         }
     }
 
-    /// The seed of a repeat, which all policies share.
+    /// A repeat's seed, common to all policies.
     pub fn seed(&self, repeat: u32) -> u64 {
         self.file.seed.wrapping_add(u64::from(repeat))
     }
 
-    /// What `result.json` says.
+    /// Content for `result.json`.
     pub fn document(&self, from: Provenance) -> Document {
         let name = self.file.name.get_ref().clone();
         Document {

@@ -10,29 +10,29 @@ use super::policy::PlannedPolicy;
 use super::workload::Task;
 use crate::file::{NamedSet, Names, RecordingName, StudyError, StudyFile, WorkloadEntry};
 
-/// What was recorded, as the policy of a study that changes nothing.
+/// Policy name for the recorded choices.
 pub const RECORDED: &str = "recorded";
-/// Name of a replay that no file names.
+/// Study name for a replay without a file.
 const NAME: &str = "replay";
 
-/// One recording under policy sets, as `wakepath replay` asks for it.
+/// A request by `wakepath replay`: one recording under policy sets.
 #[derive(Clone, Debug)]
 pub struct ReplayRequest {
-    /// The question that the replay answers.
+    /// Question answered by the replay.
     pub title: String,
-    /// Machine whose figures replace those of the recording.
+    /// Machine with figures in place of the recording's.
     pub machine: Option<String>,
-    /// Blocks of time, which are the repeats.
+    /// Time blocks, used as repeats.
     pub blocks: u32,
-    /// Sets to replay beside what was recorded. Each is its own name.
+    /// Sets to replay beside the recorded choices; named by themselves.
     pub sets: Vec<PolicySet>,
-    /// Name of the policy that the others are compared with.
+    /// Policy to compare with.
     pub baseline: String,
-    /// Name of the recording in the results.
+    /// The recording's name in the results.
     pub workload: String,
-    /// Path of the recording.
+    /// The recording's path.
     pub recording: String,
-    /// Path of the file that has the idle states.
+    /// Path to a file with idle states.
     pub states: Option<String>,
     /// Tick rate, if the recording's own does not count.
     pub tick: Option<TickRate>,
@@ -41,7 +41,7 @@ pub struct ReplayRequest {
 }
 
 impl ReplayRequest {
-    /// The study that asks for this, but for its policies.
+    /// The request as a study file, without policies.
     pub(super) fn file(&self) -> StudyFile {
         let recording = RecordingName {
             path: self.recording.clone(),
@@ -63,7 +63,7 @@ impl ReplayRequest {
         }
     }
 
-    /// What was recorded, and the sets.
+    /// Recorded choices, and the sets.
     pub(super) fn policies(&self) -> Vec<NamedSet<'static>> {
         let recorded = NamedSet::outside(RECORDED.to_owned(), PolicySet::default());
         let sets = self.sets.iter();
@@ -72,12 +72,12 @@ impl ReplayRequest {
     }
 }
 
-/// A value that no file has.
+/// A value without a place in a file.
 fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-/// A replay as a study file has it.
+/// A replay in a study file's syntax.
 #[derive(Serialize)]
 struct WrittenReplay<'a> {
     name: &'a str,
@@ -106,7 +106,7 @@ struct WrittenRecording<'a> {
     ran: Option<&'a str>,
 }
 
-/// The text of a study file that asks for the replay of a plan.
+/// A study file's text for a plan's replay.
 ///
 /// # Errors
 /// The plan has other workloads than recordings.
@@ -138,7 +138,7 @@ impl<'a> WrittenPolicy<'a> {
     }
 }
 
-/// The recordings of a plan.
+/// A plan's recordings.
 fn recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
     let entries = plan.workloads.iter().map(|workload| {
         let entry = plan.file.workload.get(workload.entry);

@@ -1,4 +1,4 @@
-//! What every backend does, and making runs in an order.
+//! Duties common to every backend, and making runs in order.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,22 +12,22 @@ use crate::plan::{Cell, Provenance};
 
 /// Makes the runs of a plan: a simulator, a machine, a recording.
 pub trait Backend: Sync {
-    /// Whether the workload of a cell can be run under its policy. Changes nothing.
+    /// Checks that a cell can be run. Changes nothing.
     ///
     /// # Errors
-    /// It cannot; the message says what can.
+    /// The cell is impossible; the message names alternatives.
     fn check(&self, cell: Cell) -> Result<(), StudyError>;
 
-    /// In which order the runs are made.
+    /// Order for runs.
     fn order(&self) -> Order;
 
-    /// What the results say of where their numbers come from.
+    /// Provenance for the results.
     ///
     /// # Errors
     /// The machine cannot be described.
     fn provenance(&self) -> Result<Provenance, StudyError>;
 
-    /// SHA-256 by path of the files that results name and have no copy of.
+    /// SHA-256 by path, for files named in results without a copy.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -35,14 +35,14 @@ pub trait Backend: Sync {
         Ok(BTreeMap::new())
     }
 
-    /// How long all runs take one after another, if that can be said; trying each cell for at most `of_each`, with nothing
-    /// that a policy names.
+    /// Estimated duration for all runs in sequence, if known. Tries each cell for at most `of_each`, without any program
+    /// named in a policy.
     ///
     /// # Errors
     /// A cell that cannot be run.
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError>;
 
-    /// What came out otherwise than the workloads lead one to expect, of the runs made so far.
+    /// Unexpected findings in finished runs.
     fn surprises(&self) -> Vec<String> {
         Vec::new()
     }
@@ -55,10 +55,10 @@ pub trait Backend: Sync {
         Ok(())
     }
 
-    /// Makes the run of a cell: fills `run`, which has its key.
+    /// Makes a cell's run: fills `run`, whose key is set.
     ///
     /// # Errors
-    /// What failed, or [`StudyError::Interrupted`] if it was cut short because `cancelled` is set.
+    /// Any failure; [`StudyError::Interrupted`] if cut short by `cancelled`.
     fn run(
         &self,
         cell: Cell,
@@ -66,34 +66,34 @@ pub trait Backend: Sync {
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError>;
 
-    /// Puts back what the runs have changed, also after an error.
+    /// Puts all changes back, also after an error.
     ///
     /// # Errors
-    /// It cannot be put back.
+    /// A change cannot be put back.
     fn end(&self) -> Result<(), StudyError> {
         Ok(())
     }
 }
 
-/// In which order the runs of a plan are made.
+/// Order for a plan's runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// In that of the plan, on all threads of the current rayon pool.
+    /// In plan order, on all threads in the current rayon pool.
     Parallel,
-    /// One after another, in this order of their indices.
+    /// In sequence, by index.
     Serial(Vec<usize>),
 }
 
-/// Who waits for a study: is told of progress, and may call it off.
+/// Progress reports and cancellation for a study.
 pub struct RunControl<'a> {
-    /// Called after every finished run, and once for those that were there before.
+    /// Called after every finished run, and once for all runs finished earlier.
     pub finished: &'a (dyn Fn(usize) + Sync),
     /// Once set, no further run begins, and those under way are given up.
     pub cancelled: &'a AtomicBool,
 }
 
 impl RunControl<'_> {
-    /// Nobody waits, and nobody calls it off.
+    /// No reports and no cancellation.
     pub fn for_nobody() -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Self {
@@ -103,19 +103,18 @@ impl RunControl<'_> {
     }
 }
 
-/// Does `one` of each item, in their order; side by side on the threads of the current rayon pool if `parallel`. Returns
-/// what was made, in the order of the items; what was [interrupted](StudyError::Interrupted) is left out, and once
-/// `cancelled` is set, none begins.
+/// Calls `one` for each item in order, with `parallel` on all threads in the current rayon pool. Results are in item order.
+/// Leaves out [interrupted](StudyError::Interrupted) items. Once `cancelled` is set, no item begins.
 ///
 /// # Errors
-/// Of the earliest item that fails otherwise, after which none begins.
+/// From the earliest item with another failure; no item begins afterwards.
 pub(crate) fn each<T: Send, R: Send>(
     items: Vec<T>,
     parallel: bool,
     cancelled: &AtomicBool,
     one: impl Fn(T) -> Result<R, StudyError> + Sync,
 ) -> Result<Vec<R>, StudyError> {
-    // The earliest that has failed: what comes after it need not be done.
+    // Position after which no item is needed any more.
     let failed = AtomicUsize::new(usize::MAX);
     let one = |(position, item): (usize, T)| {
         if cancelled.load(Ordering::Relaxed) || position > failed.load(Ordering::Relaxed) {
@@ -132,7 +131,7 @@ pub(crate) fn each<T: Send, R: Send>(
     };
     let items = items.into_iter().enumerate();
     let mut made: Vec<(usize, Result<R, StudyError>)> = if parallel {
-        // The bridge hands them out in order, which plain parallel iterators do not.
+        // The bridge hands items out in order, unlike plain parallel iterators.
         items.par_bridge().filter_map(one).collect()
     } else {
         items.filter_map(one).collect()

@@ -1,7 +1,7 @@
 //! Running a plan.
 //!
-//! [`run`] owns what is the same on every backend: the result directory, which runs are missing, their order, the first
-//! error, cancellation, shards. A [`Backend`] checks a cell and makes its run.
+//! [`run`] owns everything common to all backends: result directory, missing runs, order, first error, cancellation,
+//! shards. A [`Backend`] checks a cell and makes its run.
 
 mod backend;
 pub mod live;
@@ -24,10 +24,10 @@ use self::sim::Sim;
 use crate::file::StudyError;
 use crate::plan::Plan;
 
-/// The backend of a plan.
+/// A plan's backend.
 ///
 /// # Errors
-/// It has no machine to simulate; this machine cannot have its policies; fio is missing; a recording cannot be read.
+/// No machine to simulate; a policy impossible on this machine; fio is missing; a recording cannot be read.
 pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     match plan.target {
         RunOrigin::Sim => Ok(Box::new(Sim::new(plan)?)),
@@ -40,22 +40,21 @@ pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     }
 }
 
-/// Whether every cell of a plan can be run. Changes nothing, and runs nothing that a policy names.
+/// Checks that every cell can be run. Changes nothing, and runs no program named in a policy.
 ///
 /// # Errors
-/// The first that cannot.
+/// From the first impossible cell.
 pub fn check(plan: &Plan, backend: &dyn Backend) -> Result<(), StudyError> {
     plan.cells()
         .iter()
         .try_for_each(|cell| backend.check(*cell))
 }
 
-/// Runs what is missing of a plan, or of a shard of it, in `dir`. The bytes written do not depend on the number of
-/// threads, nor on how often the study was interrupted, if the runs of the backend do not.
+/// Makes the missing runs of a plan, or a shard, in `dir`. Bytes depend neither on threads nor on interruptions, if the
+/// backend's runs do not.
 ///
 /// # Errors
-/// A cell that cannot be run, before anything is written; the earliest run that fails; the directory;
-/// [`StudyError::Interrupted`].
+/// An impossible cell, before anything is written; the earliest failing run; the directory; [`StudyError::Interrupted`].
 pub fn run(
     plan: &Plan,
     backend: &dyn Backend,
@@ -75,13 +74,13 @@ pub fn run(
     let writer = made?;
     ended?;
     match shard {
-        // Its tables are made when all are merged.
+        // Tables are made after merging all shards.
         Some(_) => Ok(()),
         None => Ok(writer.finish()?),
     }
 }
 
-/// Makes the missing runs of a plan, or of the shard that the document names.
+/// Makes missing runs, all or for the document's shard.
 fn make(
     session: &Session<'_>,
     document: Document,
@@ -119,13 +118,13 @@ fn make(
     Ok(writer)
 }
 
-/// A plan and what makes its runs.
+/// A plan with its backend.
 struct Session<'a> {
     plan: &'a Plan,
     backend: &'a dyn Backend,
-    /// What the results say.
+    /// Content for `result.json`.
     document: Document,
-    /// The files that are kept with them.
+    /// Files to keep with the results.
     files: Files,
 }
 
@@ -148,7 +147,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The run of an index of a plan, which comes at this place of the session.
+/// Makes the run with an index, at `position` in the session.
 fn run_of(
     plan: &Plan,
     backend: &dyn Backend,

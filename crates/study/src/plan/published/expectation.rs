@@ -1,4 +1,4 @@
-//! What is expected of tables, with the cells that it is about.
+//! Expectations about tables, with their cells.
 
 use toml::Spanned;
 use wakepath_results::Condition;
@@ -52,7 +52,7 @@ impl Study<'_> {
         })
     }
 
-    /// The cells of these tables that a selection, which stands at `at`, has.
+    /// Cells in these tables chosen by a selection at `at`.
     fn chosen<T>(
         &self,
         at: &Spanned<T>,

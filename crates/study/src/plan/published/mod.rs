@@ -1,4 +1,4 @@
-//! The tables of an experiment, cell by cell, and what is expected of them.
+//! An experiment's tables, cell by cell, and expectations about them.
 
 mod decision;
 mod expectation;

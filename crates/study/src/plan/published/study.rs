@@ -1,4 +1,4 @@
-//! What tables are made of: the cells of a plan and their names.
+//! Input for tables: a plan's cells and their names.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::plan::cell::Cell;
 use crate::plan::names::{members, position};
 use crate::plan::planned::Plan;
 
-/// The tables and the expectations of a study.
+/// A study's tables and expectations.
 pub(in crate::plan) fn all(
     plan: &Plan,
     source: StudyText<'_>,
@@ -28,15 +28,15 @@ pub(in crate::plan) fn all(
     Ok((tables, expectations))
 }
 
-/// What tables are made of.
+/// Input for tables.
 pub(super) struct Study<'a> {
     pub(super) plan: &'a Plan,
     pub(super) source: StudyText<'a>,
     /// Whether tables go by drives.
     pub(super) by_drive: bool,
-    /// What is run: machine, workload, policy.
+    /// Machine, workload and policy for each run.
     pub(super) runs: BTreeSet<[usize; 3]>,
-    /// The names of all cells.
+    /// Names used in cells.
     pub(super) drives: BTreeSet<&'a str>,
     pub(super) workloads: BTreeSet<&'a str>,
     pub(super) machines: BTreeSet<&'a str>,
@@ -69,7 +69,7 @@ impl<'a> Study<'a> {
         }
     }
 
-    /// The names of a cell, with what its policy, or the pair of policies, is called.
+    /// A cell's names, with `policy` for its policy or policy pair.
     pub(super) fn names(&self, cell: Cell, policy: &str) -> CellNames {
         let (machine, drive) = self.plan.machine_and_drive(cell.machine);
         CellNames {
@@ -81,7 +81,7 @@ impl<'a> Study<'a> {
         }
     }
 
-    /// Whether all names lead to cells of the study, or to one of these pairs of policies.
+    /// Checks that all names lead to cells, or to a policy pair.
     pub(super) fn check_names(
         &self,
         selection: &Selection,
@@ -105,7 +105,7 @@ impl<'a> Study<'a> {
     }
 }
 
-/// Machine, workload and policy of a cell.
+/// A cell's machine, workload and policy.
 pub(super) fn place(cell: &Cell) -> [usize; 3] {
     [cell.machine, cell.workload, cell.policy]
 }

@@ -1,4 +1,4 @@
-//! Tables of published values, their cells, and what is expected of them.
+//! Tables with published values, their cells, and expectations.
 
 use toml::Spanned;
 use wakepath_results::Condition;
@@ -7,104 +7,104 @@ use super::value::Published;
 use crate::file::{Across, Aggregate, ExpectEntry, Names, Selection, Show};
 use crate::plan::cell::Cell;
 
-/// A table of published values.
+/// A table with published values.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What expectations call it.
+    /// Name used in expectations.
     pub name: String,
-    /// Its heading, if it is shown.
+    /// Heading, if shown.
     pub title: Option<String>,
-    /// Its line in the file.
+    /// Line in the file.
     pub line: usize,
-    /// The headings of the labels.
+    /// Headings for labels.
     pub columns: Vec<String>,
-    /// Which of them has a column for each of its labels.
+    /// Index of the label spread over columns, if any.
     pub wide: Option<usize>,
-    /// Its cells.
+    /// Cells.
     pub cells: Vec<Wanted>,
-    /// How their values are made.
+    /// Recipe for values.
     pub how: How,
 }
 
-/// How a value is made of runs.
+/// Recipe for a value from runs.
 #[derive(Clone, Debug)]
 pub struct How {
-    /// What of a run; the name of a decision if there is no run.
+    /// Metric per run, or a decision's name without runs.
     pub metric: Quantity,
-    /// What it is divided by.
+    /// Metric to divide by.
     pub per: Option<Quantity>,
-    /// What brings it to its unit, by division.
+    /// Divisor for the unit.
     pub divisor: f64,
-    /// How several runs become one.
+    /// How to combine runs.
     pub runs: Aggregate,
-    /// What is shown of a pair.
+    /// How to show a pair.
     pub show: Show,
-    /// How several workloads become one.
+    /// How to combine workloads.
     pub across: Option<Across>,
-    /// Metrics that are shown of both cells of a pair.
+    /// Metrics shown for both cells in a pair.
     pub beside: Vec<Quantity>,
 }
 
-/// A metric, or what is made of metrics.
+/// A metric, or a combination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Of the dictionary, or the study's own.
+    /// Metric by name: the dictionary's, or the study's own.
     Metric(String),
     /// `rate`: operations per second, or requests where there are none.
     Rate,
-    /// `time`: what one of these takes.
+    /// `time`: duration per operation or request.
     Time,
 }
 
-/// A cell of a table.
+/// A cell in a table.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What it belongs to, one per column. The workload of an extreme is empty: the runs say which it is.
+    /// Labels, one per column. An extreme's workload is empty until runs are known.
     pub labels: Vec<String>,
-    /// Which runs it is made of; several where workloads become one.
+    /// Runs behind the value; several where workloads are combined.
     pub pairs: Vec<Pair>,
-    /// What a policy decides, if that is what is shown.
+    /// A policy's decision, if shown in place of a metric.
     pub decided: Option<String>,
-    /// What was published.
+    /// Published value.
     pub published: Published,
-    /// Whether a figure of a model was chosen with it in view.
+    /// Whether a model's figure was chosen with this value in view.
     pub fitted: bool,
     pub(super) names: CellNames,
 }
 
-/// A cell of the study, and the one that it is compared with.
+/// A cell and its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The cell.
     pub at: Cell,
-    /// The other one.
+    /// Base.
     pub base: Option<Cell>,
 }
 
-/// By which names a cell of a table can be chosen.
+/// Names for choosing a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CellNames {
     pub(super) drive: String,
     pub(super) workload: String,
     pub(super) machine: String,
-    /// The policy, or the pair of policies.
+    /// Policy, or policy pair.
     pub(super) policy: String,
-    /// Of a pair: the policy.
+    /// First policy in a pair.
     pub(super) first: String,
 }
 
-/// Something that has to hold of tables.
+/// An expectation about tables.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// As the file has it.
+    /// Entry in the file.
     pub entry: ExpectEntry,
-    /// Of which cells: table and cell.
+    /// Cells concerned: table and index.
     pub cells: Vec<[usize; 2]>,
-    /// The cells that these are held against.
+    /// Cells to compare against.
     pub against: Vec<[usize; 2]>,
-    /// Only of cells that keep it.
+    /// Condition on cells.
     pub condition: Option<(Quantity, Condition)>,
-    /// Only of cells that are compared with one that keeps it.
+    /// Condition on cells' bases.
     pub base_condition: Option<(Quantity, Condition)>,
 }
 
