@@ -1,4 +1,4 @@
-//! Arguments that several commands take.
+//! Arguments shared by several commands.
 
 use wakepath_compare::{Condition, Metric};
 use wakepath_units::{KernelVersion, TickRate};

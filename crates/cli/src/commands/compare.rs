@@ -1,4 +1,4 @@
-//! `wakepath compare`: which policy is better, by how much, and how sure that is.
+//! `wakepath compare`: the better policy, by how much, and with how much certainty.
 
 mod cells;
 mod csv;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         let results: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
         return print_brief(args, &comparison, &results, out);
     }
-    // The study's questions are about all of its results.
+    // The study's questions concern all results.
     let answers = if args.metric.is_empty() && args.workload.is_empty() && args.machine.is_empty() {
         answers(&sources, &comparison)
     } else {
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 impl Args {
-    /// The metric that the wanted policy has least or most of.
+    /// The metric to minimise or maximise.
     fn goal(&self) -> anyhow::Result<Option<(&str, Goal)>> {
         let goal = match (&self.minimise, &self.maximise) {
             (Some(metric), _) => Some((metric.as_str(), Goal::Minimise)),
@@ -137,7 +137,7 @@ impl Args {
         Ok(goal)
     }
 
-    /// Metrics of a goal or a front come before those of `--metric`; `--brief` alone takes those of the study's questions.
+    /// Goal or front metrics come before `--metric`; `--brief` alone takes the study's questions.
     fn options(&self, sources: &[Source]) -> CompareOptions {
         let mut metrics: Vec<String> = self.pareto.clone();
         metrics.extend(self.minimise.iter().chain(&self.maximise).cloned());
@@ -180,7 +180,7 @@ fn print_choices(
     print_notes(out, comparison, args.format)
 }
 
-/// Prints the front of `--pareto`.
+/// Prints the `--pareto` front.
 fn print_fronts(args: &Args, comparison: &Comparison, out: &mut Screen) -> anyhow::Result<()> {
     let fronts = scopes(comparison, |among| {
         Ok(Points {
@@ -192,7 +192,7 @@ fn print_fronts(args: &Args, comparison: &Comparison, out: &mut Screen) -> anyho
     print_notes(out, comparison, args.format)
 }
 
-/// The notes below a ranking that people read.
+/// Prints notes below a ranking for people.
 fn print_notes(
     out: &mut Screen,
     comparison: &Comparison,

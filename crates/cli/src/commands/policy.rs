@@ -1,6 +1,6 @@
-//! `wakepath policy`: one policy on its own, over recorded inputs.
+//! `wakepath policy`: one policy alone, over recorded inputs.
 //!
-//! The output of each verb but `list`, `show` and `kernels` is bare numbers, one line per decision, for scripts.
+//! Every verb except `list`, `show` and `kernels` prints bare numbers, one line per decision, for scripts.
 
 use std::hint::black_box;
 use std::io::{self, Read};

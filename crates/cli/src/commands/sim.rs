@@ -187,7 +187,7 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
     }
 }
 
-/// An error without the names of workload and policy, which are those of the command line.
+/// Removes workload and policy names from an error: the command line has them.
 fn plain(error: anyhow::Error) -> anyhow::Error {
     match error.downcast() {
         Ok(StudyError::Simulation { source, .. }) => (*source).into(),

@@ -28,7 +28,7 @@ pub(crate) struct TimelineArgs {
 }
 
 impl TimelineArgs {
-    /// Writes the timeline of a plan's first run, if one is asked for.
+    /// Writes the first run's timeline, if requested.
     pub(crate) fn write(
         &self,
         plan: &Plan,
@@ -78,7 +78,7 @@ impl Write for UntilCancelled<'_> {
     }
 }
 
-/// A usage error: more than one policy set.
+/// Exits with a usage error: more than one policy set.
 fn narrow(mut cli: clap::Command, sets: usize) -> ! {
     cli.build();
     let mut sim = cli.find_subcommand("sim").cloned().unwrap_or(cli);

@@ -9,7 +9,7 @@ use crate::input;
 use crate::messages::note;
 use crate::output::{self, Format, Screen};
 
-/// No form of a table is longer, however it is spaced and quoted.
+/// Longest possible table text, with any spacing and quoting.
 const MAX_TEXT: u64 = 1 << 16;
 
 #[derive(clap::Args)]

@@ -1,9 +1,9 @@
-//! Entries of a table, for people and programs.
+//! Table entries, for people and programs.
 
 use serde::Serialize;
 use wakepath_policies::apst::ApstTable;
 
-/// One entry of a table, for programs. A state without a transition has neither target nor time.
+/// A table entry for programs. States without a transition have neither target nor time.
 #[derive(Serialize)]
 pub(super) struct Entry {
     pub(super) state: u8,
@@ -11,7 +11,7 @@ pub(super) struct Entry {
     pub(super) timeout_ms: Option<u32>,
 }
 
-/// The entries of the first `count` states.
+/// Entries for the first `count` states.
 pub(super) fn entries(table: &ApstTable, count: usize) -> Vec<Entry> {
     table
         .entries()
@@ -26,7 +26,7 @@ pub(super) fn entries(table: &ApstTable, count: usize) -> Vec<Entry> {
 }
 
 impl Entry {
-    /// For people. A drive takes a time of 0 as "no transition from this state".
+    /// Text for people. Drives take a time of 0 as "no transition from this state".
     pub(super) fn describe(&self) -> String {
         match (self.target, self.timeout_ms) {
             (Some(target), Some(0)) => format!("PS{target} after 0 ms: never"),

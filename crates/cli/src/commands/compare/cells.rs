@@ -1,4 +1,4 @@
-//! Cells that several tables of a comparison share.
+//! Cells shared by several tables in a comparison.
 
 use wakepath_compare::figure::{Unit, doubt, fixed};
 use wakepath_compare::results::{Comparison, Load, Row};
@@ -36,12 +36,12 @@ pub(super) fn procedure(comparison: &Comparison) -> String {
     )
 }
 
-/// A row's mean with the digits that it deserves.
+/// A row's mean with meaningful digits.
 pub(super) fn mean(row: &Row, unit: &Unit) -> String {
     unit.figure(row.mean, doubt(row.interval, row.deviation))
 }
 
-/// The same with the standard deviation behind it, if there are several runs.
+/// A row's mean, and the standard deviation if there are several runs.
 pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
     let mean = mean(row, unit);
     let Some(deviation) = row.deviation else {
@@ -49,7 +49,7 @@ pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
     };
     let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
     let deviation = fixed(deviation * unit.factor, decimals);
-    // One that is rounded away says nothing.
+    // A deviation rounded to zero tells nothing.
     if deviation.bytes().all(|b| b == b'0' || b == b'.') {
         mean
     } else {
@@ -57,13 +57,13 @@ pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
     }
 }
 
-/// The columns that say where a figure is from.
+/// Columns for a figure's origin.
 pub(super) fn load_header(comparison: &Comparison) -> Vec<&'static str> {
     let machine = (!comparison.machines.is_empty()).then_some("machine");
     machine.into_iter().chain(["workload"]).collect()
 }
 
-/// What these columns say.
+/// Cells for a figure's origin.
 pub(super) fn load_cells(comparison: &Comparison, load: &Load) -> Vec<String> {
     let machine = (!comparison.machines.is_empty()).then(|| load.machine.clone());
     machine.into_iter().chain([load.workload.clone()]).collect()

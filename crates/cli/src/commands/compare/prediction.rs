@@ -1,4 +1,4 @@
-//! A simulation beside the measurement of the same study: what was predicted, what it was, and how far off that is.
+//! A simulation beside the same study's measurement: prediction, measurement, and error.
 
 use wakepath_compare::Metric;
 use wakepath_compare::figure::percent;
@@ -41,7 +41,7 @@ impl Cell<'_> {
     }
 }
 
-/// Writes a table of all cells, and how far off each metric is. Returns whether there is a cell that both have.
+/// Writes all cells, and each metric's error. Returns whether any cell is in both.
 pub(super) fn write(
     out: &mut Screen,
     comparison: &Comparison,

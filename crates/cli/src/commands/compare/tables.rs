@@ -11,7 +11,7 @@ use super::{drawing, ranking};
 use crate::bars::Canvas;
 use crate::output::Screen;
 
-/// The questions of the studies that have a goal.
+/// Writes answers to the studies' questions with goals.
 pub(super) fn answered(
     out: &mut Screen,
     answers: &[Answer],
@@ -27,8 +27,7 @@ pub(super) fn answered(
     Ok(())
 }
 
-/// The table of each metric as the field reads it, as a drawing too where there is something to draw on, and below a
-/// sentence per comparison.
+/// Writes each metric's table, with a drawing if possible, then a sentence per comparison.
 pub(super) fn print(
     out: &mut Screen,
     comparison: &Comparison,
@@ -68,7 +67,7 @@ pub(super) fn print(
     notes(out, comparison, style)
 }
 
-/// The table of each metric, as a drawing too where there is something to draw on.
+/// Writes each metric's table, with a drawing if possible.
 pub(super) fn tables(
     out: &mut Screen,
     comparison: &Comparison,
@@ -93,7 +92,7 @@ pub(super) fn tables(
     Ok(())
 }
 
-/// Most policies that a sentence names.
+/// Most policies named in a sentence.
 pub(super) const NAMED: usize = 4;
 
 /// Which policies gave the same numbers in every run, and are shown once.
@@ -116,13 +115,13 @@ pub(super) fn equals(comparison: &Comparison) -> Vec<String> {
     groups.filter_map(sentence).collect()
 }
 
-/// The policies that equal an earlier one in every run.
+/// Policies equal to an earlier policy in every run.
 pub(super) fn repeated(comparison: &Comparison) -> Vec<&str> {
     let groups = comparison.equal_policies().into_iter();
     groups.flat_map(|group| group.into_iter().skip(1)).collect()
 }
 
-/// The policies of which no earlier one equals them.
+/// Policies unequal to every earlier policy.
 pub(super) fn shown(comparison: &Comparison) -> Vec<&String> {
     let repeated = repeated(comparison);
     let policies = comparison.policies.iter();
@@ -131,7 +130,7 @@ pub(super) fn shown(comparison: &Comparison) -> Vec<&String> {
         .collect()
 }
 
-/// What a reader should know of all of it, below tables and rankings.
+/// Writes remarks below tables and rankings.
 pub(super) fn notes(
     out: &mut Screen,
     comparison: &Comparison,
@@ -166,7 +165,7 @@ pub(super) fn brief(
     notes(out, comparison, style)
 }
 
-/// The metric, its unit, its mean and which way is better.
+/// A metric's title, unit, mean and better direction.
 pub(super) fn title(comparison: &Comparison, metric: &Metric) -> String {
     let mean = match metric.mean {
         Mean::Arithmetic => "Amean",
@@ -237,7 +236,7 @@ pub(super) fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>
     table
 }
 
-/// A line per comparison, those that differ first. What cannot be compared is not in the table: its reasons are said once.
+/// A line per comparison, different ones first. Impossible comparisons become reasons, each said once.
 pub(super) fn sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<String>) {
     let mut header = vec!["metric"];
     header.extend(load_header(comparison));
@@ -316,7 +315,7 @@ pub(super) fn reasons(rows: &[&Row]) -> Vec<String> {
     reasons.into_iter().map(say).collect()
 }
 
-/// An effect size; beyond 100 standard deviations it only says that the runs hardly vary.
+/// An effect size; beyond 100 standard deviations runs hardly vary.
 pub(super) fn effect(value: f64) -> String {
     if value.abs() <= 100.0 {
         signed(value, 1)

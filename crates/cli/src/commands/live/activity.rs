@@ -5,7 +5,7 @@ use std::time::Instant;
 use wakepath_system::System;
 use wakepath_system::status::{CpuStatus, DriveStatus, StateStatus, Status, StatusSample};
 
-/// Spans of time, one after the other.
+/// Consecutive spans.
 pub(super) struct Spans<'a> {
     system: &'a System,
     ask_drives: bool,
@@ -23,7 +23,7 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// What happened since the last call.
+    /// Changes since the last call.
     pub(super) fn next(&mut self) -> Status {
         let (sample, at) = (StatusSample::now(self.system), Instant::now());
         let seconds = (at - self.at).as_secs_f64();
@@ -87,7 +87,7 @@ pub(super) fn headline(status: &Status) -> String {
     )
 }
 
-/// A limit as people read it.
+/// A latency limit for people.
 pub(super) fn limit(of: &CpuStatus) -> String {
     let limit = match of.latency_limit.as_deref() {
         None => "",
@@ -104,7 +104,7 @@ pub(super) fn mhz(of: &CpuStatus) -> String {
         .map_or_else(String::new, |khz| (khz / 1000).to_string())
 }
 
-/// A row for each idle state; one without if there is none.
+/// A row per idle state, or a single row without states.
 pub(super) fn cpu_rows(of: &CpuStatus) -> Vec<[String; 9]> {
     let row = |state: Option<&StateStatus>| {
         let text = |of: fn(&StateStatus) -> String| state.map_or_else(String::new, of);

@@ -1,4 +1,4 @@
-//! `wakepath daemon`: keeps CPUs that handle bursts of I/O from sleeping deeply, for as long as it runs.
+//! `wakepath daemon`: keeps CPUs that handle I/O bursts from sleeping deeply.
 
 use std::path::PathBuf;
 
@@ -35,10 +35,10 @@ pub(crate) struct Args {
     root: RootArgs,
 }
 
-/// The exit code after which the unit does not start the daemon again: `EX_CONFIG` of `sysexits.h`.
+/// Exit code that keeps the unit from restarting the daemon: `EX_CONFIG` in `sysexits.h`.
 const NOT_AGAIN: u8 = 78;
 
-/// The exit code for an error, if it is one of the daemon's own.
+/// Exit code for the daemon's own errors.
 pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
     let error = error.downcast_ref::<daemon::DaemonError>()?;
     error.lasts().then_some(NOT_AGAIN)

@@ -56,11 +56,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let mut spans = Spans::new(&system, args.ask_drives);
     while signals.wait(Some(args.interval)).is_none() {
         match args.format {
-            // One line each, so that a reader can follow.
+            // JSON lines let a reader follow.
             Format::Json => output::json_line(out, &spans.next())?,
             _ => print(args, &spans.next(), out)?,
         }
-        // Not at the end, which may never come; a reader that has gone is the end.
+        // Print at once: the end may never come. A closed pipe is the end.
         match out.print() {
             Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => break,
             written => written.context("writing the status")?,
@@ -73,7 +73,7 @@ fn print(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
     let cpus = || status.cpus.iter().flat_map(cpu_rows);
     match args.format {
         Format::Json => output::json(out, status),
-        // Of two tables, CSV has the one that is longer.
+        // CSV has the longer table only.
         Format::Csv => output::csv(out, CPU_HEADER, cpus()),
         Format::Table => {
             writeln!(out, "{}\n", headline(status))?;

@@ -1,4 +1,4 @@
-//! Policies and profiles as `wakepath policy list` prints them.
+//! Policies and profiles for `wakepath policy list`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use wakepath_units::KernelVersion;
 
 use super::kernels::{self, Generation};
 
-/// A policy as `list` prints it.
+/// A policy in the list.
 #[derive(Serialize)]
 pub(super) struct Listed {
     pub(super) name: &'static str,
@@ -23,7 +23,7 @@ pub(super) struct Listed {
     pub(super) settings: Vec<ListedSetting>,
 }
 
-/// A profile of another tool as `list` prints it: as a policy of the kind `set`.
+/// Other tools' profiles in the list, as policies with the kind `set`.
 pub(super) fn listed_profiles() -> impl Iterator<Item = Listed> {
     PROFILES.iter().map(|profile| Listed {
         name: profile.text,
@@ -73,7 +73,7 @@ pub(super) fn listed() -> Vec<Listed> {
         .collect()
 }
 
-/// The series of kernels whose names it takes as version.
+/// Kernel series possible as version.
 pub(super) fn versions(mechanism: &Mechanism) -> Vec<String> {
     let series = KernelVersion::all_series().filter(|_| mechanism.versioned);
     series.map(|version| version.to_string()).collect()

@@ -1,4 +1,4 @@
-//! The mechanisms as tables of a page: docs/policies.md has them.
+//! Mechanisms as Markdown tables, for docs/policies.md.
 
 use std::io;
 

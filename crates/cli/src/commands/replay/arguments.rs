@@ -1,4 +1,4 @@
-//! Arguments of `wakepath replay`.
+//! Arguments for `wakepath replay`.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `wakepath replay`: recorded wake-ups through other idle governors.
 //!
-//! It is a study made on the spot: one recording, the policy sets, and blocks of its time as repeats.
+//! A replay is a study made on the spot: one recording, the policy sets, and time blocks as repeats.
 
 mod arguments;
 mod decisions;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     print(args, &replayed, &intervals, out)
 }
 
-/// What a recording without idle periods has: its drives.
+/// Prints the drives in a recording without idle periods.
 fn drives_alone(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
     ensure!(
         args.output.is_none(),
@@ -173,7 +173,7 @@ fn print(
     }
 }
 
-/// All of it in one document.
+/// Report and intervals in one document.
 #[derive(serde::Serialize)]
 struct WithIntervals<'a> {
     #[serde(flatten)]
@@ -181,7 +181,7 @@ struct WithIntervals<'a> {
     intervals: &'a Intervals,
 }
 
-/// What can be known of the file for the call log before any work is done.
+/// Checks the call log's path before any work is done.
 fn check_calls(calls: &Path, args: &Args) -> anyhow::Result<()> {
     let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
     ensure!(
@@ -191,7 +191,7 @@ fn check_calls(calls: &Path, args: &Args) -> anyhow::Result<()> {
     new_file::check(calls, args.force)
 }
 
-/// A replay whose governor call log goes to `path`.
+/// A replay with its governor call log written to `path`.
 fn with_calls(
     path: &Path,
     args: &Args,

@@ -1,8 +1,8 @@
-//! The column that every table of `wakepath sim` begins with.
+//! First column in all tables by `wakepath sim`.
 
 use wakepath_sim::PolicyResult;
 
-/// A header that begins with the policies.
+/// A header beginning with the policies.
 pub(super) fn header<'a>(columns: &[&'a str]) -> Vec<&'a str> {
     [&["policy"], columns].concat()
 }

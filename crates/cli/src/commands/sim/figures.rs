@@ -1,4 +1,4 @@
-//! Medians of runs with the digits that the runs' spread deserves.
+//! Medians over runs, with digits to match the spread.
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::standard_deviation;
@@ -6,15 +6,15 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
 use wakepath_sim::{PolicyComparison, PolicyResult, Run};
 
-/// The unit of the mean power of all policy sets.
+/// Unit for mean power in all policy sets.
 pub(super) fn power(machine: &Machine, comparison: &PolicyComparison) -> Unit {
     let all = comparison.results.iter().filter_map(|r| r.mean_mw);
     digits_of(machine, Unit::of_all("mW", all))
 }
 
-/// A unit of power or energy with the digits that the machine's figures deserve.
+/// A power or energy unit with digits to match the machine's figures.
 pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
-    // Power of the whole machine at rest is no part of what is simulated.
+    // Simulations exclude the whole machine's power at rest.
     let is_power = |key: &str| {
         !key.starts_with("platform.") && (key.contains("power") || key.ends_with("_mw"))
     };
@@ -42,7 +42,7 @@ pub(super) fn energy(machine: &Machine, result: &PolicyResult) -> String {
     })
 }
 
-/// A median, with `value` that of a run; nothing where there is none.
+/// A median's text; `value` gives a run's value. Empty without a median.
 pub(super) fn median(
     result: &PolicyResult,
     median: Option<f64>,

@@ -1,4 +1,4 @@
-//! What a reader of the tables should know.
+//! Remarks for readers of the tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(super) fn tell_warm_up(workload: &Workload, format: Format) {
     }
 }
 
-/// Says under which policies latency had not settled.
+/// Notes policies with unsettled latency.
 pub(super) fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
     let drifts = comparison.results.iter().filter_map(|result| {
         let drifts: Vec<f64> = result
@@ -43,7 +43,7 @@ pub(super) fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
             .collect();
         let percent = match &result.runs[..] {
             [_, _, _, _, ..] => steady_change(&drifts)?,
-            // Too few runs for an interval between them: each has one of its own.
+            // With too few runs for an interval between runs, each run's own interval counts.
             runs => {
                 let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);
                 let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
@@ -87,7 +87,7 @@ pub(super) fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) 
     }
 }
 
-/// Says how much of what was written into the page cache has reached the drive, which decides what the figures are about.
+/// Notes how much buffered data reached the drive, which decides the figures' meaning.
 pub(super) fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) {
     let first = comparison
         .results

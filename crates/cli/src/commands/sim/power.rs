@@ -1,4 +1,4 @@
-//! Power by component, of the first run.
+//! Power by component in the first run.
 
 use wakepath_compare::figure::{Unit, fixed};
 use wakepath_hardware::Machine;
@@ -60,7 +60,7 @@ pub(super) fn write(
     output::table(out, header(&columns), rows)
 }
 
-/// What a run's components drew.
+/// A run's power by component.
 struct Components {
     /// CPUs, clusters, uncore, package, drives, the whole machine at rest; none where there is no such part.
     milliwatts: [Option<f64>; 6],

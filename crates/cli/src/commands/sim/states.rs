@@ -1,4 +1,4 @@
-//! What the CPUs did, idle state by idle state.
+//! CPU time by idle state.
 
 use wakepath_hardware::Machine;
 use wakepath_sim::{PolicyComparison, PolicyResult};
@@ -7,7 +7,7 @@ use super::columns::{header, row};
 use super::power;
 use crate::output::{self, Screen};
 
-/// What the CPUs did, and what the machine drew.
+/// Writes CPU time by idle state, and power.
 pub(super) fn write_states(
     out: &mut Screen,
     machine: &Machine,
@@ -34,7 +34,7 @@ pub(super) fn write_states(
     power::write(out, machine, comparison)
 }
 
-/// One row per idle state of the first run, and one for the time in between.
+/// Rows for the first run's idle states, and for busy time.
 pub(super) fn state_rows(result: &PolicyResult) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();

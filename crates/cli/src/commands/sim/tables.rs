@@ -1,4 +1,4 @@
-//! What `wakepath sim` prints of fio jobs.
+//! Tables by `wakepath sim` for fio jobs.
 
 use wakepath_compare::figure::Unit;
 use wakepath_hardware::Machine;
@@ -9,7 +9,7 @@ use super::states::write_states;
 use super::{drawing, figures};
 use crate::output::{self, Screen};
 
-/// A count of all CPUs, per second.
+/// A count over all CPUs, per second.
 pub(super) fn per_second(run: &Run, count: fn(&CpuTime) -> u64) -> String {
     let all: u64 = run.cpus.iter().map(count).sum();
     (all as f64 / run.seconds).to_string()
@@ -144,8 +144,7 @@ pub(super) fn write_tables(
     drawing::write(out, comparison)
 }
 
-/// What the drive drew, and its share of time per power state in the first run; nothing if no drive
-/// was named.
+/// Writes drive power, and the first run's time shares per power state; nothing without a named drive.
 pub(super) fn write_drive(
     out: &mut Screen,
     machine: &Machine,
@@ -205,7 +204,7 @@ pub(super) fn write_drive(
     )
 }
 
-/// The parts of the mean and of the 99th percentile of the first run.
+/// Latency parts in the first run's mean and 99th percentile.
 pub(super) fn attribution_rows(result: &PolicyResult) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
