@@ -10,13 +10,13 @@ use console::{Style, Term};
 pub(crate) struct Canvas {
     /// Columns.
     pub(crate) width: usize,
-    /// Whether it has block characters.
+    /// Whether block characters can be shown.
     unicode: bool,
-    /// Whether it has colours.
+    /// Whether colours can be shown.
     colours: bool,
 }
 
-/// What a colour says.
+/// A colour's meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hue {
     /// Nothing.
@@ -61,7 +61,7 @@ impl Canvas {
         style.force_styling(self.colours).apply_to(text).to_string()
     }
 
-    /// A bar of this share, 0 to 1, of so many columns.
+    /// A bar for a share from 0 to 1, out of `columns`.
     pub(crate) fn bar(self, share: f64, columns: usize) -> String {
         let share = if share.is_finite() {
             share.clamp(0.0, 1.0)
@@ -79,7 +79,7 @@ impl Canvas {
         bar
     }
 
-    /// A column per value, as high as its share of the highest; what is not 0 is seen.
+    /// A column per value, as high as its share of the maximum; nonzero values stay visible.
     pub(crate) fn histogram(self, values: &[f64]) -> String {
         let highest = values
             .iter()
@@ -98,8 +98,7 @@ impl Canvas {
     }
 }
 
-/// How much of a histogram's buckets `(low, high, count)` falls into each of so many columns of a logarithmic scale from
-/// `from` to `to`. A bucket counts where its middle is.
+/// Spreads histogram buckets `(low, high, count)` over the columns of a logarithmic scale. A bucket counts at its middle.
 pub(crate) fn on_log_scale(
     buckets: impl IntoIterator<Item = (f64, f64, f64)>,
     [from, to]: [f64; 2],
@@ -119,7 +118,7 @@ pub(crate) fn on_log_scale(
     sums
 }
 
-/// How many values fall into each of so many columns of a scale from `from` to `to`.
+/// Counts values per column on a linear scale.
 pub(crate) fn on_linear_scale(values: &[f64], [from, to]: [f64; 2], columns: usize) -> Vec<f64> {
     let mut counts = vec![0.0; columns];
     for value in values.iter().filter(|v| v.is_finite()) {
@@ -133,7 +132,7 @@ pub(crate) fn on_linear_scale(values: &[f64], [from, to]: [f64; 2], columns: usi
     counts
 }
 
-/// Adds to the column in which this share of a scale is, 0 to 1.
+/// Adds to the column at a share from 0 to 1.
 fn add(columns: &mut [f64], share: f64, count: f64) {
     let column = (share.clamp(0.0, 1.0) * columns.len() as f64) as usize;
     if let Some(last) = columns.len().checked_sub(1) {

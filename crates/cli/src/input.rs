@@ -1,4 +1,4 @@
-//! Reading the files that a command names.
+//! Reading files named on the command line.
 
 use std::io;
 use std::path::Path;

@@ -18,7 +18,7 @@ mod waiting;
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use output::Screen;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use wakepath_units::causes::with_causes;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     };
     raise_open_files();
     let mut out = Screen::for_stdout();
-    let result = cli.command.run(&mut out).and_then(|code| {
+    let result = cli.command.run(Cli::command(), &mut out).and_then(|code| {
         messages::flush();
         Ok((code, print_all(&mut out)?))
     });
@@ -63,8 +63,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Programs as governors, and recordings, need more open files than the usual soft limit, which is for programs that
-/// cannot count beyond 1024. What is refused stays as it is.
+/// Raises the limit on open files: governor programs and recordings need more than the usual soft limit, meant for programs
+/// unable to count beyond 1024. A refusal is ignored.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -74,7 +74,7 @@ fn raise_open_files() {
     _ = setrlimit(Resource::Nofile, raised);
 }
 
-/// Writes to standard output; a reader that has closed the pipe has what it wanted.
+/// Writes to standard output; a closed pipe means a satisfied reader.
 fn print_all(out: &mut Screen) -> io::Result<()> {
     match out.print() {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -82,17 +82,17 @@ fn print_all(out: &mut Screen) -> io::Result<()> {
     }
 }
 
-/// Help, or what is wrong with the call. Where an argument holds what a terminal would obey, there are no colours.
+/// Prints help or a usage error, without colours if any argument has terminal controls.
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
-    // The text has lost the sequences that clap takes for colours; the arguments have them all.
+    // clap's rendering has lost such sequences; the arguments have them all.
     let mut arguments = std::env::args_os();
     let hostile = arguments.any(|word| word.to_string_lossy().contains(printable::is_hidden))
         || text.contains(|c| c != '\n' && printable::is_hidden(c));
     if error.use_stderr() && hostile {
         messages::usage(&text);
     } else {
-        // Without a reader there is nobody to tell.
+        // Without a reader, nobody needs help.
         _ = error.print();
     }
     ExitCode::from(error.exit_code() as u8)

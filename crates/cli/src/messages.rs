@@ -1,8 +1,8 @@
-//! What a command says besides its result: notes, warnings and errors, on standard error.
+//! Notes, warnings and errors on standard error.
 //!
-//! Notes and warnings wait until there is something that they are about. An error thus stands alone, and the same note about
-//! twenty workloads is one note. What a terminal would obey is shown instead, and a line that continues a message is
-//! marked, so that no stranger's text can fake one.
+//! Notes and warnings wait for a result to be about. So an error stands alone, and the same note about twenty workloads is
+//! printed once. Terminal controls are shown escaped, and continued lines are marked, so that no stranger's text can fake a
+//! message.
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
@@ -12,11 +12,11 @@ use wakepath_units::printable;
 /// How much a message matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// What happened.
+    /// Something happened.
     Remark,
-    /// What a reader should know.
+    /// Something to know.
     Note,
-    /// What is not as it was asked for.
+    /// Something unlike the request.
     Warning,
 }
 
@@ -26,7 +26,7 @@ const NAMED: usize = 3;
 #[derive(Debug)]
 struct Message {
     kind: Kind,
-    /// What it is about, as often as it was said; none: the whole command.
+    /// Subjects, one per occurrence; none: the whole command.
     about: Vec<Option<String>>,
     text: String,
     printed: bool,
@@ -50,7 +50,7 @@ pub(crate) fn add(kind: Kind, about: Option<&str>, text: String) {
     }
 }
 
-/// Prints what was said so far, each message once.
+/// Prints all waiting messages, each once.
 pub(crate) fn flush() {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     for message in messages.iter_mut().filter(|message| !message.printed) {
@@ -65,12 +65,12 @@ pub(crate) fn now(text: &str) {
     print(text);
 }
 
-/// Prints the error that ends the command. What is still to be said would be about its result, and there is none.
+/// Prints the error that ends the command. Waiting messages would be about a result that never comes.
 pub(crate) fn fail(text: &str) {
     print(text);
 }
 
-/// Prints lines of clap's, whose own line ends stay.
+/// Prints clap's lines with their own line ends.
 pub(crate) fn usage(text: &str) {
     write(&printable::own_lines(text));
 }
@@ -79,7 +79,7 @@ fn print(text: &str) {
     write(&lines(text));
 }
 
-/// The lines of a message: those after the first are marked.
+/// A message's lines: all after the first are marked.
 fn lines(text: &str) -> String {
     let shown = printable::own_lines(text.trim_end());
     format!("wakepath: {}\n", shown.replace('\n', "\n  | "))
@@ -120,21 +120,21 @@ impl Message {
     }
 }
 
-/// Says what a reader should know.
+/// Adds a note for the reader.
 macro_rules! note {
     ($($text:tt)*) => {
         $crate::messages::add($crate::messages::Kind::Note, None, format!($($text)*))
     };
 }
 
-/// Says what is not as it was asked for.
+/// Adds a warning about something unlike the request.
 macro_rules! warning {
     ($($text:tt)*) => {
         $crate::messages::add($crate::messages::Kind::Warning, None, format!($($text)*))
     };
 }
 
-/// Says what happened, at once.
+/// Prints a remark at once.
 macro_rules! tell {
     ($($text:tt)*) => {
         $crate::messages::now(&format!($($text)*))

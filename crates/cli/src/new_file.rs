@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 
-/// What can be known before any work is done.
+/// Checks a path before any work is done.
 pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
     if path == Path::new("-") {
-        // Elsewhere it stands for a pipe; these files are written whole, beside what the command prints.
+        // Elsewhere `-` means a pipe; here files are written whole, beside the command's output.
         bail!("standard output cannot be written to; name a file, or ./- for one of this name");
     }
     match fs::metadata(path) {
@@ -20,12 +20,12 @@ pub(crate) fn check(path: &Path, force: bool) -> anyhow::Result<()> {
     }
 }
 
-/// The file that `path` stands for: where it leads, if it is a link to one that is there.
+/// The file behind `path`: an existing link's target.
 pub(crate) fn target(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The folder of a file.
+/// A file's folder.
 pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -33,19 +33,19 @@ pub(crate) fn folder(path: &Path) -> &Path {
     }
 }
 
-/// Writes under a temporary name beside `path` first, so that half a file never bears its name.
+/// Writes under a temporary name first, so that no partial file bears the real name.
 pub(crate) fn write(
     path: &Path,
     force: bool,
     content: impl FnOnce(&File) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let path = target(path);
-    // As any new file: the umask takes away what it does not want.
+    // Like any new file's mode: the umask removes bits.
     let file = tempfile::Builder::new()
         .prefix(".wakepath-")
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(folder(&path))
-        // Its own message names the temporary file, which tells nobody anything.
+        // The error itself names the temporary file, unknown to users.
         .map_err(|e| e.raw_os_error().map_or(e, io::Error::from_raw_os_error))?;
     content(file.as_file())?;
     let kept = if force {

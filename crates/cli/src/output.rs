@@ -40,10 +40,10 @@ pub(crate) enum PageFormat {
     Markdown,
 }
 
-/// Columns where nobody says how many there are.
+/// Columns if unknown.
 const COLUMNS: usize = 100;
 
-/// Fewer columns than this are not believed.
+/// Fewest plausible columns.
 const FEWEST_COLUMNS: usize = 40;
 
 /// What a command writes to standard output. It is collected first: a command that fails half-way prints its error and
@@ -71,7 +71,7 @@ impl Screen {
         Self::with_columns(columns.unwrap_or(COLUMNS).max(FEWEST_COLUMNS))
     }
 
-    /// Of this width.
+    /// A screen with a given width.
     pub(crate) const fn with_columns(columns: usize) -> Self {
         Self {
             bytes: Vec::new(),
@@ -79,7 +79,7 @@ impl Screen {
         }
     }
 
-    /// What `write!` and `writeln!` call.
+    /// Target for `write!` and `writeln!`.
     #[expect(clippy::unnecessary_wraps, reason = "`write!` expects a result")]
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
         let text = text.to_string();
@@ -94,7 +94,7 @@ impl Screen {
         Ok(())
     }
 
-    /// A line of prose, folded; what continues is indented by so many blanks.
+    /// Prints a folded line, continued with an indent.
     pub(crate) fn prose(&mut self, text: &str, indent: usize) -> io::Result<()> {
         let line = printable::one_line(text);
         for line in fold::hanging(&line, self.columns, indent) {
@@ -103,13 +103,13 @@ impl Screen {
         Ok(())
     }
 
-    /// Lines of our own, or a file's, with their line ends.
+    /// Adds lines with their own line ends.
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes
             .extend_from_slice(printable::own_lines(text).as_bytes());
     }
 
-    /// A drawing with colours, whose names went through [`printable::one_line`].
+    /// A coloured drawing; names went through [`printable::one_line`] before.
     pub(crate) fn drawing(&mut self, line: &str) {
         self.bytes.extend_from_slice(line.as_bytes());
         self.bytes.push(b'\n');
@@ -120,7 +120,7 @@ impl Screen {
         &mut self.bytes
     }
 
-    /// Writes what there is to standard output.
+    /// Writes the content to standard output.
     pub(crate) fn print(&mut self) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(&self.bytes)?;
@@ -181,7 +181,7 @@ pub(crate) fn markdown<H: ToString>(
     Ok(())
 }
 
-/// Writes rows under a header as CSV, in which no cell is a formula of a spreadsheet.
+/// Writes rows under a header as CSV; no cell can act as a spreadsheet formula.
 pub(crate) fn csv<H: AsRef<str>>(
     out: &mut Screen,
     header: impl AsRef<[H]>,

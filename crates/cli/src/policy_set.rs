@@ -17,11 +17,11 @@ use wakepath_sim::SimError;
 
 use crate::messages::{note, warning};
 
-/// The text of a set. Shells complete it with the mechanisms of a place.
+/// Parser for a set's text. Shells complete mechanisms for a place.
 #[derive(Clone, Copy)]
 pub(crate) struct SetText(pub(crate) Place);
 
-/// The mechanisms that can be given there.
+/// Mechanisms possible at a place.
 pub(crate) fn mechanisms(place: Place) -> impl Iterator<Item = &'static Mechanism> {
     // Leases on a machine need a process that runs: the daemon.
     let leases = place == Place::Machine;
@@ -48,7 +48,7 @@ impl TypedValueParser for SetText {
     }
 }
 
-/// A set, where each argument is one; a part of it may be the configuration of a daemon. Shells complete it as [`SetText`].
+/// Parser for arguments with a set each, possibly including a daemon's configuration. Shells complete as for [`SetText`].
 #[derive(Clone, Copy)]
 pub(crate) struct WholeSet(pub(crate) Place);
 
@@ -69,7 +69,7 @@ impl TypedValueParser for WholeSet {
     }
 }
 
-/// A set of a command line. Several between commas are a mistake that has its own answer.
+/// Parses a set. Commas between sets get their own error.
 fn parse(text: &str) -> Result<PolicySet, String> {
     let one = wakepath_settings::policy_set::parse(text);
     let several = || {
@@ -91,18 +91,18 @@ fn parse(text: &str) -> Result<PolicySet, String> {
 }
 
 fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {
-    // What is replayed is idle periods: a profile says nothing of them.
+    // Replays have idle periods only, where profiles have no effect.
     let profiles = PROFILES.iter().filter(move |_| place != Place::Replay);
     mechanisms(place)
         .map(|m| {
-            // After these, a file follows.
+            // A file name follows.
             let name = ProgramForm::named(m.name).map_or(m.name, ProgramForm::prefix);
             PossibleValue::new(name).help(m.summary)
         })
         .chain(profiles.map(|p| PossibleValue::new(p.text).help(p.summary)))
 }
 
-/// Says what of a profile does not become policies on a simulated machine, and what of the policies is assumed, each once.
+/// Notes profile parts without policies on a simulated machine, and assumptions in policies, each once.
 pub(crate) fn tell_notes<'a>(
     machine: &Machine,
     sets: impl IntoIterator<Item = &'a PolicySet>,
@@ -128,10 +128,10 @@ pub(crate) struct Programs {
     pub(crate) allowed: bool,
 }
 
-/// The sets with their governors of one's own ready to run. Their paths begin here.
+/// Sets with custom governors ready to run; relative paths begin here.
 ///
 /// # Errors
-/// There is no such file, or it cannot be run.
+/// A file is missing, or cannot be run.
 pub(crate) fn load(sets: &[PolicySet], programs: Programs) -> anyhow::Result<Vec<PolicySet>> {
     let load = |set: &PolicySet| governors::load(set.clone(), Path::new("."), programs.allowed);
     let loaded: Result<Vec<PolicySet>, _> = sets.iter().map(load).collect();
@@ -140,7 +140,7 @@ pub(crate) fn load(sets: &[PolicySet], programs: Programs) -> anyhow::Result<Vec
     Ok(loaded)
 }
 
-/// Shows what the authors of governors should look at, once for each.
+/// Shows compiler warnings to governors' authors, once per governor.
 pub(crate) fn tell_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
     let mut told = Vec::new();
     for program in sets.into_iter().filter_map(PolicySet::program) {
@@ -153,7 +153,7 @@ pub(crate) fn tell_warnings<'a>(sets: impl IntoIterator<Item = &'a PolicySet>) {
     }
 }
 
-/// The sets without those that are there before, of which a note says so.
+/// Removes repeated sets, with a note.
 pub(crate) fn each_once(sets: Vec<PolicySet>) -> Vec<PolicySet> {
     let mut once: Vec<PolicySet> = Vec::new();
     for set in sets {
@@ -166,10 +166,10 @@ pub(crate) fn each_once(sets: Vec<PolicySet>) -> Vec<PolicySet> {
     once
 }
 
-/// Sets to add to a study: its paths count from its folder, and those of arguments from here.
+/// Sets to add to a study: its own paths count from its folder, arguments' paths from here.
 ///
 /// # Errors
-/// A path is not UTF-8, or this folder is not known.
+/// A path is not UTF-8, or the current folder is unknown.
 pub(crate) fn beside(study: &Path, sets: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
     let folder = study.parent().unwrap_or(Path::new(""));
     if folder == Path::new("") || folder == Path::new(".") {
@@ -186,10 +186,10 @@ pub(crate) fn beside(study: &Path, sets: &[PolicySet]) -> anyhow::Result<Vec<Pol
     sets.collect()
 }
 
-/// One set of all arguments.
+/// Joins all arguments into one set.
 ///
 /// # Errors
-/// One of them is no policy set, or two contradict each other.
+/// An argument is no policy set, or two contradict each other.
 pub(crate) fn join(texts: &[String]) -> Result<PolicySet, SpecError> {
     let sets: Result<Vec<PolicySet>, SpecError> = texts.iter().map(|text| text.parse()).collect();
     PolicySet::join(sets?)

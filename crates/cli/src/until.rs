@@ -20,7 +20,7 @@ fn signals() -> anyhow::Result<Signals> {
     Signals::new(caught).context("catching signals")
 }
 
-/// What this process ignores: bit 0 is signal 1 (proc(5), `SigIgn`).
+/// Signals ignored by this process: bit 0 is signal 1 (proc(5), `SigIgn`).
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"));
@@ -28,7 +28,7 @@ fn ignored_signals() -> u64 {
         .unwrap_or(0)
 }
 
-/// Signals that end a program, caught from when it is made.
+/// Catches termination signals from its creation on.
 pub(crate) struct EndSignals {
     caught: mpsc::Receiver<i32>,
 }
@@ -69,7 +69,7 @@ pub(crate) fn end_after(cleaning_up: impl FnOnce() + Send + 'static) -> anyhow::
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             cleaning_up();
-            // It does not come back.
+            // The default handler does not return.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
@@ -123,7 +123,7 @@ fn whole(text: &str, (unit, name): (&str, &str), scale: u64) -> anyhow::Result<u
     }
 }
 
-/// A length of time for people.
+/// A duration for people.
 pub(crate) fn in_words(seconds: f64) -> String {
     match seconds {
         s if s < 100.0 => format!("{s:.1} s"),

@@ -19,11 +19,11 @@ use crate::until;
 /// Signals so soon after the first are the same request: what was told to end, such as a workload, is given the time.
 const SAME: Duration = Duration::from_secs(1);
 
-/// The signal that called the work off; 0: none did.
+/// Signal that cancelled the work; 0 if none.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that a signal calls the work off. Returns whether one had before.
+/// Cancels the work because of a signal. Returns whether already cancelled.
 pub(crate) fn cancel(signal: i32) -> bool {
     SIGNAL.store(signal, Ordering::Relaxed);
     wakepath_governors::call_off();
@@ -35,14 +35,13 @@ pub(crate) fn cancelled() -> bool {
     CANCELLED.load(Ordering::Relaxed)
 }
 
-/// The exit code after that, as a shell counts it: 128 plus the number of the signal.
+/// Exit code for the signal, as in shells: 128 plus its number.
 pub(crate) fn exit_code() -> u8 {
     128 + SIGNAL.load(Ordering::Relaxed) as u8
 }
 
-/// Tells the program that called this one how far it is, so that it can show that by itself, as the Python package
-/// does. `WAKEPATH_PROGRESS` names a file or pipe. It gets lines of two numbers, `DONE TOTAL`. A total of 0 is not
-/// known.
+/// Reports progress to a calling program, such as the Python package. `WAKEPATH_PROGRESS` names a file or pipe. Each line
+/// has two numbers, `DONE TOTAL`; an unknown total is 0.
 pub(crate) struct Told {
     total: u64,
     to: Option<Mutex<To>>,
@@ -50,7 +49,7 @@ pub(crate) struct Told {
 
 struct To {
     file: File,
-    /// When it was last told.
+    /// Time of the last report.
     last: Option<Instant>,
 }
 
@@ -59,7 +58,7 @@ impl Told {
     const EVERY: Duration = Duration::from_millis(50);
 
     /// # Errors
-    /// There is no such file.
+    /// The file cannot be opened.
     pub(crate) fn of(total: u64) -> anyhow::Result<Self> {
         let open = |path: OsString| {
             let file = File::options().append(true).open(&path);
@@ -70,7 +69,7 @@ impl Told {
         Ok(Self { total, to })
     }
 
-    /// So much is done. Whether anybody reads that is of no importance.
+    /// Reports progress. Write errors are ignored: nobody may be reading.
     pub(crate) fn tell(&self, done: u64) {
         let Some(to) = &self.to else { return };
         let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +90,7 @@ struct Schedule {
 
 impl Schedule {
     const EVERY: Duration = Duration::from_secs(30);
-    /// Tenths that follow each other faster share a line.
+    /// Shortest pause between tenths with lines.
     const SHORTEST: Duration = Duration::from_secs(5);
 
     /// Whether it is time, so much being done after so long.
@@ -131,12 +130,12 @@ pub(crate) struct ProgressLog {
 }
 
 impl ProgressLog {
-    /// How often it looks.
+    /// Interval for looking at the count.
     const LOOK: Duration = Duration::from_secs(1);
 
-    /// Begins to look at `done`, out of `total` if that is known.
+    /// Starts to watch `done`, out of `total` if known.
     pub(crate) fn start(done: Arc<AtomicUsize>, total: Option<usize>, what: &str) -> Option<Self> {
-        // A single part that is not done says nothing.
+        // A single part has no progress.
         if total.is_some_and(|total| total < 2) || io::stderr().is_terminal() {
             return None;
         }
@@ -175,7 +174,7 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// How many that is.
+    /// Number of threads.
     pub(crate) fn threads(self) -> usize {
         let all = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.map_or_else(all, usize::from)
@@ -192,21 +191,21 @@ pub(crate) fn counting<T: Send>(
     work: impl FnOnce(&(dyn Fn(usize) + Sync), &AtomicBool) -> anyhow::Result<T> + Send,
 ) -> anyhow::Result<T> {
     let threads = rayon::ThreadPoolBuilder::new()
-        // 0: one per core.
+        // 0 means one per core.
         .num_threads(jobs.jobs.map_or(0, usize::from))
         .build()
         .context("--jobs")?;
     let first = OnceLock::new();
     until::at_signals(move |signal| {
         let again = first.get_or_init(Instant::now).elapsed() > SAME;
-        // One that closes with its shell tells of it twice, within milliseconds.
+        // A terminal closing with its shell sends SIGHUP twice within milliseconds: count once.
         if cancel(signal) && again {
             // What cannot be put back stays in the journal; `wakepath restore` says so.
             _ = wakepath_settings::restore_before_exit();
             std::process::exit(i32::from(exit_code()));
         }
     })?;
-    // It draws nothing when standard error is no terminal.
+    // Draws nothing unless standard error is a terminal.
     let bar = ProgressBar::new(total as u64).with_style(ProgressStyle::with_template(&format!(
         "{{bar:30}} {{pos}} of {{len}} {what}, {{per_sec}}, {{eta}} left"
     ))?);
@@ -217,7 +216,7 @@ pub(crate) fn counting<T: Send>(
     let finished = |parts| {
         let before = done.fetch_add(parts, Ordering::Relaxed);
         if before == 0 {
-            // The work can be done, so that what there is to say about it has a result to be about.
+            // The first finished part proves that a result will come, so waiting messages have a subject.
             bar.suspend(messages::flush);
         }
         bar.inc(parts as u64);
@@ -245,7 +244,7 @@ mod tests {
     fn a_log_has_few_lines() {
         let mut schedule = Schedule::default();
         let mut lines = Vec::new();
-        // Ten minutes of work, of which the half is done at once.
+        // Ten minutes' work, half finished at once.
         for second in 1..=600 {
             let done = if second > 40 { 500 + second } else { 0 };
             if schedule.is_due(Duration::from_secs(second), done as usize, 1100) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -92,15 +93,19 @@ fn tell(state: &[NotifyState]) {
     let _ = sd_notify::notify(state);
 }
 
-/// Runs until SIGTERM or SIGINT, and puts everything back.
+/// Runs until SIGTERM or SIGINT, or until a lender ends, and puts everything back.
 ///
 /// # Errors
 /// Nothing can be done, or what was changed cannot be put back.
-pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
+pub fn run(
+    system: &System,
+    path: Option<&Path>,
+    lender: Option<Lender>,
+) -> Result<(), DaemonError> {
     // Before the first change, so that a signal never ends us in the middle of one.
-    let signals = Signals::new()?;
+    let signals = Signals::new(lender.as_ref())?;
     let mut config = load(path)?;
-    let session = Session::open(system)?;
+    let session = open_session(system, lender.as_ref())?;
     let recovered = session.recovered();
     if !recovered.written.is_empty() {
         log::warning(&format!(
@@ -136,7 +141,7 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
                                     None
                                 }
                                 Err(error) => {
-                                    let session = Session::open(system)?;
+                                    let session = open_session(system, lender.as_ref())?;
                                     daemon = Daemon::start(system, session, &config, None)?;
                                     Some(in_one_line(&error))
                                 }
@@ -159,6 +164,42 @@ pub fn run(system: &System, path: Option<&Path>) -> Result<(), DaemonError> {
     tell(&[NotifyState::Stopping]);
     daemon.stop()?;
     Ok(())
+}
+
+/// A process that has lent its lock of the machine's settings, and starts this daemon for a while.
+#[derive(Debug)]
+pub struct Lender {
+    lock: OwnedFd,
+    /// Readable once the process has ended.
+    process: OwnedFd,
+}
+
+impl Lender {
+    /// The parent of this process, which has this id and whose lock is standard input.
+    ///
+    /// # Errors
+    /// It is not, or is gone.
+    pub fn parent(id: i32) -> io::Result<Self> {
+        let gone = || io::Error::other(format!("process {id}, which started this one, is gone"));
+        let parent = Pid::from_raw(id).ok_or_else(gone)?;
+        let process = pidfd_open(parent, PidfdFlags::empty())?;
+        // Another process may have got its id meanwhile.
+        if getppid() != Some(parent) {
+            return Err(gone());
+        }
+        Ok(Self {
+            lock: io::stdin().as_fd().try_clone_to_owned()?,
+            process,
+        })
+    }
+}
+
+/// The right to change settings: of this process, or lent.
+fn open_session(system: &System, lender: Option<&Lender>) -> Result<Session, DaemonError> {
+    Ok(match lender {
+        None => Session::open(system)?,
+        Some(lender) => Session::lent(system, lender.lock.try_clone()?)?,
+    })
 }
 
 /// The configuration; without a path the one in /etc, or the defaults if there is none.
@@ -184,16 +225,21 @@ struct Signals {
     wake: UnixStream,
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
+    /// A lender's process, whose end is like a signal to stop.
+    lender: Option<OwnedFd>,
 }
 
 impl Signals {
-    fn new() -> io::Result<Self> {
+    fn new(lender: Option<&Lender>) -> io::Result<Self> {
         let (wake, send) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let signals = Self {
             wake,
             stop: Arc::default(),
             reload: Arc::default(),
+            lender: lender
+                .map(|lender| lender.process.try_clone())
+                .transpose()?,
         };
         for (signal, flag) in [
             (SIGTERM, &signals.stop),
@@ -210,13 +256,21 @@ impl Signals {
     fn taken(&self) -> Option<Ended> {
         let mut bytes = [0; 64];
         while matches!(io::Read::read(&mut &self.wake, &mut bytes), Ok(1..)) {}
-        if self.stop.load(Ordering::SeqCst) {
+        if self.stop.load(Ordering::SeqCst) || self.lender_has_ended() {
             Some(Ended::Stop)
         } else {
             self.reload
                 .swap(false, Ordering::SeqCst)
                 .then_some(Ended::Reload)
         }
+    }
+
+    fn lender_has_ended(&self) -> bool {
+        self.lender.as_ref().is_some_and(|process| {
+            let mut fds = [PollFd::new(process, PollFlags::IN)];
+            let at_once = Timespec::default();
+            matches!(poll(&mut fds, Some(&at_once)), Ok(1..))
+        })
     }
 }
 
@@ -627,6 +681,12 @@ impl Daemon {
         if let Some(watch) = &self.watch {
             fds.push(PollFd::from_borrowed_fd(watch.fd(), readable));
         }
+        fds.extend(
+            signals
+                .lender
+                .iter()
+                .map(|process| PollFd::new(process, readable)),
+        );
         match poll(&mut fds, wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -239,6 +239,17 @@ fn from_text<'de, D: Deserializer<'de>, T>(
     parse(&text).map_err(serde::de::Error::custom)
 }
 
+/// The text of a configuration whose daemon gives these leases, and does nothing else.
+///
+/// # Errors
+/// The daemon cannot give them; the message says why.
+pub fn lease_config(leases: &PolicySpec) -> Result<String, String> {
+    let text = leases.to_string();
+    cpu_policy(&text)?;
+    let quoted = toml::Value::String(text);
+    Ok(format!("policy = [{quoted}]\n\n[boost]\nmode = \"off\"\n"))
+}
+
 impl CpuPolicy {
     /// The policies.
     pub fn set(&self) -> &PolicySet {

@@ -32,4 +32,4 @@ mod write;
 pub use error::SettingsError;
 pub use plan::{Change, SettingsPlan, WantedSetting};
 pub use policy::Targets;
-pub use session::{Hold, Restored, Session, restore_before_exit};
+pub use session::{Hold, Restored, Session, Tenant, restore_before_exit};

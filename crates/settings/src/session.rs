@@ -4,7 +4,10 @@
 //! values, read back, remove the journal. A crash at any point leaves either nothing changed or a
 //! journal that says all that was, and a restore can be repeated.
 
+use std::fmt::Debug;
 use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use wakepath_system::journal::{Entry, Journal, Layer, Why, boot};
@@ -66,9 +69,20 @@ impl Session {
         Ok(session)
     }
 
+    /// Works under the lock of a process that has lent it with [`Hold::lend`]. The lender's settings stay as they are.
+    ///
+    /// # Errors
+    /// The file is not the lock of this machine, or the journal is damaged.
+    pub fn lent(system: &System, lock: OwnedFd) -> Result<Self, SettingsError> {
+        Self::with_store(system, Store::lent(system.root(), lock)?)
+    }
+
     /// With the lock and the journal.
     fn locked(system: &System) -> Result<Self, SettingsError> {
-        let store = Store::open(system.root())?;
+        Self::with_store(system, Store::open(system.root())?)
+    }
+
+    fn with_store(system: &System, store: Store) -> Result<Self, SettingsError> {
         let journal = journal::load(&store, system.root())?;
         Ok(Self {
             system: system.clone(),
@@ -96,6 +110,26 @@ impl Session {
             self.recovered.unchanged += restored.unchanged;
             self.recovered.notes.extend(restored.notes);
             self.recovered.away.extend(restored.away);
+        }
+        Ok(())
+    }
+
+    /// Reads the journal again after a tenant had the lock, and puts back layers that the tenant has left above this session's.
+    ///
+    /// # Errors
+    /// A setting cannot be put back; the journal keeps it.
+    fn reclaim(&mut self) -> Result<(), SettingsError> {
+        let on_disk = journal::load(&self.store, self.system.root())?;
+        let own = std::mem::replace(&mut self.journal, on_disk).layers;
+        let first_foreign = own.len();
+        // A journal without settings is no file, so that a tenant begins a new one.
+        if own.iter().all(|layer| layer.settings.is_empty()) {
+            self.journal.layers.splice(0..0, own);
+        }
+        for index in (first_foreign..self.journal.layers.len()).rev() {
+            let left = self.left_by_the_dead();
+            self.leave_foreign(index, &left);
+            self.restore_layer(index)?;
         }
         Ok(())
     }
@@ -156,6 +190,7 @@ impl Session {
             session: self,
             requests,
             left: None,
+            tenant: None,
         }))
     }
 
@@ -179,6 +214,7 @@ impl Session {
             session: self,
             requests: Vec::new(),
             left: Some(Vec::new()),
+            tenant: None,
         }))
     }
 
@@ -299,11 +335,6 @@ impl Session {
         saved?;
         restored.away = away.iter().map(|(_, error)| error.to_string()).collect();
         Ok(restored)
-    }
-
-    /// Puts the uppermost layer back.
-    fn restore_top(&mut self) -> Result<Restored, SettingsError> {
-        self.restore_layer(self.journal.layers.len().saturating_sub(1))
     }
 
     /// Takes what somebody else has changed since we left it out of a layer that was reserved, so that it stays as it is; a
@@ -505,6 +536,14 @@ struct Holding {
     requests: Vec<File>,
     /// What was reserved and has been set, as we left it; `None`: all was set at once, and all is put back.
     left: Option<Vec<Left>>,
+    /// Process that changes further settings under the same lock.
+    tenant: Option<Arc<dyn Tenant>>,
+}
+
+/// A process that changes settings above those of a [`Hold`], under its lock.
+pub trait Tenant: Debug + Send + Sync {
+    /// Ends the process and waits until it is gone.
+    fn leave(&self);
 }
 
 /// How we left a setting.
@@ -521,11 +560,16 @@ impl Holding {
             mut session,
             requests,
             left,
+            tenant,
         } = self;
+        let own = session.journal.layers.len().saturating_sub(1);
+        if let Some(tenant) = tenant {
+            tenant.leave();
+            session.reclaim()?;
+        }
         drop(requests);
-        let top = session.journal.layers.len().saturating_sub(1);
-        let notes = left.map(|left| session.leave_foreign(top, &left));
-        let mut restored = session.restore_top()?;
+        let notes = left.map(|left| session.leave_foreign(own, &left));
+        let mut restored = session.restore_layer(own)?;
         restored.notes.extend(notes.unwrap_or_default());
         Ok((session, restored))
     }
@@ -643,6 +687,32 @@ impl Hold {
 }
 
 impl Hold {
+    /// Lends the lock to a process that `start` starts, for [`Session::lent`]. The process ends before these settings are put
+    /// back. `Ok(None)` if [`restore_before_exit`] has put them back already.
+    ///
+    /// # Errors
+    /// Those of `start`, which also gets the error if the lock cannot be shared.
+    pub fn lend<T: Tenant + 'static, E>(
+        &self,
+        start: impl FnOnce(io::Result<OwnedFd>) -> Result<Arc<T>, E>,
+    ) -> Result<Option<Arc<T>>, E> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(holding) = slot.as_mut() else {
+            return Ok(None);
+        };
+        match start(holding.session.store.lend()) {
+            Ok(tenant) => {
+                holding.tenant = Some(Arc::<T>::clone(&tenant));
+                Ok(Some(tenant))
+            }
+            Err(error) => {
+                // The journal keeps what cannot be put back.
+                _ = holding.session.reclaim();
+                Err(error)
+            }
+        }
+    }
+
     /// Changes a setting that is held, or, with `None`, puts its old value back.
     ///
     /// # Errors

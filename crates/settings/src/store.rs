@@ -29,7 +29,7 @@ pub(crate) struct Store {
     /// Whether a journal was kept in it.
     used: Cell<bool>,
     /// Held as long as it is open.
-    _lock: File,
+    lock: File,
 }
 
 impl Drop for Store {
@@ -62,8 +62,42 @@ impl Store {
             path,
             made,
             used: Cell::new(false),
-            _lock: lock,
+            lock,
         })
+    }
+
+    /// The directory under a lock that another process holds and has lent.
+    ///
+    /// # Errors
+    /// The file is no lock of this directory, or the lender does not hold it.
+    pub(crate) fn lent(root: &Root, lock: OwnedFd) -> Result<Self, SettingsError> {
+        let path = root.path(DIRECTORY);
+        let directory = private_directory(root, &path)?;
+        let own = rustix::fs::statat(&directory, LOCK, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let given = rustix::fs::fstat(&lock).ok();
+        let is_own = own
+            .zip(given)
+            .is_some_and(|(own, given)| (own.st_dev, own.st_ino) == (given.st_dev, given.st_ino));
+        // Descriptors that were inherited share the lock, so that taking it again succeeds.
+        if !is_own || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(SettingsError::Unsafe {
+                path: path.join(LOCK),
+                why: "standard input is not this lock, held by the process that lends it"
+                    .to_owned(),
+            });
+        }
+        Ok(Self {
+            directory,
+            path,
+            made: Vec::new(),
+            used: Cell::new(false),
+            lock: File::from(lock),
+        })
+    }
+
+    /// Another descriptor of the lock, for a process that works under it.
+    pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
+        self.lock.try_clone().map(OwnedFd::from)
     }
 
     /// The path of a file, for messages.

@@ -1,4 +1,4 @@
-//! Built-in studies and workloads: the files of `data/studies` and of the repository's `workloads` by name.
+//! Built-in studies and workloads by name, from `data/studies` and the repository's `workloads`.
 
 /// Name, text.
 type Files = &'static [(&'static str, &'static str)];
@@ -25,7 +25,7 @@ const WORKLOADS: Files = files!["../../../workloads/", "":
     "tbench-like.json", "tiobench-like.fio", "vdbench-like.fio", "web-like.json", "worker-pool.json", "x264-like.json",
 ];
 
-/// What `study new` writes.
+/// Text written by `study new`.
 pub const EXAMPLE: &str = include_str!("../data/studies/example.toml");
 
 fn find(files: Files, name: &str) -> Option<&'static str> {
@@ -35,7 +35,7 @@ fn find(files: Files, name: &str) -> Option<&'static str> {
         .map(|(_, text)| *text)
 }
 
-/// The built-in studies that have something published: `wakepath reproduce` sets it beside their results.
+/// Built-in studies with published values, for `wakepath reproduce`.
 pub const EXPERIMENTS: &[&str] = &[
     "polling-tbench",
     "iowait-rk3399",
@@ -46,7 +46,7 @@ pub const EXPERIMENTS: &[&str] = &[
     "kernel-updates",
 ];
 
-/// The text of the built-in study of this name.
+/// A built-in study's text by name.
 pub fn study(name: &str) -> Option<&'static str> {
     find(STUDIES, name)
 }
@@ -56,7 +56,7 @@ pub fn study_names() -> impl Iterator<Item = &'static str> {
     STUDIES.iter().map(|(name, _)| *name)
 }
 
-/// The text of the built-in workload of this name.
+/// A built-in workload's text by name.
 pub(crate) fn workload(name: &str) -> Option<&'static str> {
     find(WORKLOADS, name)
 }

@@ -1,9 +1,9 @@
 //! Runs that answer a question.
 //!
-//! - [`mod@file`] reads study files, [`plan`] finds what they name, [`run`] runs them.
+//! - [`mod@file`] reads study files, [`plan`] finds the named parts, [`run`] runs them.
 //! - [`timeline`] watches a simulated run.
-//! - [`builtin`] has studies that need no file.
-//! - [`reproduce`] simulates published experiments and sets the result beside the published numbers.
+//! - [`builtin`] has studies without a file.
+//! - [`reproduce`] simulates published experiments beside their published numbers.
 
 pub mod builtin;
 pub mod file;

@@ -1,4 +1,4 @@
-//! `wakepath counters`: what a kernel counted of idle states between two dumps of sysfs.
+//! `wakepath counters`: kernel idle-state counts between two sysfs dumps.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `wakepath drive`: the library of NVMe drives.
+//! `wakepath drive`: the NVMe drive library.
 
 use std::path::Path;
 
@@ -99,7 +99,7 @@ struct Listed<'a> {
     tables: usize,
     npss: u8,
     samples: u32,
-    /// Of the usual table.
+    /// Contradictions in the usual table.
     contradictions: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let library = DriveLibrary::builtin();
     let models = library.matching(args.filter.as_deref().unwrap_or_default());
     if models.is_empty() {
-        // The lookup explains best what is near.
+        // The library lookup suggests near names.
         library.find(args.filter.as_deref().unwrap_or_default())?;
     }
     let listed: Vec<_> = models.into_iter().map(Listed::new).collect();
@@ -170,7 +170,7 @@ fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 // ---- show
 
-/// A drive of the library by its name, or by a short one as `sim --drive` takes it.
+/// Finds a library drive by name, or by a short name as `sim --drive` takes.
 pub(super) fn find(name: &str) -> anyhow::Result<&'static CatalogEntry> {
     let library_name = machine::DriveModel::library_name(name).unwrap_or(name);
     match DriveLibrary::builtin().find(library_name) {
@@ -182,7 +182,7 @@ pub(super) fn find(name: &str) -> anyhow::Result<&'static CatalogEntry> {
     }
 }
 
-/// Which drive a part of a name was taken for, if it was no whole one.
+/// A note on the drive chosen for a partial name.
 pub(super) fn note_on(model: &CatalogEntry, name: &str) -> Option<String> {
     match machine::DriveModel::library_name(name) {
         Some(_) => None,
@@ -190,7 +190,7 @@ pub(super) fn note_on(model: &CatalogEntry, name: &str) -> Option<String> {
     }
 }
 
-/// Whether a drive is named by a file with what a tool printed of it.
+/// Whether a drive name is a file with a tool's output.
 pub(super) fn is_dump(name: &str) -> bool {
     machine::DriveModel::library_name(name).is_none() && Path::new(name).is_file()
 }
@@ -221,7 +221,7 @@ fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     }
 }
 
-/// A drive that a tool printed into a file, as if the library had it.
+/// A drive from a tool's output, as a library entry.
 fn printed(path: &str) -> anyhow::Result<CatalogEntry> {
     let found = id_ctrl::parse(path, &input::read(path, MAX_DUMP)?)?;
     if let Some(assumed) = found.assumptions() {
@@ -313,7 +313,7 @@ impl<'a> ShownTable<'a> {
     }
 }
 
-/// The kernel's quirks for the first of the tables.
+/// The kernel's quirks for the first table.
 fn quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
     let list = Quirks::builtin();
     let Some(table) = tables.first() else {
@@ -411,7 +411,7 @@ fn print_tables(
 fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
     let drive = &table.drive;
     let firmwares = table.firmwares.join(", ");
-    // A dump is of one drive that nobody counted.
+    // A dump describes one uncounted drive.
     match table.samples_of_model {
         0 => writeln!(out, "firmware  {firmwares}")?,
         all => writeln!(

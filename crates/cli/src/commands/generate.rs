@@ -4,10 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
-use crate::Cli;
 use crate::output::Screen;
 
 #[derive(clap::Args)]
@@ -26,13 +25,13 @@ pub(crate) struct ManArgs {
     directory: PathBuf,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, out: &mut Screen) {
-    clap_complete::generate(args.shell, &mut Cli::command(), "wakepath", out.raw());
+pub(crate) fn completions(args: &CompletionsArgs, mut cli: Command, out: &mut Screen) {
+    clap_complete::generate(args.shell, &mut cli, "wakepath", out.raw());
 }
 
 /// Writes a page per command.
-pub(crate) fn man(args: &ManArgs) -> anyhow::Result<()> {
+pub(crate) fn man(args: &ManArgs, cli: Command) -> anyhow::Result<()> {
     fs::create_dir_all(&args.directory)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory))
+        .and_then(|()| clap_mangen::generate_to(cli, &args.directory))
         .with_context(|| format!("cannot write man pages into {}", args.directory.display()))
 }

@@ -1,4 +1,4 @@
-//! `wakepath import`: recordings from what other tools recorded.
+//! `wakepath import`: recordings from other tools' traces.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -14,6 +14,7 @@ use wakepath_trace::import::{ImportOptions, Imported, import_file};
 use wakepath_trace::recording::{Metadata, Overwrite, Warning, Writer, tail_path};
 use wakepath_units::TickRate;
 
+use super::arguments;
 use crate::input::is_stdin;
 use crate::messages::warning;
 use crate::new_file;
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Ticks per second (CONFIG_HZ) of the machine that was traced, if its timer events do not show it.
-    #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
+    #[arg(long, value_name = "HZ", value_parser = arguments::parse_hz)]
     hz: Option<TickRate>,
     /// Make one recording of files even if they are of different machines.
     #[arg(long)]
@@ -71,7 +72,7 @@ struct FileSummary {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
-    // A recording that is replaced must not be lost when the new one fails.
+    // A recording to be replaced must survive a failed import.
     let output = new_file::target(&args.output);
     let folder = new_file::folder(&output);
     let unfinished = tempfile::Builder::new()
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .tempdir_in(folder)
         .with_context(|| format!("cannot write into {}", folder.display()))?;
     let leftover = unfinished.path().to_owned();
-    // There is nothing to do about a folder that cannot be removed.
+    // A leftover folder cannot be helped.
     until::end_after(move || drop(fs::remove_dir_all(leftover)))?;
     let fresh = unfinished.path().join("new.parquet");
     let mut writer = Writer::create(&fresh, Overwrite::No, Metadata::default())?;
@@ -123,7 +124,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
     let recorded_events = writer.finish()?;
     fs::rename(&fresh, &output).with_context(|| format!("cannot write {}", output.display()))?;
-    // What a recording that was killed left beside it is not that of the new one.
+    // A killed recording's leftovers do not belong to the new recording.
     match fs::remove_file(tail_path(&output)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(error).with_context(|| tail_path(&output).display().to_string());
@@ -142,7 +143,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     print(&summary, args.format, out)
 }
 
-/// Why nothing came of files that have events.
+/// Why files with events gave no recording.
 fn nothing_imported(files: &[FileSummary], metadata: &Metadata) -> String {
     let events: u64 = files.iter().map(|file| file.events).sum();
     let why: Vec<&str> = metadata.warnings.iter().map(|w| w.text.as_str()).collect();
@@ -153,8 +154,8 @@ fn nothing_imported(files: &[FileSummary], metadata: &Metadata) -> String {
     format!("no idle period and no other event for a recording in {events} events ({why})")
 }
 
-/// What comes through a pipe goes into a file first: the formats are not read from front to back. A pipe is one of this
-/// process, as a shell makes it; FIFOs of others are refused.
+/// Spools a pipe into a file: formats are not read from front to back. Shell pipes are accepted; other processes' FIFOs are
+/// refused.
 fn spool(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     let is_own = ["/dev/fd", "/proc/self/fd"]
         .iter()

@@ -101,7 +101,7 @@ struct Entry {
     cpus: Option<usize>,
     /// `None`: not known.
     sockets: Option<usize>,
-    /// Thermal design power of a socket; `None`: not known.
+    /// Thermal design power per socket; `None` if unknown.
     tdp_w: Option<f64>,
     tdp_is_assumed: bool,
     title: String,
@@ -204,7 +204,7 @@ fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     show_model(&Machine::find(name)?, args.format, out)
 }
 
-/// The driver's table that is most like a misspelt name, if it is more like it than any machine.
+/// The driver table closest to a misspelt name, unless a machine is closer.
 fn nearest_table(name: &str) -> Option<&'static str> {
     let machines = builtin_names().chain(recorded::systems().iter().map(|s| s.name.as_str()));
     let tables = recorded::intel_idle_tables()
@@ -288,7 +288,7 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
     }
 }
 
-/// What the whole machine draws at rest, its range and its origin.
+/// Power at rest for the whole machine, with range and origin.
 fn in_words(platform: &Platform) -> String {
     let resting = watts(&platform.resting_mw);
     let ends = [&platform.lowest_mw, &platform.highest_mw];
@@ -316,7 +316,7 @@ fn in_words(platform: &Platform) -> String {
     )
 }
 
-/// Watts with the digits that figures of whole machines deserve.
+/// Watts with digits fit for whole machines.
 fn watts(figure: &Figure) -> String {
     let watts = figure.value / 1e3;
     let decimals = usize::from(watts < 10.0);
@@ -428,7 +428,7 @@ fn show_recorded(
                 }
                 writeln!(out)?;
             }
-            // A machine that cannot be simulated has none.
+            // Machines that cannot be simulated have no such line.
             if let Ok(machine) = Machine::from_recorded(system) {
                 for note in wakepath_sim::notes(&machine, &PolicySet::default())? {
                     out.prose(&note, 2)?;
@@ -481,7 +481,7 @@ fn state_rows(states: &IdleStates) -> impl Iterator<Item = [String; 4]> {
     })
 }
 
-/// The format of `wakepath_policies::input::read_states`: no header, times in nanoseconds.
+/// Writes states as `wakepath_policies::input::read_states` reads them: no header, times in nanoseconds.
 fn write_states(states: &IdleStates, out: &mut Screen) -> anyhow::Result<()> {
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)

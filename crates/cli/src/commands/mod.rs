@@ -2,13 +2,11 @@
 //! writes what the user asked for to `out` or returns one error chain.
 
 use clap::Subcommand;
-use wakepath_compare::{Condition, Metric};
-use wakepath_units::{KernelVersion, TickRate};
 
-use crate::messages;
 use crate::output::Screen;
 
 mod apst;
+mod arguments;
 mod compare;
 mod counters;
 mod drive;
@@ -79,13 +77,14 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self, out: &mut Screen) -> anyhow::Result<u8> {
+    /// `cli` describes the whole command line, for man pages, completions and usage errors.
+    pub(crate) fn run(self, cli: clap::Command, out: &mut Screen) -> anyhow::Result<u8> {
         let done = match self {
             Self::Policy(args) => policy::run(args, out),
             Self::Apst(args) => apst::run(args, out),
             Self::Machine(args) => machine::run(&args, out),
             Self::Drive(args) => drive::run(args, out),
-            Self::Sim(args) => sim::run(&args, out),
+            Self::Sim(args) => sim::run(&args, cli, out),
             Self::Study(args) => study::run(args, out),
             Self::Results(args) => results::run(&args, out),
             Self::Compare(args) => compare::run(&args, out),
@@ -104,10 +103,10 @@ impl Command {
             #[cfg(target_os = "linux")]
             Self::Daemon(args) => live::daemon::run(&args, out),
             Self::Completions(args) => {
-                generate::completions(&args, out);
+                generate::completions(&args, cli, out);
                 Ok(())
             }
-            Self::Man(args) => generate::man(&args),
+            Self::Man(args) => generate::man(&args, cli),
         };
         done.map(|()| 0)
     }
@@ -121,46 +120,4 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     }
     let _ = error;
     1
-}
-
-/// Says where a condition on a percentage looks like one on a share: `rate_reached >= 0.98` is always kept.
-fn tell_shares<'a>(conditions: impl IntoIterator<Item = &'a Condition>) {
-    for condition in conditions {
-        let limit = condition.limit;
-        let in_percent = Metric::find(&condition.metric).is_some_and(|metric| metric.unit == "%");
-        if in_percent && limit > 0.0 && limit <= 1.0 {
-            messages::note!(
-                "`{condition}`: {} is in %, so this is {limit} % and not {} %",
-                condition.metric,
-                limit * 100.0
-            );
-        }
-    }
-}
-
-/// A kernel on the command line: a version, or what `uname -r` prints.
-fn parse_kernel(text: &str) -> anyhow::Result<KernelVersion> {
-    let version = text.parse::<KernelVersion>();
-    let of_distribution = text.contains(|c: char| !c.is_ascii_digit() && c != '.');
-    if version.is_ok() || !of_distribution {
-        return Ok(version?);
-    }
-    if let Ok(known) = KernelVersion::of_release(text) {
-        return Ok(known);
-    }
-    let nearest = KernelVersion::nearest(text).ok_or_else(|| {
-        anyhow::anyhow!("not a kernel version; write one such as 6.12, 6.12.48 or 7.3")
-    })?;
-    messages::note!(
-        "the policies of Linux {text} are not known; those of {nearest}, the nearest that are, stand in for them"
-    );
-    Ok(nearest)
-}
-
-/// A tick rate on the command line.
-fn parse_hz(text: &str) -> Result<TickRate, String> {
-    text.parse()
-        .ok()
-        .and_then(TickRate::new)
-        .ok_or_else(|| "expected a whole number from 1 to 6250".to_owned())
 }

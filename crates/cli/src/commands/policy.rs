@@ -1,8 +1,7 @@
-//! `wakepath policy`: one policy on its own, over recorded inputs.
+//! `wakepath policy`: one policy alone, over recorded inputs.
 //!
-//! The output of each verb but `list`, `show` and `kernels` is bare numbers, one line per decision, for scripts.
+//! Every verb except `list`, `show` and `kernels` prints bare numbers, one line per decision, for scripts.
 
-use std::borrow::Cow;
 use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,27 +9,27 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::{Subcommand, ValueEnum};
-use serde::Serialize;
 use wakepath_governors as governors;
 use wakepath_hardware::IdleStates;
 use wakepath_policies::freq::hwp_boost::{HwpBoost, HwpLevels};
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings, Step};
 use wakepath_policies::idle::Governor;
 use wakepath_policies::input::{Call, CallReader, events};
-use wakepath_policies::mechanism::{Kind, MECHANISMS, Mechanism, Place};
+use wakepath_policies::mechanism::Kind;
 use wakepath_policies::poll;
-use wakepath_policies::profile::PROFILES;
 use wakepath_policies::psd::{Lease, PsdPolicy, PsdSettings};
 use wakepath_policies::spec::{PolicySpec, SpecError};
 use wakepath_system::dump::GivenStates;
 use wakepath_units::pasted::DecodedText;
-use wakepath_units::{Capacity, KernelVersion, TickRate};
+use wakepath_units::{Capacity, TickRate};
 
 mod kernels;
+mod listed;
 mod markdown;
 mod show;
 
-use self::kernels::Generation;
+use self::listed::{Listed, listed};
+use super::arguments;
 use crate::policy_set::{self, Programs};
 
 use crate::messages::note;
@@ -223,7 +222,7 @@ enum ListFormat {
 #[derive(clap::Args)]
 struct TickArgs {
     /// Scheduler ticks per second (CONFIG_HZ), 1 to 6250.
-    #[arg(long = "hz", value_name = "HZ", default_value = "250", value_parser = super::parse_hz)]
+    #[arg(long = "hz", value_name = "HZ", default_value = "250", value_parser = arguments::parse_hz)]
     rate: TickRate,
 }
 
@@ -371,76 +370,6 @@ fn open(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
         }
         _ => Ok((Box::new(io::stdin().lock()), "<stdin>".to_owned())),
     }
-}
-
-/// A policy as `list` prints it.
-#[derive(Serialize)]
-struct Listed {
-    name: &'static str,
-    kind: &'static str,
-    versions: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    generations: Vec<Generation>,
-    summary: &'static str,
-    source: Cow<'static, str>,
-    on: Vec<&'static str>,
-    settings: Vec<ListedSetting>,
-}
-
-/// A profile of another tool as `list` prints it: as a policy of the kind `set`.
-fn listed_profiles() -> impl Iterator<Item = Listed> {
-    PROFILES.iter().map(|profile| Listed {
-        name: profile.text,
-        kind: "set",
-        versions: Vec::new(),
-        generations: Vec::new(),
-        summary: profile.summary,
-        source: format!("{}, {}", profile.tool.title, profile.source).into(),
-        on: [Place::Sim, Place::Machine].map(Place::name).to_vec(),
-        settings: Vec::new(),
-    })
-}
-
-#[derive(Serialize)]
-struct ListedSetting {
-    key: &'static str,
-    default: &'static str,
-    unit: &'static str,
-    allowed: String,
-    meaning: &'static str,
-}
-
-fn listed() -> Vec<Listed> {
-    MECHANISMS
-        .iter()
-        .map(|mechanism| Listed {
-            name: mechanism.label(),
-            kind: mechanism.kind.name(),
-            versions: versions(mechanism),
-            generations: kernels::generations(mechanism.name),
-            summary: mechanism.summary,
-            source: mechanism.source.into(),
-            on: mechanism.on.iter().copied().map(Place::name).collect(),
-            settings: mechanism
-                .keys
-                .iter()
-                .map(|key| ListedSetting {
-                    key: key.info().name,
-                    default: key.info().fallback.describe(),
-                    unit: key.info().unit,
-                    allowed: key.describe(),
-                    meaning: key.info().meaning,
-                })
-                .collect(),
-        })
-        .chain(listed_profiles())
-        .collect()
-}
-
-/// The series of kernels whose names it takes as version.
-fn versions(mechanism: &Mechanism) -> Vec<String> {
-    let series = KernelVersion::all_series().filter(|_| mechanism.versioned);
-    series.map(|version| version.to_string()).collect()
 }
 
 fn list(format: ListFormat, out: &mut Screen) -> anyhow::Result<()> {

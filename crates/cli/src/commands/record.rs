@@ -1,4 +1,4 @@
-//! `wakepath record`: what this machine's CPUs and drives do, into a file.
+//! `wakepath record`: CPUs' and drives' activity on this machine, into a file.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -99,14 +99,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Records until it is time to stop; how the command ended, if it did.
+/// Records until time to stop. Returns the command's end, if any.
 fn record(
     args: &Args,
     session: &mut RecordSession,
     signals: &EndSignals,
     mut command: Option<&mut Child>,
 ) -> anyhow::Result<Option<std::process::ExitStatus>> {
-    // It draws nothing when standard error is no terminal.
+    // Draws nothing unless standard error is a terminal.
     let bar = ProgressBar::new_spinner()
         .with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     let started = Instant::now();
@@ -136,7 +136,7 @@ fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
     };
     let mut command = Command::new(program);
     if !std::io::stdin().is_terminal() {
-        // Of its own, so that what it starts can be ended with it. On a terminal it could not read any more.
+        // A process group lets descendants be ended, too, but cannot read from a terminal.
         command.process_group(0);
     }
     let child = command
@@ -146,8 +146,7 @@ fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
     Ok(Some(child))
 }
 
-/// The recording is over; the command goes, too, if it has not, and what it has started if that is in its process group.
-/// They are asked first, and given two seconds.
+/// Ends the command and its process group after the recording: first politely, two seconds later by force.
 fn end_command(child: &mut Child) {
     let running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
     if !running(child) {
@@ -155,7 +154,7 @@ fn end_command(child: &mut Child) {
     }
     let pid = Pid::from_child(child);
     let end = |signal| {
-        // They may end by themselves in the same moment.
+        // Processes may have just ended.
         let _ = if getpgid(Some(pid)) == Ok(pid) {
             kill_process_group(pid, signal)
         } else {
@@ -173,7 +172,7 @@ fn end_command(child: &mut Child) {
     }
 }
 
-/// One line for each thing that is not recorded, however many hooks it takes.
+/// One line per missing event kind, however many hooks belong together.
 fn said_once(missing: &[MissingHook]) -> Vec<String> {
     let mut groups: Vec<(&MissingHook, Vec<&str>)> = Vec::new();
     for hook in missing {
@@ -197,7 +196,7 @@ fn said_once(missing: &[MissingHook]) -> Vec<String> {
         .collect()
 }
 
-/// The summary as programs read it.
+/// The summary for programs.
 #[derive(Serialize)]
 struct Printed {
     file: String,

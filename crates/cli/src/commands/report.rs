@@ -1,4 +1,4 @@
-//! `wakepath report`: results as one HTML page.
+//! `wakepath report`: an HTML page from results.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ use wakepath_units::printable;
 use crate::output::{self, PageFormat, Screen};
 use crate::waiting::{self, Jobs};
 
-/// The page that `reproduce all --format markdown` fills.
+/// Page template for `reproduce all --format markdown`.
 const PAGE: &str = include_str!("../../data/validation.md");
 
 /// The exit code of `--exit-code` where something expected is not met.
@@ -83,7 +83,7 @@ impl TypedValueParser for Named {
     }
 }
 
-/// What JSON has.
+/// JSON output.
 #[derive(Serialize)]
 struct Document<'a> {
     /// The experiments, in order.
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     Ok(if failed { NOT_MET } else { 0 })
 }
 
-/// The columns after the labels, from the published to the simulated value and what to think of it.
+/// Columns after the labels: published value, simulated value, verdict.
 fn values(cell: &TableCell) -> [String; 4] {
     let verdict = match (cell.relative_error, cell.agrees) {
         (Some(error), _) => percent(error),
@@ -230,7 +230,7 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What each experiment is, and how it came out.
+/// Each experiment's title and outcome.
 fn write_brief(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
     for outcome in outcomes {
         let title = &outcome.title;
@@ -246,7 +246,7 @@ fn write_section(out: &mut Screen, section: &Section) -> anyhow::Result<()> {
     output::table(out, header, rows)
 }
 
-/// The header and the rows of a section.
+/// A section's header and rows.
 fn grid(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     let labels = section.columns.iter().map(String::as_str);
     let Some(wide) = section.wide else {

@@ -130,7 +130,7 @@ fn timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Keeps the rows with one of these names; all if none is given.
+/// Keeps rows with a given name; all without names.
 fn keep(
     rows: &mut Vec<TimelineRow>,
     option: &str,

@@ -19,6 +19,7 @@ use wakepath_study::plan::{Plan, Task};
 use wakepath_study::run::{self, Order, RunControl};
 use wakepath_units::Nanoseconds;
 
+use super::arguments;
 use crate::messages::{self, Kind, note, warning};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, Programs, WholeSet};
@@ -235,12 +236,12 @@ fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     }
 }
 
-/// What `study check` says.
+/// Output by `study check`.
 #[derive(Serialize)]
 struct Checked {
     study: String,
     on: RunOrigin,
-    /// The machines that are simulated.
+    /// Machines to simulate.
     machines: Vec<CheckedMachine>,
     runs: usize,
     repeats: u32,
@@ -251,7 +252,7 @@ struct Checked {
     /// How long the whole study takes, in seconds, if that can be said.
     seconds: Option<f64>,
     jobs: usize,
-    /// Whether programs are asked whose time is not known.
+    /// Whether programs with unknown time are asked.
     #[serde(skip)]
     has_program: bool,
 }
@@ -266,7 +267,7 @@ struct CheckedMachine {
 struct CheckedWorkload {
     name: String,
     what: String,
-    /// How long a run says it lasts, in seconds.
+    /// A run's own duration, in seconds.
     seconds: Option<f64>,
 }
 
@@ -347,7 +348,7 @@ fn check(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
     }
 }
 
-/// What was accepted and a reader should know of.
+/// Adds notes on accepted input that readers should know.
 fn tell_notes(plan: &Plan) {
     policy_set::tell_warnings(plan.policies.iter().map(|p| &p.set));
     for workload in &plan.workloads {
@@ -359,7 +360,7 @@ fn tell_notes(plan: &Plan) {
             );
         }
     }
-    super::tell_shares(plan.questions.iter().flat_map(|question| &question.keep));
+    arguments::tell_shares(plan.questions.iter().flat_map(|question| &question.keep));
     for note in plan.notes() {
         note!("{note}");
     }
@@ -457,7 +458,7 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The metric of a question, or its goal and what has to be kept.
+/// A question's metric, or its goal and conditions.
 fn what_answers(question: &Question) -> String {
     let metric = &question.metric;
     let wanted = match question.goal {

@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::CommandFactory;
 use clap::error::ErrorKind;
 use wakepath_report::perfetto;
 use wakepath_study::plan::Plan;
@@ -29,13 +28,18 @@ pub(crate) struct TimelineArgs {
 }
 
 impl TimelineArgs {
-    /// Writes the timeline of a plan's first run, if one is asked for.
-    pub(crate) fn write(&self, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
+    /// Writes the first run's timeline, if requested.
+    pub(crate) fn write(
+        &self,
+        plan: &Plan,
+        sim: &Sim<'_>,
+        cli: clap::Command,
+    ) -> anyhow::Result<()> {
         let Some(path) = &self.perfetto else {
             return Ok(());
         };
         if plan.policies.len() > 1 {
-            narrow(plan.policies.len());
+            narrow(cli, plan.policies.len());
         }
         new_file::check(path, self.force)
             .and_then(|()| self.write_to(path, plan, sim))
@@ -74,9 +78,8 @@ impl Write for UntilCancelled<'_> {
     }
 }
 
-/// A usage error: more than one policy set.
-fn narrow(sets: usize) -> ! {
-    let mut cli = crate::Cli::command();
+/// Exits with a usage error: more than one policy set.
+fn narrow(mut cli: clap::Command, sets: usize) -> ! {
     cli.build();
     let mut sim = cli.find_subcommand("sim").cloned().unwrap_or(cli);
     let message =

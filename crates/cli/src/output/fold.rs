@@ -1,8 +1,8 @@
-//! Text in lines that are not too wide.
+//! Folding text to a width.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Columns that a text takes.
+/// Columns needed by a text.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
@@ -10,7 +10,7 @@ pub(crate) fn width(text: &str) -> usize {
 /// From so many columns on, a word is broken behind its slashes: a path, not `MB/s`.
 const PATH: usize = 24;
 
-/// Behind these a word is broken that is wider than a line.
+/// Characters where a word wider than a line may break.
 const WITHIN_WORDS: [char; 5] = ['[', '_', '-', '/', '='];
 
 /// Lines of at most so many columns. It breaks behind blanks, behind commas and plus signs in policy sets, behind slashes in paths,
@@ -47,12 +47,12 @@ pub(crate) fn fold(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The same with this many blanks before each line but the first, for text that continues.
+/// As [`fold`], with blanks before continued lines.
 pub(crate) fn hanging(text: &str, columns: usize, indent: usize) -> Vec<String> {
     if width(text) <= columns {
         return vec![text.to_owned()];
     }
-    // All lines are as narrow as those that are indented, but the first, which has more room.
+    // All lines are folded to the indented width, except the first.
     let first = fold(text, columns).into_iter().next().unwrap_or_default();
     let rest = text.get(first.len()..).unwrap_or_default().trim_start();
     let more = fold(rest, columns.saturating_sub(indent));
@@ -60,7 +60,7 @@ pub(crate) fn hanging(text: &str, columns: usize, indent: usize) -> Vec<String> 
     std::iter::once(first).chain(more).collect()
 }
 
-/// The widest part of a text that need not be broken; a name in front of a bracket is such a part.
+/// The widest unbreakable part; a name before a bracket is such a part.
 pub(crate) fn widest_piece(text: &str) -> usize {
     let parts = pieces(text).into_iter();
     let parts = parts.flat_map(|piece| piece.split_inclusive('['));
@@ -79,7 +79,7 @@ fn pieces(text: &str) -> Vec<&str> {
             break;
         };
         let breaks = match c {
-            // A number stays with its sign and its unit.
+            // Numbers stay with their sign and unit.
             ' ' => !text[..at].ends_with('±') && !" %±".contains(next),
             ',' | ';' => next != ' ',
             '+' => next.is_alphabetic(),

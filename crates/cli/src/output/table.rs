@@ -1,4 +1,4 @@
-//! Tables for people that are not wider than what they are shown on.
+//! Tables for people, no wider than the screen.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,31 +11,31 @@ const GAP: usize = 2;
 /// A column is folded to no less than this, unless there is no other way: a longer word is broken.
 const WORD: usize = 40;
 
-/// Where there is no other way, it is this.
+/// Shortest word to break, as a last resort.
 const SHORT_WORD: usize = 12;
 
-/// No number with its deviation and its gain is wider.
+/// Widest number with deviation and gain.
 const NUMBER: usize = 32;
 
-/// From this width on, what continues in a cell is indented.
+/// Fewest columns to indent continued cells.
 const INDENTED_FROM: usize = 16;
 
-/// A column with its header and its cells.
+/// A column: header and cells.
 #[derive(Clone, Debug)]
 struct Column {
     header: String,
     cells: Vec<String>,
-    /// Whether it stands to the right.
+    /// Whether aligned to the right.
     numeric: bool,
 }
 
 impl Column {
-    /// As wide as it likes to be.
+    /// Width without folding.
     fn natural(&self) -> usize {
         self.widest_cell(width).max(width(&self.header))
     }
 
-    /// As narrow as it can be with words of at most so many columns.
+    /// Narrowest width, breaking words longer than `word`.
     fn least(&self, word: usize) -> usize {
         let header = widest_piece(&self.header);
         if self.is_kept() {
@@ -45,7 +45,7 @@ impl Column {
         }
     }
 
-    /// Whether its cells are numbers, which are never broken, and no sentences that begin with one.
+    /// Whether cells are numbers, which are never broken, rather than sentences beginning with a number.
     fn is_kept(&self) -> bool {
         self.numeric && self.widest_cell(width) <= NUMBER
     }
@@ -55,7 +55,7 @@ impl Column {
         widths.max().unwrap_or(0)
     }
 
-    /// The lines of a cell.
+    /// A cell's lines.
     fn lines(&self, cell: &str, columns: usize) -> Vec<String> {
         if self.is_kept() || columns < INDENTED_FROM {
             fold(cell, columns)
@@ -65,8 +65,8 @@ impl Column {
     }
 }
 
-/// The lines of a table. Where its columns cannot be folded to so many columns, it becomes several tables that begin with
-/// the columns that tell the rows apart.
+/// A table's lines. If folding is not enough, splits into several tables, each beginning with the columns that identify
+/// rows.
 pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> Vec<String> {
     let table = header.iter().enumerate().map(|(index, header)| {
         let cells = rows
@@ -104,7 +104,7 @@ pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> 
     lines
 }
 
-/// Widths with which the columns fit; none if there are none.
+/// Fitting widths, if any.
 fn fitted(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> {
     let mut widths: Vec<usize> = table.iter().map(|column| column.natural()).collect();
     let least: Vec<usize> = table.iter().map(|column| column.least(word)).collect();
@@ -148,7 +148,7 @@ fn tell_rows_apart(labels: &[&Column]) -> bool {
     names.len() == rows
 }
 
-/// The least that columns and the gaps between them take.
+/// Least width for columns and gaps.
 fn taken(columns: &[&Column]) -> usize {
     let wanted = columns.iter().map(|column| GAP + column.least(WORD));
     wanted.sum::<usize>().saturating_sub(GAP)
@@ -188,7 +188,7 @@ fn rendered(table: &[&Column], widths: &[usize]) -> Vec<String> {
     header.into_iter().chain(body).collect()
 }
 
-/// The lines of a row.
+/// A row's lines.
 fn row<'a>(
     table: &[&'a Column],
     widths: &[usize],

@@ -15,6 +15,7 @@ mod generate;
 mod laboratory;
 mod live;
 mod live_capture;
+mod live_leases;
 mod live_nvme;
 mod machine;
 mod own_governor;

@@ -20,6 +20,7 @@ use crate::common::repository;
 use crate::common::rig::{Guest, Shared, guest};
 use wakepath_conformance::leases::{by_code, by_rule};
 use wakepath_policies::psd::{LeaseRule, PsdPolicy};
+use wakepath_results::ResultReader;
 use wakepath_trace::recording::{Event, EventKind, Metadata};
 use wakepath_units::TickRate;
 
@@ -364,6 +365,7 @@ fn check_daemon(test: &str, kernel: &str) {
         "rig/guest/daemon.sh",
         "rig/guest/psd.sh",
         "rig/guest/psd-daemon.sh",
+        "rig/guest/psd-study.sh",
     ]);
     let Some(guest) = guest(test, &shared, &format!("psd-daemon-{kernel}"), &arguments) else {
         return;
@@ -386,4 +388,27 @@ fn check_daemon(test: &str, kernel: &str) {
     check_rule(&phases, &span, DAEMON.by(LeaseRule::Daemon), leases, None);
     let limits = guest.text("limits-before.txt");
     assert_eq!(limits, guest.text("limits-after.txt"));
+    check_study(guest);
+}
+
+/// A study has the daemon run beside settings of its own while a policy asks for leases, and no longer.
+fn check_study(guest: &Guest) {
+    println!("{}", guest.text("study.txt"));
+    let results = ResultReader::open(&guest.path("study")).unwrap();
+    for run in results.runs().unwrap() {
+        let expected = if run.key.policy == "leases" { 1.0 } else { 0.0 };
+        for metric in ["leases", "deep"] {
+            let found = run.metrics.iter().find(|(name, _)| name == metric);
+            let key = &run.key;
+            assert_eq!(
+                found.map(|(_, value)| *value),
+                Some(expected),
+                "{key:?}: {metric}"
+            );
+        }
+    }
+    let limits = guest.text("limits-before.txt");
+    assert_eq!(limits, guest.text("limits-after-study.txt"));
+    let deep = guest.text("deep-after-study.txt");
+    assert!(deep.lines().all(|disabled| disabled == "0"), "{deep}");
 }

@@ -1009,7 +1009,7 @@ fn a_workload_that_fails_or_prints_nothing_ends_a_measurement_and_loses_nothing(
     let at = temp.path().join("none").display().to_string();
     for (policy, part) in [
         ("set = 'idle-states[disable=C99]'", "C99"),
-        ("set = 'psd'", "wakepath daemon"),
+        ("set = 'psd[rule=module]'", "leave `rule` out"),
         ("set = 'poll'", "idle-states[ceiling=...]"),
         ("set = 'oracle'", "only in the simulator"),
         ("set = 'io_uring[iowait=off]'", "only in the simulator"),

@@ -2,10 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
 
 use crate::common::{assert_same, content, laptop, plan};
-use wakepath_settings::{Session, SettingsError, SettingsPlan, Targets, policy};
-use wakepath_system::{SettingKey, journal};
+use wakepath_settings::{
+    Hold, Session, SettingsError, SettingsPlan, Targets, Tenant, WantedSetting, policy,
+};
+use wakepath_system::{SettingKey, System, journal};
 
 const MANY: &[&str] = &[
     "teo",
@@ -97,6 +102,87 @@ fn what_is_held_goes_back_to_what_was_applied() {
     assert_same(directory.path(), &applied);
     session.restore().unwrap();
     assert_same(directory.path(), &before);
+}
+
+/// A tenant in this process, which dies without putting anything back unless `hold` is dropped with it.
+#[derive(Debug)]
+struct TestTenant(Mutex<Option<Hold>>);
+
+impl Tenant for TestTenant {
+    fn leave(&self) {
+        self.0.lock().unwrap().take();
+    }
+}
+
+/// Limits of all CPUs, reserved and set under a lent lock.
+fn reserve_under(lock: OwnedFd, system: &System) -> Hold {
+    let limits = plan(system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let hold = Session::lent(system, lock)
+        .unwrap()
+        .reserve(&limits)
+        .unwrap();
+    for change in &limits.changes {
+        hold.set(&change.key, Some("20")).unwrap();
+    }
+    hold
+}
+
+#[test]
+fn a_tenant_changes_settings_above_those_of_the_lender_and_both_are_put_back() {
+    for (set, dies) in [("teo", false), ("teo", true), ("", false), ("", true)] {
+        let (directory, system) = laptop();
+        let before = content(directory.path());
+        let nothing = SettingsPlan::new(&system, WantedSetting::default()).unwrap();
+        let settings = if set.is_empty() {
+            nothing
+        } else {
+            plan(&system, &[set])
+        };
+        let hold = Session::open(&system).unwrap().hold(&settings).unwrap();
+        let lent = hold.lend(|lock| -> Result<_, io::Error> {
+            let above = reserve_under(lock?, &system);
+            if dies {
+                // As after SIGKILL: the journal alone says what was changed.
+                std::mem::forget(above);
+                return Ok(Arc::new(TestTenant(Mutex::default())));
+            }
+            Ok(Arc::new(TestTenant(Mutex::new(Some(above)))))
+        });
+        lent.unwrap().unwrap();
+        let error = Session::open(&system).unwrap_err();
+        assert!(matches!(error, SettingsError::Locked { .. }), "{error}");
+        let (session, _) = hold.release().unwrap().unwrap();
+        assert_same(directory.path(), &before);
+        drop(session);
+        assert_eq!(journal::held(system.root()), Some(Vec::new()));
+    }
+}
+
+#[test]
+fn a_tenant_that_fails_to_start_leaves_nothing() {
+    let (directory, system) = laptop();
+    let hold = Session::open(&system).unwrap();
+    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+    let held = content(directory.path());
+    let lent = hold.lend(|lock| -> Result<Arc<TestTenant>, io::Error> {
+        std::mem::forget(reserve_under(lock?, &system));
+        Err(io::Error::other("no"))
+    });
+    assert_eq!(lent.unwrap_err().to_string(), "no");
+    assert_same(directory.path(), &held);
+}
+
+#[test]
+fn a_lock_of_another_machine_is_not_lent() {
+    let (_directory, system) = laptop();
+    let (_other, elsewhere) = laptop();
+    let hold = Session::open(&system).unwrap();
+    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+    _ = hold.lend(|lock| -> Result<Arc<TestTenant>, io::Error> {
+        let error = Session::lent(&elsewhere, lock?).unwrap_err();
+        assert!(matches!(error, SettingsError::Unsafe { .. }), "{error}");
+        Err(io::Error::other("no"))
+    });
 }
 
 #[test]

@@ -13,17 +13,17 @@ pub enum StudyError {
     /// Something in the study file.
     #[error("{origin}:{line}: {message}")]
     File {
-        /// Name of the file.
+        /// File name.
         origin: String,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// Fault and remedy.
         message: String,
     },
     /// A file cannot be read.
     #[error("{}", path.display())]
     Read {
-        /// Which.
+        /// Path that failed.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -48,7 +48,7 @@ pub enum StudyError {
         workload: String,
         /// The policy.
         policy: String,
-        /// What went wrong and what to do.
+        /// Fault and remedy.
         message: String,
     },
     /// The measured machine's settings.
@@ -57,10 +57,10 @@ pub enum StudyError {
     /// The results.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// A run that other processes should have made.
+    /// A run is missing that other processes should have made.
     #[error("{0}: this run is not there")]
     Missing(RunKey),
-    /// Called off before its end.
+    /// Cancelled before the end.
     #[error("--resume goes on where it stopped")]
     Interrupted,
 }

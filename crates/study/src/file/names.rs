@@ -1,4 +1,4 @@
-//! One name or a list of them.
+//! A name, or a list of names.
 
 use std::fmt;
 
@@ -7,9 +7,10 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::{StudyError, StudyText};
+use super::error::StudyError;
+use super::text::StudyText;
 
-/// One name or a list of them.
+/// A name, or a list of names.
 #[derive(Clone, Debug)]
 pub enum Names {
     /// `"spr1"`.
@@ -19,7 +20,7 @@ pub enum Names {
 }
 
 impl Names {
-    /// Each of them with its place.
+    /// Every name with its place in the file.
     ///
     /// # Errors
     /// The list is empty.
@@ -36,7 +37,7 @@ impl Names {
         }
     }
 
-    /// Whether this is one of them, or of a group: `reads` has `reads/bs=4k`.
+    /// Whether `name` is listed, by itself or as a group member: `reads` covers `reads/bs=4k`.
     pub fn has(&self, name: &str) -> bool {
         let is = |one: &str| {
             let rest = name.strip_prefix(one);
@@ -48,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Each of them.
+    /// Every name, without places.
     pub fn texts(&self) -> Vec<String> {
         match self {
             Self::One(name) => vec![name.clone()],

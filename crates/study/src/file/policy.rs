@@ -1,4 +1,4 @@
-//! `policy` of a study: a list of policy sets, a grid of them, or tables with names.
+//! `policy` in a study: a list with policy sets, a grid, or tables with names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,19 +10,20 @@ use toml::Spanned;
 use wakepath_policies::PolicySet;
 use wakepath_settings::policy_set;
 
-use super::{MAX_NAME_BYTES, StudyError, StudyText};
+use super::error::StudyError;
+use super::text::{MAX_NAME_BYTES, StudyText};
 
-/// Most policy sets of a grid.
+/// Most policy sets in a grid.
 const MAX_SETS: usize = 1000;
-/// The name of the set that changes nothing.
+/// Name for the set without changes.
 const UNCHANGED: &str = "unchanged";
 
-/// One element of `policy`.
+/// An element in `policy`.
 #[derive(Clone, Debug)]
 pub enum PolicyItem {
-    /// A policy set, which is its name, too.
+    /// A policy set; also its name.
     Set(String),
-    /// One side of a grid: sets of which each is combined with each of the other sides.
+    /// A side of a grid. Every set is combined with every set on each other side.
     Side(Vec<Spanned<String>>),
     /// `[[policy]]`.
     Table(PolicyEntry),
@@ -32,11 +33,11 @@ pub enum PolicyItem {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyEntry {
-    /// Its name in the results; absent: its set.
+    /// Name in the results; absent: the set itself.
     pub name: Option<Spanned<String>>,
-    /// The policy set; absent: everything stays as it is.
+    /// Policy set; absent: no change.
     pub set: Option<Spanned<String>>,
-    /// Settings of the measured machine by name, as `wakepath status` lists them.
+    /// Settings for the measured machine by name, as `wakepath status` lists them.
     #[serde(default)]
     pub settings: BTreeMap<String, Spanned<toml::Value>>,
 }
@@ -71,23 +72,23 @@ impl<'de> Deserialize<'de> for PolicyItem {
     }
 }
 
-/// One policy of a study, as its file has it.
+/// A policy with its name and place.
 #[derive(Clone, Debug)]
 pub struct NamedSet<'a> {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// Its place in the file; absent if it was given beside the file.
+    /// Place in the file; absent if given beside the file.
     pub at: Option<Spanned<()>>,
-    /// Its policies.
+    /// Policies to hold together.
     pub set: PolicySet,
-    /// The name is what its set is called: given names stay.
+    /// Whether the name is the set itself, and no given name.
     pub is_set: bool,
-    /// Settings of the measured machine.
+    /// Settings for the measured machine.
     pub settings: Option<&'a BTreeMap<String, Spanned<toml::Value>>>,
 }
 
 impl NamedSet<'_> {
-    /// A policy that no file has.
+    /// A policy outside any file.
     pub fn outside(name: String, set: PolicySet) -> Self {
         Self {
             name,
@@ -98,7 +99,7 @@ impl NamedSet<'_> {
         }
     }
 
-    /// A set that was given beside the file, such as one of `--policy`: the set is its own name.
+    /// A set from outside the file, such as `--policy`; named by itself.
     pub fn beside(set: &PolicySet) -> Self {
         Self {
             is_set: true,
@@ -107,11 +108,10 @@ impl NamedSet<'_> {
     }
 }
 
-/// The policies that the elements of `policy` mean, in their order, those of `also`, and `more` that the file does not have.
-/// Of a grid the last side changes fastest.
+/// Policies in `policy`, in order, then `also`, then `more` from outside the file. In a grid the last side changes fastest.
 ///
 /// # Errors
-/// One is no policy set, or a grid is mixed with other elements, empty or too large.
+/// No policy set, or a grid that is mixed with other elements, empty or too large.
 pub fn named_sets<'a>(
     items: &'a [Spanned<PolicyItem>],
     also: &'a [Spanned<String>],
@@ -149,7 +149,7 @@ pub fn named_sets<'a>(
     Ok(named)
 }
 
-/// A set that is its own name.
+/// A set named by itself.
 fn alone<'a, T>(
     at: &Spanned<T>,
     text: &str,
@@ -187,7 +187,7 @@ fn table<'a>(
     })
 }
 
-/// Each set of a side with each set of every other side.
+/// Every combination with a set from each side.
 fn grid<'a>(
     sides: &[(&Spanned<PolicyItem>, &Vec<Spanned<String>>)],
     source: StudyText<'_>,
@@ -226,7 +226,7 @@ fn grid<'a>(
     cells.collect()
 }
 
-/// The sets as they are written, joined.
+/// Joins sets as written.
 fn name_of(written: &[&str]) -> String {
     let parts = written.iter().map(|text| text.trim());
     let parts: Vec<&str> = parts
@@ -254,7 +254,7 @@ mod tests {
         also: Vec<Spanned<String>>,
     }
 
-    /// Name and set of each policy.
+    /// Names and sets in a study's text.
     fn sets(text: &str) -> Result<Vec<(String, String)>, String> {
         let source = StudyText {
             origin: "x",

@@ -1,11 +1,13 @@
-//! `[[published]]`, `[[expect]]` and `[[fitted]]`: what makes a study an experiment that can be reproduced.
+//! `[[published]]`, `[[expect]]` and `[[fitted]]`: a study as a reproducible experiment.
 
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Names, StudyError, StudyFile, StudyText, check_name};
+use super::error::StudyError;
+use super::names::Names;
+use super::text::StudyText;
 
-/// Which cells of a study: those with any of the given names; all where nothing is given.
+/// Cells to choose: cells with any given name; all without names.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Selection {
@@ -15,19 +17,19 @@ pub struct Selection {
     pub machine: Option<Spanned<Names>>,
     /// Drives.
     pub drive: Option<Spanned<Names>>,
-    /// Policies, or comparisons of two.
+    /// Policies, or pairs.
     pub policy: Option<Spanned<Names>>,
 }
 
-/// What a published value says.
+/// A published value.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "toml::Value")]
 pub enum Printed {
     /// A number.
     Number(f64),
-    /// Runs of which the median counts.
+    /// Runs; the median counts.
     Runs(Vec<f64>),
-    /// What a policy decides, in words.
+    /// A policy's decision, in words.
     Text(String),
 }
 
@@ -53,55 +55,55 @@ impl TryFrom<toml::Value> for Printed {
     }
 }
 
-/// `[[published]]`: a table of published values, each beside what the study gives.
+/// `[[published]]`: a table with published values beside the study's own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedEntry {
-    /// What `[[expect]]` calls it.
+    /// Name for `[[expect]]`.
     pub name: Spanned<String>,
-    /// Its heading; absent: it is not shown.
+    /// Heading; absent: the table is not shown.
     pub title: Option<String>,
-    /// The metric; `rate` and `time` are operations, or requests where there are none, and their inverse.
+    /// Metric; `rate` means operations, or requests without operations, and `time` the inverse.
     pub metric: Option<Spanned<String>>,
-    /// The metric that it is divided by.
+    /// Metric to divide by.
     pub per: Option<Spanned<String>>,
-    /// The unit of the values; absent: the metric's.
+    /// Unit; absent: the metric's.
     pub unit: Option<Spanned<String>>,
-    /// What a policy decides, in place of a metric.
+    /// A policy's decision, in place of a metric.
     pub decision: Option<Spanned<Decision>>,
-    /// What is shown of a value and the one that it is compared with.
+    /// How to show a value beside its base.
     #[serde(default)]
     pub show: Show,
-    /// Pairs of policies.
+    /// Policy pairs.
     #[serde(default)]
     pub compare: Vec<Spanned<CompareEntry>>,
-    /// Every workload is compared with this one.
+    /// Workload that every other workload is compared with.
     pub over_workload: Option<Spanned<String>>,
-    /// How the values of all workloads become one.
+    /// How to combine workloads.
     pub across: Option<Across>,
-    /// How the values of several runs become one.
+    /// How to combine runs.
     #[serde(default)]
     pub runs: Aggregate,
-    /// The table whose published values are compared in this one.
+    /// Table with the published values to compare here.
     pub values_of: Option<Spanned<String>>,
-    /// Which cells it has.
+    /// Cells to include.
     #[serde(default)]
     pub cells: Selection,
-    /// Workloads that it leaves out.
+    /// Workloads to leave out.
     pub except: Option<Spanned<Names>>,
-    /// Metrics of both policies that are compared, as further columns.
+    /// Metrics for both policies in a pair, as further columns.
     #[serde(default)]
     pub columns: Vec<Spanned<String>>,
     /// A column for each workload, for a table of simulated values alone.
     pub wide: Option<Spanned<bool>>,
-    /// The heading of the rows' notes.
+    /// Heading for the rows' notes.
     pub note: Option<String>,
-    /// What was published.
+    /// Published rows.
     #[serde(default)]
     pub row: Vec<Spanned<RowEntry>>,
 }
 
-/// A row of `[[published]]`: what was published of the cells that it names.
+/// A row in `[[published]]`: published values for the named cells.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowEntry {
@@ -115,70 +117,70 @@ pub struct RowEntry {
     pub policy: Option<Spanned<Names>>,
     /// The value.
     pub value: Option<Spanned<Printed>>,
-    /// What was published of the cell that this one is compared with, in the same unit.
+    /// Published value for the base cell, in the same unit.
     pub base: Option<Spanned<f64>>,
-    /// Instead of a value: its bounds.
+    /// Bounds, in place of a value.
     pub between: Option<Spanned<[f64; 2]>>,
-    /// Its lower bound.
+    /// Lower bound.
     pub above: Option<Spanned<f64>>,
-    /// Its upper bound.
+    /// Upper bound.
     pub below: Option<Spanned<f64>>,
-    /// Whether a figure of a model was chosen with it in view.
+    /// Whether a model's figure was chosen with this value in view.
     #[serde(default)]
     pub fitted: bool,
-    /// What else was said.
+    /// Other remarks in the publication.
     pub note: Option<String>,
     /// Of a polling limit: target residencies behind the polling state in us.
     pub residencies_us: Option<Spanned<Vec<u64>>>,
 }
 
-/// What is shown of a value and the one that it is compared with.
+/// How to show a value beside its base.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Show {
     /// The value alone.
     #[default]
     Value,
-    /// Their ratio.
+    /// Ratio to the base.
     Ratio,
     /// The change in percent.
     Percent,
 }
 
-/// A pair of policies.
+/// Two policies to compare.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompareEntry {
-    /// What it is called; absent: by both names.
+    /// Name; absent: both policies' names.
     pub name: Option<String>,
     /// The policy.
     pub policy: Spanned<String>,
-    /// The one that it is compared with.
+    /// Base policy.
     pub over: Spanned<String>,
 }
 
-/// How the values of all workloads become one.
+/// How to combine workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Across {
-    /// Their geometric mean.
+    /// Geometric mean.
     GeometricMean,
-    /// Of each row the one that is farthest in the direction of the published value.
+    /// In each row, the workload farthest in the published value's direction.
     Extreme,
 }
 
-/// How the values of several runs become one.
+/// How to combine runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregate {
-    /// Their median.
+    /// Median.
     #[default]
     Median,
-    /// Their sum.
+    /// Sum.
     Sum,
 }
 
-/// What a policy decides without a run.
+/// A policy's decision without a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
@@ -188,7 +190,7 @@ pub enum Decision {
     PollLimit,
 }
 
-/// `[[expect]]`: what has to hold of the cells of tables. It has one of the keys that say what.
+/// `[[expect]]`: a requirement on tables' cells, by exactly one key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectEntry {
@@ -196,59 +198,59 @@ pub struct ExpectEntry {
     pub text: Spanned<String>,
     /// The tables.
     pub of: Spanned<Names>,
-    /// Which of their cells.
+    /// Cells to hold to it.
     #[serde(default)]
     pub cells: Selection,
-    /// Only cells that keep this condition: `mean_mhz > 449`.
+    /// Cells that keep this condition only: `mean_mhz > 449`.
     #[serde(rename = "where")]
     pub condition: Option<Spanned<String>>,
-    /// Only cells that are compared with one that keeps it.
+    /// Cells only whose base keeps this condition.
     pub where_base: Option<Spanned<String>>,
-    /// Reported beside the expectations, and not counted with them.
+    /// Reported beside the expectations, and not counted.
     #[serde(default)]
     pub observation: bool,
-    /// How many cells it has to hold of; absent: all.
+    /// Fewest cells; absent: all.
     pub at_least: Option<Spanned<usize>>,
     /// The largest relative error.
     pub within_percent: Option<Spanned<f64>>,
     /// Texts and bounds are as published.
     pub as_published: Option<Spanned<bool>>,
-    /// The values come in the order of the published ones.
+    /// Values are in the published order.
     pub same_order: Option<Spanned<bool>>,
     /// Changes have the published direction; less than so many percent have none.
     pub same_direction: Option<Spanned<f64>>,
     /// How far a change may be from the published one.
     pub change_within: Option<Spanned<ChangeWithin>>,
-    /// The range of the values.
+    /// Range for the values.
     pub between: Option<Spanned<[f64; 2]>>,
-    /// What they are at least.
+    /// Lower bound for the values.
     pub above: Option<Spanned<f64>>,
-    /// What they are at most.
+    /// Upper bound for the values.
     pub below: Option<Spanned<f64>>,
-    /// Which of the values that is asked of.
+    /// Values to hold to the range.
     #[serde(default)]
     pub take: Take,
     /// The highest value is less than a share of another.
     pub less_than: Option<Spanned<LessThan>>,
-    /// How much was fitted at most, and that a cell is left that was not.
+    /// Most fitted figures and cells. At least one cell has to be unfitted.
     pub fitted_at_most: Option<Spanned<FittedAtMost>>,
 }
 
-/// How far a change may be from the published one: by the larger of both.
+/// Largest distance between a change and the published change: the larger limit counts.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeWithin {
-    /// Percent of the published change.
+    /// Percent, relative to the published change.
     pub percent: f64,
     /// Percentage points.
     pub points: f64,
 }
 
-/// Which values a range is asked of.
+/// Values to hold to a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Take {
-    /// Each of them.
+    /// Every value.
     #[default]
     Each,
     /// The lowest.
@@ -257,13 +259,13 @@ pub enum Take {
     Highest,
 }
 
-/// A share of the highest value of other cells.
+/// A share relative to other cells' highest value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LessThan {
-    /// The share: 0.5 is half of it.
+    /// The share: 0.5 means half.
     pub times: f64,
-    /// The other cells of the same tables.
+    /// Other cells in the same tables.
     pub cells: Selection,
 }
 
@@ -271,29 +273,29 @@ pub struct LessThan {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedAtMost {
-    /// Figures of the models.
+    /// Model figures.
     pub figures: Option<usize>,
-    /// Cells with which in view they were chosen.
+    /// Cells in view when figures were chosen.
     pub cells: Option<usize>,
 }
 
-/// `[[fitted]]`: work of an rt-app file that was chosen with published values in view.
+/// `[[fitted]]`: work in an rt-app file, chosen with published values in view.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedEntry {
-    /// The workload that runs it.
+    /// Workload with the file.
     pub workload: Spanned<String>,
-    /// What its `run` events are called, from the first one on.
+    /// Names for its `run` events, beginning with the first.
     #[serde(default)]
     pub figures: Vec<String>,
-    /// Instead: what their mean is called.
+    /// Name for their mean, in place of single names.
     pub mean: Option<String>,
-    /// What they were fitted to.
+    /// Target of the fit.
     pub to: String,
 }
 
 impl RowEntry {
-    /// Which cells it is about.
+    /// Cells to hold to it.
     pub fn cells(&self) -> Selection {
         Selection {
             workload: self.workload.clone(),
@@ -303,7 +305,7 @@ impl RowEntry {
         }
     }
 
-    /// Its bounds, if it has any.
+    /// Bounds, if any.
     pub fn bounds(&self) -> Option<[Option<f64>; 2]> {
         bounds(
             self.between.as_ref(),
@@ -313,7 +315,7 @@ impl RowEntry {
     }
 }
 
-/// Lower and upper bound, if there is any.
+/// Lower and upper bound, if any.
 fn bounds(
     between: Option<&Spanned<[f64; 2]>>,
     above: Option<&Spanned<f64>>,
@@ -328,7 +330,7 @@ fn bounds(
 }
 
 impl ExpectEntry {
-    /// The range of the values, if that is what is expected.
+    /// Expected range, if the expectation is a range.
     pub fn bounds(&self) -> Option<[Option<f64>; 2]> {
         bounds(
             self.between.as_ref(),
@@ -337,7 +339,7 @@ impl ExpectEntry {
         )
     }
 
-    fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+    pub(super) fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
         let kinds = [
             self.within_percent.is_some(),
             self.as_published.is_some(),
@@ -413,7 +415,11 @@ fn check_bounds(
 }
 
 impl RowEntry {
-    fn check(&self, at: &Spanned<Self>, source: StudyText<'_>) -> Result<(), StudyError> {
+    pub(super) fn check(
+        &self,
+        at: &Spanned<Self>,
+        source: StudyText<'_>,
+    ) -> Result<(), StudyError> {
         check_bounds(
             self.between.as_ref(),
             self.above.as_ref(),
@@ -440,37 +446,4 @@ impl RowEntry {
         }
         Ok(())
     }
-}
-
-/// Checks what the three kinds of tables say by themselves.
-pub(super) fn check(file: &StudyFile, source: StudyText<'_>) -> Result<(), StudyError> {
-    let mut names: Vec<&str> = Vec::new();
-    for entry in &file.published {
-        check_name(source, &entry.name)?;
-        let name = entry.name.get_ref();
-        if names.contains(&name.as_str()) {
-            let message = format!("a second [[published]] is called `{name}`");
-            return Err(source.error(&entry.name, message));
-        }
-        names.push(name);
-        for row in &entry.row {
-            row.get_ref().check(row, source)?;
-        }
-    }
-    match (file.published.first(), file.expect.first()) {
-        (Some(entry), None) => {
-            let message = "no [[expect]]: what has to hold of the published values?";
-            return Err(source.error(&entry.name, message));
-        }
-        (None, Some(entry)) => {
-            let message = "an [[expect]] needs a [[published]] that it is about";
-            return Err(source.error(&entry.text, message));
-        }
-        (Some(entry), _) if file.source.is_none() => {
-            let message = "no `source`: where were these values published?";
-            return Err(source.error(&entry.name, message));
-        }
-        _ => {}
-    }
-    file.expect.iter().try_for_each(|entry| entry.check(source))
 }

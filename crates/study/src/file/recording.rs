@@ -1,4 +1,4 @@
-//! The name of a recording, and which content it has to have.
+//! A recording's name and required content.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer};
 /// A recording: `"load.parquet"`, or `{ path = "load.parquet", sha256 = "9f86d0..." }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingName {
-    /// Its path, from the study file.
+    /// Path, relative to the study file.
     pub path: String,
-    /// SHA-256 of the content that it has to have, in hexadecimal digits; absent: any.
+    /// Required content as SHA-256 in hexadecimal digits; absent: any content.
     pub sha256: Option<String>,
 }
 

@@ -1,12 +1,12 @@
-//! A workload with several values of an option: one workload for each combination of them.
+//! Option lists: a workload for each combination.
 
 use crate::file::{StudyError, StudyText, WorkloadEntry, check_name};
 
-/// Most workloads that an entry makes.
+/// Most workloads per entry.
 const MAX_WORKLOADS: usize = 1000;
 
-/// Name and options of each workload of an entry. The values of a list are in the name: `reads/rate_iops=2000`. The last
-/// list changes fastest.
+/// Name and options for each workload in an entry. Names contain list values: `reads/rate_iops=2000`. The last list changes
+/// fastest.
 pub(super) fn variants(
     entry: &WorkloadEntry,
     source: StudyText<'_>,
@@ -42,7 +42,7 @@ pub(super) fn variants(
     Ok(all)
 }
 
-/// A value as a job file has it; none of what cannot be there.
+/// A value in a job file's syntax; `None` if impossible in a job file.
 pub(super) fn option_value(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),

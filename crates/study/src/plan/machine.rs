@@ -1,4 +1,4 @@
-//! On what it is run: the machines that a study names, each with each of its drives.
+//! A study's machines, each with each drive.
 
 use std::path::Path;
 
@@ -10,31 +10,32 @@ use wakepath_results::document::CpuKind;
 use wakepath_trace::recording::Metadata;
 use wakepath_units::KernelVersion;
 
-use super::{PlannedWorkload, Task, copy_name};
+use super::names::copy_name;
+use super::workload::{PlannedWorkload, Task};
 use crate::file::{Names, StudyError, StudyFile, StudyText, check_name};
 
-/// Most machines of a study, counted with each drive.
+/// Most machines in a study, counted with each drive.
 const MAX_MACHINES: usize = 1000;
 
-/// What the file of every captured machine is called, without its ending.
+/// File stem shared by all captured machines.
 const CAPTURED: &str = "machine";
 
-/// Most characters of a processor's name that a machine is called by.
+/// Most characters in a machine's name that comes from a processor.
 const MAX_RECORDED_NAME: usize = 60;
 
-/// A machine of a study.
+/// A machine in a study.
 #[derive(Clone, Debug)]
 pub struct PlannedMachine {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// What is simulated, or whose figures a replay takes; none of a machine that is measured, or known from recordings.
+    /// Model to simulate, or to replay with; none for measured machines, or machines known from recordings.
     pub model: Option<Machine>,
-    /// The path of its copy in the result directory.
+    /// Path for a copy in the result directory.
     pub file: String,
 }
 
 impl PlannedMachine {
-    /// This machine, which is measured.
+    /// The measured machine: this computer.
     pub(super) fn measured() -> Self {
         Self {
             name: host(),
@@ -43,7 +44,7 @@ impl PlannedMachine {
         }
     }
 
-    /// A model as `result.json` has it.
+    /// A model's description for `result.json`.
     pub fn in_short(&self, model: &Machine) -> wakepath_results::MachineInfo {
         wakepath_results::MachineInfo {
             name: self.name.clone(),
@@ -67,13 +68,13 @@ impl PlannedMachine {
     }
 }
 
-/// What the network calls this machine.
+/// This computer's network name.
 pub fn host() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }
 
-/// The machines of a simulation: each that the file names with each of its drives.
+/// Machines for a simulation: each named machine with each named drive.
 pub(super) fn simulated(
     file: &StudyFile,
     source: StudyText<'_>,
@@ -147,8 +148,8 @@ pub(super) fn simulated(
     Ok(planned)
 }
 
-/// The machines of a replay: those that the file names, whose figures are taken; else those of the recordings, which
-/// then say on which of them they were made.
+/// Machines for a replay: named machines with their figures, or else the recordings' machines. Workloads then get their
+/// recording's machine.
 pub(super) fn replayed(
     file: &StudyFile,
     source: StudyText<'_>,
@@ -206,7 +207,7 @@ pub(super) fn replayed(
     Ok(planned)
 }
 
-/// What to call a machine of which only recordings are known: its processor, with a number if others are called so.
+/// A name for a machine known from recordings only: its processor, with a number if taken.
 fn recorded_name(metadata: &Metadata, others: &[(&Metadata, String)]) -> String {
     let processor = metadata.processor.as_deref().map(str::trim);
     let processor = processor.filter(|name| !name.is_empty());
@@ -235,8 +236,8 @@ fn named(name: &str, folder: &Path) -> String {
     }
 }
 
-/// The names of several machines. Captured ones are all in a file of one name: each is called as it calls itself, or by its
-/// directory where others are called so.
+/// Short names for several machines. Captured machines share a file name, so their own names count, or directories if
+/// equal.
 fn short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
     let same_file = |name: &str| {
         let of_file = machines
@@ -261,7 +262,7 @@ fn short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<St
     names.collect()
 }
 
-/// A name among several: a file's is that of the file, as [`copy_name`] makes it.
+/// A short name: a file's stem, as in [`copy_name`].
 fn short(name: &Spanned<String>, folder: &Path) -> String {
     let name = name.get_ref();
     let stem = Path::new(name)

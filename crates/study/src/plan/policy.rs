@@ -1,4 +1,4 @@
-//! What is compared: policy sets with their names.
+//! Policy sets with their names.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,19 +6,20 @@ use std::path::Path;
 use wakepath_governors as governors;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::Place;
 use wakepath_results::RunOrigin;
 
-use super::{PlannedMachine, cannot_replay};
+use super::machine::PlannedMachine;
 use crate::file::{NamedSet, StudyError, StudyText};
 
-/// A policy of a study.
+/// A policy in a study.
 #[derive(Clone, Debug)]
 pub struct PlannedPolicy {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// Its policies. What it does not name is as the machine has it.
+    /// Policies to hold together; everything unnamed stays as on the machine.
     pub set: PolicySet,
-    /// Settings of the measured machine that no policy covers, by name.
+    /// Settings for a measured machine beyond any policy, by name.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -68,7 +69,7 @@ impl PlannedPolicy {
         })
     }
 
-    /// A set whose name is what it is on a machine.
+    /// A set named by its versions on a machine.
     pub(super) fn on_machine(set: PolicySet, machine: &Machine) -> Self {
         Self {
             name: set_on(&set, machine).to_string(),
@@ -77,8 +78,7 @@ impl PlannedPolicy {
         }
     }
 
-    /// Everything that it sets, for the results. A bare name has the version that runs on these machines; none, where
-    /// machines differ in it or it is not known before the run.
+    /// All changes, for the results. Bare names get the version in force; none if machines differ, or before a measurement.
     pub(super) fn described(
         &self,
         machines: &[PlannedMachine],
@@ -101,7 +101,7 @@ impl PlannedPolicy {
         }
     }
 
-    /// Whether both change the same on all of these machines.
+    /// Whether both policies make equal changes on these machines.
     pub(super) fn is_same_on(&self, machines: &[PlannedMachine], other: &Self) -> bool {
         let modelled = machines.iter().any(|machine| machine.model.is_some());
         let same_sets = if modelled {
@@ -112,17 +112,35 @@ impl PlannedPolicy {
         same_sets && self.settings == other.settings
     }
 
-    /// Its set on each machine that is modelled.
+    /// The set on each modelled machine.
     fn on_each(&self, machines: &[PlannedMachine]) -> impl Iterator<Item = PolicySet> {
         let models = machines.iter().filter_map(|machine| machine.model.as_ref());
         models.map(|model| set_on(&self.set, model))
     }
 }
 
-/// A set whose bare names have the version of a machine's kernel.
+/// The set with versions from a machine's kernel.
 fn set_on(set: &PolicySet, machine: &Machine) -> PolicySet {
     match machine.kernel {
         Some(kernel) => set.clone().on_kernel(kernel),
         None => set.clone(),
     }
+}
+
+/// Why a policy set cannot be replayed on any recording.
+pub fn cannot_replay(set: &PolicySet) -> Option<String> {
+    if let Some(profile) = set.profile() {
+        return Some(format!(
+            "`{profile}` sets frequencies, which cannot act on a recording; a replay takes an idle governor, \
+             cpu-latency and psd"
+        ));
+    }
+    let other = set.policies().iter().find(|policy| {
+        let on = policy.mechanism().on;
+        !on.contains(&Place::Replay)
+    })?;
+    Some(format!(
+        "`{other}` does not act on a recording, whose load is as it was; a replay takes an idle governor, cpu-latency \
+         and psd"
+    ))
 }

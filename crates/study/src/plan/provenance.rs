@@ -1,4 +1,4 @@
-//! Where the numbers of a study come from.
+//! Provenance for a study's numbers.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use wakepath_results::MachineInfo;
 /// Programs, machines and circumstances behind the numbers of a study.
 #[derive(Clone, Debug)]
 pub struct Provenance {
-    /// Programs by name with their versions.
+    /// Programs' versions by name.
     pub tools: BTreeMap<String, String>,
     /// The machines in short.
     pub machines: Vec<MachineInfo>,
-    /// The file of each machine.
+    /// A file for each machine.
     pub machine_files: Vec<Vec<u8>>,
-    /// Circumstances that a reader should know of.
+    /// Circumstances for readers to know.
     pub notes: Vec<String>,
 }

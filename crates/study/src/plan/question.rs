@@ -1,12 +1,14 @@
-//! The questions of a study.
+//! A study's questions.
 
 use toml::Spanned;
 use wakepath_results::{Condition, Goal, Metric, Question, RunOrigin};
 
-use super::{Cell, Plan, members, position};
+use super::cell::Cell;
+use super::names::{members, position};
+use super::planned::Plan;
 use crate::file::{QuestionEntry, StudyError, StudyText};
 
-/// What a question needs to exist.
+/// Names for a question to choose from.
 struct Known<'a> {
     metrics: &'a [Metric],
     policies: Vec<&'a str>,
@@ -14,7 +16,7 @@ struct Known<'a> {
     machines: Vec<&'a str>,
 }
 
-/// All questions of the file.
+/// All questions in the file.
 pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, StudyError> {
     let known = Known {
         metrics: &plan.metrics,
@@ -25,7 +27,7 @@ pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, S
     let mut all = Vec::with_capacity(plan.file.question.len());
     for entry in &plan.file.question {
         let mut question = question(entry, source, &known)?;
-        // A measurement is on this machine, whatever its name.
+        // Measurements are made here, whatever the machine's name.
         if plan.target != RunOrigin::Live {
             let names = &entry.get_ref().machines;
             question.machines = named(source, "machine", names, &known.machines)?;
@@ -46,7 +48,7 @@ pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, S
     Ok(all)
 }
 
-/// The names that a list of a question means.
+/// Names selected by a list in a question.
 fn named(
     source: StudyText<'_>,
     what: &str,
@@ -115,7 +117,7 @@ fn question(
     })
 }
 
-/// The metric that `at` names.
+/// The metric named at `at`.
 fn find<'a>(
     at: &Spanned<String>,
     name: &str,

@@ -13,29 +13,28 @@ use wakepath_trace::recording::{Metadata, Reader};
 use wakepath_units::TickRate;
 use wakepath_units::causes::with_causes;
 
-use super::in_folder;
+use super::names::in_folder;
 use crate::file::{RecordingName, StudyError, StudyText, WorkloadEntry};
 
-/// Bytes of a file that are read at a time.
+/// Bytes to read at a time.
 const READ_BYTES: usize = 1 << 20;
 
-/// A recording, and what is said of it instead of what it says itself. It stays where it is: results name it by its whole
-/// path.
+/// A recording, and corrections to its metadata. Results name the recording by its whole path, without a copy.
 #[derive(Clone, Debug)]
 pub struct PlannedRecording {
     /// The file.
     pub path: PathBuf,
-    /// SHA-256 of the content that it has to have; none: any.
+    /// Required content as SHA-256; none: any content.
     pub sha256: Option<String>,
-    /// What it says about its machine and about itself.
+    /// Metadata about the machine and the recording.
     pub metadata: Metadata,
-    /// Events in it.
+    /// Number of events.
     pub events: u64,
-    /// The idle states of all its CPUs, and the file that has them.
+    /// Idle states for all CPUs, and their file.
     pub states: Option<(PathBuf, IdleStates)>,
     /// The tick rate.
     pub tick: Option<TickRate>,
-    /// The governor that ran.
+    /// Governor during the recording.
     pub ran: Option<PolicySpec>,
 }
 
@@ -97,16 +96,16 @@ impl PlannedRecording {
         })
     }
 
-    /// The files that results name by their paths.
+    /// Files named by path in results.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         let states = self.states.as_ref().map(|(path, _)| path.as_path());
         std::iter::once(self.path.as_path()).chain(states)
     }
 
-    /// Checks that the recording has the content that the study wants.
+    /// Checks the recording's content against the study.
     ///
     /// # Errors
-    /// It has another one, or cannot be read.
+    /// The content differs, or cannot be read.
     pub(crate) fn check_content(&self) -> Result<(), StudyError> {
         let Some(wanted) = &self.sha256 else {
             return Ok(());
@@ -121,16 +120,16 @@ impl PlannedRecording {
         )))
     }
 
-    /// What is wrong with it.
+    /// An error about the recording.
     pub(crate) fn error(&self, message: &str) -> StudyError {
         StudyError::Settings(format!("{}: {message}", self.path.display()))
     }
 }
 
-/// SHA-256 of a file, in hexadecimal digits.
+/// A file's SHA-256 in hexadecimal digits.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub(crate) fn sha256_of(path: &Path) -> Result<String, StudyError> {
     let mut file = wakepath_files::open(path).map_err(read_error(path))?;
     let mut hash = Sha256::new();

@@ -3,35 +3,36 @@
 use serde::Serialize;
 use toml::Spanned;
 use wakepath_policies::PolicySet;
-use wakepath_policies::mechanism::Place;
 use wakepath_units::TickRate;
 
-use super::{Plan, Task};
+use super::planned::Plan;
+use super::policy::PlannedPolicy;
+use super::workload::Task;
 use crate::file::{NamedSet, Names, RecordingName, StudyError, StudyFile, WorkloadEntry};
 
-/// What was recorded, as the policy of a study that changes nothing.
+/// Policy name for the recorded choices.
 pub const RECORDED: &str = "recorded";
-/// Name of a replay that no file names.
+/// Study name for a replay without a file.
 const NAME: &str = "replay";
 
-/// One recording under policy sets, as `wakepath replay` asks for it.
+/// A request by `wakepath replay`: one recording under policy sets.
 #[derive(Clone, Debug)]
 pub struct ReplayRequest {
-    /// The question that the replay answers.
+    /// Question answered by the replay.
     pub title: String,
-    /// Machine whose figures replace those of the recording.
+    /// Machine with figures in place of the recording's.
     pub machine: Option<String>,
-    /// Blocks of time, which are the repeats.
+    /// Time blocks, used as repeats.
     pub blocks: u32,
-    /// Sets to replay beside what was recorded. Each is its own name.
+    /// Sets to replay beside the recorded choices; named by themselves.
     pub sets: Vec<PolicySet>,
-    /// Name of the policy that the others are compared with.
+    /// Policy to compare with.
     pub baseline: String,
-    /// Name of the recording in the results.
+    /// The recording's name in the results.
     pub workload: String,
-    /// Path of the recording.
+    /// The recording's path.
     pub recording: String,
-    /// Path of the file that has the idle states.
+    /// Path to a file with idle states.
     pub states: Option<String>,
     /// Tick rate, if the recording's own does not count.
     pub tick: Option<TickRate>,
@@ -40,7 +41,7 @@ pub struct ReplayRequest {
 }
 
 impl ReplayRequest {
-    /// The study that asks for this, but for its policies.
+    /// The request as a study file, without policies.
     pub(super) fn file(&self) -> StudyFile {
         let recording = RecordingName {
             path: self.recording.clone(),
@@ -62,7 +63,7 @@ impl ReplayRequest {
         }
     }
 
-    /// What was recorded, and the sets.
+    /// Recorded choices, and the sets.
     pub(super) fn policies(&self) -> Vec<NamedSet<'static>> {
         let recorded = NamedSet::outside(RECORDED.to_owned(), PolicySet::default());
         let sets = self.sets.iter();
@@ -71,12 +72,12 @@ impl ReplayRequest {
     }
 }
 
-/// A value that no file has.
+/// A value without a place in a file.
 fn unplaced<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-/// A replay as a study file has it.
+/// A replay in a study file's syntax.
 #[derive(Serialize)]
 struct WrittenReplay<'a> {
     name: &'a str,
@@ -105,7 +106,7 @@ struct WrittenRecording<'a> {
     ran: Option<&'a str>,
 }
 
-/// The text of a study file that asks for the replay of a plan.
+/// A study file's text for a plan's replay.
 ///
 /// # Errors
 /// The plan has other workloads than recordings.
@@ -124,7 +125,7 @@ pub(super) fn text(plan: &Plan) -> Result<String, StudyError> {
 }
 
 impl<'a> WrittenPolicy<'a> {
-    fn new(policy: &'a super::PlannedPolicy) -> Self {
+    fn new(policy: &'a PlannedPolicy) -> Self {
         let is_empty = policy.set.is_empty();
         Self {
             name: &policy.name,
@@ -137,7 +138,7 @@ impl<'a> WrittenPolicy<'a> {
     }
 }
 
-/// The recordings of a plan.
+/// A plan's recordings.
 fn recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
     let entries = plan.workloads.iter().map(|workload| {
         let entry = plan.file.workload.get(workload.entry);
@@ -160,22 +161,4 @@ fn recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
         let message = "a study made without a file is kept as a file only if it replays recordings";
         StudyError::Settings(format!("{}: {message}", plan.origin))
     })
-}
-
-/// Why a policy set cannot be replayed on any recording.
-pub fn cannot_replay(set: &PolicySet) -> Option<String> {
-    if let Some(profile) = set.profile() {
-        return Some(format!(
-            "`{profile}` sets frequencies, which cannot act on a recording; a replay takes an idle governor, \
-             cpu-latency and psd"
-        ));
-    }
-    let other = set.policies().iter().find(|policy| {
-        let on = policy.mechanism().on;
-        !on.contains(&Place::Replay)
-    })?;
-    Some(format!(
-        "`{other}` does not act on a recording, whose load is as it was; a replay takes an idle governor, cpu-latency \
-         and psd"
-    ))
 }

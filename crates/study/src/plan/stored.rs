@@ -1,7 +1,6 @@
-//! The study as its results keep it: naming the copies beside it in place of what it named.
+//! The study as kept in results: copies replace the named files.
 //!
-//! So the directory is enough to run it again, wherever it is and whatever has become of the files and of the built-in
-//! models and jobs.
+//! A result directory alone is enough to run the study again, even after files and built-in models change.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,13 +11,15 @@ use toml::Spanned;
 use wakepath_policies::PolicySet;
 use wakepath_results::RunOrigin;
 
-use super::{Plan, Task, replay};
+use super::planned::Plan;
+use super::replay;
+use super::workload::{PlannedWorkload, Task};
 use crate::file::{StudyError, StudyFile, StudyText};
 
-/// A part of a text, and what stands in its place.
+/// A range in a text, and its replacement.
 type Change = (Range<usize>, String);
 
-/// A study file: that of a plan, or written from it.
+/// A study file from a plan: read before, or written now.
 struct Source<'a> {
     text: Cow<'a, str>,
     file: Cow<'a, StudyFile>,
@@ -44,17 +45,50 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The text of a study, with the policy sets that were given beside its file.
+impl Plan {
+    /// The study as a file has it, with the policy sets that were given beside the file.
+    ///
+    /// # Errors
+    /// A study made without a file cannot be written as one.
+    pub fn text(&self) -> Result<String, StudyError> {
+        whole(self)
+    }
+
+    /// Files for a result directory, enough to run the study again. `machines` has machine files, `sha256` recordings'
+    /// content.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub fn files(
+        &self,
+        machines: Vec<Vec<u8>>,
+        sha256: &BTreeMap<String, String>,
+    ) -> Result<Vec<(String, Vec<u8>)>, StudyError> {
+        let study = text(self, sha256)?;
+        let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
+        files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
+        let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);
+        let programs = self.policies.iter().filter_map(|p| p.set.program()?.copy());
+        for (name, text) in copies.chain(programs) {
+            if !files.iter().any(|(there, _)| *there == name) {
+                files.push((name, text.as_bytes().to_vec()));
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// A study's text, with policy sets from outside the file.
 ///
 /// # Errors
 /// A study made without a file cannot be written as one.
-pub(super) fn whole(plan: &Plan) -> Result<String, StudyError> {
+fn whole(plan: &Plan) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let added = with_sets(&source, &plan.more);
     Ok(edited(&source.text, added.into_iter().collect()))
 }
 
-/// What names more policy sets in a text: more of its `also`, or a line at its top.
+/// A change that adds policy sets: to `also`, or as a line at the top.
 fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
     if sets.is_empty() {
         return None;
@@ -71,7 +105,7 @@ fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
     Some((0..0, format!("also = {list} # --policy\n")))
 }
 
-/// A text after these changes.
+/// Applies changes to a text.
 fn edited(text: &str, mut changes: Vec<Change>) -> String {
     let mut edited = text.to_owned();
     changes.sort_by_key(|(at, _)| at.start);
@@ -81,12 +115,12 @@ fn edited(text: &str, mut changes: Vec<Change>) -> String {
     edited
 }
 
-/// The text of a study that runs from its result directory. One that does so already stays as it is, to the byte. A
-/// recording, which is not copied, has to have the content then that it has now.
+/// A study's text to run from its result directory, unchanged to the byte where possible. Recordings are not copied, so
+/// their content is pinned.
 ///
 /// # Errors
 /// As [`whole`].
-pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
+fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let (text, file) = (&*source.text, &*source.file);
     let mut changes: Vec<Change> = with_sets(&source, &plan.more).into_iter().collect();
@@ -101,7 +135,7 @@ pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<Str
             put(key, at, list(copies), named, copies);
         }
     };
-    // What is measured has no model, and `machine.toml` says what could be read of it.
+    // A measured machine has no model; `machine.toml` holds whatever could be read.
     let has_model = plan.target != RunOrigin::Live;
     let files: Vec<String> = plan.machines.iter().map(|m| m.file.clone()).collect();
     if let Some(machine) = file.machine.as_ref().filter(|_| has_model) {
@@ -113,7 +147,7 @@ pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<Str
         );
     }
     for (number, entry) in file.workload.iter().enumerate() {
-        // All workloads of an entry name the same file.
+        // All workloads in an entry share a file.
         let Some(workload) = plan.workloads.iter().find(|w| w.entry == number) else {
             continue;
         };
@@ -165,7 +199,7 @@ pub(super) fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<Str
     Ok(stored)
 }
 
-/// A recording as a study names it.
+/// A recording in a study's syntax.
 fn inline(path: &str, sha256: Option<&String>) -> String {
     let path = list(&[path.to_owned()]);
     match sha256 {
@@ -183,12 +217,12 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// A text as TOML has it.
+/// A text in TOML syntax.
 fn quoted(text: String) -> String {
     toml::Value::String(text).to_string()
 }
 
-/// The lines of a key of the file's first table, to be replaced by nothing.
+/// A change that removes a key's lines from the file's first table.
 fn without_line(text: &str, value: Range<usize>) -> Change {
     let start = text[..value.start].rfind('\n').map_or(0, |at| at + 1);
     let end = text[value.end..].find('\n');
@@ -204,7 +238,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// What a result directory of this study holds.
+    /// Content for this study's result directory.
     fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
         let toml = |m: &PlannedMachine| m.model.as_ref().map(|model| model.to_toml().unwrap());
         let machines = plan.machines.iter().map(toml);
@@ -217,7 +251,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Stores a study and plans it again from there alone: all that is stored has to be the same.
+    /// Stores a study and plans it again from the copy alone: everything has to be equal.
     fn survives(plan: &Plan, target: RunOrigin) -> String {
         let temp = tempfile::tempdir().unwrap();
         let first = files(plan);
@@ -280,7 +314,7 @@ mod tests {
             assert_eq!(names(&again), names(&plan));
             survives(&plan, RunOrigin::Sim);
         }
-        // A file of its own has to have a policy.
+        // A file has to have a policy.
         let none = Plan::new(rest, "s.toml", temp.path(), RunOrigin::Sim);
         let message = none.unwrap_err().to_string();
         assert!(
@@ -317,7 +351,7 @@ mod tests {
         ] {
             assert!(text.contains(said), "{said} is not in {text}");
         }
-        // The copy has the options in it already.
+        // The copy has the options already.
         let copy = &files(&plan)[2];
         assert!(copy.1.starts_with(b"[global]\nbs=4k\n[a]\n"), "{copy:?}");
         // A measurement runs the same files, and has no model.

@@ -1,4 +1,4 @@
-//! What is run: the files read, with the study's own options in them.
+//! Workloads: files, with the study's own options applied.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,42 +13,44 @@ use wakepath_units::pasted::decode_strictly;
 use wakepath_workloads::fio::warm_up::text_with_warm_up;
 use wakepath_workloads::{Workload, fio, rtapp};
 
-use super::{PlannedRecording, copy_name, grid, in_folder};
+use super::grid;
+use super::names::{copy_name, in_folder};
+use super::recording::PlannedRecording;
 use crate::builtin;
 use crate::file::{MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown};
 
-/// A workload of a study.
+/// A workload in a study.
 #[derive(Clone, Debug)]
 pub struct PlannedWorkload {
-    /// Its name in the results.
+    /// Name in the results.
     pub name: String,
-    /// What is done.
+    /// Kind and content.
     pub task: Task,
-    /// What was accepted without having the effect that it might seem to ask for.
+    /// Accepted input without its apparent effect.
     pub warnings: Vec<String>,
-    /// The machines on which it runs; empty: all.
+    /// Machines to run on; empty: all.
     pub machines: Vec<String>,
-    /// The policies under which it runs; empty: all.
+    /// Policies to run under; empty: all.
     pub policies: Vec<String>,
-    /// Which `[[workload]]` of the file it is of.
+    /// Index of the `[[workload]]` entry.
     pub(crate) entry: usize,
-    /// The name and the file of that, if it makes several workloads.
+    /// Name and file for the entry, if it makes several workloads.
     pub(super) grid: Option<(String, String)>,
 }
 
-/// What a workload does.
+/// A workload's kind and content.
 #[derive(Clone, Debug)]
 pub enum Task {
     /// A fio job.
     Fio {
-        /// The job file as it is run.
+        /// Job file's text, as run.
         text: String,
         /// The same, read.
         workload: Workload,
     },
     /// An rt-app file.
     RtApp {
-        /// The file as it is run.
+        /// File's text, as run.
         text: String,
         /// The same, read.
         workload: Workload,
@@ -57,9 +59,9 @@ pub enum Task {
     Recording(Box<PlannedRecording>),
     /// A command.
     Command {
-        /// The command and its arguments.
+        /// Command and arguments.
         words: Vec<String>,
-        /// How its result is read.
+        /// Metrics to read from the output.
         readings: Vec<Reading>,
     },
 }
@@ -67,30 +69,30 @@ pub enum Task {
 /// How a number is read from what a command prints.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// What it is.
+    /// Metric to fill.
     pub metric: Metric,
-    /// Where it is.
+    /// Place in the output.
     pub from: Extract,
 }
 
 /// Where a number is.
 #[derive(Clone, Debug)]
 pub enum Extract {
-    /// The first group of this expression, in the last line that it matches.
+    /// First group in the expression's last match.
     Pattern(Regex),
-    /// At this JSON pointer.
+    /// A JSON pointer.
     Json(String),
 }
 
-/// What a study says of a fio job beside its file.
+/// A study's changes to a fio job.
 #[derive(Clone, Copy)]
 struct JobOptions<'a> {
     given: &'a toml::Table,
-    /// `None`: that by default.
+    /// `None`: the default warm-up.
     warm_up: Option<Nanoseconds>,
 }
 
-/// The workloads of a study: one for each of the file, or for each combination of its options' values.
+/// A study's workloads: one per entry, or per combination of option values.
 pub(super) fn all(
     file: &StudyFile,
     source: StudyText<'_>,
@@ -119,7 +121,7 @@ pub(super) fn all(
 }
 
 impl PlannedWorkload {
-    /// A workload that no file names.
+    /// A workload without an entry.
     pub(super) fn of(name: &str, workload: Workload) -> Self {
         let warnings = workload
             .warnings()
@@ -142,7 +144,7 @@ impl PlannedWorkload {
         }
     }
 
-    /// A workload that runs everywhere.
+    /// A workload for all machines and policies.
     fn doing(name: &str, task: Task) -> Self {
         Self {
             name: name.to_owned(),
@@ -203,7 +205,7 @@ impl PlannedWorkload {
             fio(entry, at, &text, &origin, options, source, target)?
         };
         if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
-            // They say what the simulator makes of it.
+            // Warnings are about the simulator's view.
             if target == RunOrigin::Sim {
                 warnings.extend(workload.warnings().iter().map(ToString::to_string));
             }
@@ -215,7 +217,7 @@ impl PlannedWorkload {
         })
     }
 
-    /// What `result.json` says of it.
+    /// Description for `result.json`.
     pub(super) fn described(&self) -> wakepath_results::WorkloadInfo {
         let (kind, source) = match &self.task {
             Task::Fio { .. } => ("fio", self.file_name()),
@@ -234,7 +236,7 @@ impl PlannedWorkload {
         }
     }
 
-    /// The path of its copy in the result directory, if it has a file.
+    /// Path for a copy in the result directory, if the workload has a file.
     pub fn file_name(&self) -> Option<String> {
         match self.task {
             Task::Fio { .. } => Some(copy_name(WORKLOADS, &self.name, "fio")),
@@ -243,7 +245,7 @@ impl PlannedWorkload {
         }
     }
 
-    /// The path of the copy of what the study names for it.
+    /// Path for a copy of the named file.
     pub(super) fn named_file(&self) -> Option<String> {
         match &self.grid {
             Some((name, _)) => Some(copy_name(WORKLOADS, name, "fio")),
@@ -251,7 +253,7 @@ impl PlannedWorkload {
         }
     }
 
-    /// The path and the text of its copies in the result directory.
+    /// Paths and texts for copies in the result directory.
     pub(super) fn copies(&self) -> impl Iterator<Item = (String, &str)> {
         let text = match &self.task {
             Task::Fio { text, .. } | Task::RtApp { text, .. } => Some(text.as_str()),
@@ -265,7 +267,7 @@ impl PlannedWorkload {
         own.into_iter().chain(of_grid)
     }
 
-    /// What can be simulated.
+    /// The part to simulate.
     pub fn workload(&self) -> Option<&Workload> {
         match &self.task {
             Task::Fio { workload, .. } | Task::RtApp { workload, .. } => Some(workload),
@@ -273,7 +275,7 @@ impl PlannedWorkload {
         }
     }
 
-    /// What a run of it leaves out at its beginning, if it leaves out anything.
+    /// Time left out at a run's beginning, if any.
     pub fn warm_up(&self) -> Option<Nanoseconds> {
         match self.workload()? {
             Workload::Fio(file) => file.warm_up(),
@@ -281,7 +283,7 @@ impl PlannedWorkload {
         }
     }
 
-    /// How long it says it runs: the longest job with its warm-up, or the file's duration.
+    /// Expected duration: the longest job with its warm-up, or the file's duration.
     pub fn duration(&self) -> Option<Nanoseconds> {
         match self.workload()? {
             Workload::Fio(file) => {
@@ -301,7 +303,7 @@ impl PlannedWorkload {
     }
 }
 
-/// The rates that the jobs of a workload ask for, in the order of the file.
+/// Rates requested by a workload's jobs, in file order.
 pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
     let Workload::Fio(file) = workload else {
         return Vec::new();
@@ -328,7 +330,7 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
     file.jobs.iter().flat_map(of_job).collect()
 }
 
-/// The text of a file beside the study, or of a built-in workload.
+/// A file's text: beside the study, or built in.
 fn text_of(
     name: &Spanned<String>,
     source: StudyText<'_>,
@@ -359,7 +361,7 @@ fn text_of(
     Err(source.error(name, unknown(&what, name.get_ref(), &known)))
 }
 
-/// The fio job of a workload: where the study names it, its text and what to call that.
+/// A workload's fio job: its place in the study, text and name.
 fn fio_text<'a>(
     entry: &'a WorkloadEntry,
     source: StudyText<'_>,
@@ -412,7 +414,7 @@ fn fio(
     let changed = with_options(text, &options);
     let named = format!("{origin} with the options of {}", entry.name.get_ref());
     let read = fio::parse(&changed, &named).map_err(|e| {
-        // What is wrong without the options, too, has a line of the file.
+        // Faults without the options have a line in the file.
         error(fio::parse(text, origin).as_ref().err().unwrap_or(&e))
     })?;
     let with_warm_up = read.clone().with_warm_up(job_options.warm_up);
@@ -428,7 +430,7 @@ fn fio(
     })
 }
 
-/// A job file in which these options hold for every job. One in which they do already stays as it is.
+/// A job file with options in every job; unchanged if they hold already.
 fn with_options(text: &str, options: &[(String, String)]) -> String {
     if options.is_empty() {
         return text.to_owned();
@@ -463,7 +465,7 @@ fn rt_app(
         None => None,
     };
     let mut file = rtapp::parse_for(&text, &origin, version).map_err(|e| error(&e))?;
-    // Plain JSON, which rt-app itself takes, too.
+    // Plain JSON: accepted by rt-app, too.
     let mut text = file.to_string();
     let nanoseconds = |seconds: f64| Nanoseconds((seconds * 1e9).round() as u64);
     if let Some(seconds) = &entry.seconds {
@@ -562,10 +564,10 @@ fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyE
 }
 
 impl Reading {
-    /// The number in what the command has printed.
+    /// Reads the number from a command's output.
     ///
     /// # Errors
-    /// What is missing.
+    /// Whatever is missing.
     pub fn read(&self, output: &str) -> Result<f64, String> {
         let name = &self.metric.name;
         let number = |text: &str| {
@@ -648,7 +650,7 @@ mod tests {
         assert!(with_options(text, &options).ends_with(text));
     }
 
-    /// What the simulator has no model of goes to fio as it is.
+    /// Options without a model go to fio unchanged.
     #[test]
     fn a_measurement_hands_the_file_to_fio_unchanged() {
         let job = "[a]\nrw=randwrite\nioengine=io_uring\nhipri=1\nruntime=30sec\nsize=1.5g\n\

@@ -9,11 +9,11 @@ use crate::plan::published::{Published, decimal};
 /// A cell of a table: a value, published and simulated.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableCell {
-    /// What it belongs to, one per column of the table.
+    /// Labels, one per table column.
     pub labels: Vec<String>,
-    /// What was published.
+    /// Published value.
     pub published: Published,
-    /// What the simulator gives.
+    /// Simulated value.
     pub simulated: Value,
     /// Simulated over published, minus 1, if both are numbers.
     pub relative_error: Option<f64>,
@@ -35,7 +35,7 @@ pub enum Value {
 }
 
 impl TableCell {
-    /// Compares what was published with what was simulated.
+    /// Compares a published with a simulated value.
     pub fn new(labels: Vec<String>, published: Published, simulated: Value, fitted: bool) -> Self {
         let (mut relative_error, mut agrees) = (None, None);
         match (&published, &simulated) {
@@ -58,14 +58,14 @@ impl TableCell {
         }
     }
 
-    /// Its labels in one text.
+    /// Labels in one text.
     pub fn name(&self) -> String {
         self.labels.join(" / ")
     }
 }
 
 impl Value {
-    /// The number, if it is one.
+    /// The number, if any.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),

@@ -1,4 +1,4 @@
-//! What is expected, and whether the cells say so.
+//! Expectations, and whether cells meet them.
 
 use serde::Serialize;
 
@@ -7,14 +7,14 @@ use super::table::Found;
 use crate::file::{Show, StudyError, Take};
 use crate::plan::published::{Expectation, Table, decimal};
 
-/// Something that has to hold for the cells of an experiment.
+/// A requirement on an experiment's cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Criterion {
-    /// What is expected.
+    /// Expectation.
     pub expected: String,
-    /// What the cells say.
+    /// Finding.
     pub found: String,
-    /// Whether that is what was expected.
+    /// Whether the finding meets the expectation.
     pub met: bool,
     /// Published, but not among what the experiment was set to reproduce: reported beside the criteria, and not
     /// counted with them.
@@ -22,20 +22,20 @@ pub struct Criterion {
     pub observation: bool,
 }
 
-/// The cells that an expectation is about.
+/// Cells under an expectation.
 struct Judged<'a> {
     cells: Vec<&'a TableCell>,
-    /// The highest of those that they are held against.
+    /// Highest value among the cells to compare against.
     against: f64,
     show: Show,
     at_least: Option<usize>,
 }
 
 impl Criterion {
-    /// Judges the cells of the tables, all of which are given, by an expectation. `figures` is how many were fitted.
+    /// Judges the tables' cells by an expectation. `figures`: the number fitted.
     ///
     /// # Errors
-    /// A metric of a condition is not among the results.
+    /// A condition's metric is missing in the results.
     pub(super) fn of(
         expectation: &Expectation,
         tables: &[Table],
@@ -81,7 +81,7 @@ impl Criterion {
         } else if entry.same_order.is_some() {
             judged.same_order()
         } else if let Some(least) = &entry.same_direction {
-            // Below that it is chance: other seeds turn it.
+            // Smaller changes are chance: other seeds turn them.
             judged.changes(|published, simulated| {
                 simulated.abs() >= least.get_ref() / 100.0
                     && published.signum() * simulated.signum() > 0.0
@@ -115,7 +115,7 @@ impl Criterion {
         })
     }
 
-    /// How it came out, in a word or two.
+    /// The outcome in a word or two.
     pub fn verdict(&self) -> &'static str {
         match (self.observation, self.met) {
             (false, true) => "met",
@@ -126,16 +126,16 @@ impl Criterion {
     }
 }
 
-/// What was found, and whether that is what was expected; nothing proves nothing.
+/// A finding and whether it meets the expectation; no finding proves nothing.
 type Verdict = Option<(String, bool)>;
 
 impl Judged<'_> {
-    /// Whether so many of `of` cells are enough.
+    /// Whether `holding` cells among `of` are enough.
     fn enough(&self, holding: usize, of: usize) -> bool {
         holding >= self.at_least.unwrap_or(of)
     }
 
-    /// Every cell of which `holds` says anything holds.
+    /// Every cell judged by `holds` does hold.
     fn every(&self, holds: impl Fn(&TableCell) -> Option<bool>) -> Verdict {
         let judged = self
             .cells
@@ -152,7 +152,7 @@ impl Judged<'_> {
         (all > 0).then(|| (found, self.enough(holding, all)))
     }
 
-    /// Cells with a published number are within `tolerance` of it, as a share.
+    /// Published numbers are met within `tolerance`, as a share.
     fn within(&self, tolerance: f64) -> Verdict {
         let errors = self
             .cells
@@ -183,7 +183,7 @@ impl Judged<'_> {
         })
     }
 
-    /// The simulated numbers come in the order of the published ones.
+    /// Simulated numbers are in published order.
     fn same_order(&self) -> Verdict {
         let numbers = self
             .cells
@@ -205,7 +205,7 @@ impl Judged<'_> {
         (!numbers.is_empty()).then(|| (names.join(" < "), published == simulated))
     }
 
-    /// The simulated numbers, or the lowest or the highest of them, are within bounds.
+    /// Simulated numbers, or their lowest or highest, are within bounds.
     fn range(&self, take: Take, [from, to]: [Option<f64>; 2]) -> Verdict {
         let within = |value: f64| from.is_none_or(|f| value >= f) && to.is_none_or(|t| value <= t);
         let mut numbers = self.numbers();
@@ -231,7 +231,7 @@ impl Judged<'_> {
         })
     }
 
-    /// The highest of the numbers is less than so many times the highest of the others.
+    /// The highest number is less than `times` the others' highest.
     fn less_than(&self, times: f64) -> Verdict {
         let numbers = self.numbers();
         let highest = numbers
@@ -263,7 +263,7 @@ impl Judged<'_> {
             .collect()
     }
 
-    /// A value of the tables.
+    /// A table value as text.
     fn text(&self, value: f64) -> String {
         match self.show {
             Show::Value => decimal(value),

@@ -1,4 +1,4 @@
-//! Figures that were chosen with published values in view.
+//! Figures chosen with published values in view.
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
@@ -8,21 +8,21 @@ use wakepath_workloads::rtapp::{RtAppEvent, RtTask};
 use crate::file::FittedEntry;
 use crate::plan::{Plan, PlannedWorkload};
 
-/// A fitted figure of a model or of a workload.
+/// A fitted figure in a model or workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct FittedFigure {
-    /// The model or the workload, where there are several.
+    /// Model or workload, if several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Key in the model's file.
     pub key: String,
-    /// Its value.
+    /// Value.
     pub value: f64,
-    /// What it was fitted to.
+    /// Fitting target.
     pub fitted: String,
 }
 
-/// The fitted figures of the machines, their drives and the workloads of an experiment.
+/// Fitted figures in an experiment's machines, drives and workloads.
 pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
     let mut all: Vec<FittedFigure> = Vec::new();
     for (index, machine) in plan.machines.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
             }
         }
     }
-    // One model needs no name.
+    // A single model needs no name.
     if all.iter().all(|figure| figure.model == all[0].model) {
         for figure in &mut all {
             figure.model = None;
@@ -56,7 +56,7 @@ pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
     all
 }
 
-/// The work of an rt-app file that an entry names.
+/// An rt-app file's work, as named by an entry.
 fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
     let named = |w: &&PlannedWorkload| w.name == *entry.workload.get_ref();
     let planned = plan.workloads.iter().find(named);

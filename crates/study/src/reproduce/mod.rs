@@ -1,9 +1,8 @@
 //! Published experiments, simulated.
 //!
 //! An experiment is a study with `[[published]]` and `[[expect]]` ([`crate::file`]): a machine, workloads and policies,
-//! what was published of them, and what is expected of the simulation. [`reproduce`] runs any number of them,
-//! all runs spread over the threads of the current rayon pool, and sets the published values beside the simulated ones.
-//! The result is the same for any number of threads.
+//! published values, and expectations about the simulation. [`reproduce`] runs experiments on all threads in the current
+//! rayon pool, and sets published beside simulated values. The result is independent from the number of threads.
 //!
 //! `docs/experiments.md` says how to add one.
 
@@ -20,17 +19,18 @@ use wakepath_units::median;
 
 use crate::file::{StudyError, StudyText};
 use crate::plan::Plan;
+use crate::run::RunControl;
+use crate::run::each;
 use crate::run::sim::Sim;
-use crate::run::{RunControl, each};
 pub use cell::{TableCell, Value};
 pub use criterion::{Criterion, percent};
 pub use fitted::FittedFigure;
 use table::Found;
 
-/// An experiment: a file, or the built-in one of this name.
+/// An experiment: a file, or a built-in one by name.
 ///
 /// # Errors
-/// As [`Plan::load`], and a study without anything published.
+/// As [`Plan::load`], and a study without published values.
 pub fn load(path: &Path) -> Result<Plan, StudyError> {
     let plan = Plan::load(path, RunOrigin::Sim)?;
     if plan.tables.is_empty() {
@@ -45,11 +45,11 @@ pub fn load(path: &Path) -> Result<Plan, StudyError> {
     Ok(plan)
 }
 
-/// Simulates these experiments, all with their first seed before any goes on to the second. When `waiting` calls it off,
-/// the result has the experiments all of whose cells had at least one run by then.
+/// Simulates experiments, all with their first seed before any goes on to the second. After cancellation, returns
+/// experiments with at least one run in every cell.
 ///
 /// # Errors
-/// A run that cannot be simulated, or that gives none of what was published.
+/// A run that cannot be simulated, or lacks all published metrics.
 pub fn reproduce(plans: &[Plan], control: &RunControl<'_>) -> Result<Vec<Outcome>, StudyError> {
     let sims = plans.iter().map(Sim::new).collect::<Result<Vec<_>, _>>()?;
     let mut runs = Vec::new();
@@ -73,37 +73,37 @@ pub fn reproduce(plans: &[Plan], control: &RunControl<'_>) -> Result<Vec<Outcome
     outcomes.map(Outcome::of).collect()
 }
 
-/// An experiment that was simulated: what was published, and what came out.
+/// A simulated experiment: published and simulated values.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Its name.
+    /// Name.
     pub experiment: String,
     /// Runs per cell; fewer than asked for when the user had no more time.
     pub runs: usize,
     /// In short.
     pub summary: ReproductionSummary,
-    /// What was measured.
+    /// Title.
     pub title: String,
-    /// Where it was published.
+    /// Publication.
     pub source: String,
-    /// The models of the machines.
+    /// Machine models.
     pub machines: Vec<String>,
-    /// The results, by what was measured.
+    /// Tables.
     pub sections: Vec<Section>,
-    /// What is expected of the cells, and whether it holds.
+    /// Expectations, and whether they hold.
     pub criteria: Vec<Criterion>,
-    /// Figures of the models that were fitted, and with what in view.
+    /// Fitted figures, and their targets.
     pub fitted_figures: Vec<FittedFigure>,
 }
 
-/// A table of results.
+/// A result table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
-    /// What the values are, with unit.
+    /// Metric with unit.
     pub metric: String,
-    /// What the labels of a row are.
+    /// Label headings.
     pub columns: Vec<String>,
-    /// Which of them is printed as a column for each of its labels; JSON and CSV have a row per value all the same.
+    /// Column whose labels become columns when printed; JSON and CSV keep a row per value.
     #[serde(skip)]
     pub wide: Option<usize>,
     /// One row per value.
@@ -164,17 +164,17 @@ impl Outcome {
 pub struct ReproductionSummary {
     /// Cells with something published to compare with.
     pub compared: usize,
-    /// Those that a model was fitted to.
+    /// Fitted cells.
     pub fitted: usize,
-    /// Median of the absolute relative error over the cells that were not fitted.
+    /// Median absolute relative error over unfitted cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub median_error: Option<f64>,
-    /// The largest absolute relative error among these.
+    /// Largest absolute relative error over unfitted cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worst_error: Option<f64>,
     /// Criteria.
     pub criteria: usize,
-    /// Those that are met.
+    /// Expectations met.
     pub met: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Tables filled with what the runs give.
+//! Tables filled from runs.
 
 use std::cmp::Ordering;
 
@@ -9,13 +9,13 @@ use crate::file::{Across, Aggregate, Show, StudyError};
 use crate::plan::published::{How, Pair, Quantity, Table, Wanted};
 use crate::plan::{Cell, Plan};
 
-/// Name and value of what a run gives.
+/// A run's metrics by name.
 pub(super) type Metrics = Vec<(String, f64)>;
 
-/// What the runs of a plan have given.
+/// A plan's runs so far.
 pub(super) struct Found<'a> {
     pub(super) plan: &'a Plan,
-    /// The runs of each cell, in the order of the plan.
+    /// Each cell's runs, in plan order.
     runs: Vec<Vec<Metrics>>,
 }
 
@@ -26,18 +26,18 @@ impl<'a> Found<'a> {
         Self { plan, runs }
     }
 
-    /// Adds the run of this index of the plan.
+    /// Adds the run with an index.
     pub(super) fn add(&mut self, index: usize, metrics: Metrics) {
         let cells = self.runs.len();
         self.runs[index % cells].push(metrics);
     }
 
-    /// Runs of the cell that has the fewest.
+    /// Fewest runs in any cell.
     pub(super) fn fewest(&self) -> usize {
         self.runs.iter().map(Vec::len).min().unwrap_or_default()
     }
 
-    /// The cells of a table.
+    /// A table's cells.
     pub(super) fn table(&self, table: &Table) -> Result<Vec<TableCell>, StudyError> {
         let cells = table.cells.iter().map(|wanted| self.cell(table, wanted));
         cells.collect()
@@ -72,7 +72,7 @@ impl<'a> Found<'a> {
         Ok(TableCell::new(labels, published, simulated, wanted.fitted))
     }
 
-    /// What is shown of a pair.
+    /// A pair's shown value.
     fn shown(&self, table: &Table, pair: Pair) -> Result<f64, StudyError> {
         let how = &table.how;
         let of = |metric| -> Result<f64, StudyError> {
@@ -97,7 +97,7 @@ impl<'a> Found<'a> {
         Err(self.error(table, pair.at, "no number comes out"))
     }
 
-    /// A metric of a cell over its runs.
+    /// A cell's metric over its runs.
     pub(super) fn value(
         &self,
         table: &Table,
@@ -138,7 +138,7 @@ impl<'a> Found<'a> {
 }
 
 impl Quantity {
-    /// Its value in a run.
+    /// Value in a run.
     fn of(&self, run: &Metrics) -> Option<f64> {
         let metric = |name: &str| Some(run.iter().find(|(of, _)| of == name)?.1);
         match self {
@@ -149,7 +149,7 @@ impl Quantity {
     }
 }
 
-/// The value of a cell whose workloads give these, and the position of the workload that stands for them.
+/// The combined value for several workloads, and the position of the representative one.
 fn across(how: &How, wanted: &Wanted, values: &[f64]) -> (f64, usize) {
     match how.across {
         Some(Across::GeometricMean) => {

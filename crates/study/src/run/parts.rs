@@ -1,5 +1,5 @@
-//! A study whose runs are made by several processes, such as the workers of a cluster: one begins, each makes some of the
-//! runs in the same directory, and the first one finishes.
+//! A study run by several processes, such as workers in a cluster. One begins, each makes runs in the shared directory, and
+//! the first one finishes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_results::{Document, Mode, ResultReader, ResultWriter, RunOrigin, directory};
 
-use super::{Backend, Files, Order, RunControl, Session, backend, check, each, run_of};
+use super::backend::{Backend, Order, RunControl, each};
+use super::{Files, Session, backend, check, run_of};
 use crate::file::StudyError;
 use crate::plan::Plan;
 
-/// A result directory that nobody else begins or finishes while this exists.
+/// A result directory, locked against other beginnings and endings.
 #[derive(Debug)]
 pub struct Parts {
     writer: ResultWriter,
@@ -39,12 +40,12 @@ impl Parts {
         Ok(Self { writer, missing })
     }
 
-    /// The indices of the runs that were not there when it began.
+    /// Indices without a run at the beginning.
     pub fn missing(&self) -> &[usize] {
         &self.missing
     }
 
-    /// Makes the tables, once all runs of its plan are there.
+    /// Makes the tables, once all runs are finished.
     ///
     /// # Errors
     /// The file system refuses, or a run is missing.
@@ -58,17 +59,16 @@ impl Parts {
     }
 }
 
-/// The files from which a plan can be made again elsewhere: `study.toml` and what it names.
+/// Files for planning the study again elsewhere: `study.toml` and the files named there.
 ///
 /// # Errors
-/// What the results would say cannot be found out.
+/// The results' provenance cannot be found out.
 pub fn files(plan: &Plan) -> Result<Files, StudyError> {
     Ok(Session::new(plan, &*backend(plan)?)?.files)
 }
 
-/// Runs in groups that one process makes best: those of a recording on a machine, which is gone
-/// through once for all of them; all runs
-/// of a simulation, in any parts.
+/// Runs in groups to be made by one process. A recording on a machine is replayed once for its whole group; simulated runs
+/// have no preference.
 pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
     for index in runs {
@@ -82,10 +82,10 @@ pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
     groups.into_values().collect()
 }
 
-/// Makes these runs of a plan in a directory that another process has begun; those that are there already stay.
+/// Makes runs in a directory begun by another process; finished runs stay.
 ///
 /// # Errors
-/// No such run; the first run that fails; a measurement; the file system refuses.
+/// No such run; the first failing run; a measurement; the file system refuses.
 pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
     let backend = parallel(plan)?;
     let goes_on = AtomicBool::new(false);
@@ -105,15 +105,15 @@ pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// All runs of a plan, as if a result directory held them; on all threads of the current rayon pool.
+/// A plan's runs in memory, as a result directory would hold them. Uses all threads in the current rayon pool.
 ///
 /// # Errors
-/// A run that fails; a measurement; [`StudyError::Interrupted`].
+/// A failing run; a measurement; [`StudyError::Interrupted`].
 pub fn in_memory(plan: &Plan, control: &RunControl<'_>) -> Result<ResultReader, StudyError> {
     of_backend(plan, &*parallel(plan)?, control)
 }
 
-/// The same with a backend of the plan that is there already.
+/// As [`in_memory`], with a given backend.
 ///
 /// # Errors
 /// As [`in_memory`].
@@ -138,10 +138,10 @@ pub fn of_backend(
     Ok(ResultReader::of_runs(&plan.origin, document, runs))
 }
 
-/// Writes results of a plan that are in memory to a directory, with the bytes that [`run`](super::run) leaves.
+/// Writes a plan's results from memory, with the same bytes as [`run`](super::run).
 ///
 /// # Errors
-/// Results of another plan; the directory.
+/// Another study's results; the directory.
 pub fn write(
     plan: &Plan,
     results: &ResultReader,
@@ -165,7 +165,7 @@ pub fn write(
     Ok(writer.finish()?)
 }
 
-/// The backend of a plan whose runs do not depend on where and when they are made.
+/// A plan's backend, if its runs are independent from time and place.
 fn parallel(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     let backend = backend(plan)?;
     match backend.order() {

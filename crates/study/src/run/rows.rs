@@ -1,4 +1,4 @@
-//! A simulated run as rows of results.
+//! Result rows from a simulated run.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, MachineIdleState};
@@ -7,7 +7,7 @@ use wakepath_results::{AttributionAt, Idle, RunRecord};
 use wakepath_sim::details::{ClusterDetails, FitDetails};
 use wakepath_sim::{CpuTime, LONGEST_UNTIMED, RateRun, StateTime};
 
-/// Puts what the simulator says into `run`.
+/// Fills `run` from a simulated run.
 pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Run) {
     run.duration_ns = (simulated.seconds * 1e9).round() as u64;
     run.metrics = metrics(simulated);
@@ -151,7 +151,7 @@ fn attribution(run: &wakepath_sim::Run) -> Vec<(String, String, f64)> {
     rows.collect()
 }
 
-/// The idle states of a cluster, with what they wasted if the machine has power figures.
+/// A cluster's idle states, with wasted energy if the machine has power figures.
 fn idle(
     machine: &Machine,
     cluster: &Cluster,
@@ -194,14 +194,14 @@ fn idle(
     states.map(row).collect()
 }
 
-/// What an idle period in the wrong state costs a CPU of a cluster.
+/// Cost to a cluster's CPU when an idle period has the wrong state.
 struct Costs<'a> {
     states: &'a [MachineIdleState],
     /// Cycles of the biggest core per ns, at the cluster's full speed.
     cycles_per_ns: f64,
-    /// Mean power of a running CPU in uW, over the frequencies that it ran at.
+    /// Mean power while running, in uW, over the frequencies used.
     running_uw: f64,
-    /// The same of a CPU in each state.
+    /// Mean power in each idle state, in uW.
     idle_uw: Vec<f64>,
 }
 
@@ -233,7 +233,7 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// What a wake-up from this state takes, in ns, refilling of caches included.
+    /// Wake-up time from a state in ns, including cache refills.
     fn exit(&self, state: usize) -> f64 {
         let exit = self.states[state].true_exit_us.micros().0 as f64;
         exit + self.cold(state)

@@ -20,30 +20,31 @@ use wakepath_sim::{
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
-use super::{Backend, Order, RunControl, each, rows};
+use super::backend::{Backend, Order, RunControl, each};
+use super::rows;
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, Provenance};
 use crate::timeline::representative;
 
-/// Models kept for other seeds. Of a study with more cells, each run prepares its own.
+/// Most models to keep for other seeds. In larger studies every run prepares its own.
 const MOST_MODELS: usize = 4096;
 
 /// The simulator.
 pub struct Sim<'a> {
     plan: &'a Plan,
-    /// What each policy makes of each machine on which something runs under it.
+    /// Each machine under each policy that runs there.
     under: BTreeMap<(usize, usize), Machine>,
-    /// Tasks of rt-app files that did nothing, by workload and task: why, in the first cell where that happened.
+    /// Idle tasks in rt-app files by workload and task, with the reason in the first such cell.
     never_ran: Mutex<BTreeMap<(usize, String), (Cell, String)>>,
     /// By machine, workload and policy: prepared by the first run, for all seeds. Empty above [`MOST_MODELS`].
     models: BTreeMap<(usize, usize, usize), OnceLock<Box<Model<'a>>>>,
 }
 
 impl<'a> Sim<'a> {
-    /// The simulator for a plan.
+    /// A plan's simulator.
     ///
     /// # Errors
-    /// No machine, or a policy that it cannot have.
+    /// No machine, or a policy impossible on one.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
         let mut under = BTreeMap::new();
         let mut models = BTreeMap::new();
@@ -71,7 +72,7 @@ impl<'a> Sim<'a> {
         })
     }
 
-    /// The machine of a cell, as its policy makes it.
+    /// A cell's machine under its policy.
     pub fn machine(&self, cell: Cell) -> &Machine {
         &self.under[&(cell.machine, cell.policy)]
     }
@@ -79,7 +80,7 @@ impl<'a> Sim<'a> {
     /// Simulates a cell.
     ///
     /// # Errors
-    /// It cannot be simulated.
+    /// The simulator refuses.
     pub fn simulate(
         &self,
         cell: Cell,
@@ -99,7 +100,7 @@ impl<'a> Sim<'a> {
         self.run_model(cell, model, observer)
     }
 
-    /// Simulates a cell with other policies than its own.
+    /// Simulates a cell under other policies.
     fn simulate_under(
         &self,
         cell: Cell,
@@ -109,7 +110,7 @@ impl<'a> Sim<'a> {
         self.run_model(cell, &self.prepare(cell, set)?, observer)
     }
 
-    /// The machine of a cell under these policies, with the cell's workload.
+    /// A model with the cell's machine and workload under `set`.
     fn prepare(&self, cell: Cell, set: &PolicySet) -> Result<Model<'a>, StudyError> {
         let planned = &self.plan.workloads[cell.workload];
         let Some(workload) = planned.workload() else {
@@ -133,7 +134,7 @@ impl<'a> Sim<'a> {
         run.map_err(|source| self.failure(cell, source))
     }
 
-    /// What the simulator refuses, with the cell that asks for it.
+    /// An error by the simulator, with the cell.
     fn failure(&self, cell: Cell, source: SimError) -> StudyError {
         let on = match self.plan.machines.len() {
             1 => String::new(),
@@ -146,12 +147,11 @@ impl<'a> Sim<'a> {
         }
     }
 
-    /// Simulates all runs of the plan, on all threads of the current rayon pool: for each of its cells what was in force, and
-    /// the runs in the order of their seeds. The result does not depend on the number of threads. Called off, it has the runs
-    /// that were finished, and only cells with at least one.
+    /// Simulates all runs on all threads in the current rayon pool. For each cell returns the policies in force, and runs
+    /// in seed order. Independent from the number of threads. After cancellation, has finished runs and their cells only.
     ///
     /// # Errors
-    /// Of the earliest run that fails.
+    /// From the earliest failing run.
     pub fn compare(&self, control: &RunControl<'_>) -> Result<PolicyComparison, StudyError> {
         let one = |index: usize| {
             let run = self.whole(self.plan.cell(index), control.cancelled)?;
@@ -177,8 +177,7 @@ impl<'a> Sim<'a> {
         })
     }
 
-    /// The policies of a cell, with the kernel's default in place of a governor of one's own: what is only tried runs
-    /// nothing that a study names.
+    /// A cell's policies, with the kernel's default for a custom governor: trials run no program named in a study.
     fn without_program(&self, cell: Cell) -> Result<Cow<'_, PolicySet>, StudyError> {
         let set = &self.plan.policies[cell.policy].set;
         if set.program().is_none() {
@@ -199,7 +198,7 @@ impl<'a> Sim<'a> {
         let set_up = std::cell::Cell::new(None);
         // Reading the clock costs more than an event.
         let looks = std::cell::Cell::new(0_u32);
-        // A run that was stopped in its warm-up has finished nothing, and is stopped again after it.
+        // Runs stopped in their warm-up have finished nothing, and are stopped again afterwards.
         let over = std::cell::Cell::new(false);
         let mut observer = StopWhen(|| {
             if set_up.get().is_none() {
@@ -224,10 +223,10 @@ impl<'a> Sim<'a> {
         })
     }
 
-    /// The run of a cell without its timeline.
+    /// Makes a cell's run without its timeline.
     ///
     /// # Errors
-    /// It cannot be simulated; [`StudyError::Interrupted`] if it was cut short because `cancelled` is set.
+    /// The simulator refuses; [`StudyError::Interrupted`] if cut short by `cancelled`.
     pub fn measure(
         &self,
         cell: Cell,
@@ -241,7 +240,7 @@ impl<'a> Sim<'a> {
         Ok(())
     }
 
-    /// Notes the tasks of an rt-app file that did nothing. The earliest cell counts, whatever the order of the threads.
+    /// Notes idle tasks in an rt-app file. The earliest cell counts, whatever the threads' order.
     fn note_idle_tasks(&self, cell: Cell, simulated: &wakepath_sim::Run) {
         let tasks = simulated.threads.iter().flat_map(|threads| &threads.tasks);
         let idle = tasks.filter_map(|task| Some((&task.name, task.never_ran.as_ref()?)));
@@ -262,7 +261,7 @@ impl<'a> Sim<'a> {
     fn whole(&self, cell: Cell, cancelled: &AtomicBool) -> Result<wakepath_sim::Run, StudyError> {
         let is_cancelled = || cancelled.load(Ordering::Relaxed);
         let simulated = self.simulate(cell, &mut StopWhen(is_cancelled))?;
-        // Cut short or just finished: there is no telling.
+        // The run may be cut short or just finished.
         if is_cancelled() {
             return Err(StudyError::Interrupted);
         }
@@ -345,7 +344,8 @@ impl Backend for Sim<'_> {
             let runs = f64::from(self.plan.repeats()) + 1.0;
             total += trial.prepared.as_secs_f64() + (trial.set_up.as_secs_f64() + events) * runs;
         }
-        // What else runs on the machine keeps the study waiting as it did the trials. One trial would not tell how long.
+        // Other work on the machine delays the study as it delayed all trials together. A single trial would be too short
+        // to tell.
         let waits = by_clock.as_secs_f64() / of_thread.as_secs_f64().max(1e-9);
         Ok(Some(Duration::from_secs_f64(
             (total * waits.max(1.0)).min(1e9),
@@ -367,7 +367,7 @@ impl Backend for Sim<'_> {
             self.simulate(cell, &mut observed)?;
             run.timeline = representative::rows(observed);
         }
-        // Cut short or just finished: there is no telling.
+        // The run may be cut short or just finished.
         if is_cancelled() {
             return Err(StudyError::Interrupted);
         }
@@ -375,7 +375,7 @@ impl Backend for Sim<'_> {
     }
 }
 
-/// Where a cell stands in its plan.
+/// A cell's place in its plan.
 fn place_in_plan(cell: Cell) -> (usize, usize, u32) {
     (cell.machine, cell.policy, cell.repeat)
 }
@@ -383,21 +383,20 @@ fn place_in_plan(cell: Cell) -> (usize, usize, u32) {
 /// A run that was made to see how long runs take.
 struct Trial {
     run: wakepath_sim::Run,
-    /// Time of its thread for the model, which serves all runs of the cell.
+    /// Thread time for preparing the model, which serves all runs in the cell.
     prepared: Duration,
-    /// Time of its thread from the model to the first event, however long the run is.
+    /// Thread time from the model to the first event, however long the run is.
     set_up: Duration,
-    /// What its thread worked after that.
+    /// Thread time from the first event on.
     events: Duration,
-    /// It was stopped before its end.
+    /// Whether stopped before the end.
     is_cut: bool,
-    /// By the clock of the machine, on which others run, too.
+    /// Wall-clock time, shared with other work on the machine.
     took: Duration,
 }
 
 impl Trial {
-    /// How many times as much as was simulated a whole run has, of a workload that lasts so long or transfers so much, whichever
-    /// ends it first.
+    /// Ratio between a whole run and the trial. The run ends by time `lasts` or by `amount`, whichever comes first.
     fn remains(&self, lasts: Option<Nanoseconds>, amount: Option<Amount>) -> f64 {
         if !self.is_cut {
             return 1.0;
@@ -410,7 +409,7 @@ impl Trial {
     }
 }
 
-/// How much the processes of fio jobs do before they end.
+/// Total work for all fio processes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
     bytes: u64,
@@ -419,7 +418,7 @@ struct Amount {
 }
 
 impl Amount {
-    /// What a workload asks for on a drive of `capacity` bytes; none if only time ends one of its jobs.
+    /// Work requested by a workload on a drive with `capacity` bytes; none if a job ends by time only.
     fn asked(workload: &Workload, capacity: u64) -> Option<Self> {
         let Workload::Fio(file) = workload else {
             return None;
@@ -452,7 +451,7 @@ impl Amount {
     }
 }
 
-/// What this thread has worked.
+/// Work done by this thread.
 fn time_of_thread() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
@@ -463,7 +462,7 @@ fn asked(run: &wakepath_sim::Run) -> u64 {
     run.idle_states.iter().map(|state| state.entries).sum()
 }
 
-/// What a reader of the results should know of the policies on the machines, each thing once.
+/// Remarks on the policies for readers, each once.
 fn notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for machine in machines {
@@ -483,7 +482,7 @@ fn notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<St
     notes
 }
 
-/// What stands in for a recorded system's own policies, where a policy of the study does not name one.
+/// Stand-in for a recorded system's own policies, if a study's policy leaves any open.
 fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
     let leaves_open = |p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none();
     let system = recorded::find(&machine.name).filter(|_| plan.policies.iter().any(leaves_open));
@@ -595,7 +594,7 @@ mod tests {
             ("rw=randread\nsize=256m\n", 65_536.0),
             ("rw=randread\nsize=256m\nnumjobs=2\n", 131_072.0),
             ("rw=randread\nsize=256m\nnumber_ios=20000\n", 20_000.0),
-            // Its time would end it much later.
+            // By time the run would end much later.
             ("rw=randread\nsize=256m\nruntime=1000\n", 65_536.0),
         ] {
             let plan = plan(options);

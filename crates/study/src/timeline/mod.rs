@@ -1,4 +1,4 @@
-//! The timeline of a simulated run: the one observer that writes down what it sees.
+//! A simulated run's timeline: the observer that records everything.
 
 pub(crate) mod representative;
 
@@ -11,21 +11,21 @@ use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep, Wor
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
 
-/// The end of a span that has not ended.
+/// End time for an open span.
 const OPEN: u64 = u64::MAX;
 
-/// Watches a run until it has seen enough.
+/// Watches a run until enough is seen.
 pub struct Observed<F> {
     timeline: Timeline,
     numbers: BTreeMap<String, usize>,
-    /// Nothing that ends before is kept.
+    /// Earlier spans are dropped.
     from: u64,
-    /// Nothing from this time on is kept.
+    /// Later spans are dropped.
     until: u64,
     over: bool,
     enough: F,
     seen: Seen,
-    /// Open spans of each track, outer ones first.
+    /// Open spans per track, outer ones first.
     open: Vec<Vec<usize>>,
     idle_states: Vec<String>,
     jobs: Vec<String>,
@@ -38,11 +38,11 @@ pub struct Observed<F> {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     now: u64,
-    /// Spans that are kept.
+    /// Number of kept spans.
     spans: usize,
-    /// Begin and end in ns of the requests that were begun after the start of what is kept, and are done.
+    /// Begin and end in ns for finished requests that began within the kept time.
     done: Vec<(u64, u64)>,
-    /// Requests on their way.
+    /// Requests under way.
     on_the_way: usize,
 }
 
@@ -54,28 +54,28 @@ struct CpuTracks {
 
 struct DriveTracks {
     group: usize,
-    /// Requests that the drive has got and not finished.
+    /// Requests at the drive.
     in_flight: usize,
     counter: usize,
-    /// The track of each drive that has told a power state.
+    /// Tracks for drives with known power states.
     power: BTreeMap<usize, usize>,
     slots: Vec<Slot>,
-    /// Slot of each request by its number.
+    /// Each request's slot by number.
     by_request: Vec<usize>,
 }
 
-/// A track of requests, one after the other.
+/// A track for consecutive requests.
 struct Slot {
     track: usize,
-    /// The task whose request it is, while that is on its way.
+    /// The current request's task.
     task: Option<usize>,
-    /// That request has no number yet.
+    /// Whether the current request lacks a number yet.
     submitting: bool,
     begun: u64,
 }
 
 impl<F: Fn(&Seen) -> bool> Observed<F> {
-    /// Watches `workload` on `machine` from the start of its run for `span`, or until it is `enough`.
+    /// Watches `workload` on `machine` from the run's start for `span`, or until `enough`.
     pub fn new(machine: &Machine, workload: &Workload, span: Nanoseconds, enough: F) -> Self {
         let mut timeline = Timeline {
             title: machine.title.clone(),
@@ -140,7 +140,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         observed
     }
 
-    /// What was seen.
+    /// The timeline seen.
     pub fn timeline(self) -> Timeline {
         self.finish().0
     }
@@ -150,7 +150,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         (self.timeline, self.seen)
     }
 
-    /// Whether what happens now is still kept. Ends the timeline when it is not.
+    /// Whether the present is still kept. Ends the timeline otherwise.
     fn keeps(&mut self, now: Nanoseconds) -> bool {
         if now.0 >= self.until {
             self.close(self.until);
@@ -171,7 +171,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         }
     }
 
-    /// Drops what has ended.
+    /// Drops ended spans.
     fn forget(&mut self) {
         let spans = std::mem::take(&mut self.timeline.spans);
         let kept = spans.into_iter().filter(|span| span.end_ns == OPEN);
@@ -213,7 +213,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         self.seen.spans = self.timeline.spans.len();
     }
 
-    /// Ends the innermost span of a track.
+    /// Ends a track's innermost span.
     fn end(&mut self, now: u64, track: usize) {
         if let Some(span) = self.open[track].pop() {
             self.timeline.spans[span].end_ns = now;
@@ -226,7 +226,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         }
     }
 
-    /// A track has this value from now on.
+    /// Records a track's new value.
     fn value(&mut self, now: u64, track: usize, value: f64) {
         let before = self.open[track]
             .last()
@@ -237,7 +237,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         }
     }
 
-    /// The lowest slot that is free, a new one if none is.
+    /// The lowest free slot, or a new one.
     fn free_slot(&mut self) -> usize {
         let free = self.drive.slots.iter().position(|s| s.task.is_none());
         free.unwrap_or_else(|| {
@@ -290,7 +290,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         self.value(now, self.drive.counter, self.drive.in_flight as f64);
     }
 
-    /// What a CPU does, in words.
+    /// A CPU's activity in words.
     fn name_of(&self, activity: Activity) -> String {
         match activity {
             Activity::Idle(state) => self.idle_states.get(state).cloned().unwrap_or_default(),
@@ -316,7 +316,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
     }
 }
 
-/// The name of the clock whose first CPU this is.
+/// A clock's name by its first CPU.
 fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
     let name = &cluster.name;
     match cluster.cpus_per_clock() {
@@ -336,7 +336,7 @@ impl<F: Fn(&Seen) -> bool> Observer for Observed<F> {
         }
         self.cpus[cpu].now = Some(activity);
         let track = self.cpus[cpu].slices;
-        // Leaving an idle state is part of the idle period in it, as in the figures of a run.
+        // Leaving an idle state counts as idle, as in a run's figures.
         if activity != Activity::Waking {
             self.end_all(now.0, track);
         }

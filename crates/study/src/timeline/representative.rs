@@ -1,5 +1,4 @@
-//! A few representative milliseconds of a run: around a request of about the median latency, and around one of about the
-//! 99th percentile.
+//! A few representative milliseconds in a run: around requests with about median and about 99th percentile latency.
 
 use wakepath_hardware::Machine;
 use wakepath_results::timeline::Timeline;
@@ -10,16 +9,16 @@ use super::{Observed, Seen};
 
 /// The run has settled by then.
 const FROM: u64 = 100_000_000;
-/// What is looked at, if there are enough requests in it.
+/// Time to watch, given enough requests.
 const ENOUGH_TIME: u64 = 300_000_000;
 const ENOUGH_REQUESTS: usize = 300;
-/// No longer than this, whatever there is.
+/// Longest time to watch.
 const LONGEST: Nanoseconds = Nanoseconds(20_000_000_000);
 const MAX_SPANS: usize = 600_000;
 /// Shown around the request: about so much.
 const SHOWN: u64 = 3_000_000;
 
-/// Watches a run until it has seen what is representative, or is `cancelled`.
+/// Watches a run until representative moments are seen, or until `cancelled`.
 pub(crate) fn observe(
     machine: &Machine,
     workload: &Workload,
@@ -40,7 +39,7 @@ fn is_enough(seen: &Seen) -> bool {
     (time >= ENOUGH_TIME && requests) || seen.spans >= MAX_SPANS
 }
 
-/// The rows `(at, track, name, start_ns, end_ns)` of what was seen, by track and time.
+/// Rows `(at, track, name, start_ns, end_ns)` by track and time.
 pub(crate) fn rows<F: Fn(&Seen) -> bool>(
     observed: Observed<F>,
 ) -> Vec<(String, String, String, u64, u64)> {

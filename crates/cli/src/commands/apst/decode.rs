@@ -4,12 +4,12 @@ use serde::Serialize;
 use wakepath_hardware::drive::MAX_POWER_STATES;
 use wakepath_policies::apst::printed::PrintedTable;
 
-use super::{Entry, entries, hex};
+use super::entries::{Entry, entries, hex};
 use crate::input;
 use crate::messages::note;
 use crate::output::{self, Format, Screen};
 
-/// No form of a table is longer, however it is spaced and quoted.
+/// Longest possible table text, with any spacing and quoting.
 const MAX_TEXT: u64 = 1 << 16;
 
 #[derive(clap::Args)]

@@ -9,7 +9,7 @@ use wakepath_policies::apst::{
     ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
 };
 
-use super::{Entry, entries, hex};
+use super::entries::{Entry, entries, hex};
 use crate::commands::drive;
 use crate::input;
 use crate::messages::note;
@@ -87,7 +87,7 @@ enum Format {
     Hex,
 }
 
-/// The kernel takes longer times and spoils the entry with them; nobody wants that.
+/// Longer times would be accepted by the kernel, and spoil the entry.
 fn timeout(text: &str) -> anyhow::Result<u64> {
     let ms = until::milliseconds(text)?;
     anyhow::ensure!(
@@ -159,7 +159,7 @@ impl Args {
     }
 }
 
-/// The drive that is asked for, and what the user should know about the choice.
+/// The requested drive, and notes about the choice.
 fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
     if let Some(path) = &args.source.id_ctrl {
         return printed(path);
@@ -194,7 +194,7 @@ fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
     Ok((table.drive.clone(), notes))
 }
 
-/// A drive that a tool printed into a file, and what is assumed of it.
+/// A drive from a tool's output, and assumptions about it.
 fn printed(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
     let (file, data) = (input::name(path), input::read(path, drive::MAX_DUMP)?);
     let found = id_ctrl::parse(file, &data)?;
@@ -203,7 +203,7 @@ fn printed(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
     Ok((found.drive, notes.into_iter().collect()))
 }
 
-/// What the kernel would do differently because it knows the drive for a fault.
+/// Changes by the kernel for a drive with known faults.
 fn quirk_notes(drive: &Drive, settings: &ApstSettings) -> Vec<String> {
     let quirks = Quirks::builtin();
     let mut notes = Vec::new();

@@ -4,15 +4,15 @@ use wakepath_compare::results::{Comparison, Row};
 use wakepath_compare::{Metric, Verdict};
 use wakepath_units::printable;
 
-use super::mean;
+use super::cells::mean;
 use crate::bars::{Canvas, Hue, on_linear_scale};
 use crate::output::Screen;
 
-/// Columns of a histogram and of a bar.
+/// Columns per histogram and bar.
 const HISTOGRAM: usize = 24;
 const BAR: usize = 20;
 
-/// Most columns of a policy's name.
+/// Most columns for a policy's name.
 const NAME: usize = 32;
 
 /// Draws the mean of each policy, and its runs on a scale from the lowest to the highest of the workload. Histograms are
@@ -75,7 +75,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Green and red only say again what the stars of the table say.
+/// Colours repeat the table's stars.
 fn hue(row: &Row) -> Hue {
     match row.verdict {
         Some(Verdict::Better { .. }) => Hue::Good,

@@ -1,4 +1,4 @@
-//! A simulation beside the measurement of the same study: what was predicted, what it was, and how far off that is.
+//! A simulation beside the same study's measurement: prediction, measurement, and error.
 
 use wakepath_compare::Metric;
 use wakepath_compare::figure::percent;
@@ -6,7 +6,8 @@ use wakepath_compare::results::{Comparison, Load, Row, Source, policy_name};
 use wakepath_results::RunOrigin;
 use wakepath_units::median;
 
-use super::{Style, load_cells, load_header, mean};
+use super::cells::{load_cells, load_header, mean};
+use super::style::Style;
 use crate::output::Screen;
 
 /// The simulation and the measurement, if these two are compared and nothing else is.
@@ -40,7 +41,7 @@ impl Cell<'_> {
     }
 }
 
-/// Writes a table of all cells, and how far off each metric is. Returns whether there is a cell that both have.
+/// Writes all cells, and each metric's error. Returns whether any cell is in both.
 pub(super) fn write(
     out: &mut Screen,
     comparison: &Comparison,

@@ -7,13 +7,14 @@ use wakepath_compare::results::{
 };
 use wakepath_compare::{Better, Goal, Metric};
 
-use super::Style;
+use super::cells::procedure;
+use super::style::{Style, style};
 use crate::output::{self, PageFormat, Screen};
 
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
 pub(super) const RANKED_ABOVE: usize = 20;
 
-/// Policies that are one line, because every run gave the same numbers.
+/// Policies sharing a line, because all runs gave equal numbers.
 struct Equal<'a>(Vec<Vec<&'a str>>);
 
 impl<'a> Equal<'a> {
@@ -21,12 +22,12 @@ impl<'a> Equal<'a> {
         Self(comparison.equal_policies())
     }
 
-    /// Whether an earlier policy stands for it.
+    /// Whether an earlier policy represents this one.
     fn is_repeated(&self, policy: &str) -> bool {
         self.0.iter().any(|group| group[1..].contains(&policy))
     }
 
-    /// Its name, and for how many others it stands.
+    /// A policy's name, with the number of equal policies.
     fn name(&self, policy: &str) -> String {
         let group = self.0.iter().find(|group| group[0] == policy);
         group.map_or_else(
@@ -50,13 +51,13 @@ fn heading<T>(
     }
 }
 
-/// The first column of files, if there are several machines.
+/// First column in files, if there are several machines.
 fn cell<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
     let name = scope.machine.clone().unwrap_or_default();
     (comparison.machines.len() > 1).then_some(name)
 }
 
-/// The header of files, with a first column if there are several machines.
+/// Header for files, with a first column if there are several machines.
 fn header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
     let machine = (comparison.machines.len() > 1).then_some("machine");
     machine.into_iter().chain(columns.iter().copied()).collect()
@@ -90,8 +91,8 @@ pub(super) fn choices(
                 if number > 0 {
                     writeln!(out)?;
                 }
-                heading(scope, out, comparison, super::style(format))?;
-                choice(out, comparison, &scope.said, top, super::style(format))?;
+                heading(scope, out, comparison, style(format))?;
+                choice(out, comparison, &scope.said, top, style(format))?;
             }
             Ok(())
         }
@@ -215,11 +216,11 @@ pub(super) fn fronts(
                 if number > 0 {
                     writeln!(out)?;
                 }
-                heading(scope, out, comparison, super::style(format))?;
+                heading(scope, out, comparison, style(format))?;
                 let on = comparison.loads.iter();
                 let on =
                     on.filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
-                let style = super::style(format);
+                let style = style(format);
                 front(out, comparison, &scope.said, on.count(), style)?;
             }
             Ok(())
@@ -266,7 +267,7 @@ fn front(
     style.sentence(out, &sentence)
 }
 
-/// A ranking of the policies by each metric, in place of its table.
+/// A ranking by each metric, in place of its table.
 pub(super) fn all(
     out: &mut Screen,
     comparison: &Comparison,
@@ -307,7 +308,7 @@ pub(super) fn all(
             by_metric(out, comparison, metric, scope, (top, style))?;
         }
     }
-    style.sentence(out, &super::procedure(comparison))?;
+    style.sentence(out, &procedure(comparison))?;
     writeln!(
         out,
         "{} policies are too many for a table: --top N ranks more, --format csv has every comparison.",

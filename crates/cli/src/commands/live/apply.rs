@@ -1,4 +1,4 @@
-//! `wakepath apply`: changes the settings of a real machine, so that they can be put back.
+//! `wakepath apply`: changes a real machine's settings so that they can be put back.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
         .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())
 }
 
-/// What JSON has.
+/// JSON output.
 #[derive(Serialize)]
 struct Report {
     dry_run: bool,
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     };
     let hold = session.hold(&plan)?;
     print(args, &plan, out)?;
-    // Now, not at the end: that is when it is put back.
+    // Messages come before the wait, which ends with putting settings back.
     messages::flush();
     out.print()?;
     let signal = signals.wait(args.hold);

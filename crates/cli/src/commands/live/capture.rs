@@ -1,4 +1,4 @@
-//! `wakepath machine capture`: this machine as a machine file and the raw files that describe it.
+//! `wakepath machine capture`: a machine file for this machine, and its raw files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// What the machine is called: as asked for, as the directory that is written or read, or as its processor.
+    /// The machine's name: as requested, else the directory's, else the processor's.
     fn name_of(&self, system: &System) -> String {
         if let Some(name) = &self.name {
             return name.clone();
@@ -63,7 +63,7 @@ impl Args {
     }
 }
 
-/// What JSON has.
+/// JSON output.
 #[derive(Serialize)]
 struct Report<'a> {
     directory: String,
@@ -121,7 +121,7 @@ fn print(report: &Report, format: Format, out: &mut Screen) -> anyhow::Result<()
         row("directory", report.directory.clone()),
         row("files", report.files.to_string()),
     ];
-    // One line per reason: there is a file per CPU and state.
+    // One line per reason: each CPU and state has a file.
     let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
     for missing in report.not_read {
         match reasons.iter_mut().find(|(why, ..)| *why == missing.why) {

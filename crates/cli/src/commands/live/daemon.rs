@@ -1,8 +1,10 @@
-//! `wakepath daemon`: keeps CPUs that handle bursts of I/O from sleeping deeply, for as long as it runs.
+//! `wakepath daemon`: keeps CPUs that handle I/O bursts from sleeping deeply.
 
 use std::path::PathBuf;
 
-use wakepath_daemon::{daemon, psd};
+use anyhow::Context;
+use wakepath_daemon::daemon::{self, Lender};
+use wakepath_daemon::psd;
 use wakepath_settings::daemon_config;
 
 use super::RootArgs;
@@ -25,14 +27,18 @@ pub(crate) struct Args {
     /// Print the configuration that is shipped, with a comment on every key.
     #[arg(long, conflicts_with_all = ["config", "check_config"])]
     print_config: bool,
+    /// Work for the process of this id, which started this one with its lock of the settings as standard input, and end with
+    /// it. Studies start a daemon so.
+    #[arg(long, value_name = "PID", hide = true, conflicts_with_all = ["check_config", "print_config"])]
+    lent_by: Option<i32>,
     #[command(flatten)]
     root: RootArgs,
 }
 
-/// The exit code after which the unit does not start the daemon again: `EX_CONFIG` of `sysexits.h`.
+/// Exit code that keeps the unit from restarting the daemon: `EX_CONFIG` in `sysexits.h`.
 const NOT_AGAIN: u8 = 78;
 
-/// The exit code for an error, if it is one of the daemon's own.
+/// Exit code for the daemon's own errors.
 pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
     let error = error.downcast_ref::<daemon::DaemonError>()?;
     error.lasts().then_some(NOT_AGAIN)
@@ -59,5 +65,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         writeln!(out, "{}: {what}", path.display())?;
         return Ok(());
     }
-    Ok(daemon::run(&args.root.system()?, args.config.as_deref())?)
+    let lender = args
+        .lent_by
+        .map(Lender::parent)
+        .transpose()
+        .context("--lent-by")?;
+    Ok(daemon::run(
+        &args.root.system()?,
+        args.config.as_deref(),
+        lender,
+    )?)
 }

@@ -1,4 +1,4 @@
-//! `wakepath doctor`: findings about a machine, worst first, each with what it costs and what fixes it.
+//! `wakepath doctor`: findings about a machine, worst first, with cost and remedy.
 
 use wakepath_compare::figure::Unit;
 use wakepath_doctor::{DoctorReport, Finding, examine};
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     format: Format,
 }
 
-/// What `--exit-code` exits with if there are findings.
+/// Exit code for findings under `--exit-code`.
 const FOUND: u8 = 3;
 
 /// Returns the exit code.
@@ -114,7 +114,7 @@ fn print(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
         }
         if let Some(fix) = &finding.fix {
             let line = format!("   fix    {fix}");
-            // A command is copied, so it stays in one line.
+            // A command stays on one line for copying.
             if fix.starts_with("wakepath ") {
                 writeln!(out, "{line}")?;
             } else {
@@ -147,7 +147,7 @@ fn effect(finding: &Finding) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" and "))
 }
 
-/// `None` for what would be printed as 0.
+/// `None` for values printed as 0.
 fn nonzero(value: f64) -> Option<f64> {
     (value.abs() >= 0.05).then_some(value)
 }
@@ -175,7 +175,6 @@ fn power(mw: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_compare::figure::Unit;
     use wakepath_doctor::Finding;
 
     use super::effect;

@@ -1,5 +1,6 @@
 //! Commands on a real machine, or on a captured one (`--root`).
 
+mod activity;
 pub(super) mod apply;
 pub(super) mod capture;
 #[cfg(target_os = "linux")]
@@ -42,7 +43,7 @@ impl RootArgs {
         Ok(System::new(root))
     }
 
-    /// The directory of a captured machine.
+    /// A captured machine's directory.
     pub(crate) fn directory(&self) -> Option<&Path> {
         self.root.as_deref()
     }
@@ -103,7 +104,7 @@ impl Row {
     }
 }
 
-/// An APST table has 512 digits, of which the first entries matter to people.
+/// A shortened APST table: the first entries out of 512 digits matter to people.
 fn short(value: &str) -> String {
     const MOST: usize = 40;
     if value.chars().count() <= MOST {
@@ -127,7 +128,7 @@ fn short(value: &str) -> String {
     }
 }
 
-/// What can be set, for `--help`.
+/// Possible policies, for `--help`.
 fn policies_help() -> String {
     let mut text = String::from("Policies, a set of which is written A + B:\n");
     for mechanism in mechanisms(Place::Machine) {

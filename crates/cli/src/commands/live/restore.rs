@@ -1,4 +1,4 @@
-//! `wakepath restore`: puts every setting back to what it was before the first `apply`.
+//! `wakepath restore`: puts every setting back to its value before the first `apply`.
 
 use anyhow::ensure;
 use serde::Serialize;
@@ -35,12 +35,12 @@ struct Row {
 
 const HEADER: [&str; 4] = ["setting", "of", "found", "restored"];
 
-/// What JSON has.
+/// JSON output.
 #[derive(Serialize)]
 struct Report {
     restored: Vec<Row>,
     unchanged: usize,
-    /// What is not there for the moment and stays in the journal.
+    /// Settings away for the moment, which stay in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     away: Vec<String>,
     notes: Vec<String>,
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // Without a journal there is nothing to do, and no right to make a directory is needed.
     let restored = match journal::pending(system.root()) {
         Some(false) => Restored::default(),
-        // Where only root can see it, this says so.
+        // Without root the journal is unreadable; this error says so.
         _ if args.held => Session::open(&system)?.recovered().clone(),
         _ => Session::for_restore(&system)?.restore()?,
     };
@@ -111,7 +111,7 @@ fn row(change: &wakepath_settings::Change) -> Row {
     }
 }
 
-/// Says what was put back on the way, because a process that had changed it died.
+/// Reports settings put back for a process that died.
 pub(super) fn tell(recovered: &Restored) {
     if !recovered.written.is_empty() {
         tell!(

@@ -1,4 +1,4 @@
-//! The live view of `wakepath status --watch`.
+//! Live view for `wakepath status --watch`.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use wakepath_units::printable;
 
 use crate::until::EndSignals;
 
-use super::status::{DRIVE_HEADER, Spans, drive_row, headline, limit, mhz};
+use super::activity::{DRIVE_HEADER, Spans, drive_row, headline, limit, mhz};
 
 /// Colours of idle states, shallowest first; the deeper, the darker.
 const COLOURS: [Color; 6] = [
@@ -72,7 +72,7 @@ fn quits(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
 }
 
 fn draw(frame: &mut Frame<'_>, status: &Status) {
-    // The drives' table with its frame and header.
+    // Rows, frame and header.
     let drives = status.drives.len() as u16 + 3;
     let areas = Layout::vertical([
         Constraint::Length(2),
@@ -98,12 +98,12 @@ fn draw(frame: &mut Frame<'_>, status: &Status) {
     frame.render_widget(Line::from("q quits"), areas[3]);
 }
 
-/// A driver's name, without what a terminal would obey.
+/// A driver's name without terminal controls.
 fn shown(text: &str) -> String {
     printable::one_line(text).into_owned()
 }
 
-/// Which colour is which state.
+/// A legend with the states' colours.
 fn legend(status: &Status) -> Line<'static> {
     let mut spans = Vec::new();
     if let Some(cpu) = status.cpus.first() {
@@ -140,7 +140,7 @@ fn cpus(status: &Status, area: Rect) -> Table<'static> {
         .block(Block::bordered().title("CPUs"))
 }
 
-/// The shares of the span in each state as a bar of blocks.
+/// Shares per state as a block bar.
 fn bar(cpu: &CpuStatus, width: usize) -> Line<'static> {
     let mut spans = Vec::new();
     let (mut share, mut drawn) = (0.0, 0);
@@ -193,7 +193,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "no {part} in\n{text}");
         }
-        // CPU 0 was in C10 for 2381 of 2500 s.
+        // CPU 0 spent 2381 s out of 2500 s in C10.
         let cpu0 = text.lines().find(|l| l.starts_with("\u{2502}0 ")).unwrap();
         let blocks = cpu0.matches('\u{2588}').count();
         assert!((80..90).contains(&blocks), "{blocks} in\n{text}");

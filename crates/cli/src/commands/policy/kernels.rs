@@ -1,4 +1,4 @@
-//! `wakepath policy kernels`: what kernels changed in menu and teo.
+//! `wakepath policy kernels`: changes to menu and teo between kernels.
 
 use std::fmt;
 
@@ -21,18 +21,18 @@ pub(super) struct Args {
     format: Format,
 }
 
-/// What some kernels have in common in a governor.
+/// A governor's generation: kernels with equal behaviour.
 #[derive(Serialize)]
 pub(super) struct Generation {
     governor: &'static str,
-    /// The releases that it begins with.
+    /// First releases.
     from: String,
-    /// The release whose C it was compared with.
+    /// Release compared against C.
     compared: Option<&'static str>,
     change: &'static str,
 }
 
-/// The generations of a governor; none for a policy that kernels did not change.
+/// A governor's generations; none for unchanged policies.
 pub(super) fn generations(name: &'static str) -> Vec<Generation> {
     let generations: Vec<_> = match name {
         "menu" => menu::generations().collect(),
@@ -67,7 +67,7 @@ impl fmt::Display for Generation {
     }
 }
 
-/// How many generations there are, in a line.
+/// The number of generations, in a line.
 pub(super) fn summary() -> String {
     let all = ["menu", "teo"].map(generations);
     let count = all.iter().flatten().count();

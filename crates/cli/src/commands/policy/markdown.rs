@@ -1,9 +1,8 @@
-//! The mechanisms as tables of a page: docs/policies.md has them.
+//! Mechanisms as Markdown tables, for docs/policies.md.
 
 use std::io;
 
-use super::Listed;
-
+use super::listed::Listed;
 use crate::output::Screen;
 
 pub(super) fn write(policies: &[Listed], out: &mut Screen) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! `wakepath policy show`: what a policy set says, and what a profile of another tool stands for.
+//! `wakepath policy show`: a policy set's meaning, or another tool's profile.
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
@@ -40,18 +40,18 @@ struct Shown {
     policies: Vec<ShownPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<ShownProfile>,
-    /// What of the profile the machine does not get.
+    /// Profile parts missing on the machine.
     notes: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct ShownPolicy {
-    /// More than one: alternatives.
+    /// Several are alternatives.
     policy: Vec<String>,
     kind: &'static str,
     on: Vec<&'static str>,
     summary: Vec<&'static str>,
-    /// What kernels have in common with the one that is named.
+    /// Generation for the named kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     generation: Option<Generation>,
 }
@@ -62,7 +62,7 @@ struct ShownProfile {
     tool: &'static str,
     summary: &'static str,
     source: &'static str,
-    /// What it sets beyond the policies.
+    /// Profile settings beyond policies.
     others: &'static [&'static str],
 }
 
@@ -91,7 +91,7 @@ impl ShownPolicy {
     }
 }
 
-/// What the kernels of a versioned governor have in common.
+/// The generation for a versioned governor.
 fn generation(policy: &PolicySpec) -> Option<Generation> {
     let of = policy.idle().ok()?.generation()?;
     Some(Generation::of(policy.mechanism().name, of))
@@ -166,7 +166,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
                     out.prose(&format!("  {other}"), 4)?;
                 }
             }
-            // The first is of what no policy says.
+            // The first note concerns parts outside any policy.
             for note in shown.notes.iter().skip(1) {
                 writeln!(out)?;
                 out.prose(note, 2)?;

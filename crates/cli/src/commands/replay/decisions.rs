@@ -1,4 +1,4 @@
-//! `wakepath replay --decisions`: a log of answers beside those of governors, on one CPU.
+//! `wakepath replay --decisions`: a log with answers beside governors' answers, on one CPU.
 
 use std::io::BufReader;
 use std::path::Path;
@@ -15,7 +15,7 @@ use wakepath_replay::score::Asked;
 use wakepath_study::run::replay::Replaying;
 use wakepath_units::cpus;
 
-use super::Args;
+use super::arguments::Args;
 use crate::output::{self, Format, Screen};
 
 const HEADER: [&str; 10] = [
@@ -46,7 +46,7 @@ struct Row {
     energy_j: Option<f64>,
 }
 
-/// Scores the answers in `file`, and those of the governors of `sets` to the same calls.
+/// Scores the answers in `file`, and governors' answers to the same calls.
 pub(super) fn run(
     file: &Path,
     args: &Args,

@@ -1,4 +1,4 @@
-//! What each governor costs, with intervals over blocks of time, and how sure it is that it differs.
+//! Each governor's cost, with intervals over time blocks, and verdicts on differences.
 
 use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
@@ -12,22 +12,22 @@ use wakepath_study::run::replay::Replay;
 
 use crate::output::{self, Screen};
 
-/// All figures of a replay.
+/// All figures from a replay.
 #[derive(Debug, Serialize)]
 pub(super) struct Intervals {
-    /// Blocks of equal time.
+    /// Number of equally long time blocks.
     blocks: usize,
     /// How long each is, in s.
     block_s: f64,
-    /// Confidence level of the intervals.
+    /// Intervals' confidence level.
     level: f64,
-    /// The governor that the others are compared with.
+    /// Governor to compare with.
     baseline: String,
     /// By metric and governor.
     rows: Vec<Figure>,
 }
 
-/// A metric of a governor.
+/// A governor's metric.
 #[derive(Debug, Serialize)]
 struct Figure {
     metric: String,
@@ -37,11 +37,11 @@ struct Figure {
     title: String,
     /// Over the blocks.
     mean: f64,
-    /// None of fewer than 4 blocks.
+    /// `None` with fewer than 4 blocks.
     interval: Option<[f64; 2]>,
     #[serde(skip)]
     deviation: Option<f64>,
-    /// By how much it is better than the baseline, in percent, and the interval around that.
+    /// Gain over the baseline in percent, and its interval.
     gain_percent: Option<f64>,
     gain_interval: Option<[f64; 2]>,
     significant: bool,
@@ -49,8 +49,8 @@ struct Figure {
 }
 
 impl Intervals {
-    /// Those of a replay: a comparison of the study's results, as `wakepath compare` makes it; `by_state`: and the time in
-    /// each idle state.
+    /// Figures from a replay: the study's results compared as `wakepath compare` does. `by_state` adds the time in each
+    /// idle state.
     pub(super) fn of(
         plan: &Plan,
         backend: &Replay<'_>,
@@ -84,7 +84,7 @@ impl Intervals {
         })
     }
 
-    /// As a table below a line that says what it is.
+    /// Prints a table below a line of explanation.
     pub(super) fn text(&self, out: &mut Screen) -> anyhow::Result<()> {
         writeln!(
             out,
@@ -124,7 +124,7 @@ impl Intervals {
         output::table(out, &header[..shown], rows)
     }
 
-    /// Why no row has a verdict, where it is one reason for all.
+    /// The reason against any verdict, if common to all rows.
     fn reason_for_all(&self) -> Option<&str> {
         let reason = self.rows.first()?.verdict.as_str();
         let same = |row: &Figure| row.interval.is_none() && row.verdict == reason;
@@ -183,7 +183,7 @@ impl Figure {
             gain_percent: row.gain.map(|gain| gain.percent),
             gain_interval: row.gain.map(|gain| gain.interval),
             significant: row.significant,
-            // A run is a block of time here.
+            // Here a run is a time block.
             verdict: row.sentence.replace(" run", " block"),
         }
     }
@@ -201,7 +201,7 @@ impl Figure {
     }
 }
 
-/// The shares of CPU time in each idle state. None is better than another, so that there is no verdict.
+/// CPU time shares per idle state, without verdicts: no state is better.
 fn times(report: &Report, level: f64) -> Vec<Figure> {
     let names = report.policies.first().map_or(&[][..], |p| &p.states);
     let names = names.iter().map(|state| state.state.as_str());
@@ -222,7 +222,7 @@ fn times(report: &Report, level: f64) -> Vec<Figure> {
             unit: "%".to_owned(),
             title: format!("time in {name}"),
             mean: Mean::Arithmetic.of(&shares),
-            // An idle span counts in the block that it began in, so that a block may have more than its time; no mean has.
+            // An idle span counts in its first block, so single blocks may exceed their time; a mean never does.
             interval: interval_of_mean(Mean::Arithmetic, &shares, level)
                 .map(|[low, high]| [low, high.min(100.0)]),
             deviation: standard_deviation(&shares),

@@ -1,7 +1,8 @@
 //! `wakepath replay`: recorded wake-ups through other idle governors.
 //!
-//! It is a study made on the spot: one recording, the policy sets, and blocks of its time as repeats.
+//! A replay is a study made on the spot: one recording, the policy sets, and time blocks as repeats.
 
+mod arguments;
 mod decisions;
 mod intervals;
 mod study;
@@ -9,14 +10,12 @@ mod tables;
 
 use std::fs;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
-use wakepath_policies::mechanism::Place;
-use wakepath_policies::spec::PolicySet;
 use wakepath_replay::Report;
 use wakepath_results::Mode;
 use wakepath_results::directory::DOCUMENT;
@@ -25,90 +24,16 @@ use wakepath_study::plan::Plan;
 use wakepath_study::run::replay::{Replay, Replayed, other_machine};
 use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
-use wakepath_units::{KernelVersion, TickRate, cpus};
+use wakepath_units::cpus;
+
+pub(crate) use arguments::Args;
 
 use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
-use crate::policy_set::{Programs, WholeSet};
 use crate::waiting::{ProgressLog, Told};
 use intervals::Intervals;
 use tables::Table;
-
-/// Run recorded wake-ups through other idle governors.
-///
-/// Each time a CPU ran out of work, every governor chooses an idle state, in the kernel's idle loop
-/// with tick and polling limit. What it chose is set against the oracle, which knows how long the CPU
-/// was going to be idle. The load is as recorded: it does not answer to the governor.
-#[derive(clap::Args)]
-#[command(after_help = "Examples:
-  wakepath replay load.parquet --policy menu --policy teo
-  wakepath replay load.parquet --machine rk3399 --policy teo@6.12 --policy 'teo@6.12 + psd[timeout=3ms]'
-  wakepath replay load.parquet --machine rk3399 --ran menu@6.1 --cpu 3 --calls calls.csv
-  wakepath replay load.parquet --policy teo --policy c:./teo.c
-  wakepath replay load.parquet --cpu 3 --decisions answers.csv
-  wakepath replay load.parquet --kernel 6.1,6.12.30,6.12.48,6.12.60,6.18,7.3
-  wakepath replay load.parquet --kernel 6.1,7.3 -o kernels && wakepath report kernels
-  wakepath replay load.parquet --format csv --table gaps")]
-pub(crate) struct Args {
-    /// A recording of `wakepath record` or `wakepath import`.
-    #[arg(value_name = "TRACE")]
-    trace: PathBuf,
-    /// An idle governor, and psd around it if wanted, such as 'teo + psd[timeout=3ms]'; give it again for each set to
-    /// replay. Without a governor it is the one that ran. [default: menu and teo of Linux 6.1 and 6.12; with --kernel the
-    /// one that ran, or menu] `file:/etc/wakepath/daemon.toml` stands for what the daemon would do by that configuration.
-    #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Replay), hide_possible_values = true)]
-    policy: Vec<PolicySet>,
-    /// Kernels, separated by commas: each governor as each of them has it, in one table. `wakepath policy kernels` has what
-    /// they changed.
-    #[arg(long, value_name = "6.1,6.12.48,...", value_parser = super::parse_kernel, value_delimiter = ',')]
-    kernel: Vec<KernelVersion>,
-    /// Ticks per second (CONFIG_HZ), instead of what the recording or the machine says [default: 250 if neither does].
-    #[arg(long, value_name = "HZ", value_parser = super::parse_hz)]
-    hz: Option<TickRate>,
-    /// A machine whose idle states, latencies and power to take: a name of `wakepath machine list`, or
-    /// a machine file.
-    #[arg(long, value_name = "MACHINE", conflicts_with = "states")]
-    machine: Option<String>,
-    /// Take that machine's figures even if the recording is evidently of another one.
-    #[arg(long, requires = "machine")]
-    any_machine: bool,
-    /// Idle states to take: lines of name, exit_latency_ns, target_residency_ns, polling, disabled; or a dump of cpuidle's
-    /// sysfs files, as `wakepath counters` reads it.
-    #[arg(long, value_name = "FILE")]
-    states: Option<PathBuf>,
-    /// The governor that ran when the recording was made, to see whether it answers the same now; by
-    /// default the one that the recording names.
-    #[arg(long, value_name = "NAME")]
-    ran: Option<String>,
-    /// Write the governor call log of a CPU, for `wakepath policy idle`.
-    #[arg(long, value_name = "FILE.csv")]
-    calls: Option<PathBuf>,
-    /// Score a log of answers to the call log of a CPU, lines of index,stop_tick as `wakepath policy idle` prints them, beside
-    /// the governors of --policy. Each idle period is as long as it was, whatever was answered.
-    #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["calls", "kernel", "output", "table"])]
-    decisions: Option<PathBuf>,
-    /// Whose call log [default: 0].
-    #[arg(long, value_name = "N")]
-    cpu: Option<u32>,
-    /// Blocks of equal time, whose differences the intervals come from.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(4..=1000))]
-    blocks: u32,
-    #[command(flatten)]
-    programs: Programs,
-    /// Keep the results in this directory, for `wakepath compare` and `wakepath report`.
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-    /// Replace the call log and the results if they are there already.
-    #[arg(long)]
-    force: bool,
-    /// How to print it.
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-    /// Which table to print as CSV [default: states].
-    #[arg(long, value_enum)]
-    table: Option<Table>,
-}
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     ensure!(
@@ -190,7 +115,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     print(args, &replayed, &intervals, out)
 }
 
-/// What a recording without idle periods has: its drives.
+/// Prints the drives in a recording without idle periods.
 fn drives_alone(args: &Args, replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
     ensure!(
         args.output.is_none(),
@@ -248,7 +173,7 @@ fn print(
     }
 }
 
-/// All of it in one document.
+/// Report and intervals in one document.
 #[derive(serde::Serialize)]
 struct WithIntervals<'a> {
     #[serde(flatten)]
@@ -256,7 +181,7 @@ struct WithIntervals<'a> {
     intervals: &'a Intervals,
 }
 
-/// What can be known of the file for the call log before any work is done.
+/// Checks the call log's path before any work is done.
 fn check_calls(calls: &Path, args: &Args) -> anyhow::Result<()> {
     let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
     ensure!(
@@ -266,7 +191,7 @@ fn check_calls(calls: &Path, args: &Args) -> anyhow::Result<()> {
     new_file::check(calls, args.force)
 }
 
-/// A replay whose governor call log goes to `path`.
+/// A replay with its governor call log written to `path`.
 fn with_calls(
     path: &Path,
     args: &Args,

@@ -1,4 +1,4 @@
-//! What a replay is asked for.
+//! The replay requested by arguments.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,13 @@ use wakepath_study::plan::{RECORDED, ReplayRequest, cannot_replay};
 use wakepath_system::dump::GivenStates;
 use wakepath_trace::recording::Metadata;
 
-use super::Args;
+use super::arguments::Args;
 use crate::messages::note;
 use crate::policy_set;
 
-/// The replay that the arguments ask for. The sets are compared with what was recorded, or with the first kernel if there are
-/// kernels.
+/// Builds the requested replay. The baseline is the recorded choice, or the first kernel with `--kernel`.
 pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<ReplayRequest> {
-    // A study would name its line, and here there is none.
+    // Study errors would name a line, missing here.
     if let Some(machine) = &args.machine {
         Machine::find(machine)?;
     }
@@ -64,7 +63,7 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
     })
 }
 
-/// A path as a study names it.
+/// An absolute path for a study.
 fn whole(path: &Path) -> anyhow::Result<String> {
     let shown = || path.display().to_string();
     let whole = fs::canonicalize(path).with_context(shown)?;
@@ -100,7 +99,7 @@ pub(super) fn sets(args: &Args, metadata: &Metadata) -> anyhow::Result<Vec<Polic
             None => ran.parse()?,
         };
         if governor.program().is_some() {
-            // No kernel has another one.
+            // Custom governors have no kernel versions.
             own.extend(policy_set::load(std::slice::from_ref(set), args.programs)?);
             continue;
         }

@@ -1,4 +1,4 @@
-//! What a replay prints.
+//! Tables from a replay.
 
 use wakepath_compare::figure;
 use wakepath_policies::idle::IdlePolicy;
@@ -35,7 +35,7 @@ pub(super) enum Table {
 
 type Rows = Vec<Vec<String>>;
 
-/// One table as CSV.
+/// Prints one table as CSV.
 pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut Screen) -> anyhow::Result<()> {
     let numbers = Numbers::Full;
     let report = &replayed.report;
@@ -61,7 +61,7 @@ pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut Screen) -> anyhow
     output::csv(out, header, rows)
 }
 
-/// All of it as text.
+/// Prints everything as text.
 pub(super) fn text(report: &Report, intervals: &Intervals, out: &mut Screen) -> anyhow::Result<()> {
     let numbers = Numbers::Read;
     writeln!(
@@ -82,7 +82,7 @@ pub(super) fn text(report: &Report, intervals: &Intervals, out: &mut Screen) -> 
     drives_text(report, out)
 }
 
-/// The drives, each with its gaps and timeouts.
+/// Prints drives with gaps and timeouts.
 pub(super) fn drives_text(report: &Report, out: &mut Screen) -> anyhow::Result<()> {
     let numbers = Numbers::Read;
     for drive in &report.drives {
@@ -140,7 +140,7 @@ fn states(report: &Report, numbers: Numbers) -> Rows {
         .collect()
 }
 
-/// The package asleep, as if it were one more state.
+/// The sleeping package as a further state.
 fn package_row(policy: &PolicyReport, package: &PackageReport, numbers: Numbers) -> Vec<String> {
     vec![
         policy.policy.clone(),
@@ -170,7 +170,7 @@ const KERNELS: [&str; 9] = [
     "idle periods %",
 ];
 
-/// A row for each governor that was run.
+/// A row per governor.
 fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
     let row = |(place, policy): &(usize, Option<IdlePolicy>)| {
         let policy = policy.as_ref()?;
@@ -200,7 +200,7 @@ fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
     replayed.policies.iter().filter_map(row).collect()
 }
 
-/// The governors of several kernels, before all other tables.
+/// Prints several kernels' governors before other tables.
 pub(super) fn kernels_text(replayed: &Replayed, out: &mut Screen) -> anyhow::Result<()> {
     output::table(out, KERNELS, kernels(replayed, Numbers::Read))?;
     writeln!(out)?;
@@ -359,7 +359,7 @@ fn optional(count: Option<u64>) -> String {
 /// How numbers are written.
 #[derive(Clone, Copy)]
 enum Numbers {
-    /// All of them.
+    /// All digits.
     Full,
     /// For reading.
     Read,
@@ -373,7 +373,7 @@ impl Numbers {
         }
     }
 
-    /// To read, a recording has no interval that would limit its digits: six of them, down to microjoules.
+    /// Recordings have no interval to limit the digits: six, down to microjoules.
     fn joules(self, value: Option<f64>) -> String {
         value.map_or_else(none, |joules| {
             let decimals = match joules {

@@ -5,11 +5,11 @@ use wakepath_sim::{PolicyComparison, PolicyResult};
 use crate::bars::{Canvas, on_log_scale};
 use crate::output::Screen;
 
-/// Columns of a histogram and of a bar.
+/// Columns per histogram and bar.
 const HISTOGRAM: usize = 40;
 const BAR: usize = 16;
 
-/// Draws the latency of each policy set's first run and its rate, if standard output is a terminal that is wide enough.
+/// Draws latencies and rate from each policy set's first run, on a wide enough terminal.
 pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
     let Some(canvas) = Canvas::of_stdout() else {
         return Ok(());

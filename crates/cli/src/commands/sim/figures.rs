@@ -1,17 +1,17 @@
-//! Medians of runs with the digits that the runs' spread deserves.
+//! Medians over runs, with digits to match the spread.
 
 use wakepath_compare::figure::Unit;
 use wakepath_compare::{assumes_power, standard_deviation};
 use wakepath_hardware::Machine;
 use wakepath_sim::{PolicyComparison, PolicyResult, Run};
 
-/// The unit of the mean power of all policy sets.
+/// Unit for mean power in all policy sets.
 pub(super) fn power(machine: &Machine, comparison: &PolicyComparison) -> Unit {
     let all = comparison.results.iter().filter_map(|r| r.mean_mw);
     digits_of(machine, Unit::of_all("mW", all))
 }
 
-/// A unit of power or energy with the digits that the machine's figures deserve.
+/// A power or energy unit with digits to match the machine's figures.
 pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
     // A study's results keep the same file, so that `compare` gives the same digits.
     if machine.to_toml().map_or(true, |file| assumes_power(&file)) {
@@ -36,7 +36,7 @@ pub(super) fn energy(machine: &Machine, result: &PolicyResult) -> String {
     })
 }
 
-/// A median, with `value` that of a run; nothing where there is none.
+/// A median's text; `value` gives a run's value. Empty without a median.
 pub(super) fn median(
     result: &PolicyResult,
     median: Option<f64>,

@@ -1,10 +1,11 @@
-//! Power by component, of the first run.
+//! Power by component in the first run.
 
 use wakepath_compare::figure::{Unit, fixed};
 use wakepath_hardware::Machine;
 use wakepath_sim::{Energy, PolicyComparison, PolicyResult};
 
-use super::{figures, header, row};
+use super::columns::{header, row};
+use super::figures;
 use crate::output::{self, Screen};
 
 /// What each kind of component drew; nothing if the machine's description has no power figures. All have as many digits
@@ -59,7 +60,7 @@ pub(super) fn write(
     output::table(out, header(&columns), rows)
 }
 
-/// What a run's components drew.
+/// A run's power by component.
 struct Components {
     /// CPUs, clusters, uncore, package, drives, the whole machine at rest; none where there is no such part.
     milliwatts: [Option<f64>; 6],

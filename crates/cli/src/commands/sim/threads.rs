@@ -1,4 +1,4 @@
-//! What `wakepath sim` prints of an rt-app workload.
+//! Tables by `wakepath sim` for rt-app workloads.
 
 use std::path::Path;
 
@@ -6,16 +6,18 @@ use wakepath_hardware::Machine;
 use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun, ThreadsRun};
 use wakepath_workloads::Workload;
 
-use super::{figures, header, row, write_states};
+use super::columns::{header, row};
+use super::figures;
+use super::states::write_states;
 use crate::messages::{self, Kind};
 use crate::output::{self, Screen};
 
-/// Each task of a run.
+/// A run's tasks.
 fn tasks(run: &Run) -> &[TaskRun] {
     run.threads.as_ref().map_or(&[], |t| &t.tasks)
 }
 
-/// Says what came out otherwise than the file leads one to expect.
+/// Notes outcomes unlike the file's apparent intention.
 pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyComparison) {
     let Workload::RtApp(file) = workload else {
         return;
@@ -50,7 +52,7 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyCompariso
     }
 }
 
-/// What to say of a task that did nothing.
+/// The reason why a task did nothing.
 fn never_ran(task: &str, comparison: &PolicyComparison) -> Option<String> {
     let why = |threads: &ThreadsRun| {
         let found = threads.tasks.iter().find(|t| t.name == task);

@@ -5,12 +5,12 @@ use wakepath_results::Question;
 
 use super::super::view::{PageAnswer, PagePolicy, PageRow, Tone, View};
 use super::Place;
-use super::comparison::Compared;
+use super::comparison::ComparisonFile;
 
 pub(super) fn add(
     view: &mut View,
     places: &[Place<'_>],
-    compared: &Compared,
+    compared: &ComparisonFile,
 ) -> Result<(), CompareError> {
     let mut answers = Vec::new();
     let mut best = Vec::new();

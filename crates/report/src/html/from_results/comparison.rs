@@ -14,7 +14,7 @@ use super::{FromResultsError, Place, rows, unplaced};
 pub(super) type Series = BTreeMap<(usize, String, usize), Vec<f64>>;
 
 /// What was compared.
-pub(super) struct Compared {
+pub(super) struct ComparisonFile {
     /// Every value.
     pub(super) series: Series,
     /// The results, in the order of their places.
@@ -35,7 +35,7 @@ pub(super) fn add(
     view: &mut View,
     places: &[Place<'_>],
     has_baseline: bool,
-) -> Result<Compared, FromResultsError> {
+) -> Result<ComparisonFile, FromResultsError> {
     let mut series = Series::new();
     let mut sources = Vec::new();
     for (index, place) in places.iter().enumerate() {
@@ -59,7 +59,7 @@ pub(super) fn add(
         policies.map(|(name, index)| (policy_name(&sources, source, name), *index))
     });
     let policies: BTreeMap<String, usize> = named.collect();
-    let mut compared = Compared {
+    let mut compared = ComparisonFile {
         series,
         sources,
         policies,
@@ -104,7 +104,7 @@ pub(super) fn add(
     Ok(compared)
 }
 
-impl Compared {
+impl ComparisonFile {
     /// What differs between the results besides their policies, and where runs did less than was asked for. Results are
     /// called by what is behind their policies.
     pub(super) fn cautions(&self, suffixes: &[String]) -> Vec<String> {

@@ -91,7 +91,7 @@ pub fn answers(
 struct Begun<'a> {
     view: View,
     places: Vec<Place<'a>>,
-    compared: comparison::Compared,
+    compared: comparison::ComparisonFile,
 }
 
 fn begin<'a>(

@@ -1,14 +1,15 @@
-//! What policies decide without a run: sleep tables of drives, polling limits.
+//! Policies' decisions without a run: sleep tables for drives, polling limits.
 
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::{apst, poll};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use super::{CellNames, Study, Wanted};
+use super::study::Study;
+use super::tables::{CellNames, Wanted};
 use crate::file::{PublishedEntry, StudyError};
 
 impl Study<'_> {
-    /// `PS3 745 ms, PS4 2200 ms`: the states of each drive that each rule uses.
+    /// `PS3 745 ms, PS4 2200 ms`: states used per drive and rule.
     pub(super) fn apst_tables(&self, entry: &PublishedEntry) -> Result<Vec<Wanted>, StudyError> {
         let mut tables: Vec<Wanted> = Vec::new();
         let mut cells = self.plan.cells().to_vec();
@@ -43,7 +44,7 @@ impl Study<'_> {
         Ok(tables)
     }
 
-    /// How long a CPU with these states polls, by the rule of today.
+    /// Polling time on a CPU with these states, by the current rule.
     pub(super) fn poll_limits(
         &self,
         entry: &PublishedEntry,

@@ -1,11 +1,12 @@
-//! What is expected of tables, with the cells that it is about.
+//! Expectations about tables, with their cells.
 
 use toml::Spanned;
 use wakepath_results::Condition;
 
-use super::{Expectation, Quantity, Selection, Show, Study, Table};
-use crate::file::{ExpectEntry, Names, StudyError};
-use crate::plan::position;
+use super::study::Study;
+use super::tables::{Expectation, Quantity, Table};
+use crate::file::{ExpectEntry, Names, Selection, Show, StudyError};
+use crate::plan::names::position;
 
 impl Study<'_> {
     pub(super) fn expectation(
@@ -51,7 +52,7 @@ impl Study<'_> {
         })
     }
 
-    /// The cells of these tables that a selection, which stands at `at`, has.
+    /// Cells in these tables chosen by a selection at `at`.
     fn chosen<T>(
         &self,
         at: &Spanned<T>,

@@ -1,20 +1,23 @@
-//! A table's cells, and what was published of each.
+//! A table's cells and their published values.
 
 use toml::Spanned;
 
-use super::{CellNames, How, Pair, Published, Quantity, Study, Table, Wanted, place};
+use super::study::{Study, place};
+use super::tables::{CellNames, How, Pair, Quantity, Table, Wanted};
+use super::value::Published;
 use crate::file::{
     Across, CompareEntry, Decision, PublishedEntry, RowEntry, Show, StudyError, unknown,
 };
-use crate::plan::{Cell, position};
+use crate::plan::cell::Cell;
+use crate::plan::names::position;
 
 const NO_CELL: &str = "the table has no cell that this row is about";
 
-/// Headings of labels, and cells.
+/// Label headings, and cells.
 type Columns = (Vec<String>, Vec<Wanted>);
 
 impl Study<'_> {
-    /// The column of a wide table whose labels become columns.
+    /// Column in a wide table whose labels become columns.
     fn wide(
         &self,
         entry: &PublishedEntry,
@@ -37,7 +40,7 @@ impl Study<'_> {
         }
     }
 
-    /// The table of an entry; `before` are those that it may take values of.
+    /// An entry's table; its published values may come from a table in `before`.
     pub(super) fn table(
         &self,
         entry: &PublishedEntry,
@@ -59,7 +62,7 @@ impl Study<'_> {
             return Err(self.source.error(&entry.name, "the table has no cells"));
         }
         let (mut changes, mut notes) = (Vec::new(), Vec::new());
-        // Of these each row makes a cell.
+        // Every row makes a cell from these.
         let by_rows = entry.across == Some(Across::Extreme)
             || entry
                 .decision
@@ -107,7 +110,7 @@ impl Study<'_> {
         })
     }
 
-    /// How the values of a table are made.
+    /// Recipe for a table's values.
     fn how(&self, entry: &PublishedEntry) -> Result<How, StudyError> {
         let (metric, divisor) = match (&entry.metric, &entry.decision) {
             (Some(metric), None) => self.metric(metric, entry.unit.as_ref())?,
@@ -134,7 +137,7 @@ impl Study<'_> {
         })
     }
 
-    /// The metric of this name, and what its values have to be divided by for a unit.
+    /// A metric by name, and the divisor for a unit.
     fn metric(
         &self,
         name: &Spanned<String>,
@@ -161,7 +164,7 @@ impl Study<'_> {
         }
     }
 
-    /// The metric of this name.
+    /// A metric by name.
     pub(super) fn quantity<T>(&self, at: &Spanned<T>, name: &str) -> Result<Quantity, StudyError> {
         match name {
             "rate" => Ok(Quantity::Rate),
@@ -177,7 +180,7 @@ impl Study<'_> {
         }
     }
 
-    /// The policies of a table, those that they are compared with, and what the pair is called.
+    /// A table's policies, their bases, and names for the pairs.
     fn policies(
         &self,
         entry: &PublishedEntry,
@@ -205,7 +208,7 @@ impl Study<'_> {
         entry.compare.iter().map(pair).collect()
     }
 
-    /// The cells of a table of simulated values, one by one.
+    /// Cells with simulated values, one by one.
     fn simulated(
         &self,
         entry: &PublishedEntry,
@@ -294,7 +297,7 @@ impl Study<'_> {
         Ok(cells)
     }
 
-    /// The row that is about a cell.
+    /// The row about a cell.
     fn row_of<'a>(
         &self,
         entry: &'a PublishedEntry,
@@ -352,14 +355,14 @@ impl Study<'_> {
             (None, None, Some(value)) => value,
             _ => Published::Nothing,
         };
-        // A relative error of a small difference says little.
+        // Small differences have meaningless relative errors.
         let change = both.filter(|_| entry.show == Show::Percent);
         let change = change.map(|(value, base)| format!("{:+.2}", (value / base - 1.0) * 100.0));
         Ok(change.unwrap_or_default())
     }
 }
 
-/// The cells with their labels: names that differ among them.
+/// Cells with labels: their differing names.
 fn labelled(entry: &PublishedEntry, mut cells: Vec<Wanted>) -> Columns {
     let several = |name: fn(&CellNames) -> (&str, &str)| {
         let mut names: Vec<_> = cells.iter().map(|cell| name(&cell.names)).collect();
@@ -417,7 +420,7 @@ impl Wanted {
     }
 }
 
-/// What a unit measures, and how many of the smallest it is.
+/// A unit's quantity, and its size in the smallest unit.
 fn scale(unit: &str) -> Option<(&'static str, f64)> {
     Some(match unit {
         "ns" => ("time", 1.0),

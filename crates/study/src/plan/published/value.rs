@@ -11,11 +11,11 @@ use crate::file::Printed;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Published {
-    /// Nothing was published for this cell.
+    /// No published value.
     Nothing,
     /// A number.
     Number(f64),
-    /// Runs of which the median counts.
+    /// Runs; the median counts.
     Runs(Vec<f64>),
     /// A bound or two, both included.
     Between {
@@ -29,7 +29,7 @@ pub enum Published {
 }
 
 impl Published {
-    /// The number, or the median of the runs.
+    /// The number, or the runs' median.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -75,7 +75,7 @@ pub fn decimal(number: f64) -> String {
         _ => 2,
     };
     let text = format!("{number:.decimals$}");
-    // No trailing zeros, so that a published 62 stays 62.
+    // No trailing zeros: a published 62 stays 62.
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {

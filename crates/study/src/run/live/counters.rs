@@ -9,16 +9,16 @@ use wakepath_system::{Root, System};
 
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// Counters at one time.
+/// Counter values at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
-    /// By kind of CPU and name of the state.
+    /// Idle times by CPU kind and state name.
     idle: BTreeMap<(String, String), State>,
-    /// Order of the states as the kernel has them.
+    /// State names in kernel order.
     states: Vec<String>,
-    /// CPUs of each kind.
+    /// Number per CPU kind.
     cpus: BTreeMap<String, u64>,
-    /// Time in units of 10 ms by kind of CPU and frequency in kHz, times CPUs of the clock.
+    /// Time in 10 ms units by CPU kind and frequency in kHz, times the clock's CPUs.
     frequency: BTreeMap<(String, u64), u64>,
 }
 
@@ -31,7 +31,7 @@ struct State {
     below: u64,
 }
 
-/// What a CPU is called by: CPUs of equal capacity are of a kind.
+/// A CPU's kind: equal capacities are equal kinds.
 pub(super) fn kind(root: &Root, cpu: usize) -> String {
     match root.number(&format!("{CPUS}/cpu{cpu}/cpu_capacity")) {
         Some(capacity) => format!("capacity {capacity}"),
@@ -78,7 +78,7 @@ impl Counters {
         counters
     }
 
-    /// Puts what has happened since `before` into `run`.
+    /// Fills `run` with all changes since `before`.
     pub(super) fn since(&self, before: &Self, took: Duration, run: &mut RunRecord) {
         let took_ns = took.as_nanos() as u64;
         for (kind, cpus) in &self.cpus {
@@ -198,7 +198,7 @@ mod tests {
         let mut run = RunRecord::new(key, None, 0, 0);
         Counters::read(&system).since(&before, Duration::from_millis(1), &mut run);
         assert_eq!((run.idle[0].time_ns, run.idle[0].entries), (750_000, 5));
-        // The kernel counts idle periods in the wrong state, not what they cost.
+        // The kernel counts idle periods in the wrong state, without their cost.
         for idle in &run.idle {
             assert_eq!((idle.added_latency_ns, idle.wasted_energy_uj), (None, None));
         }

@@ -1,4 +1,4 @@
-//! The energy of the processor packages during a run.
+//! Energy used by processor packages during a run.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use wakepath_system::{Root, System};
 
 const POWERCAP: &str = "sys/class/powercap";
 
-/// How often the counters are read. They start again at 65 kJ in the worst case, which are two minutes of 500 W; more
-/// often would disturb what is measured.
+/// Interval for reading counters. At worst they wrap at 65 kJ, or two minutes at 500 W; reading more often would disturb
+/// measurements.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// Adds up what RAPL counts from its creation on.
+/// Adds up RAPL counts since its creation.
 #[derive(Debug)]
 pub(super) struct Meter<'a> {
     system: &'a System,
     counted: Counted,
     every: Duration,
     read_at: Instant,
-    /// Energy in uJ, and where it starts again if that is known, by package.
+    /// Energy in uJ and wrap value, if known, by package.
     last: BTreeMap<String, (u64, Option<u64>)>,
-    /// In uJ; none if there are no counters, or not all of them could be followed.
+    /// In uJ; none without counters, or after losing track.
     spent: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Meter<'a> {
         Self::counting(system, Counted::Packages)
     }
 
-    /// A meter of the platform, which is another figure than that of its packages.
+    /// A meter for the platform: another figure than the packages' sum.
     pub(super) fn of_platform(system: &'a System) -> Self {
         Self::counting(system, Counted::Platform)
     }
@@ -47,7 +47,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Whether there are counters.
+    /// Whether counters exist.
     pub(super) fn is_there(&self) -> bool {
         self.spent.is_some()
     }
@@ -59,7 +59,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Puts the mean power since its creation into `run`.
+    /// Fills `run` with the mean power since creation.
     pub(super) fn finish(mut self, took: Duration, run: &mut RunRecord) {
         self.read();
         if let Some(spent) = self.spent
@@ -78,7 +78,7 @@ impl<'a> Meter<'a> {
             let (old, _) = self.last.get(name)?;
             match range {
                 _ if now >= old => Some(now - old),
-                // It started again.
+                // The counter has wrapped.
                 Some(range) => Some(now + range.checked_sub(*old)?),
                 None => None,
             }
@@ -93,12 +93,12 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// What is counted. One contains the other, so they are never added.
+/// Energy counter domains. One contains the other, so they are never added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counted {
     /// The processor packages.
     Packages,
-    /// The whole platform (`psys`), where the firmware measures it.
+    /// Whole platform (`psys`), where firmware measures it.
     Platform,
 }
 
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    /// The mean power in mW over a second in which the counter of the first package has these values.
+    /// Mean power in mW over a second with these values in the first package's counter.
     fn power(root: &Path, range: Option<u64>, values: &[u64]) -> Option<f64> {
         let system = System::new(Root::at(root));
         zone(root, 0, values[0], range);

@@ -1,4 +1,4 @@
-//! What can be read of the machine that is measured.
+//! A measured machine's readable properties.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::counters;
 use crate::file::StudyError;
 use crate::plan::host;
 
-/// `machine.toml` of a measurement. Nothing in it changes between two runs of a study, so that one can be resumed.
+/// `machine.toml` for a measurement. Stays constant between runs, so a study can be resumed.
 #[derive(Debug, Serialize)]
 pub(super) struct Observed {
     host: String,
@@ -43,7 +43,7 @@ struct Drive {
     firmware: Option<String>,
 }
 
-/// What tells this host from others of its name, which virtual machines share easily. The id itself is not to be shown to others
+/// A hash to tell hosts with equal names apart, common with virtual machines. The id itself must stay secret
 /// (machine-id(5)).
 fn host_id(root: &Root) -> Option<String> {
     let id = root
@@ -140,7 +140,7 @@ impl Observed {
             idle_states: self.idle_state.iter().map(|s| s.name.clone()).collect(),
             drive: drives.join(", "),
             host: self.host_id.clone(),
-            // Of RAPL; `platform_mw` is a figure of its own.
+            // RAPL's scope; `platform_mw` is a separate figure.
             power_scope: "package".to_owned(),
         }
     }

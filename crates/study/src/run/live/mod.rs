@@ -6,6 +6,7 @@
 //! Ctrl-C; after a kill by the next session.
 
 mod counters;
+mod daemon;
 mod energy;
 mod machine;
 mod program;
@@ -13,8 +14,9 @@ mod settings;
 mod targets;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rand::{RngExt, SeedableRng};
@@ -24,29 +26,42 @@ use wakepath_settings::{Hold, Session};
 use wakepath_system::System;
 
 use self::counters::Counters;
+use self::daemon::DaemonProcess;
 use self::energy::Meter;
-use super::{Backend, Order};
+use self::settings::PolicyChanges;
+use super::backend::{Backend, Order};
 use crate::file::StudyError;
-use crate::plan::{Cell, Plan, PlannedWorkload, Provenance, Task, requested_rates};
+use crate::plan::{Cell, Plan, PlannedPolicy, PlannedWorkload, Provenance, Task, requested_rates};
 
-/// This machine.
+/// This machine as a backend.
 pub struct Live<'a> {
     plan: &'a Plan,
     system: System,
-    /// The version of fio, if it is needed.
+    /// Program with the daemon for leases.
+    wakepath: PathBuf,
+    /// fio's version, if needed.
     fio: Option<String>,
-    /// What the settings of the policies come with.
+    /// Remarks on policies' settings.
     notes: Vec<String>,
-    held: Mutex<Held>,
+    held: Mutex<HeldState>,
 }
 
-/// What is changed on the machine.
+/// Current changes to the machine.
 #[derive(Default)]
-struct Held {
+struct HeldState {
     /// The right to change settings, while nothing is changed.
     session: Option<Session>,
-    /// The policy that is in force, and its changes, if there are any.
-    policy: Option<(usize, Option<Hold>)>,
+    policy: Option<PolicyInForce>,
+}
+
+/// Policy for the current runs.
+struct PolicyInForce {
+    /// Index in the plan.
+    index: usize,
+    /// Its settings, unless nothing changes.
+    hold: Option<Hold>,
+    /// Process giving its leases; ends with the hold.
+    daemon: Option<Arc<DaemonProcess>>,
 }
 
 impl<'a> Live<'a> {
@@ -55,7 +70,15 @@ impl<'a> Live<'a> {
     /// # Errors
     /// A program is missing, or the machine cannot have a policy.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
-        let system = System::live();
+        Self::on(plan, System::live(), daemon::program())
+    }
+
+    /// Runs a plan's workloads here, with settings on `system`. `wakepath` is the path to the program with the daemon for
+    /// leases.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn on(plan: &'a Plan, system: System, wakepath: PathBuf) -> Result<Self, StudyError> {
         let needs_fio = |w: &PlannedWorkload| matches!(w.task, Task::Fio { .. });
         let fio = if plan.workloads.iter().any(needs_fio) {
             Some(program::fio_version()?)
@@ -64,41 +87,84 @@ impl<'a> Live<'a> {
         };
         let mut notes = Vec::new();
         for policy in &plan.policies {
-            let changes = settings::plan(&system, policy)?;
-            let of_policy = changes.notes.iter();
-            notes.extend(of_policy.map(|n| format!("{}: {n}", policy.name)));
+            let changes = PolicyChanges::new(&system, policy)?;
+            if let Some(config) = &changes.daemon {
+                let checked = daemon::check(&wakepath, &system, config);
+                checked.map_err(|e| named(policy, e))?;
+            }
+            let policy_notes = changes.settings.notes.iter();
+            notes.extend(policy_notes.map(|note| format!("{}: {note}", policy.name)));
         }
         Ok(Self {
             plan,
             system,
+            wakepath,
             fio,
             notes,
             held: Mutex::default(),
         })
     }
 
-    /// Applies a policy, if another one is in force.
+    /// Applies a policy, unless already in force.
     fn apply(&self, policy: usize, cancelled: &AtomicBool) -> Result<(), StudyError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.policy.as_ref().is_some_and(|(of, _)| *of == policy) {
+        if held.policy.as_ref().is_some_and(|now| now.index == policy) {
             return Ok(());
         }
         held.release()?;
-        let session = held.session.take();
-        let hold = settings::hold(&self.system, session, &self.plan.policies[policy])?;
-        held.policy = Some((policy, hold));
+        let planned = &self.plan.policies[policy];
+        let changes = PolicyChanges::new(&self.system, planned)?;
+        let (mut hold, mut daemon) = (None, None);
+        if !changes.is_empty() {
+            let session = held.session.take();
+            let holding = settings::hold(&self.system, session, &changes)?;
+            if let Some(config) = &changes.daemon {
+                let started = self.start_daemon(&holding, config, cancelled);
+                daemon = started.map_err(|e| named(planned, e))?;
+            }
+            hold = Some(holding);
+        }
+        held.policy = Some(PolicyInForce {
+            index: policy,
+            hold,
+            daemon,
+        });
         settle(self.plan, cancelled)
+    }
+
+    fn start_daemon(
+        &self,
+        hold: &Hold,
+        config: &str,
+        cancelled: &AtomicBool,
+    ) -> Result<Option<Arc<DaemonProcess>>, StudyError> {
+        hold.lend(|lock| {
+            let lock =
+                lock.map_err(|e| StudyError::Settings(format!("the settings' lock: {e}")))?;
+            DaemonProcess::start(&self.wakepath, &self.system, config, lock, cancelled)
+                .map(Arc::new)
+        })
+    }
+
+    /// Whether the daemon of the policy in force still gives leases.
+    fn check_daemon(&self) -> Result<(), StudyError> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let daemon = held.policy.as_ref().and_then(|now| now.daemon.as_ref());
+        daemon.map_or(Ok(()), |daemon| daemon.check())
     }
 }
 
-impl Held {
+impl HeldState {
     /// Puts back what a policy has changed, and keeps the right to change more.
     fn release(&mut self) -> Result<(), StudyError> {
-        if let Some((_, Some(hold))) = self.policy.take() {
+        if let Some(PolicyInForce {
+            hold: Some(hold), ..
+        }) = self.policy.take()
+        {
             let released = hold.release().map_err(|e| settings::error(&e))?;
             if let Some((session, restored)) = released {
                 self.session = Some(session);
-                // The next runs would be measured with it.
+                // A leftover setting would spoil the next runs.
                 if !restored.away.is_empty() {
                     return Err(StudyError::Settings(restored.away.join("; ")));
                 }
@@ -137,7 +203,7 @@ impl Backend for Live<'_> {
         })
     }
 
-    /// What the workloads say of themselves.
+    /// Workloads' own durations.
     fn estimate(&self, _: Duration) -> Result<Option<Duration>, StudyError> {
         let of_cell = |cell: Cell| self.plan.workloads[cell.workload].duration();
         let durations = self
@@ -167,7 +233,9 @@ impl Backend for Live<'_> {
     ) -> Result<(), StudyError> {
         self.apply(cell.policy, cancelled)?;
         let workload = &self.plan.workloads[cell.workload];
-        measure(workload, &self.system, run, cancelled).map_err(|message| {
+        let measured = measure(workload, &self.system, run, cancelled)
+            .and_then(|()| self.check_daemon().map_err(|e| e.to_string()));
+        measured.map_err(|message| {
             if cancelled.load(Ordering::Relaxed) {
                 return StudyError::Interrupted;
             }
@@ -185,6 +253,14 @@ impl Backend for Live<'_> {
     }
 }
 
+/// An error with its policy's name.
+fn named(policy: &PlannedPolicy, error: StudyError) -> StudyError {
+    match error {
+        StudyError::Interrupted => StudyError::Interrupted,
+        error => StudyError::Settings(format!("policy '{}': {error}", policy.name)),
+    }
+}
+
 /// Nothing may be overwritten by accident.
 fn may_run(workload: &PlannedWorkload) -> Result<(), String> {
     match &workload.task {
@@ -193,7 +269,7 @@ fn may_run(workload: &PlannedWorkload) -> Result<(), String> {
     }
 }
 
-/// The runs in the order in which they are made: by repeat, workloads shuffled, and the policies of each.
+/// Indices in run order: by repeat, then workloads shuffled, then policies shuffled.
 fn order(plan: &Plan) -> Vec<usize> {
     let mut random = Pcg64Mcg::seed_from_u64(plan.file.seed);
     let mut shuffled = |count: usize| {
@@ -247,7 +323,7 @@ fn measure(
     let warm_up = workload.warm_up().map(|time| Duration::from_nanos(time.0));
     let mut warms_up = warm_up.is_some();
     let mut since = Since::now(system);
-    // What is looked at while the workload runs.
+    // Checks during a run.
     let mut look = || {
         if warms_up && warm_up.is_some_and(|time| since.at.elapsed() >= time) {
             since = Since::now(system);
@@ -279,7 +355,7 @@ fn measure(
     Ok(())
 }
 
-/// What the machine had counted when a run began to count, which is after its warm-up.
+/// Counters at the start of measuring, after any warm-up.
 struct Since<'a> {
     at: Instant,
     counters: Counters,
@@ -321,7 +397,7 @@ mod tests {
         let mut sorted = first.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..24).collect::<Vec<_>>());
-        // A workload that runs under one policy only.
+        // A workload with a single policy.
         let some = plan(&text.replacen("['true']\n", "['true']\npolicies = 'q'\n", 1));
         let mut sorted = order(&some);
         sorted.sort_unstable();

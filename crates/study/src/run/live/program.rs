@@ -1,4 +1,4 @@
-//! Running fio and commands, and reading what they print.
+//! Running fio and commands, and reading their output.
 
 use std::fs;
 use std::io;
@@ -24,10 +24,10 @@ const NO_FIO: &str = "fio is not installed: `apt install fio` on Debian and Ubun
 /// How long a program has to end after it was told to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often to look whether the user has called it off, and at the counters of a run.
+/// Interval for checking cancellation, and a run's counters.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The most that a command may print.
+/// Most output accepted from a command.
 const MAX_OUTPUT: u64 = 64 << 20;
 
 /// fio's version.
@@ -47,7 +47,8 @@ pub(super) fn fio_version() -> Result<String, StudyError> {
     }
 }
 
-/// Runs a fio job that asks for these rates in the current directory, and calls `look` several times a second. Returns how long it took.
+/// Runs a fio job with these requested rates in the current directory. Calls `look` several times a second. Returns the
+/// duration.
 pub(super) fn fio(
     text: &str,
     rates: &[RequestedRate],
@@ -115,13 +116,13 @@ fn file() -> Result<NamedTempFile, String> {
     NamedTempFile::new().map_err(|e| format!("no temporary file: {e}"))
 }
 
-/// A program that has ended.
+/// An ended program.
 struct Finished {
     status: ExitStatus,
     stdout: String,
     stderr: String,
     took: Duration,
-    /// CPU time, its own and that of the children that it has waited for.
+    /// CPU time, including waited-for children.
     user: Duration,
     system: Duration,
 }
@@ -138,7 +139,7 @@ impl Finished {
         ))
     }
 
-    /// The last line of its messages.
+    /// The last message line.
     fn last_words(&self) -> String {
         let lines = self.stderr.lines().chain(self.stdout.lines());
         let said: Vec<&str> = lines.map(str::trim).filter(|l| !l.is_empty()).collect();
@@ -151,8 +152,8 @@ impl Finished {
     }
 }
 
-/// Runs a program to its end. It has a process group of its own, so that Ctrl-C reaches it through us only, and what it
-/// started ends with it.
+/// Runs a program to its end in its own process group. Ctrl-C then reaches the group through this process only, and
+/// descendants end with the program.
 fn execute(
     mut command: Command,
     cancelled: &AtomicBool,
@@ -168,7 +169,7 @@ fn execute(
     let child = command.spawn()?;
     let group = group_of(&child);
     let (sender, ended) = mpsc::channel();
-    // Waiting in a thread of its own gives the time to the microsecond without looking often.
+    // A waiting thread measures time to the microsecond without frequent polling.
     let waiter = thread::spawn(move || {
         let end = wait(&child);
         // Nobody listens only after a panic.
@@ -191,7 +192,7 @@ fn execute(
             };
             told = told.or(Some(Instant::now()));
             if let Some(group) = group {
-                // It may have ended just now.
+                // The group may have just ended.
                 _ = kill_process_group(group, signal);
             }
         }
@@ -219,15 +220,15 @@ fn execute(
     })
 }
 
-/// Waits for the end of a program: its status, and the CPU time in user space and in the kernel of it and of all that it
-/// has waited for itself.
+/// Waits for a program's end. Returns status, and CPU time in user space and in the kernel, including waited-for
+/// descendants.
 #[expect(
     unsafe_code,
     reason = "there is no safe way to wait for one child's usage"
 )]
 fn wait(child: &Child) -> io::Result<(ExitStatus, Duration, Duration)> {
     let mut status = 0;
-    // SAFETY: zero is a value of every field, all of which are integers.
+    // SAFETY: all fields are integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
         // SAFETY: both pointers are to variables that live through the call.
@@ -258,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// The run of a command, and how often it was looked at.
+    /// A command's run, and the number of looks.
     fn run(words: &[&str]) -> (RunRecord, u32) {
         let key = RunKey {
             machine: String::new(),

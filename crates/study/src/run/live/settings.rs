@@ -1,73 +1,105 @@
-//! What a policy of a study changes on this machine.
+//! Changes made by a policy on this machine.
 
+use wakepath_policies::PolicySet;
+use wakepath_policies::mechanism::Kind;
+use wakepath_settings::daemon_config::lease_config;
 use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, Targets, policy};
 use wakepath_system::setting;
 use wakepath_system::{SettingKey, System};
 
 use crate::file::{StudyError, unknown};
-use crate::plan::PlannedPolicy;
+use crate::plan::{Plan, PlannedPolicy};
 
-/// A refusal of the settings layer.
+/// Converts an error from the settings layer.
 pub(super) fn error(e: &SettingsError) -> StudyError {
     StudyError::Settings(e.to_string())
 }
 
-/// What the policy changes.
-///
-/// # Errors
-/// This machine cannot have it; the message says what it can.
-pub(super) fn plan(system: &System, of: &PlannedPolicy) -> Result<SettingsPlan, StudyError> {
-    let named = |e: String| StudyError::Settings(format!("policy '{}': {e}", of.name));
-    let mut wanted =
-        policy::resolve(system, &of.set, &Targets::default()).map_err(|e| named(e.to_string()))?;
-    for (name, value) in &of.settings {
-        let Some(info) = setting::find(name) else {
-            let known: Vec<&str> = setting::SETTINGS.iter().map(|s| s.name).collect();
-            return Err(named(unknown("setting", name, &known)));
-        };
-        let places = system.places(info.scope);
-        if places.is_empty() {
-            return Err(named(format!(
-                "this machine has no {} for `{name}`",
-                info.scope.name()
-            )));
-        }
-        let keys = places
-            .into_iter()
-            .filter_map(|at| SettingKey::new(info, at));
-        wanted.values.extend(keys.map(|key| (key, value.clone())));
-    }
-    SettingsPlan::new(system, wanted).map_err(|e| named(e.to_string()))
+/// Changes made by a policy.
+pub(super) struct PolicyChanges {
+    /// Settings that stay without a process.
+    pub(super) settings: SettingsPlan,
+    /// Configuration for the daemon giving leases.
+    pub(super) daemon: Option<String>,
 }
 
-/// The right to change settings, if any policy of a plan needs it.
-pub(super) fn session(
-    system: &System,
-    study: &crate::plan::Plan,
-) -> Result<Option<Session>, StudyError> {
-    for policy in &study.policies {
-        if !plan(system, policy)?.changes.is_empty() {
+impl PolicyChanges {
+    /// A policy's changes on a machine.
+    ///
+    /// # Errors
+    /// The policy is impossible here; the message names alternatives.
+    pub(super) fn new(system: &System, policy: &PlannedPolicy) -> Result<Self, StudyError> {
+        let resolved = Self::resolve(system, policy);
+        resolved.map_err(|why| StudyError::Settings(format!("policy '{}': {why}", policy.name)))
+    }
+
+    fn resolve(system: &System, planned: &PlannedPolicy) -> Result<Self, String> {
+        let leases = planned.set.get(Kind::Psd);
+        let daemon = leases.map(lease_config).transpose()?;
+        let others = without_leases(&planned.set)?;
+        let mut wanted =
+            policy::resolve(system, &others, &Targets::default()).map_err(|e| e.to_string())?;
+        for (name, value) in &planned.settings {
+            let keys = setting_keys(system, name)?;
+            wanted.values.extend(keys.map(|key| (key, value.clone())));
+        }
+        let settings = SettingsPlan::new(system, wanted).map_err(|e| e.to_string())?;
+        Ok(Self { settings, daemon })
+    }
+
+    /// Whether nothing changes, which needs no rights.
+    pub(super) fn is_empty(&self) -> bool {
+        self.settings.changes.is_empty() && self.daemon.is_none()
+    }
+}
+
+/// The set without leases, which take a process.
+fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
+    if set.get(Kind::Psd).is_none() {
+        return Ok(set.clone());
+    }
+    let others = set.policies().iter();
+    let others = others.filter(|policy| policy.kind() != Kind::Psd);
+    PolicySet::new(others.cloned()).map_err(|e| e.to_string())
+}
+
+/// Keys for a setting in all places on this machine.
+fn setting_keys(system: &System, name: &str) -> Result<impl Iterator<Item = SettingKey>, String> {
+    let Some(info) = setting::find(name) else {
+        let known: Vec<&str> = setting::SETTINGS.iter().map(|s| s.name).collect();
+        return Err(unknown("setting", name, &known));
+    };
+    let places = system.places(info.scope);
+    if places.is_empty() {
+        let scope = info.scope.name();
+        return Err(format!("this machine has no {scope} for `{name}`"));
+    }
+    Ok(places
+        .into_iter()
+        .filter_map(|at| SettingKey::new(info, at)))
+}
+
+/// The right to change settings, if needed by any policy.
+pub(super) fn session(system: &System, plan: &Plan) -> Result<Option<Session>, StudyError> {
+    for policy in &plan.policies {
+        if !PolicyChanges::new(system, policy)?.is_empty() {
             return Session::open(system).map(Some).map_err(|e| error(&e));
         }
     }
     Ok(None)
 }
 
-/// Applies a policy for as long as the hold lives; none if it changes nothing, which needs no rights.
+/// Applies what stays without a process, for as long as the hold lives.
 pub(super) fn hold(
     system: &System,
     session: Option<Session>,
-    policy: &PlannedPolicy,
-) -> Result<Option<Hold>, StudyError> {
-    let changes = plan(system, policy)?;
-    if changes.changes.is_empty() {
-        return Ok(None);
-    }
+    changes: &PolicyChanges,
+) -> Result<Hold, StudyError> {
     let session = match session {
         Some(session) => session,
         None => Session::open(system).map_err(|e| error(&e))?,
     };
-    session.hold(&changes).map(Some).map_err(|e| error(&e))
+    session.hold(&changes.settings).map_err(|e| error(&e))
 }
 
 #[cfg(test)]
@@ -75,26 +107,41 @@ mod tests {
     use std::path::Path;
 
     use wakepath_results::RunOrigin;
+    use wakepath_settings::daemon_config::{BoostMode, Config};
     use wakepath_system::Root;
 
     use super::*;
-    use crate::plan;
+
+    fn changes(set: &str) -> Result<PolicyChanges, StudyError> {
+        let temp = tempfile::tempdir().unwrap();
+        let system = System::new(Root::at(temp.path()));
+        let text = format!(
+            "name = 'x'\npolicy = [{{ name = 'p', set = '{set}' }}]\n\
+             [[workload]]\nname = 'a'\ncommand = ['true']\n"
+        );
+        let plan = Plan::new(&text, "x", Path::new("."), RunOrigin::Live).unwrap();
+        PolicyChanges::new(&system, &plan.policies[0])
+    }
 
     #[test]
     fn what_only_the_simulator_has_is_refused() {
-        let temp = tempfile::tempdir().unwrap();
-        let system = System::new(Root::at(temp.path()));
-        for set in ["io_uring[iowait=off]", "psd", "poll"] {
-            let text = format!(
-                "name = 'x'\npolicy = [{{ name = 'p', set = '{set}' }}]\n\
-                 [[workload]]\nname = 'a'\ncommand = ['true']\n"
-            );
-            let of = plan::Plan::new(&text, "x", Path::new("."), RunOrigin::Live).unwrap();
-            let error = plan(&system, &of.policies[0]).unwrap_err().to_string();
+        for set in ["io_uring[iowait=off]", "psd[rule=module]", "poll"] {
+            let error = changes(set).err().unwrap().to_string();
             assert!(
                 error.contains("policy 'p'") && error.contains(set),
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn leases_alone_change_no_setting_and_start_a_daemon_without_boost() {
+        let changes = changes("psd[timeout=5ms,ceiling=20us]").unwrap();
+        assert!(changes.settings.changes.is_empty() && !changes.is_empty());
+        let config = Config::parse("x", &changes.daemon.unwrap()).unwrap();
+        let leases = config.policy.leases().unwrap();
+        assert_eq!(leases.timeout_ms, 5);
+        assert_eq!(config.boost.mode, BoostMode::Off);
+        assert!(config.drive.is_empty());
     }
 }

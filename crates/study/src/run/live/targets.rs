@@ -8,14 +8,14 @@ use std::path::{Component, Path, PathBuf};
 
 use wakepath_workloads::fio;
 
-/// File systems whose files are devices or the kernel's own, and what of them holds files as any other does.
+/// File systems with devices or kernel files, and the exception with ordinary files.
 const NOT_FILES: [&str; 3] = ["/dev", "/proc", "/sys"];
 const FILES: &str = "/dev/shm";
 
-/// Refuses a job file with a job that would write to anything but a file.
+/// Refuses fio jobs that write to anything except files.
 ///
 /// # Errors
-/// The job, where it would write, and what to do.
+/// The job, its target, and a remedy.
 pub(super) fn check(text: &str, origin: &str) -> Result<(), String> {
     for job in fio::paths(text, origin).map_err(|e| e.to_string())? {
         let refused = |path: &str, what: &str| {
@@ -31,7 +31,7 @@ pub(super) fn check(text: &str, origin: &str) -> Result<(), String> {
         for (path, writes) in opened.chain(mapped) {
             match target(Path::new(path)) {
                 Target::Other(what) if writes => return refused(path, what),
-                // Even for reads fio lays out what it does not find, and unlinks what is in its way.
+                // Even for reads, fio creates missing files, and unlinks obstacles.
                 Target::Unknown(why) => return refused(path, &why),
                 Target::File | Target::Other(_) => {}
             }
@@ -40,14 +40,14 @@ pub(super) fn check(text: &str, origin: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What a path leads to.
+/// Kinds of path targets.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     /// A file or directory, or nothing yet in a place for files.
     File,
     /// Something else.
     Other(&'static str),
-    /// There is no telling.
+    /// Undecidable.
     Unknown(String),
 }
 
@@ -72,7 +72,7 @@ fn target(path: &Path) -> Target {
     }
 }
 
-/// What fio would create there.
+/// Target for a path missing so far, which fio would create.
 fn missing(path: &Path) -> Target {
     if fs::symlink_metadata(path).is_ok() {
         return Target::Unknown("a link that leads nowhere".to_owned());
@@ -85,8 +85,7 @@ fn missing(path: &Path) -> Target {
     }
 }
 
-/// The path of a file that does not exist, without links. fio creates the directories that are missing, so that a `..`
-/// behind them leads somewhere only later: `None`.
+/// A missing file's path without links. fio creates missing directories, so a `..` behind them resolves only later: `None`.
 fn where_created(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut missing: Vec<OsString> = Vec::new();
     let mut existing = path;
@@ -107,7 +106,7 @@ fn where_created(path: &Path) -> io::Result<Option<PathBuf>> {
                 real.extend(missing.iter().rev());
                 return Ok(Some(real));
             }
-            // Nothing is there, not even a link.
+            // Nothing exists, not even a link.
             Err(e)
                 if e.kind() == ErrorKind::NotFound && fs::symlink_metadata(existing).is_err() => {}
             Err(e) => return Err(e),
@@ -224,7 +223,7 @@ mod tests {
             "rw=randread\nfilename=/dev/no-such-drive".to_owned(),
         ] {
             let error = refused(&options);
-            // What is not there cannot be told from a drive that comes later.
+            // Missing files look like drives yet to come.
             if options.contains("no-such") {
                 assert!(error.is_some());
             } else {

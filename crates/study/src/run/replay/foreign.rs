@@ -1,11 +1,11 @@
-//! Whether a recording is evidently of another machine than the one whose figures it is given.
+//! Whether a recording evidently comes from another machine than its given figures.
 
 use std::collections::BTreeSet;
 
 use wakepath_hardware::Machine;
 use wakepath_trace::recording::Metadata;
 
-/// Makers of processors, and words in names of what they make.
+/// Processor makers, and words in their product names.
 const MAKERS: [(&str, &[&str]); 3] = [
     (
         "Intel",
@@ -22,7 +22,7 @@ const MAKERS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// What shows that a recording is of another machine; `None`: nothing does, as far as both say.
+/// Evidence for a recording from another machine; `None` without any.
 pub fn other_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
     let cores: Vec<&str> = machine.cluster.iter().map(|c| c.core.as_str()).collect();
     let title = format!("{} {}", machine.title, cores.join(" "));
@@ -78,7 +78,7 @@ fn models(text: &str) -> BTreeSet<String> {
 
 fn other_cpus(recorded: &Metadata, cpus: usize) -> Option<String> {
     let theirs = recorded.cpus as usize;
-    // A trace of another tool has the CPUs that traced something; a recording of its own machine has all.
+    // Other tools' traces cover traced CPUs only; our recordings cover all.
     let is_exact = recorded.processor.is_some();
     let differ = theirs > cpus || (is_exact && theirs > 0 && theirs != cpus);
     differ.then(|| format!("{theirs} CPUs against {cpus}"))
@@ -97,7 +97,7 @@ fn other_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
     differ.then(|| format!("idle states {} against {}", list(&theirs), list(&ours)))
 }
 
-/// The name of an idle state without what drivers put behind it: `C1` of `C1-SKL` and of `C1_ACPI`.
+/// An idle state's name without drivers' suffixes: `C1` for `C1-SKL` and `C1_ACPI`.
 fn plain(name: &str) -> String {
     let end = name.find(['-', '_']).unwrap_or(name.len());
     name[..end].to_uppercase()

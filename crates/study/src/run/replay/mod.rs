@@ -1,8 +1,7 @@
-//! `--on replay`: each recording through the idle governors of all policy sets at once.
+//! `--on replay`: each recording through all policy sets' idle governors at once.
 //!
-//! A repeat is a block of time of the recording. All policies have the same blocks, so they are compared as pairs.
-//! What differs from block to block tells how sure a difference is. Governors keep what they know from block to
-//! block, so the sums over all blocks are those of the recording.
+//! Repeats are time blocks. All policies share the blocks, so they are compared as pairs, and differences between blocks
+//! tell the uncertainty. Governors keep their knowledge between blocks, so sums over blocks equal the whole recording.
 
 mod foreign;
 mod recording;
@@ -18,7 +17,7 @@ use wakepath_policies::PolicySet;
 use wakepath_results::{MachineInfo, RunRecord};
 use wakepath_trace::recording::Metadata;
 
-use super::{Backend, Order};
+use super::backend::{Backend, Order};
 use crate::file::StudyError;
 use crate::plan::{
     Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Provenance, Task, sha256_of,
@@ -27,14 +26,14 @@ use crate::plan::{
 pub use foreign::other_machine;
 pub use recording::{Replayed, Replaying};
 
-/// What a reader of the results has to know.
+/// Remarks for readers.
 const NOTES: [&str; 3] = [
     "a run is a block of time of the recording; the load is as recorded and does not answer to the policies",
     "power is that of idle CPUs and of the package; what running CPUs draw is the same under every policy and left out",
     "a recording with fewer than 30 idle spans has no figures: too few idle periods",
 ];
 
-/// The recordings of a plan, each on each of its machines.
+/// A plan's recordings, each on each machine.
 pub struct Replay<'a> {
     plan: &'a Plan,
     /// By machine and workload.
@@ -43,10 +42,10 @@ pub struct Replay<'a> {
     with_sparse: bool,
 }
 
-/// A recording with the figures of a machine.
+/// A recording with a machine's figures.
 struct OnMachine<'a> {
     replaying: Replaying<'a>,
-    /// What came of it, once it has been replayed.
+    /// Outcome, after the replay.
     replayed: Mutex<Option<Arc<Replayed>>>,
 }
 
@@ -56,7 +55,7 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// A recording has no idle states or another content than the plan wants, or a policy cannot be replayed on it.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
-        // What stands for a policy under which a recording is not replayed.
+        // Placeholder for policies without this recording.
         let unchanged = PolicySet::default();
         let mut policies: BTreeMap<(usize, usize), Vec<(&str, &PolicySet)>> = BTreeMap::new();
         for cell in plan.cells() {
@@ -85,7 +84,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Gives figures of a recording with too few idle periods, too. Whoever prints them has to say so.
+    /// Gives figures even for recordings with too few idle periods. Callers must warn readers.
     #[must_use]
     pub fn with_sparse_figures(self) -> Self {
         Self {
@@ -94,21 +93,20 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The recording of a workload with the figures of a machine.
+    /// A workload's recording with a machine's figures.
     pub fn recording(&self, machine: usize, workload: usize) -> Option<&Replaying<'a>> {
         let found = self.recordings.get(&(machine, workload));
         found.map(|on_machine| &on_machine.replaying)
     }
 
-    /// Takes what has come of a workload's recording on a machine in as many blocks as the plan has repeats, so that it is
-    /// not replayed again.
+    /// Keeps the outcome for a workload on a machine, replayed in as many blocks as the plan has repeats.
     pub fn keep(&self, machine: usize, workload: usize, replayed: Arc<Replayed>) {
         if let Some(kept) = self.recordings.get(&(machine, workload)) {
             *kept.replayed.lock().unwrap_or_else(PoisonError::into_inner) = Some(replayed);
         }
     }
 
-    /// What comes of the recording of a cell, which is replayed once.
+    /// A cell's outcome; each recording is replayed once.
     fn replayed(&self, cell: Cell, cancelled: &AtomicBool) -> Result<Arc<Replayed>, StudyError> {
         let Some(of) = self.recordings.get(&(cell.machine, cell.workload)) else {
             return Err(self.no_recording());
@@ -127,7 +125,7 @@ impl<'a> Replay<'a> {
         StudyError::Settings(format!("{}: no recording", self.plan.origin))
     }
 
-    /// What a machine is, and its file.
+    /// A machine's description, and its file.
     fn described(&self, machine: usize) -> Result<(MachineInfo, String), StudyError> {
         let planned = &self.plan.machines[machine];
         if let Some(model) = &planned.model {
@@ -156,7 +154,7 @@ impl<'a> Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// Recordings that are given the figures of a machine that is evidently another one.
+    /// Recordings with figures from an evidently different machine.
     fn foreign_figures(&self) -> Vec<String> {
         let on_machines = self.recordings.iter();
         let found = on_machines.filter_map(|((machine, workload), recording)| {
@@ -183,7 +181,7 @@ fn recording_of(workload: &PlannedWorkload) -> Result<&PlannedRecording, StudyEr
 }
 
 impl Backend for Replay<'_> {
-    /// All that can be known before it is replayed was found with the recording.
+    /// All checks were made when finding the recording.
     fn check(&self, _: Cell) -> Result<(), StudyError> {
         Ok(())
     }
@@ -243,9 +241,9 @@ impl Backend for Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// What recordings were warned of, each thing once with the workloads that it is about.
+    /// Warnings about recordings, each once with its workloads.
     fn warnings(&self) -> Result<Vec<String>, StudyError> {
-        // By what a warning says: how often in all, and in which workloads.
+        // By text: total count, and workloads.
         let mut all: Vec<(&str, &str, u64, Vec<&str>)> = Vec::new();
         for workload in &self.plan.workloads {
             for warning in &recording_of(workload)?.metadata.warnings {
@@ -266,10 +264,10 @@ impl Replay<'_> {
     }
 }
 
-/// Most names that a note begins with.
+/// Most names at the beginning of a note.
 const NAMED: usize = 3;
 
-/// Names, or the first of them and how many more there are.
+/// Names, or the first few and the number left.
 fn first_of(names: &[&str]) -> String {
     match names {
         few if few.len() <= NAMED => few.join(", "),
@@ -281,7 +279,7 @@ fn first_of(names: &[&str]) -> String {
     }
 }
 
-/// A machine of which only its recording is known.
+/// A machine known from its recording only.
 fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo {
     let metadata = recording.metadata();
     let processor = metadata
@@ -308,7 +306,7 @@ fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo 
     }
 }
 
-/// What a recording says about its machine, as a file.
+/// A recording's statement about its machine, as a file.
 fn described(metadata: &Metadata) -> Result<String, StudyError> {
     let text = toml::Value::try_from(metadata).and_then(|value| toml::to_string(&value));
     text.map_err(|e| {

@@ -1,4 +1,4 @@
-//! A recording through the idle governors of policy sets.
+//! A recording through policy sets' idle governors.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,7 +20,7 @@ use wakepath_units::{KernelVersion, TickRate};
 use crate::file::StudyError;
 use crate::plan::{PlannedRecording, cannot_replay};
 
-/// A recording, with everything found that replaying it takes.
+/// A recording with everything needed for its replay.
 #[derive(Debug)]
 pub struct Replaying<'a> {
     recording: &'a PlannedRecording,
@@ -30,7 +30,7 @@ pub struct Replaying<'a> {
     policies: usize,
 }
 
-/// Policy sets that have the same leases and latency request, which go through the recording together.
+/// Policy sets with equal leases and latency requests, replayed in one pass.
 #[derive(Debug)]
 struct Pass {
     psd: Option<PsdPolicy>,
@@ -39,22 +39,22 @@ struct Pass {
     policies: Vec<(usize, (String, IdlePolicy))>,
 }
 
-/// What came of a recording.
+/// Outcome from a recording.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// What was recorded comes first, then the policy sets in their order, but for those that change nothing.
+    /// Recorded choices first, then policy sets in order, except sets without changes.
     pub report: Report,
-    /// Where each policy set is among the report's policies, and its governor; what was recorded has none.
+    /// For each policy set its index in the report, and its governor; recorded choices have none.
     pub policies: Vec<(usize, Option<IdlePolicy>)>,
-    /// The name of each group of CPUs, and how many of them the recording has.
+    /// CPU groups' names and sizes.
     pub kinds: Vec<CpuKind>,
 }
 
 impl<'a> Replaying<'a> {
-    /// Finds what it takes. `machine`: whose idle states, latencies and power to take instead of what the recording says.
+    /// Finds everything needed. `machine`: idle states, latencies and power in place of the recording's.
     ///
     /// # Errors
-    /// The recording has no idle states, or a policy set cannot be replayed on it.
+    /// No idle states, or a policy set impossible on the recording.
     pub fn new(
         recording: &'a PlannedRecording,
         machine: Option<&Machine>,
@@ -109,12 +109,12 @@ impl<'a> Replaying<'a> {
         })
     }
 
-    /// What the recording says about its machine and about itself.
+    /// Metadata about the machine and the recording.
     pub fn metadata(&self) -> &Metadata {
         &self.recording.metadata
     }
 
-    /// The groups of CPUs by name, with the number of those that the machine has; of a recording without it, 0.
+    /// CPU groups by name, with their number on the machine; 0 without a machine.
     pub fn kinds(&self) -> Vec<CpuKind> {
         let cpus = |states: &States| match states.cpus.len() {
             0 => self.recording.metadata.cpus,
@@ -137,7 +137,7 @@ impl<'a> Replaying<'a> {
         )
     }
 
-    /// The names of the idle states of all CPUs, each once.
+    /// All CPUs' idle state names, each once.
     pub fn states(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for state in self.setup.states.iter().flat_map(|g| g.declared.iter()) {
@@ -211,7 +211,7 @@ impl<'a> Replaying<'a> {
     }
 }
 
-/// What to call CPUs that have the same idle states.
+/// A name for CPUs with equal idle states.
 fn group_name(cpus: &[u32]) -> String {
     match cpus {
         [] => "cpu".to_owned(),
@@ -220,13 +220,13 @@ fn group_name(cpus: &[u32]) -> String {
     }
 }
 
-/// The passes that it takes to replay all policy sets.
+/// Passes needed for all policy sets.
 fn passes(
     sets: &[(&str, &PolicySet)],
     setup: &Setup,
     recording: &PlannedRecording,
 ) -> Result<Vec<Pass>, StudyError> {
-    // What was recorded comes with any pass.
+    // Recorded choices come with any pass.
     let mut passes: Vec<Pass> = vec![Pass {
         psd: None,
         latency: None,
@@ -283,7 +283,7 @@ fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String
     Ok(first)
 }
 
-/// A latency request on these idle states.
+/// A latency request for given idle states.
 fn limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, String> {
     let on = |states: &States| {
         let known = states.declared.iter();
@@ -302,7 +302,7 @@ fn limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, Stri
     })
 }
 
-/// The governor that the recording names, as its kernel had it; as the nearest known kernel, if that is not known.
+/// The recorded governor in its kernel's version, or the nearest known version.
 fn that_ran(metadata: &Metadata) -> Option<Ran> {
     let governor = metadata.idle_governor.as_deref()?;
     let version = KernelVersion::nearest(metadata.kernel.as_deref()?)?;
@@ -323,7 +323,7 @@ fn that_ran(metadata: &Metadata) -> Option<Ran> {
     })
 }
 
-/// One report of all passes, the policies in the order of the sets.
+/// Merges all passes, with policies in set order.
 fn merged(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
     let mut reports = reports.into_iter();
     let mut merged = reports.next()?;
@@ -338,7 +338,7 @@ fn merged(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
             block.policies.extend(of_pass.policies.drain(1..));
         }
     }
-    // What was recorded stays in front.
+    // Recorded choices stay first.
     order.insert(0, 0);
     for place in &mut order[1..] {
         *place += 1;
@@ -350,7 +350,7 @@ fn merged(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
     Some(merged)
 }
 
-/// Sorts items whose ranks are in `order`.
+/// Sorts items by their ranks in `order`.
 fn sort_by<T>(items: &mut Vec<T>, order: &[usize]) {
     let ranked: BTreeMap<usize, T> = order.iter().copied().zip(items.drain(..)).collect();
     items.extend(ranked.into_values());

@@ -1,4 +1,4 @@
-//! Blocks of a replayed recording as rows of results.
+//! Result rows from a replayed recording's blocks.
 
 use wakepath_replay::{BlockPolicy, BlockReport, StateReport};
 use wakepath_results::rows::BUSY;
@@ -6,11 +6,11 @@ use wakepath_results::{Idle, RunRecord};
 
 use super::recording::Replayed;
 
-/// What the package is called among the kinds of CPU, and its sleep among their idle states.
+/// Name for the package as a CPU kind, and for its sleep as an idle state.
 const PACKAGE: &str = "package";
 const ASLEEP: &str = "asleep";
 
-/// Puts what a policy did in a block of time into `run`.
+/// Fills `run` from a policy's time block.
 pub(super) fn fill(run: &mut RunRecord, replayed: &Replayed, policy: usize, block: usize) {
     let Some((place, _)) = replayed.policies.get(policy) else {
         return;
@@ -84,7 +84,7 @@ fn busy(kind: &str, time_ns: u64, has_power: bool) -> Idle {
     }
 }
 
-/// The metrics that a block has.
+/// A block's metrics.
 fn metrics(
     block: &BlockReport,
     policy: &BlockPolicy,
@@ -107,7 +107,7 @@ fn metrics(
         ),
         (
             "added_us_per_io",
-            // I/O that found no CPU idle says nothing about a choice of idle states.
+            // I/O without an idle CPU tells nothing about idle states.
             share(sums.added_io_latency_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
         ),
         (

@@ -1,0 +1,48 @@
+//! Arguments shared by several commands.
+
+use wakepath_compare::{Condition, Metric};
+use wakepath_units::{KernelVersion, TickRate};
+
+use crate::messages;
+
+/// Says where a condition on a percentage looks like one on a share: `rate_reached >= 0.98` is always kept.
+pub(super) fn tell_shares<'a>(conditions: impl IntoIterator<Item = &'a Condition>) {
+    for condition in conditions {
+        let limit = condition.limit;
+        let in_percent = Metric::find(&condition.metric).is_some_and(|metric| metric.unit == "%");
+        if in_percent && limit > 0.0 && limit <= 1.0 {
+            messages::note!(
+                "`{condition}`: {} is in %, so this is {limit} % and not {} %",
+                condition.metric,
+                limit * 100.0
+            );
+        }
+    }
+}
+
+/// A kernel on the command line: a version, or what `uname -r` prints.
+pub(super) fn parse_kernel(text: &str) -> anyhow::Result<KernelVersion> {
+    let version = text.parse::<KernelVersion>();
+    let of_distribution = text.contains(|c: char| !c.is_ascii_digit() && c != '.');
+    if version.is_ok() || !of_distribution {
+        return Ok(version?);
+    }
+    if let Ok(known) = KernelVersion::of_release(text) {
+        return Ok(known);
+    }
+    let nearest = KernelVersion::nearest(text).ok_or_else(|| {
+        anyhow::anyhow!("not a kernel version; write one such as 6.12, 6.12.48 or 7.3")
+    })?;
+    messages::note!(
+        "the policies of Linux {text} are not known; those of {nearest}, the nearest that are, stand in for them"
+    );
+    Ok(nearest)
+}
+
+/// A tick rate on the command line.
+pub(super) fn parse_hz(text: &str) -> Result<TickRate, String> {
+    text.parse()
+        .ok()
+        .and_then(TickRate::new)
+        .ok_or_else(|| "expected a whole number from 1 to 6250".to_owned())
+}

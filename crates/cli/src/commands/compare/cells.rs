@@ -1,0 +1,70 @@
+//! Cells shared by several tables in a comparison.
+
+use wakepath_compare::figure::{Unit, doubt, fixed};
+use wakepath_compare::results::{Comparison, Load, Row};
+
+/// What the sentences are about, and how chance was considered.
+pub(super) fn procedure(comparison: &Comparison) -> String {
+    let mut baselines: Vec<&str> = Vec::new();
+    for name in comparison.rows.iter().filter_map(|r| r.baseline.as_deref()) {
+        if !baselines.contains(&name) {
+            baselines.push(name);
+        }
+    }
+    let with = match baselines[..] {
+        [] => &comparison.baseline,
+        [only] => only,
+        _ => "the baseline of its machine",
+    };
+    let families = comparison.families.iter().filter(|f| f.comparisons > 0);
+    let families: Vec<String> = families
+        .map(|f| format!("{} of {}", f.comparisons, f.metric))
+        .collect();
+    let corrected = if families.is_empty() {
+        String::new()
+    } else {
+        format!(
+            ", p-values corrected for each metric by itself ({}): {}",
+            comparison.correction,
+            families.join(", ")
+        )
+    };
+    format!(
+        "ComparisonFile with {with}: intervals of {} %, margin {} %{corrected}",
+        comparison.level * 100.0,
+        comparison.margin_percent
+    )
+}
+
+/// A row's mean with meaningful digits.
+pub(super) fn mean(row: &Row, unit: &Unit) -> String {
+    unit.figure(row.mean, doubt(row.interval, row.deviation))
+}
+
+/// A row's mean, and the standard deviation if there are several runs.
+pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
+    let mean = mean(row, unit);
+    let Some(deviation) = row.deviation else {
+        return mean;
+    };
+    let decimals = mean.split_once('.').map_or(0, |(_, after)| after.len());
+    let deviation = fixed(deviation * unit.factor, decimals);
+    // A deviation rounded to zero tells nothing.
+    if deviation.bytes().all(|b| b == b'0' || b == b'.') {
+        mean
+    } else {
+        format!("{mean} ± {deviation}")
+    }
+}
+
+/// Columns for a figure's origin.
+pub(super) fn load_header(comparison: &Comparison) -> Vec<&'static str> {
+    let machine = (!comparison.machines.is_empty()).then_some("machine");
+    machine.into_iter().chain(["workload"]).collect()
+}
+
+/// Cells for a figure's origin.
+pub(super) fn load_cells(comparison: &Comparison, load: &Load) -> Vec<String> {
+    let machine = (!comparison.machines.is_empty()).then(|| load.machine.clone());
+    machine.into_iter().chain([load.workload.clone()]).collect()
+}

@@ -1,0 +1,59 @@
+//! A comparison as CSV.
+
+use wakepath_compare::results::Comparison;
+
+use super::cells::{load_cells, load_header};
+use crate::output::{self, Screen};
+
+pub(super) fn write(out: &mut Screen, comparison: &Comparison) -> anyhow::Result<()> {
+    let mut header = vec!["metric", "unit"];
+    header.extend(load_header(comparison));
+    let rest = [
+        "policy",
+        "baseline",
+        "runs",
+        "mean",
+        "deviation",
+        "gain_percent",
+        "low_percent",
+        "high_percent",
+        "p",
+        "corrected_p",
+        "effect",
+        "significant",
+        "verdict",
+        "warnings",
+    ];
+    header.extend(rest);
+    let rows = comparison.rows.iter().map(|row| {
+        let of = |value: fn(&wakepath_compare::Gain) -> f64| {
+            row.gain
+                .as_ref()
+                .map_or_else(String::new, |g| value(g).to_string())
+        };
+        let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
+        let unit = metric.map_or_else(String::new, |m| m.unit.to_string());
+        let mut line = vec![row.metric.clone(), unit];
+        line.extend(load_cells(comparison, &row.load));
+        line.extend([
+            row.policy.clone(),
+            row.baseline.as_ref().unwrap_or(&row.policy).clone(),
+            row.runs.to_string(),
+            row.mean.to_string(),
+            row.deviation.map_or_else(String::new, |d| d.to_string()),
+            of(|g| g.percent),
+            of(|g| g.interval[0]),
+            of(|g| g.interval[1]),
+            of(|g| g.p_value),
+            row.corrected_p.map_or_else(String::new, |p| p.to_string()),
+            row.gain
+                .and_then(|g| g.effect)
+                .map_or_else(String::new, |g| g.to_string()),
+            row.significant.to_string(),
+            row.sentence.clone(),
+            row.warnings.join("; "),
+        ]);
+        line
+    });
+    output::csv(out, header, rows)
+}

@@ -1,0 +1,80 @@
+//! Policies and profiles for `wakepath policy list`.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use wakepath_policies::mechanism::{MECHANISMS, Mechanism, Place};
+use wakepath_policies::profile::PROFILES;
+use wakepath_units::KernelVersion;
+
+use super::kernels::{self, Generation};
+
+/// A policy in the list.
+#[derive(Serialize)]
+pub(super) struct Listed {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) versions: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) generations: Vec<Generation>,
+    pub(super) summary: &'static str,
+    pub(super) source: Cow<'static, str>,
+    pub(super) on: Vec<&'static str>,
+    pub(super) settings: Vec<ListedSetting>,
+}
+
+/// Other tools' profiles in the list, as policies with the kind `set`.
+pub(super) fn listed_profiles() -> impl Iterator<Item = Listed> {
+    PROFILES.iter().map(|profile| Listed {
+        name: profile.text,
+        kind: "set",
+        versions: Vec::new(),
+        generations: Vec::new(),
+        summary: profile.summary,
+        source: format!("{}, {}", profile.tool.title, profile.source).into(),
+        on: [Place::Sim, Place::Machine].map(Place::name).to_vec(),
+        settings: Vec::new(),
+    })
+}
+
+#[derive(Serialize)]
+pub(super) struct ListedSetting {
+    pub(super) key: &'static str,
+    pub(super) default: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) allowed: String,
+    pub(super) meaning: &'static str,
+}
+
+pub(super) fn listed() -> Vec<Listed> {
+    MECHANISMS
+        .iter()
+        .map(|mechanism| Listed {
+            name: mechanism.label(),
+            kind: mechanism.kind.name(),
+            versions: versions(mechanism),
+            generations: kernels::generations(mechanism.name),
+            summary: mechanism.summary,
+            source: mechanism.source.into(),
+            on: mechanism.on.iter().copied().map(Place::name).collect(),
+            settings: mechanism
+                .keys
+                .iter()
+                .map(|key| ListedSetting {
+                    key: key.info().name,
+                    default: key.info().fallback.describe(),
+                    unit: key.info().unit,
+                    allowed: key.describe(),
+                    meaning: key.info().meaning,
+                })
+                .collect(),
+        })
+        .chain(listed_profiles())
+        .collect()
+}
+
+/// Kernel series possible as version.
+pub(super) fn versions(mechanism: &Mechanism) -> Vec<String> {
+    let series = KernelVersion::all_series().filter(|_| mechanism.versioned);
+    series.map(|version| version.to_string()).collect()
+}

@@ -1,0 +1,142 @@
+//! Remarks for readers of the tables.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use wakepath_compare::{missed_rate, steady_change, still_drifts};
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::Origin;
+use wakepath_sim::{Drift, LONGEST_UNTIMED, PolicyComparison, PolicyResult, RateRun, Run};
+use wakepath_study::plan::requested_rates;
+use wakepath_units::{Nanoseconds, median};
+use wakepath_workloads::Workload;
+
+use crate::messages::{self, Kind, note};
+use crate::output::Format;
+
+/// Says what was left out at the beginning, beside a table.
+pub(super) fn tell_warm_up(workload: &Workload, format: Format) {
+    let Workload::Fio(file) = workload else {
+        return;
+    };
+    if let (Some(time), Format::Table) = (file.warm_up(), format) {
+        note!(
+            "the first {} s are a warm-up and do not count (--warm-up)",
+            time.as_secs_f64()
+        );
+    }
+    for job in file.jobs_that_mostly_pause() {
+        note!(
+            "job `{}` pauses for as long as it runs: it has no warm-up, and counts from its first request",
+            job.name
+        );
+    }
+}
+
+/// Notes policies with unsettled latency.
+pub(super) fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
+    let drifts = comparison.results.iter().filter_map(|result| {
+        let drifts: Vec<f64> = result
+            .runs
+            .iter()
+            .filter_map(|run| Some(run.drift?.percent))
+            .collect();
+        let percent = match &result.runs[..] {
+            [_, _, _, _, ..] => steady_change(&drifts)?,
+            // With too few runs for an interval between runs, each run's own interval counts.
+            runs => {
+                let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);
+                let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
+                median(sure?)?
+            }
+        };
+        Some((result.policy.to_string(), percent))
+    });
+    let drifts: Vec<(String, f64)> = drifts.collect();
+    if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
+        let job = job.display().to_string();
+        messages::add(Kind::Warning, Some(&job), warning);
+    }
+}
+
+/// Says which jobs had more to do than was simulated.
+pub(super) fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) {
+    let Workload::Fio(file) = workload else {
+        return;
+    };
+    let runs = || comparison.results.iter().flat_map(|result| &result.runs);
+    let mut cut: BTreeMap<Nanoseconds, Vec<String>> = BTreeMap::new();
+    for (index, job) in file.jobs.iter().enumerate() {
+        if runs().any(|run| run.cut_jobs.contains(&index)) {
+            let after = job.at_most.unwrap_or(LONGEST_UNTIMED);
+            cut.entry(after)
+                .or_default()
+                .push(format!("`{}`", job.name));
+        }
+    }
+    for (after, jobs) in cut {
+        let (who, whose) = match jobs.as_slice() {
+            [job] => (format!("job {job} has"), "it"),
+            jobs => (format!("jobs {} have", jobs.join(", ")), "each"),
+        };
+        let seconds = after.as_secs_f64();
+        note!(
+            "{who} more to do than the {seconds} s that were simulated of {whose}; \
+             --seconds N simulates more or less"
+        );
+    }
+}
+
+/// Notes how much buffered data reached the drive, which decides the figures' meaning.
+pub(super) fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) {
+    let first = comparison
+        .results
+        .first()
+        .and_then(|result| result.runs.first());
+    let Some((run, cache)) = first.and_then(|run| Some((run, run.page_cache?))) else {
+        return;
+    };
+    let mb = |bytes: u64| format!("{:.0} MB", bytes as f64 / 1e6);
+    let memory = &machine.page_cache.memory_gib;
+    let memory = match memory.origin {
+        Origin::Assumed(_) => format!("{} GiB of memory, which are assumed", memory.value),
+        _ => format!("{} GiB of memory", memory.value),
+    };
+    note!(
+        "buffered writes: of {} dirtied, {} were written back within {:.3} s; writers were held back for {:.3} s; {memory}",
+        mb(cache.dirtied_bytes),
+        mb(cache.written_back_bytes),
+        run.seconds,
+        cache.held_back_seconds,
+    );
+}
+
+/// Says where a power limit decided how fast the machine was.
+pub(super) fn tell_power_limits(comparison: &PolicyComparison) {
+    for result in &comparison.results {
+        let of_run = |run: &Run| run.energy.as_ref()?.power_limited_percent;
+        let percent = median(result.runs.iter().filter_map(of_run)).unwrap_or(0.0);
+        if percent >= 1.0 {
+            note!(
+                "a power limit of the processor held its clock down for {percent:.0} % of the time under {}",
+                result.policy
+            );
+        }
+    }
+}
+
+/// Where the jobs asked for more than was done.
+pub(super) fn missed_rates(workload: &Workload, comparison: &PolicyComparison) -> Option<String> {
+    let rates = requested_rates(workload);
+    let reached = |result: &PolicyResult| {
+        let of_run = |run: &Run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp);
+        let shares: Option<Vec<f64>> = result.runs.iter().map(of_run).collect();
+        Some((result.policy.to_string(), 100.0 * median(shares?)?))
+    };
+    let reached: Vec<(String, f64)> = comparison.results.iter().filter_map(reached).collect();
+    let who = match &rates[..] {
+        [only] => format!("job `{}`", only.job),
+        _ => "the workload".to_owned(),
+    };
+    missed_rate(&who, &rates, &reached)
+}

@@ -1,0 +1,257 @@
+//! Reading a study file, and what can be checked without anything else.
+
+use toml::Spanned;
+
+use super::error::StudyError;
+use super::policy::{PolicyEntry, PolicyItem};
+use super::study::{MetricEntry, StudyFile, WorkloadEntry};
+use super::text::{StudyText, check_name};
+
+/// Most repeats in a study.
+const MAX_REPEATS: u32 = 100_000;
+
+impl StudyFile {
+    /// Reads a study file and checks what can be checked without anything else.
+    ///
+    /// # Errors
+    /// No TOML, keys that no study has, values out of range, names that are used twice or lead nowhere.
+    pub fn parse(source: StudyText<'_>) -> Result<Self, StudyError> {
+        let text = source.text.unwrap_or_default();
+        let study: Self = toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start);
+            let message = wakepath_units::spelling::toml_error(e.message(), text, at);
+            source.error_at(at, message)
+        })?;
+        study.check(source)?;
+        Ok(study)
+    }
+
+    /// Checks what can be checked without anything else.
+    ///
+    /// # Errors
+    /// As of [`StudyFile::parse`].
+    pub(crate) fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        check_name(source, &self.name)?;
+        if self.name.get_ref().contains('/') {
+            let message = "the name of a study has no `/`: it becomes that of a directory";
+            return Err(source.error(&self.name, message));
+        }
+        self.check_numbers(source)?;
+        if self.workload.is_empty() {
+            return Err(source.error(&self.name, "no [[workload]]: there is nothing to run"));
+        }
+        self.check_workloads(source)?;
+        for item in &self.policy {
+            if let PolicyItem::Table(PolicyEntry {
+                name: Some(name), ..
+            }) = item.get_ref()
+            {
+                check_name(source, name)?;
+            }
+        }
+        self.check_published(source)
+    }
+
+    fn check_numbers(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        check_range(source, &self.level, "level", 0.5, 0.999)?;
+        check_range(source, &self.margin_percent, "margin_percent", 0.0, 1000.0)?;
+        check_range(source, &self.settle_s, "settle_s", 0.0, 3600.0)?;
+        if let Some(warm_up) = &self.warm_up_s {
+            check_range(source, warm_up, "warm_up_s", 0.0, 1e6)?;
+        }
+        if !(1..=MAX_REPEATS).contains(self.repeats.get_ref()) {
+            let message = format!("`repeats` may be 1 to {MAX_REPEATS}");
+            return Err(source.error(&self.repeats, message));
+        }
+        Ok(())
+    }
+
+    fn check_workloads(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        let mut names: Vec<&str> = Vec::new();
+        for workload in &self.workload {
+            let name = workload.name.get_ref();
+            check_name(source, &workload.name)?;
+            if names.contains(&name.as_str()) {
+                let message = format!("a second workload is called `{name}`");
+                return Err(source.error(&workload.name, message));
+            }
+            names.push(name);
+            workload.check(source)?;
+        }
+        Ok(())
+    }
+
+    /// Checks `[[published]]` and `[[expect]]`, each entry by itself and both against each other.
+    fn check_published(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        let mut names: Vec<&str> = Vec::new();
+        for entry in &self.published {
+            check_name(source, &entry.name)?;
+            let name = entry.name.get_ref();
+            if names.contains(&name.as_str()) {
+                let message = format!("a second [[published]] is called `{name}`");
+                return Err(source.error(&entry.name, message));
+            }
+            names.push(name);
+            for row in &entry.row {
+                row.get_ref().check(row, source)?;
+            }
+        }
+        match (self.published.first(), self.expect.first()) {
+            (Some(entry), None) => {
+                let message = "no [[expect]]: what has to hold of the published values?";
+                return Err(source.error(&entry.name, message));
+            }
+            (None, Some(entry)) => {
+                let message = "an [[expect]] needs a [[published]] that it is about";
+                return Err(source.error(&entry.text, message));
+            }
+            (Some(entry), _) if self.source.is_none() => {
+                let message = "no `source`: where were these values published?";
+                return Err(source.error(&entry.name, message));
+            }
+            _ => {}
+        }
+        self.expect.iter().try_for_each(|entry| entry.check(source))
+    }
+}
+
+fn check_range(
+    source: StudyText<'_>,
+    value: &Spanned<f64>,
+    key: &str,
+    low: f64,
+    high: f64,
+) -> Result<(), StudyError> {
+    let number = *value.get_ref();
+    if (low..=high).contains(&number) {
+        return Ok(());
+    }
+    let message = format!("`{key}` is {number}, and may be {low} to {high}");
+    Err(source.error(value, message))
+}
+
+impl WorkloadEntry {
+    fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        self.check_kind(source)?;
+        self.check_rt_app(source)?;
+        self.check_warm_up(source)?;
+        self.check_recording(source)?;
+        self.check_command(source)?;
+        self.check_seconds(source)?;
+        self.metric
+            .iter()
+            .try_for_each(|metric| metric.check(source))
+    }
+
+    fn is_fio(&self) -> bool {
+        self.fio.is_some() || self.fio_job.is_some()
+    }
+
+    fn check_kind(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        let name = self.name.get_ref();
+        let kinds = [
+            self.fio.is_some(),
+            self.fio_job.is_some(),
+            self.rt_app.is_some(),
+            self.command.is_some(),
+            self.recording.is_some(),
+        ];
+        if kinds.iter().filter(|given| **given).count() != 1 {
+            let message = format!(
+                "workload `{name}` needs one of `fio`, `fio_job`, `rt_app`, `command` and `recording`"
+            );
+            return Err(source.error(&self.name, message));
+        }
+        if !self.fio_options.is_empty() && !self.is_fio() {
+            let message = format!("workload `{name}`: `fio_options` are for fio jobs");
+            return Err(source.error(&self.name, message));
+        }
+        Ok(())
+    }
+
+    fn check_rt_app(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        for (key, number) in [("copies", &self.copies), ("instances", &self.instances)] {
+            if let Some(number) = number.as_ref().filter(|_| self.rt_app.is_none()) {
+                let message = format!("`{key}` are for rt-app files; a fio job has numjobs");
+                return Err(source.error(number, message));
+            }
+        }
+        if let (Some(version), None) = (&self.rt_app_version, &self.rt_app) {
+            return Err(source.error(version, "`rt_app_version` is for rt-app files"));
+        }
+        Ok(())
+    }
+
+    fn check_warm_up(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        let Some(warm_up) = &self.warm_up_s else {
+            return Ok(());
+        };
+        if self.rt_app.is_none() && !self.is_fio() {
+            let message = "`warm_up_s` is for fio jobs and rt-app files";
+            return Err(source.error(warm_up, message));
+        }
+        if !(0.0..=1e6).contains(warm_up.get_ref()) {
+            return Err(source.error(warm_up, "`warm_up_s` may be 0 to 1000000"));
+        }
+        Ok(())
+    }
+
+    fn check_recording(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        if self.recording.is_some() {
+            return Ok(());
+        }
+        let keys = [
+            self.states.as_ref().map(Spanned::span),
+            self.hz.as_ref().map(Spanned::span),
+            self.ran.as_ref().map(Spanned::span),
+        ];
+        if let Some(at) = keys.into_iter().flatten().next() {
+            let message = "`states`, `hz` and `ran` are for recordings";
+            return Err(source.error(&Spanned::new(at, ()), message));
+        }
+        Ok(())
+    }
+
+    fn check_command(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        match (&self.command, self.metric.first()) {
+            (None, Some(metric)) => {
+                let message = "only a command's output is searched for metrics; fio's are known";
+                Err(source.error(&metric.name, message))
+            }
+            (Some(command), _) if command.get_ref().is_empty() => {
+                Err(source.error(command, "the command has no words"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_seconds(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        let Some(seconds) = &self.seconds else {
+            return Ok(());
+        };
+        if self.command.is_some() {
+            return Err(source.error(seconds, "a command ends when it ends"));
+        }
+        if self.recording.is_some() {
+            return Err(source.error(seconds, "a recording is replayed to its end"));
+        }
+        if !(1e-3..=1e7).contains(seconds.get_ref()) {
+            return Err(source.error(seconds, "`seconds` may be 0.001 to 10000000"));
+        }
+        Ok(())
+    }
+}
+
+impl MetricEntry {
+    fn check(&self, source: StudyText<'_>) -> Result<(), StudyError> {
+        check_name(source, &self.name)?;
+        if self.pattern.is_some() == self.json.is_some() {
+            let message = format!(
+                "metric `{}` needs either a `pattern` or a `json` pointer",
+                self.name.get_ref()
+            );
+            return Err(source.error(&self.name, message));
+        }
+        Ok(())
+    }
+}

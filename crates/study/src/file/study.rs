@@ -1,0 +1,233 @@
+//! Keys of a study file.
+
+use serde::Deserialize;
+use toml::Spanned;
+use wakepath_results::Better;
+
+use super::names::Names;
+use super::policy::PolicyItem;
+use super::published::{ExpectEntry, FittedEntry, PublishedEntry};
+use super::recording::RecordingName;
+
+/// A study file's content.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyFile {
+    /// Short name, for directories.
+    pub name: Spanned<String>,
+    /// Title; absent: the name.
+    pub title: Option<String>,
+    /// Publication with the published values.
+    pub source: Option<String>,
+    /// Machines to simulate.
+    pub machine: Option<Spanned<Names>>,
+    /// Drives in place of the machines' own: every machine with every drive.
+    pub drive: Option<Spanned<Names>>,
+    /// Kernel for bare policy names and unnamed policies, in place of the machines' own.
+    pub kernel: Option<Spanned<String>>,
+    /// Runs for each workload under each policy.
+    #[serde(default = "ten")]
+    pub repeats: Spanned<u32>,
+    /// Seed for the first repeat, and for the order in measurements.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The policy that the others are compared with; absent: the first.
+    pub baseline: Option<Spanned<String>>,
+    /// Intervals' confidence level.
+    #[serde(default = "level")]
+    pub level: Spanned<f64>,
+    /// Differences up to so many percent are of no interest.
+    #[serde(default = "margin")]
+    pub margin_percent: Spanned<f64>,
+    /// Seconds to wait after every change of settings, before a measurement.
+    #[serde(default = "settle")]
+    pub settle_s: Spanned<f64>,
+    /// Seconds before time-based fio jobs count; absent: chosen by their length.
+    pub warm_up_s: Option<Spanned<f64>>,
+    /// Workloads.
+    #[serde(default)]
+    pub workload: Vec<WorkloadEntry>,
+    /// Policies ([`named_sets`]).
+    #[serde(default)]
+    pub policy: Vec<Spanned<PolicyItem>>,
+    /// Further policy sets.
+    pub also: Option<Spanned<Vec<Spanned<String>>>>,
+    /// Questions.
+    #[serde(default)]
+    pub question: Vec<Spanned<QuestionEntry>>,
+    /// Published tables.
+    #[serde(default)]
+    pub published: Vec<PublishedEntry>,
+    /// Expectations about published tables.
+    #[serde(default)]
+    pub expect: Vec<ExpectEntry>,
+    /// Work in rt-app files, chosen with published values in view.
+    #[serde(default)]
+    pub fitted: Vec<FittedEntry>,
+}
+
+/// `[[workload]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadEntry {
+    /// Name in the results.
+    pub name: Spanned<String>,
+    /// A fio job file: a path from the study file, or the name of a built-in workload.
+    pub fio: Option<Spanned<String>>,
+    /// Text, as in a fio job file.
+    pub fio_job: Option<Spanned<String>>,
+    /// fio options for every job. Every value in a list makes a workload.
+    #[serde(default)]
+    pub fio_options: toml::Table,
+    /// An rt-app file.
+    pub rt_app: Option<Spanned<String>>,
+    /// The rt-app that the file was written for: `1.0` or `2025`.
+    pub rt_app_version: Option<Spanned<String>>,
+    /// How often to run the rt-app file side by side.
+    pub copies: Option<Spanned<u32>>,
+    /// Threads for the rt-app file's first task, in place of its own number.
+    pub instances: Option<Spanned<u32>>,
+    /// From when on operations of the rt-app file's threads, or requests of time-based fio jobs, are counted.
+    pub warm_up_s: Option<Spanned<f64>>,
+    /// Command and arguments.
+    pub command: Option<Spanned<Vec<String>>>,
+    /// Recording by `wakepath record` or `wakepath import`.
+    pub recording: Option<Spanned<RecordingName>>,
+    /// Idle states for a recording's CPUs, in place of the recording's or the machine's.
+    pub states: Option<Spanned<String>>,
+    /// Ticks per second during a recording, in place of the recording's or the machine's.
+    pub hz: Option<Spanned<u64>>,
+    /// Governor during a recording, in place of the recorded name.
+    pub ran: Option<Spanned<String>>,
+    /// Duration in seconds, in place of the file's.
+    pub seconds: Option<Spanned<f64>>,
+    /// How to read the command's result.
+    #[serde(default)]
+    pub metric: Vec<MetricEntry>,
+    /// Machines to simulate or replay on; absent: all.
+    pub machines: Option<Spanned<Names>>,
+    /// Policies to run under; absent: all.
+    pub policies: Option<Spanned<Names>>,
+}
+
+/// `[[workload.metric]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricEntry {
+    /// Name in the results; a dictionary metric needs nothing more.
+    pub name: Spanned<String>,
+    /// Regular expression, matched against each line. In the last match, the first group is the number.
+    pub pattern: Option<Spanned<String>>,
+    /// A JSON pointer to the number, if the command prints JSON.
+    pub json: Option<Spanned<String>>,
+    /// Title in tables.
+    pub title: Option<String>,
+    /// Meaning.
+    pub meaning: Option<String>,
+    /// Unit.
+    pub unit: Option<String>,
+    /// Better direction.
+    pub better: Option<Better>,
+}
+
+/// `[[question]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionEntry {
+    /// Question in words; absent: made from its keys.
+    pub ask: Option<String>,
+    /// Metric to compare.
+    pub metric: Option<Spanned<String>>,
+    /// Metric to minimise, in place of a comparison.
+    pub minimise: Option<Spanned<String>>,
+    /// Metric to maximise.
+    pub maximise: Option<Spanned<String>>,
+    /// Conditions on every workload: `p99_us < 150`.
+    #[serde(default)]
+    pub keep: Vec<Spanned<String>>,
+    /// Policies concerned; absent: all.
+    #[serde(default)]
+    pub policies: Vec<Spanned<String>>,
+    /// Workloads concerned; absent: all.
+    #[serde(default)]
+    pub workloads: Vec<Spanned<String>>,
+    /// Machines concerned; absent: all.
+    #[serde(default)]
+    pub machines: Vec<Spanned<String>>,
+    /// The policy to compare with; absent: the study's.
+    pub baseline: Option<Spanned<String>>,
+}
+
+fn ten() -> Spanned<u32> {
+    Spanned::new(0..0, 10)
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn level() -> Spanned<f64> {
+    Spanned::new(0..0, 0.95)
+}
+
+fn margin() -> Spanned<f64> {
+    Spanned::new(0..0, 2.0)
+}
+
+fn settle() -> Spanned<f64> {
+    Spanned::new(0..0, 5.0)
+}
+
+impl StudyFile {
+    /// A study without a file.
+    pub(crate) fn on_the_spot(name: &str, seed: u64, repeats: u32) -> Self {
+        Self {
+            name: Spanned::new(0..0, name.to_owned()),
+            title: None,
+            source: None,
+            machine: None,
+            drive: None,
+            kernel: None,
+            repeats: Spanned::new(0..0, repeats),
+            seed,
+            baseline: None,
+            level: level(),
+            margin_percent: margin(),
+            settle_s: settle(),
+            warm_up_s: None,
+            workload: Vec::new(),
+            policy: Vec::new(),
+            also: None,
+            question: Vec::new(),
+            published: Vec::new(),
+            expect: Vec::new(),
+            fitted: Vec::new(),
+        }
+    }
+}
+
+impl WorkloadEntry {
+    /// A workload with a name and nothing else.
+    pub(crate) fn named(name: Spanned<String>) -> Self {
+        Self {
+            name,
+            fio: None,
+            fio_job: None,
+            fio_options: toml::Table::new(),
+            rt_app: None,
+            rt_app_version: None,
+            copies: None,
+            instances: None,
+            warm_up_s: None,
+            command: None,
+            recording: None,
+            states: None,
+            hz: None,
+            ran: None,
+            seconds: None,
+            metric: Vec::new(),
+            machines: None,
+            policies: None,
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Making a plan: from a study file, from its text, or from typed values.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use toml::Spanned;
+use wakepath_hardware::Machine;
+use wakepath_policies::PolicySet;
+use wakepath_policies::idle::program::Program;
+use wakepath_replay::MAX_BLOCKS;
+use wakepath_results::directory::MACHINE;
+use wakepath_results::{METRICS, Metric, RunOrigin};
+use wakepath_sim::{in_force, machine_under};
+use wakepath_units::pasted::decode_strictly;
+use wakepath_workloads::Workload;
+
+use super::machine::{self, PlannedMachine};
+use super::names::{position, selected};
+use super::planned::Plan;
+use super::policy::PlannedPolicy;
+use super::replay::ReplayRequest;
+use super::workload::{self, PlannedWorkload, Task};
+use super::{published, question};
+use crate::builtin;
+use crate::file::{MAX_BYTES, NamedSet, StudyError, StudyFile, StudyText, named_sets, unknown};
+
+/// Most runs in a repeat.
+const MAX_CELLS: usize = 10_000_000;
+
+/// Fewest time blocks per recording: an interval needs as many.
+const FEWEST_BLOCKS: u32 = 4;
+
+/// Whether a set runs `program`.
+fn is_of(set: &PolicySet, program: &Program) -> bool {
+    let named = set.program();
+    named.is_some_and(|named| (named.form(), named.path()) == (program.form(), program.path()))
+}
+
+impl Plan {
+    /// A study file, or else a built-in study with the name.
+    ///
+    /// # Errors
+    /// The file cannot be read, or asks for something missing or impossible on the target.
+    pub fn load(path: &Path, target: RunOrigin) -> Result<Self, StudyError> {
+        Self::with_more(path, target, &[], false)
+    }
+
+    /// A study with further policy sets beside the file's.
+    ///
+    /// `allow_programs`: the user allows custom governors from the file to run, even on kernels without confinement. Sets
+    /// in `more` are the user's own.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn with_more(
+        path: &Path,
+        target: RunOrigin,
+        more: &[PolicySet],
+        allow_programs: bool,
+    ) -> Result<Self, StudyError> {
+        let read = |source| StudyError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        // A directory with this name, such as one with results, is no study.
+        if !path.is_file()
+            && let Some(text) = path.to_str().and_then(builtin::study)
+        {
+            return Self::of_text(
+                text,
+                &path.display().to_string(),
+                Path::new("."),
+                target,
+                more,
+                allow_programs,
+            );
+        }
+        let file = wakepath_files::open(path).map_err(|e| match path.extension() {
+            // Most likely a built-in study's name.
+            None if e.kind() == ErrorKind::NotFound => read(std::io::Error::new(
+                e.kind(),
+                unknown(
+                    "built-in study or file",
+                    &path.display().to_string(),
+                    &builtin::study_names().collect::<Vec<_>>(),
+                ),
+            )),
+            Some(_) if e.kind() == ErrorKind::NotFound => {
+                let message = format!(
+                    "no such file; `wakepath study new {}` writes an example to start from",
+                    path.display()
+                );
+                read(std::io::Error::new(e.kind(), message))
+            }
+            _ => read(e),
+        })?;
+        let bytes = wakepath_files::read_up_to(file, MAX_BYTES).map_err(read)?;
+        let text = decode_strictly(bytes)
+            .map_err(|e| read(std::io::Error::new(ErrorKind::InvalidData, e)))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let origin = path.display().to_string();
+        Self::of_text(&text, &origin, folder, target, more, allow_programs)
+    }
+
+    /// A study's text by the caller, with programs by the user; paths count from `folder`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn new(
+        text: &str,
+        origin: &str,
+        folder: &Path,
+        target: RunOrigin,
+    ) -> Result<Self, StudyError> {
+        Self::of_user(text, origin, folder, target, false)
+    }
+
+    /// As [`Self::new`]. `allow_programs`: the user allows custom governors to run, even on kernels without confinement.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn of_user(
+        text: &str,
+        origin: &str,
+        folder: &Path,
+        target: RunOrigin,
+        allow_programs: bool,
+    ) -> Result<Self, StudyError> {
+        let plan = Self::of_text(text, origin, folder, target, &[], allow_programs)?;
+        Ok(Self {
+            foreign: Vec::new(),
+            ..plan
+        })
+    }
+
+    /// A study made on the spot, without a file: a workload on a modelled machine under these policies (none: what the
+    /// machine's kernel does), so many times with seeds counting up from the first. `Sim::compare` runs it; without a file
+    /// there is nothing to keep beside results.
+    pub fn on_the_spot(
+        name: &str,
+        machine: Machine,
+        workload: Workload,
+        policies: Vec<PolicySet>,
+        seed: u64,
+        repeats: u32,
+    ) -> Self {
+        let unchanged = policies.is_empty().then(PolicySet::default);
+        let policies = policies.into_iter().chain(unchanged);
+        let policies = policies.map(|set| PlannedPolicy::on_machine(set, &machine));
+        let policies: Vec<PlannedPolicy> = policies.collect();
+        let mut plan = Self {
+            origin: name.to_owned(),
+            file_text: None,
+            file: StudyFile::on_the_spot(name, seed, repeats),
+            target: RunOrigin::Sim,
+            machines: vec![PlannedMachine {
+                name: machine.name.clone(),
+                model: Some(machine),
+                file: MACHINE.to_owned(),
+            }],
+            workloads: vec![PlannedWorkload::of(name, workload)],
+            policies,
+            baseline: 0,
+            questions: Vec::new(),
+            metrics: METRICS.to_vec(),
+            tables: Vec::new(),
+            expectations: Vec::new(),
+            more: Vec::new(),
+            foreign: Vec::new(),
+            allow_programs: false,
+            cells: Vec::new(),
+        };
+        plan.combine();
+        plan
+    }
+
+    /// One recording under policy sets, without a file.
+    ///
+    /// `allow_programs`: the user allows custom governors to run, even on kernels without confinement.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or a policy cannot be replayed.
+    pub fn of_replay(request: &ReplayRequest, allow_programs: bool) -> Result<Self, StudyError> {
+        let source = StudyText {
+            origin: "wakepath replay",
+            text: None,
+        };
+        let file = request.file();
+        file.check(source)?;
+        let policies = request.policies();
+        let folder = Path::new(".");
+        let plan = Self::of_file(
+            file,
+            source,
+            folder,
+            RunOrigin::Replay,
+            policies,
+            allow_programs,
+        )?;
+        Ok(Self {
+            foreign: Vec::new(),
+            ..plan
+        })
+    }
+
+    fn of_text(
+        text: &str,
+        origin: &str,
+        folder: &Path,
+        target: RunOrigin,
+        more: &[PolicySet],
+        allow_programs: bool,
+    ) -> Result<Self, StudyError> {
+        // As in files, a mark before UTF-8 is no part of the text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let source = StudyText {
+            origin,
+            text: Some(text),
+        };
+        let file = StudyFile::parse(source)?;
+        let beside = more.iter().map(NamedSet::beside).collect();
+        let plan = Self::of_file(file, source, folder, target, beside, allow_programs)?;
+        Ok(Self {
+            more: more.to_vec(),
+            ..plan
+        })
+    }
+
+    /// Plans a study file, with policies beside the file's own.
+    fn of_file(
+        file: StudyFile,
+        source: StudyText<'_>,
+        folder: &Path,
+        target: RunOrigin,
+        beside: Vec<NamedSet<'_>>,
+        allow_programs: bool,
+    ) -> Result<Self, StudyError> {
+        let own: Vec<PolicySet> = beside.iter().map(|named| named.set.clone()).collect();
+        let also = file.also.as_ref().map_or(&[][..], |also| also.get_ref());
+        if file.policy.is_empty() && also.is_empty() && beside.is_empty() {
+            let message = "no `policy`: there is nothing to compare; policy = [\"menu\", \"teo\"] compares two";
+            return Err(source.error(&file.name, message));
+        }
+        let machines = match target {
+            RunOrigin::Sim => machine::simulated(&file, source, folder)?,
+            // Known from the recordings.
+            RunOrigin::Replay => Vec::new(),
+            _ => vec![PlannedMachine::measured()],
+        };
+        if target == RunOrigin::Replay {
+            let repeats = *file.repeats.get_ref();
+            if !(FEWEST_BLOCKS..=MAX_BLOCKS as u32).contains(&repeats) {
+                let message = format!(
+                    "`repeats` are blocks of time of each recording: {FEWEST_BLOCKS} to {MAX_BLOCKS}"
+                );
+                return Err(source.error(&file.repeats, message));
+            }
+        }
+        let mut workloads = workload::all(&file, source, folder, target)?;
+        let machines = match target {
+            RunOrigin::Replay => machine::replayed(&file, source, folder, &mut workloads)?,
+            _ => machines,
+        };
+        let metrics = metrics(&file, source, &workloads)?;
+        let mut policies: Vec<PlannedPolicy> = Vec::new();
+        let mut places = Vec::new();
+        let mut foreign = Vec::new();
+        for named in named_sets(&file.policy, also, beside, source)? {
+            let at = named.at.clone();
+            let policy = PlannedPolicy::new(named, source, folder, target, allow_programs)?;
+            if let Some(program) = policy.set.program()
+                && !own.iter().any(|set| is_of(set, program))
+            {
+                foreign.push(program.to_string());
+            }
+            places.push(at.clone());
+            if policies.iter().any(|p| p.name == policy.name) {
+                let message = format!("a second policy is called `{}`", policy.name);
+                return Err(source.policy_error(at.as_ref(), &policy.name, message));
+            }
+            policies.push(policy);
+        }
+        let policy_names: Vec<&str> = policies.iter().map(|p| p.name.as_str()).collect();
+        let baseline = match &file.baseline {
+            None => 0,
+            Some(name) => position(source, "policy", name, &policy_names)?,
+        };
+        let mut plan = Self {
+            origin: source.origin.to_owned(),
+            file_text: source.text.map(str::to_owned),
+            target,
+            machines,
+            workloads,
+            policies,
+            baseline,
+            questions: Vec::new(),
+            metrics,
+            tables: Vec::new(),
+            expectations: Vec::new(),
+            file,
+            more: Vec::new(),
+            foreign,
+            allow_programs,
+            cells: Vec::new(),
+        };
+        plan.restrict(source)?;
+        plan.questions = question::all(&plan, source)?;
+        // Measured and replayed machines have no model names for tables.
+        if target == RunOrigin::Sim {
+            plan.check_policies(source, &places)?;
+            (plan.tables, plan.expectations) = published::all(&plan, source)?;
+        }
+        Ok(plan)
+    }
+
+    /// Restricts workloads to their machines and policies.
+    fn restrict(&mut self, source: StudyText<'_>) -> Result<(), StudyError> {
+        let machines: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
+        let policies: Vec<&str> = self.policies.iter().map(|p| p.name.as_str()).collect();
+        for workload in &mut self.workloads {
+            let entry = &self.file.workload[workload.entry];
+            // Measurements are made here, whatever the machine's name.
+            if let Some(names) = entry
+                .machines
+                .as_ref()
+                .filter(|_| self.target != RunOrigin::Live)
+            {
+                workload.machines = selected(source, "machine", names, &machines)?;
+            }
+            if let Some(names) = &entry.policies {
+                workload.policies = selected(source, "policy", names, &policies)?;
+            }
+        }
+        let sides = [machines.len(), self.workloads.len(), policies.len()];
+        let cells = sides.into_iter().fold(1, usize::saturating_mul);
+        if cells > MAX_CELLS {
+            let message = format!(
+                "{} machines x {} workloads x {} policies, and {MAX_CELLS} runs of a repeat are the most",
+                sides[0], sides[1], sides[2]
+            );
+            return Err(source.error(&self.file.name, message));
+        }
+        self.combine();
+        Ok(())
+    }
+
+    /// Checks every policy on every machine where it runs. `places` has policies' places in the file.
+    fn check_policies(
+        &self,
+        source: StudyText<'_>,
+        places: &[Option<Spanned<()>>],
+    ) -> Result<(), StudyError> {
+        let pairs: BTreeSet<(usize, usize)> =
+            self.cells.iter().map(|c| (c.policy, c.machine)).collect();
+        for (policy, machine) in pairs {
+            let machine = &self.machines[machine];
+            let Some(model) = &machine.model else {
+                continue;
+            };
+            let set = &self.policies[policy].set;
+            let possible =
+                in_force(model, set).and_then(|set| machine_under(model, &set).map(drop));
+            possible.map_err(|e| {
+                let on = match self.machines.len() {
+                    1 => String::new(),
+                    _ => format!("{}: ", machine.name),
+                };
+                let place = places[policy].as_ref();
+                source.policy_error(place, &self.policies[policy].name, format!("{on}{e}"))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The dictionary with the study's own metrics.
+fn metrics(
+    file: &StudyFile,
+    source: StudyText<'_>,
+    workloads: &[PlannedWorkload],
+) -> Result<Vec<Metric>, StudyError> {
+    let mut all = METRICS.to_vec();
+    let entries = file.workload.iter().flat_map(|w| &w.metric);
+    let readings = workloads.iter().flat_map(|w| match &w.task {
+        Task::Command { readings, .. } => readings.as_slice(),
+        _ => &[],
+    });
+    for (entry, reading) in entries.zip(readings) {
+        let new = &reading.metric;
+        match all.iter().find(|m| m.name == new.name) {
+            None => all.push(new.clone()),
+            Some(old) if old.unit != new.unit || old.better != new.better => {
+                let message = format!(
+                    "`{}` is in {} here and in {} elsewhere ({:?} is better here, {:?} there); \
+                     give one of them another name",
+                    new.name,
+                    unit(new),
+                    unit(old),
+                    new.better,
+                    old.better
+                );
+                return Err(source.error(&entry.name, message));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(all)
+}
+
+fn unit(metric: &Metric) -> &str {
+    if metric.unit.is_empty() {
+        "no unit"
+    } else {
+        &metric.unit
+    }
+}

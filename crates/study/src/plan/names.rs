@@ -1,0 +1,66 @@
+//! Names in a study: list places, groups, paths for copies.
+
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+
+use crate::file::{Names, StudyError, StudyText, unknown};
+
+/// Path for a copy by name. In names `/` becomes `%2F`, and `%` becomes `%25`.
+pub(super) fn copy_name(folder: &str, name: &str, ending: &str) -> String {
+    let name = name.replace('%', "%25").replace('/', "%2F");
+    format!("{folder}/{name}.{ending}")
+}
+
+/// Known names selected by a list. A group such as `spr1` selects all members: `spr1/990pro` and `spr1/sn850x`.
+pub(super) fn selected(
+    source: StudyText<'_>,
+    what: &str,
+    names: &Spanned<Names>,
+    known: &[&str],
+) -> Result<Vec<String>, StudyError> {
+    let mut all = Vec::new();
+    for name in Names::all(names, source)? {
+        for member in members(source, what, &name, known)? {
+            if !all.contains(&member) {
+                all.push(member);
+            }
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn members(
+    source: StudyText<'_>,
+    what: &str,
+    name: &Spanned<String>,
+    known: &[&str],
+) -> Result<Vec<String>, StudyError> {
+    let group = format!("{}/", name.get_ref());
+    let members = known.iter().filter(|k| k.starts_with(&group));
+    let members: Vec<String> = members.map(|k| (*k).to_owned()).collect();
+    if members.is_empty() {
+        let at = position(source, what, name, known)?;
+        return Ok(vec![known[at].to_owned()]);
+    }
+    Ok(members)
+}
+
+/// Where a name is in a list.
+pub(super) fn position(
+    source: StudyText<'_>,
+    what: &str,
+    name: &Spanned<String>,
+    known: &[&str],
+) -> Result<usize, StudyError> {
+    let wanted = name.get_ref();
+    known
+        .iter()
+        .position(|k| k == wanted)
+        .ok_or_else(|| source.error(name, unknown(what, wanted, known)))
+}
+
+/// A path relative to the study's folder.
+pub(super) fn in_folder(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name)
+}
