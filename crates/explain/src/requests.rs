@@ -169,6 +169,7 @@ impl Collector {
                 cpu.disturbed = cpu.disturbed.max(Some(time));
                 cpu.last_request = None;
             }
+            EventKind::Queueing(_) | EventKind::Interrupt(_) | EventKind::Task { .. } => {}
             EventKind::Lost { .. } => self.lose(event.cpu),
             EventKind::Hotplug { .. } => self.forget(event.cpu),
         }
