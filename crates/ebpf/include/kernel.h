@@ -24,9 +24,11 @@ typedef _Bool bool;
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_PERCPU_ARRAY 6
+#define BPF_MAP_TYPE_LRU_HASH 9
 #define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_RB_NO_WAKEUP 1
+#define BPF_ANY 0
 
 /* What a program sees of it; the kernel keeps its own timer elsewhere. */
 struct bpf_timer {
@@ -38,6 +40,21 @@ struct bpf_timer {
 struct gendisk {
 	int major;
 	int first_minor;
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct bvec_iter {
+	__u64 bi_sector;
+	__u32 bi_size;
+};
+
+struct bio {
+	struct block_device *bi_bdev;
+	__u32 bi_opf;
+	struct bvec_iter bi_iter;
 };
 
 struct request_queue {
@@ -58,11 +75,19 @@ struct thread_info {
 struct task_struct {
 	struct thread_info thread_info;
 	__u64 nivcsw;
+	int pid;
+	char comm[16];
 	__u32 in_iowait : 1;
 };
 
 struct hrtimer {
 	void *function;
+};
+
+/* Only their names matter; the values are those of the running kernel. */
+enum req_flag_bits {
+	__REQ_SYNC,
+	__REQ_RAHEAD,
 };
 
 struct cpuidle_driver;

@@ -5,22 +5,56 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
-use crate::requests::{Coverage, MetState, TracedRequest};
+use crate::queueing::QueuedParts;
+use crate::requests::{Coverage, MetState, Notification, TracedRequest};
 use crate::split::{Split, split};
 
-/// Means over the requests of a kind, in ns.
+/// Means over the requests of a kind, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MeanParts {
-    /// Issue to completion: `out` and `interrupt`.
+    /// Issue to completion.
     pub latency_ns: f64,
-    /// Issue to the CPU's first sign of life.
+    /// Issue to the interrupted CPU's first sign of life.
     pub out_ns: f64,
-    /// From there to completion, where visible.
+    /// From there to completion, or until another CPU is told to complete, where visible.
     pub interrupt_ns: f64,
+    /// From there until the completing CPU has left its idle state.
+    pub remote_exit_ns: f64,
+    /// From there to completion on that CPU.
+    pub remote_ns: f64,
+    /// Before the issue: waiting for a tag, over the requests whose bio is known.
+    pub tag_ns: f64,
+    /// Plugged, over the same requests.
+    pub plug_ns: f64,
+    /// In the scheduler, over the same requests.
+    pub scheduler_ns: f64,
     /// Completion to wake-up, over the requests that woke a task.
     pub hand_over_ns: f64,
     /// Wake-up to the end of the woken CPU's idle period, over the same requests.
     pub task_exit_ns: f64,
+}
+
+/// Means over the requests whose task was seen to run again, in ns. All parts add up to the wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct WaitParts {
+    /// How many.
+    pub requests: u64,
+    /// From the bio, or else the issue, until the task ran.
+    pub wait_ns: f64,
+    /// Before the issue.
+    pub queued_ns: f64,
+    /// Issue to completion.
+    pub latency_ns: f64,
+    /// Completion to wake-up.
+    pub hand_over_ns: f64,
+    /// Wake-up to the end of the idle period of the task's CPU.
+    pub task_exit_ns: f64,
+    /// From there until the task ran.
+    pub run_queue_ns: f64,
+    /// Tasks that another CPU woke by IPI.
+    pub by_ipi: u64,
+    /// Tasks that another CPU woke by a store.
+    pub by_store: u64,
 }
 
 /// Requests of one device, direction and size.
@@ -30,12 +64,18 @@ pub struct RequestKind {
     pub device: String,
     /// They write or discard.
     pub write: bool,
+    /// Nobody waits for them: readahead or write-back.
+    pub background: bool,
     /// Smallest size of the class in bytes; the class goes up to twice that. 0: flushes.
     pub bytes: u32,
     /// How many.
     pub requests: u64,
+    /// How many have a known time before their issue.
+    pub queued: u64,
     /// How many woke a task up.
     pub woke: u64,
+    /// How many were completed by another CPU than the interrupted one.
+    pub remote: u64,
     /// How many found the CPU running.
     pub awake: u64,
     /// How many came when something else had ended the idle period.
@@ -48,6 +88,8 @@ pub struct RequestKind {
     pub chosen_anew: u64,
     /// Measured means.
     pub parts: MeanParts,
+    /// The waits of tasks; `None` where no task was seen to run again.
+    pub wait: Option<WaitParts>,
     /// Latency that half of the requests do not exceed, in ns.
     pub median_ns: u64,
     /// Latency that 99 % of the requests do not exceed, in ns.
@@ -58,8 +100,38 @@ pub struct RequestKind {
     pub state_names: BTreeMap<u8, String>,
     /// States that spin, which fix the zero: their exit takes next to no time.
     pub polling: Vec<u8>,
-    /// Mean without the charged exits and the interrupt: the drive and the exit of the reference, in ns.
+    /// Mean without the charged exits, the interrupt and what another CPU did: the drive and the exit of the reference, in ns.
     pub rest_ns: Option<f64>,
+}
+
+/// Requests of one process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProcessParts {
+    /// The name of the thread that submitted them.
+    pub name: String,
+    /// How many.
+    pub requests: u64,
+    /// Mean of issue to completion, in ns.
+    pub latency_ns: f64,
+    /// The waits of tasks; `None` where no task was seen to run again.
+    pub wait: Option<WaitParts>,
+}
+
+/// Requests whose interrupt one CPU took.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InterruptParts {
+    /// The interrupt's name, or number; empty where no device's interrupt was seen.
+    pub name: String,
+    /// The interrupted CPU.
+    pub cpu: u32,
+    /// How many requests.
+    pub requests: u64,
+    /// How many were completed by another CPU.
+    pub remote: u64,
+    /// Mean from issue to the CPU's first sign of life, in ns.
+    pub out_ns: f64,
+    /// Mean from there to completion, or until another CPU is told, in ns.
+    pub interrupt_ns: f64,
 }
 
 /// All kinds of requests of a recording, those with most time first.
@@ -69,51 +141,164 @@ pub struct Explanation {
     pub coverage: Coverage,
     /// The kinds.
     pub kinds: Vec<RequestKind>,
+    /// By process, those with most requests first; empty where submitters are not known.
+    pub processes: Vec<ProcessParts>,
+    /// By interrupt and CPU, those with most requests first.
+    pub interrupts: Vec<InterruptParts>,
+}
+
+/// What requests of a kind share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct KindKey {
+    device: u32,
+    write: bool,
+    background: bool,
+    bytes: u32,
 }
 
 /// Explains requests with the help of what the recording says of its machine.
 pub fn explain(requests: &[TracedRequest], coverage: Coverage, metadata: &Metadata) -> Explanation {
-    let mut groups: BTreeMap<(u32, bool, u32), Vec<&TracedRequest>> = BTreeMap::new();
+    let mut groups: BTreeMap<KindKey, Vec<&TracedRequest>> = BTreeMap::new();
     for request in requests {
-        let class = request.bytes.checked_ilog2().map_or(0, |log| 1 << log);
-        let key = (request.device, request.write, class);
+        let key = KindKey {
+            device: request.device,
+            write: request.write,
+            background: request.background,
+            bytes: request.bytes.checked_ilog2().map_or(0, |log| 1 << log),
+        };
         groups.entry(key).or_default().push(request);
     }
+    let groups = groups.iter();
     let mut kinds: Vec<RequestKind> = groups
-        .into_iter()
-        .map(|((device, write, bytes), group)| {
-            let device = device_name(device, metadata);
-            explain_kind(device, write, bytes, &group, metadata)
-        })
+        .map(|(key, group)| explain_kind(*key, group, metadata))
         .collect();
     kinds.sort_by(|a, b| {
         let time = |kind: &RequestKind| kind.parts.latency_ns * kind.requests as f64;
         time(b).total_cmp(&time(a))
     });
-    Explanation { coverage, kinds }
+    Explanation {
+        coverage,
+        kinds,
+        processes: explain_processes(requests, metadata),
+        interrupts: explain_interrupts(requests, metadata),
+    }
 }
 
-fn explain_kind(
-    device: String,
-    write: bool,
-    bytes: u32,
+/// The mean of a time over requests; 0 without any.
+fn mean(requests: &[&TracedRequest], value: impl Fn(&TracedRequest) -> u64) -> f64 {
+    let sum: u128 = requests.iter().map(|r| u128::from(value(r))).sum();
+    sum as f64 / requests.len().max(1) as f64
+}
+
+fn mean_parts(
     group: &[&TracedRequest],
-    metadata: &Metadata,
-) -> RequestKind {
+    queued: &[&TracedRequest],
+    woke: &[&TracedRequest],
+) -> MeanParts {
+    let before =
+        |part: fn(&QueuedParts) -> u64| mean(queued, |r| r.queued.as_ref().map_or(0, part));
+    MeanParts {
+        latency_ns: mean(group, |r| r.latency),
+        out_ns: mean(group, |r| r.out),
+        interrupt_ns: mean(group, |r| r.interrupt),
+        remote_exit_ns: mean(group, |r| r.remote.map_or(0, |remote| remote.exit)),
+        remote_ns: mean(group, |r| r.remote.map_or(0, |remote| remote.handling)),
+        tag_ns: before(|queued| queued.tag),
+        plug_ns: before(|queued| queued.plug),
+        scheduler_ns: before(|queued| queued.scheduler),
+        hand_over_ns: mean(woke, |r| r.wake.map_or(0, |wake| wake.hand_over)),
+        task_exit_ns: mean(woke, |r| r.wake.map_or(0, |wake| wake.exit)),
+    }
+}
+
+/// Means over the requests whose task was seen to run again.
+fn wait_parts(group: &[&TracedRequest]) -> Option<WaitParts> {
+    let waited: Vec<&TracedRequest> = keep(group, |r| r.wait_ns().is_some());
+    if waited.is_empty() {
+        return None;
+    }
+    let by = |notification: Notification| {
+        let told = |r: &&&TracedRequest| r.wake.is_some_and(|w| w.notification == notification);
+        waited.iter().filter(told).count() as u64
+    };
+    Some(WaitParts {
+        requests: waited.len() as u64,
+        wait_ns: mean(&waited, |r| r.wait_ns().unwrap_or(0)),
+        queued_ns: mean(&waited, |r| r.queued.map_or(0, |queued| queued.total())),
+        latency_ns: mean(&waited, |r| r.latency),
+        hand_over_ns: mean(&waited, |r| r.wake.map_or(0, |wake| wake.hand_over)),
+        task_exit_ns: mean(&waited, |r| r.wake.map_or(0, |wake| wake.exit)),
+        run_queue_ns: mean(&waited, |r| {
+            r.wake.and_then(|wake| wake.run_queue).unwrap_or(0)
+        }),
+        by_ipi: by(Notification::Ipi),
+        by_store: by(Notification::Store),
+    })
+}
+
+fn keep<'a>(
+    group: &[&'a TracedRequest],
+    test: impl Fn(&TracedRequest) -> bool,
+) -> Vec<&'a TracedRequest> {
+    group.iter().copied().filter(|r| test(r)).collect()
+}
+
+/// Requests in groups, the largest first; of equal size, by key.
+fn group_by<K: Ord + Clone>(
+    requests: &[TracedRequest],
+    key: impl Fn(&TracedRequest) -> Option<K>,
+) -> Vec<(K, Vec<&TracedRequest>)> {
+    let mut groups: BTreeMap<K, Vec<&TracedRequest>> = BTreeMap::new();
+    for request in requests {
+        if let Some(key) = key(request) {
+            groups.entry(key).or_default().push(request);
+        }
+    }
+    let mut sorted: Vec<_> = groups.into_iter().collect();
+    sorted.sort_by_key(|(_, group)| std::cmp::Reverse(group.len()));
+    sorted
+}
+
+fn explain_processes(requests: &[TracedRequest], metadata: &Metadata) -> Vec<ProcessParts> {
+    let name = |request: &TracedRequest| {
+        let task = request.task?;
+        let known = metadata.tasks.get(&task).cloned();
+        Some(known.unwrap_or_else(|| format!("thread {task}")))
+    };
+    let groups = group_by(requests, name).into_iter();
+    let explain = |(name, group): (String, Vec<&TracedRequest>)| ProcessParts {
+        name,
+        requests: group.len() as u64,
+        latency_ns: mean(&group, |r| r.latency),
+        wait: wait_parts(&group),
+    };
+    groups.map(explain).collect()
+}
+
+fn explain_interrupts(requests: &[TracedRequest], metadata: &Metadata) -> Vec<InterruptParts> {
+    let groups = group_by(requests, |request| Some((request.irq, request.cpu)));
+    let parts = groups
+        .into_iter()
+        .map(|((irq, cpu), group)| InterruptParts {
+            name: irq.map_or_else(String::new, |irq| {
+                let name = metadata.interrupts.get(&irq).cloned();
+                name.unwrap_or_else(|| format!("irq {irq}"))
+            }),
+            cpu,
+            requests: group.len() as u64,
+            remote: keep(&group, |r| r.remote.is_some()).len() as u64,
+            out_ns: mean(&group, |r| r.out),
+            interrupt_ns: mean(&group, |r| r.interrupt),
+        });
+    parts.collect()
+}
+
+fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> RequestKind {
     let count = |test: fn(&TracedRequest) -> bool| group.iter().filter(|r| test(r)).count() as u64;
-    let mean = |value: fn(&TracedRequest) -> u64, number: u64| {
-        let sum: u128 = group.iter().map(|r| u128::from(value(r))).sum();
-        sum as f64 / number.max(1) as f64
-    };
     let requests = group.len() as u64;
-    let woke = count(|r| r.hand_over.is_some());
-    let parts = MeanParts {
-        latency_ns: mean(|r| r.latency, requests),
-        out_ns: mean(|r| r.out, requests),
-        interrupt_ns: mean(|r| r.interrupt, requests),
-        hand_over_ns: mean(|r| r.hand_over.unwrap_or(0), woke),
-        task_exit_ns: mean(|r| r.task_exit, woke),
-    };
+    let queued = keep(group, |r| r.queued.is_some());
+    let woke = keep(group, |r| r.wake.is_some());
+    let parts = mean_parts(group, &queued, &woke);
     let mut latencies: Vec<u64> = group.iter().map(|r| r.latency).collect();
     latencies.sort_unstable();
     let quantile = |percent: usize| {
@@ -126,20 +311,25 @@ fn explain_kind(
         .iter()
         .filter_map(|state| Some(state.cost?.mean_ns * state.met as f64))
         .sum();
-    let rest = parts.latency_ns - parts.interrupt_ns - charged / requests.max(1) as f64;
+    let others = parts.interrupt_ns + parts.remote_exit_ns + parts.remote_ns;
+    let rest = parts.latency_ns - others - charged / requests.max(1) as f64;
     let (state_names, polling) = name_states(metadata);
     RequestKind {
-        device,
-        write,
-        bytes,
+        device: device_name(key.device, metadata),
+        write: key.write,
+        background: key.background,
+        bytes: key.bytes,
         requests,
-        woke,
+        queued: queued.len() as u64,
+        woke: woke.len() as u64,
+        remote: count(|r| r.remote.is_some()),
         awake: count(|r| r.met == MetState::Awake),
         leaving: count(|r| r.met == MetState::Leaving),
         behind: count(|r| r.met == MetState::Behind),
         unknown: count(|r| r.met == MetState::Unknown),
         chosen_anew: count(|r| r.periods > 1),
         parts,
+        wait: wait_parts(group),
         median_ns: quantile(50),
         p99_ns: quantile(99),
         rest_ns: split.reference.map(|_| rest),
@@ -169,6 +359,16 @@ fn name_states(metadata: &Metadata) -> (BTreeMap<u8, String>, Vec<u8>) {
 }
 
 impl RequestKind {
+    /// Share of the requests that met a state.
+    pub fn share(&self, met: u64) -> f64 {
+        met as f64 / self.requests.max(1) as f64
+    }
+
+    /// Some state that requests met has no cost.
+    pub fn has_unknown_exits(&self) -> bool {
+        self.split.states.iter().any(|state| state.cost.is_none())
+    }
+
     /// The name of a state, or its index.
     pub fn state_name(&self, state: u8) -> String {
         let name = self.state_names.get(&state);

@@ -175,7 +175,7 @@ fn sample(request: &TracedRequest) -> Option<Sample> {
         gap,
         first: request.first?,
         met,
-        latency: request.latency as f64,
+        latency: (request.latency - request.remote_ns()) as f64,
     })
 }
 

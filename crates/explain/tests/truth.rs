@@ -188,11 +188,12 @@ fn parts_add_up_to_the_nanosecond_in_either_order() {
         assert_eq!(requests.len(), 2_000);
         for request in requests {
             assert_eq!(request.out + request.interrupt, request.latency);
-            assert_eq!(request.hand_over, Some(700));
+            let wake = request.wake.unwrap();
+            assert_eq!((wake.hand_over, wake.run_queue), (700, None));
             let interrupt = if order == Order::ExitFirst { 2_000 } else { 0 };
             assert_eq!(request.interrupt, interrupt, "{request:?}");
             let exit = if order == Order::ExitFirst { 0 } else { 800 };
-            assert_eq!(request.task_exit, exit);
+            assert_eq!(wake.exit, exit);
         }
     }
 }

@@ -73,6 +73,14 @@ struct {
 	__type(value, struct asked);
 } answers SEC(".maps");
 
+/* Tasks that did I/O or waited for some, by thread number: whether one was woken and did not run since. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u32);
+} io_tasks SEC(".maps");
+
 static __always_inline struct asked *this_cpu(void)
 {
 	__u32 zero = 0;
@@ -240,14 +248,112 @@ int BPF_PROG(cpuhp_enter, __u32 cpu, int target, int step)
 	return plain(WP_HOTPLUG, cpu, step <= target);
 }
 
+/* From now on the task's wake-ups count. */
+static __always_inline void remember_task(__u32 task, const char *name, __u32 woken)
+{
+	struct wp_name record;
+
+	bpf_map_update_elem(&io_tasks, &task, &woken, BPF_ANY);
+	record.header = header(WP_TASK_NAME, bpf_get_smp_processor_id(), task);
+	__builtin_memset(record.name, 0, sizeof(record.name));
+	if (name)
+		bpf_probe_read_kernel(record.name, sizeof(record.name), name);
+	else
+		bpf_get_current_comm(record.name, sizeof(record.name));
+	add(&record.header, sizeof(record));
+}
+
+/* Tasks that never did I/O are left out, so that few events are added. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking, struct task_struct *task)
+{
+	__u32 number = task->pid;
+	__u32 *woken = bpf_map_lookup_elem(&io_tasks, &number);
+
+	if (woken)
+		*woken = 1;
+	else if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		remember_task(number, task->comm, 1);
+	else
+		return 0;
+	return plain(WP_WAKING, bpf_get_smp_processor_id(), number);
+}
+
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(sched_wakeup, struct task_struct *task)
 {
 	__u32 target = task->thread_info.cpu;
+	__u32 number = task->pid;
+	__u32 *woken = bpf_map_lookup_elem(&io_tasks, &number);
 
+	if (woken && *woken) {
+		struct wp_woken record = {
+			.header = header(WP_WOKEN, bpf_get_smp_processor_id(), number),
+			.target = target,
+		};
+
+		add(&record.header, sizeof(record));
+	}
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		target |= WP_IOWAIT;
 	return plain(WP_WAKE, bpf_get_smp_processor_id(), target);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *previous, struct task_struct *next)
+{
+	__u32 number = next->pid;
+	__u32 *woken;
+
+	/* The idle task waits for nothing. */
+	if (!number)
+		return 0;
+	woken = bpf_map_lookup_elem(&io_tasks, &number);
+	if (!woken || !*woken)
+		return 0;
+	*woken = 0;
+	return plain(WP_RUNNING, bpf_get_smp_processor_id(), number);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_handler_entry, int irq)
+{
+	return plain(WP_IRQ, bpf_get_smp_processor_id(), irq);
+}
+
+/* BLOCK_SOFTIRQ, include/linux/interrupt.h. */
+#define BLOCK_SOFTIRQ 4
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_entry, __u32 vector)
+{
+	if (vector != BLOCK_SOFTIRQ)
+		return 0;
+	return plain(WP_BLOCK_SOFTIRQ, bpf_get_smp_processor_id(), 0);
+}
+
+SEC("tp_btf/call_function_single_entry")
+int BPF_PROG(call_function_single)
+{
+	return plain(WP_CALL_FUNCTION, bpf_get_smp_processor_id(), 0);
+}
+
+SEC("tp_btf/reschedule_entry")
+int BPF_PROG(reschedule)
+{
+	return plain(WP_RESCHEDULE, bpf_get_smp_processor_id(), 0);
+}
+
+SEC("tp_btf/ipi_send_cpu")
+int BPF_PROG(ipi_send_cpu, __u32 target)
+{
+	return plain(WP_IPI_SENT, bpf_get_smp_processor_id(), target);
+}
+
+SEC("tp_btf/sched_wake_idle_without_ipi")
+int BPF_PROG(wake_without_ipi, int target)
+{
+	return plain(WP_IPI_SPARED, bpf_get_smp_processor_id(), target);
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
@@ -287,6 +393,80 @@ SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *request)
 {
 	return block(WP_BLOCK_COMPLETE, request);
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(block_rq_insert, struct request *request)
+{
+	return block(WP_INSERTED, request);
+}
+
+SEC("tp_btf/block_rq_merge")
+int BPF_PROG(block_rq_merge, struct request *request)
+{
+	return block(WP_MERGED, request);
+}
+
+/* A bio's whole drive, also where the bio is for a partition: sectors count from the drive's start by then. */
+static __always_inline struct wp_block describe_bio(__u16 kind, struct bio *bio)
+{
+	struct gendisk *disk = bio->bi_bdev->bd_disk;
+	__u32 flags = bio->bi_opf;
+	__u32 write = flags & OPERATION_MASK & 1;
+	__u32 ahead = flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_RAHEAD) & 1;
+	__u32 sync = flags >> bpf_core_enum_value(enum req_flag_bits, __REQ_SYNC) & 1;
+
+	return (struct wp_block) {
+		.header = header(kind, bpf_get_smp_processor_id(), (__u32)disk->major << 20 | disk->first_minor),
+		.sector = bio->bi_iter.bi_sector,
+		.bytes = bio->bi_iter.bi_size,
+		.flags = (write ? WP_WRITE : 0) | (ahead || (write && !sync) ? WP_BACKGROUND : 0),
+	};
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(block_bio_queue, struct bio *bio)
+{
+	__u32 task = bpf_get_current_pid_tgid();
+	struct wp_bio record = {
+		.block = describe_bio(WP_QUEUED, bio),
+		.task = task,
+	};
+
+	if (!bpf_map_lookup_elem(&io_tasks, &task))
+		remember_task(task, 0, 0);
+	return add(&record.block.header, sizeof(record));
+}
+
+SEC("tp_btf/block_getrq")
+int BPF_PROG(block_getrq, struct bio *bio)
+{
+	struct wp_block record = describe_bio(WP_TAGGED, bio);
+
+	return add(&record.header, sizeof(record));
+}
+
+SEC("tp_btf/block_split")
+int BPF_PROG(block_split, struct bio *bio, __u32 at)
+{
+	struct wp_remap record = {
+		.block = describe_bio(WP_SPLIT, bio),
+		.from_sector = at,
+	};
+
+	return add(&record.block.header, sizeof(record));
+}
+
+SEC("tp_btf/block_bio_remap")
+int BPF_PROG(block_bio_remap, struct bio *bio, __u32 device, __u64 sector)
+{
+	struct wp_remap record = {
+		.block = describe_bio(WP_REMAPPED, bio),
+		.from_sector = sector,
+		.from_device = device,
+	};
+
+	return add(&record.block.header, sizeof(record));
 }
 
 /*

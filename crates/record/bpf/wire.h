@@ -20,6 +20,22 @@ enum wp_kind {
 	WP_HRTIMER,		/* word: 1 for the scheduler's tick, otherwise 0 */
 	WP_TIMER,		/* word: 0; a timer of the timer wheel */
 	WP_HOTPLUG,		/* word: 1 on the way up, 0 on the way down; cpu: whose; once for each of many steps */
+	WP_QUEUED,		/* word: device; struct wp_bio */
+	WP_TAGGED,		/* word: device; struct wp_block */
+	WP_INSERTED,		/* the same */
+	WP_MERGED,		/* the same */
+	WP_SPLIT,		/* word: device; struct wp_remap: the second half's sector in from_sector */
+	WP_REMAPPED,		/* word: device below; struct wp_remap */
+	WP_IRQ,			/* word: the interrupt's number */
+	WP_BLOCK_SOFTIRQ,	/* word: 0 */
+	WP_CALL_FUNCTION,	/* word: 0; the IPI arrives */
+	WP_RESCHEDULE,		/* word: 0; the IPI arrives */
+	WP_IPI_SENT,		/* word: target CPU */
+	WP_IPI_SPARED,		/* word: target CPU, idle, woken by a store */
+	WP_WAKING,		/* word: thread number */
+	WP_WOKEN,		/* word: thread number; struct wp_woken */
+	WP_RUNNING,		/* word: thread number */
+	WP_TASK_NAME,		/* word: thread number; struct wp_name */
 };
 
 struct wp_header {
@@ -68,6 +84,33 @@ struct wp_block {
 	__u64 sector;
 	__u32 bytes;
 	__u32 flags;
+};
+
+/* Besides WP_WRITE: readahead, or a write that nobody waits for. */
+#define WP_BACKGROUND		(1 << 1)
+
+struct wp_bio {
+	struct wp_block block;
+	__u32 task;		/* thread number of the submitter */
+	__u32 unused;
+};
+
+struct wp_remap {
+	struct wp_block block;
+	__u64 from_sector;
+	__u32 from_device;
+	__u32 unused;
+};
+
+struct wp_woken {
+	struct wp_header header;
+	__u32 target;		/* CPU of the run queue */
+	__u32 unused;
+};
+
+struct wp_name {
+	struct wp_header header;
+	char name[16];
 };
 
 #define WP_IOWAIT		(1u << 31)

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use wakepath_trace::recording::{self, Before, Event, IdleInputs, IdlePeriod, TimerKind};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::wire::{self, Record, RecordKind, Reflect, Select};
+use crate::wire::{Record, RecordKind, Reflect, Select};
 
 /// Makes events from records in order of time.
 #[derive(Debug, Default)]
@@ -96,10 +96,8 @@ impl Assembler {
                 };
                 recording::EventKind::Hotplug { online }
             }
-            RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block_of(block)),
-            RecordKind::BlockComplete(block) => {
-                recording::EventKind::BlockComplete(block_of(block))
-            }
+            RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block),
+            RecordKind::BlockComplete(block) => recording::EventKind::BlockComplete(block),
             RecordKind::Wake { target, iowait } => {
                 let iowait = Some(iowait);
                 recording::EventKind::Wake { target, iowait }
@@ -109,6 +107,11 @@ impl Assembler {
             RecordKind::Hrtimer { tick: false } => {
                 recording::EventKind::Timer(TimerKind::HighResolution)
             }
+            RecordKind::Queueing(step) => recording::EventKind::Queueing(step),
+            RecordKind::Interrupt(interrupt) => recording::EventKind::Interrupt(interrupt),
+            RecordKind::Task { task, step } => recording::EventKind::Task { task, step },
+            // It belongs to the description.
+            RecordKind::TaskName { .. } => return,
             RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
         };
         let event = Event {
@@ -227,15 +230,6 @@ fn inputs_of(select: &Select) -> IdleInputs {
         latency_request: select.latency_ns,
         iowaiters: select.iowaiters,
         select_lead: None,
-    }
-}
-
-fn block_of(block: wire::BlockRecord) -> recording::Block {
-    recording::Block {
-        device: block.device,
-        sector: block.sector,
-        bytes: block.bytes,
-        write: block.write,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Facts about the recorded machine.
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest, Sha256};
 use wakepath_hardware::IdleState;
 use wakepath_system::setting::{SETTINGS, SettingScope};
 use wakepath_system::{Root, SettingKey, System};
 use wakepath_trace::recording::{
-    BlockDevice, CpuIdleStates, FrequencyDomain, Metadata, RecordedSetting,
+    BlockDevice, CpuIdleStates, FrequencyDomain, MAX_NAMES, Metadata, RecordedSetting,
 };
 use wakepath_units::Nanoseconds;
 
@@ -33,6 +35,7 @@ pub fn metadata(system: &System) -> Metadata {
         frequency_driver: present(root, &format!("{CPUS}/cpufreq/policy0/scaling_driver")),
         frequency_domains: frequency_domains(system),
         devices: devices(root),
+        interrupts: interrupts(root),
         settings: settings(system),
         ..Metadata::default()
     }
@@ -186,6 +189,19 @@ fn devices(root: &Root) -> Vec<BlockDevice> {
                 model,
             })
         })
+        .collect()
+}
+
+/// Names of interrupts, as their handlers give them.
+fn interrupts(root: &Root) -> BTreeMap<u32, String> {
+    let names = root.names("sys/kernel/irq").into_iter();
+    let named = names.filter_map(|number| {
+        let name = root.optional(&format!("sys/kernel/irq/{number}/actions"))?;
+        Some((number.parse().ok()?, name))
+    });
+    named
+        .filter(|(_, name)| !name.is_empty())
+        .take(MAX_NAMES)
         .collect()
 }
 

@@ -26,9 +26,13 @@ struct Hook {
     gives: &'static str,
 }
 
+const QUEUEING: &str = "block requests before their issue";
+const ARRIVING_IPIS: &str = "IPIs that arrive";
+const SENT_IPIS: &str = "how one CPU wakes another";
+
 /// The first hook is required. Without the last, switches of the idle task tell when CPUs leave the idle loop, except
 /// exits without work.
-const HOOKS: [Hook; 16] = [
+const HOOKS: [Hook; 30] = [
     tracepoint("cpu_idle", "idle states"),
     tracepoint("cpu_frequency", "frequency changes"),
     tracepoint("sched_wakeup", "wake-ups"),
@@ -36,6 +40,29 @@ const HOOKS: [Hook; 16] = [
     tracepoint("timer_expire_entry", "timers that fired"),
     tracepoint("block_rq_issue", "block requests"),
     tracepoint("block_rq_complete", "block requests"),
+    tracepoint("block_bio_queue", QUEUEING),
+    tracepoint("block_getrq", QUEUEING),
+    tracepoint("block_rq_insert", QUEUEING),
+    tracepoint("block_rq_merge", QUEUEING),
+    tracepoint("block_split", QUEUEING),
+    tracepoint("block_bio_remap", QUEUEING),
+    tracepoint("irq_handler_entry", "interrupts of devices"),
+    tracepoint("softirq_entry", "the softirq that completes block requests"),
+    Hook {
+        program: "call_function_single",
+        ..tracepoint("call_function_single_entry", ARRIVING_IPIS)
+    },
+    Hook {
+        program: "reschedule",
+        ..tracepoint("reschedule_entry", ARRIVING_IPIS)
+    },
+    tracepoint("ipi_send_cpu", SENT_IPIS),
+    Hook {
+        program: "wake_without_ipi",
+        ..tracepoint("sched_wake_idle_without_ipi", SENT_IPIS)
+    },
+    tracepoint("sched_waking", "wake-ups of tasks that wait for I/O"),
+    tracepoint("sched_switch", "when tasks run that waited for I/O"),
     tracepoint("cpuhp_enter", "CPUs going on- and offline"),
     at_return(
         "cpuidle_governor_latency_req",
@@ -155,6 +182,10 @@ impl Attached {
             wakes: known(&["sched_wakeup"]),
             frequency: known(&["cpu_frequency"]),
             timers: known(&["hrtimer_expire_entry", "timer_expire_entry"]),
+            queueing: known(&["block_bio_queue", "block_getrq", "block_rq_insert"]),
+            interrupts: known(&["irq_handler_entry", "softirq_entry"]),
+            ipis: known(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
+            tasks: known(&["sched_waking", "sched_wakeup", "sched_switch"]),
         }
     }
 

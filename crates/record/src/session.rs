@@ -11,7 +11,7 @@ use crate::Overhead;
 use crate::events::Assembler;
 use crate::facts::{self, TickClock};
 use crate::recording::{LiveRecording, RecordBatch};
-use crate::wire::WireError;
+use crate::wire::{RecordKind, WireError};
 
 /// How often what was recorded goes to the file in a readable way.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -170,6 +170,11 @@ impl Sink {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
         self.summary.records += batch.records.len() as u64;
         for record in &batch.records {
+            if let RecordKind::TaskName { task, name } = record.kind {
+                let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+                let name = String::from_utf8_lossy(name);
+                self.writer.metadata_mut().name_task(task, &name);
+            }
             self.assembler.push(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {
@@ -224,7 +229,12 @@ impl RecordSummary {
             }
             EventKind::Timer(_) => self.timers += 1,
             EventKind::Frequency(_) => self.frequency_changes += 1,
-            EventKind::BlockIssue(_) | EventKind::Lost { .. } | EventKind::Hotplug { .. } => {}
+            EventKind::BlockIssue(_)
+            | EventKind::Queueing(_)
+            | EventKind::Interrupt(_)
+            | EventKind::Task { .. }
+            | EventKind::Lost { .. }
+            | EventKind::Hotplug { .. } => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! Decodes records from the eBPF programs, in the layout of `bpf/wire.h`.
 
 use thiserror::Error;
+use wakepath_trace::recording::{Block, Interrupt, QueueStep, TaskStep};
 
 /// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +31,9 @@ pub enum RecordKind {
     /// The governor was told how the idle state went.
     Reflect(Reflect),
     /// A request went to a drive.
-    BlockIssue(BlockRecord),
+    BlockIssue(Block),
     /// A drive finished a request.
-    BlockComplete(BlockRecord),
+    BlockComplete(Block),
     /// A task was made runnable on `target`.
     Wake {
         /// The CPU that is to run the task.
@@ -56,6 +57,24 @@ pub enum RecordKind {
     Hotplug {
         /// The CPU goes online.
         online: bool,
+    },
+    /// A bio or request took a step towards its issue.
+    Queueing(QueueStep),
+    /// The CPU took an interrupt, or woke another CPU.
+    Interrupt(Interrupt),
+    /// A task that did I/O took a step on its way back.
+    Task {
+        /// The thread number.
+        task: u32,
+        /// The step.
+        step: TaskStep,
+    },
+    /// The name of a task that does I/O.
+    TaskName {
+        /// The thread number.
+        task: u32,
+        /// The name, padded with zeros.
+        name: [u8; 16],
     },
 }
 
@@ -91,19 +110,6 @@ pub struct Reflect {
     pub got_tick: Option<bool>,
     /// Whether polling reached its limit.
     pub poll_limit_hit: bool,
-}
-
-/// A block request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlockRecord {
-    /// `major << 20 | minor` for the whole drive.
-    pub device: u32,
-    /// First sector, in 512-byte units.
-    pub sector: u64,
-    /// Length in bytes; 0 for a flush.
-    pub bytes: u32,
-    /// Whether data moves to the drive.
-    pub write: bool,
 }
 
 /// A record that contradicts `bpf/wire.h`: programs and this module disagree.
@@ -251,6 +257,20 @@ fn decode_first(bytes: &[u8]) -> Result<(Record, &[u8]), WireError> {
         9 => (Some(RecordKind::Hrtimer { tick: word != 0 }), HEADER),
         10 => (Some(RecordKind::Timer), HEADER),
         11 => (Some(RecordKind::Hotplug { online: word != 0 }), HEADER),
+        12 => (fields.queued(word).map(RecordKind::Queueing), HEADER + 24),
+        13..=15 => (
+            fields.request_step(number, word).map(RecordKind::Queueing),
+            HEADER + 16,
+        ),
+        16 | 17 => (
+            fields.remap(number, word).map(RecordKind::Queueing),
+            HEADER + 32,
+        ),
+        18..=23 => (Some(interrupt(number, word)), HEADER),
+        24 => (Some(task_step(word, TaskStep::Waking)), HEADER),
+        25 => (fields.woken(word), HEADER + 8),
+        26 => (Some(task_step(word, TaskStep::Running)), HEADER),
+        27 => (fields.task_name(word), HEADER + 16),
         other => return Err(WireError::Kind(other)),
     };
     match kind {
@@ -278,6 +298,21 @@ fn wake(word: u32) -> RecordKind {
         target: word & !FLAG,
         iowait: word & FLAG != 0,
     }
+}
+
+const fn interrupt(number: u16, word: u32) -> RecordKind {
+    RecordKind::Interrupt(match number {
+        18 => Interrupt::Device { irq: word },
+        19 => Interrupt::BlockSoftirq,
+        20 => Interrupt::CallFunction,
+        21 => Interrupt::Reschedule,
+        22 => Interrupt::Sent { target: word },
+        _ => Interrupt::Stored { target: word },
+    })
+}
+
+const fn task_step(task: u32, step: TaskStep) -> RecordKind {
+    RecordKind::Task { task, step }
 }
 
 /// Bytes left to decode.
@@ -333,14 +368,64 @@ impl Fields<'_> {
         })
     }
 
-    fn block(&mut self, device: u32) -> Option<BlockRecord> {
+    fn block(&mut self, device: u32) -> Option<Block> {
+        Some(self.block_and_flags(device)?.0)
+    }
+
+    fn block_and_flags(&mut self, device: u32) -> Option<(Block, u32)> {
         let (sector, bytes, flags) = (self.u64()?, self.u32()?, self.u32()?);
-        Some(BlockRecord {
+        let block = Block {
             device,
             sector,
             bytes,
             write: flags & 1 != 0,
+        };
+        Some((block, flags))
+    }
+
+    fn queued(&mut self, device: u32) -> Option<QueueStep> {
+        let (block, flags) = self.block_and_flags(device)?;
+        let (task, _unused) = (self.u32()?, self.u32()?);
+        Some(QueueStep::Queued {
+            block,
+            task: Some(task),
+            background: flags & 2 != 0,
         })
+    }
+
+    fn request_step(&mut self, number: u16, device: u32) -> Option<QueueStep> {
+        let block = self.block(device)?;
+        Some(match number {
+            13 => QueueStep::Tagged(block),
+            14 => QueueStep::Inserted(block),
+            _ => QueueStep::Merged(block),
+        })
+    }
+
+    fn remap(&mut self, number: u16, device: u32) -> Option<QueueStep> {
+        let block = self.block(device)?;
+        let (from_sector, from_device, _unused) = (self.u64()?, self.u32()?, self.u32()?);
+        Some(match number {
+            16 => QueueStep::Split {
+                block,
+                at: from_sector,
+            },
+            _ => QueueStep::Remapped {
+                block,
+                from_device,
+                from_sector,
+            },
+        })
+    }
+
+    fn woken(&mut self, task: u32) -> Option<RecordKind> {
+        let (target, _unused) = (self.u32()?, self.u32()?);
+        Some(task_step(task, TaskStep::Woken { target }))
+    }
+
+    fn task_name(&mut self, task: u32) -> Option<RecordKind> {
+        let name = self.take()?;
+        Some(RecordKind::TaskName { task, name })
     }
 }
 
@@ -393,9 +478,11 @@ mod tests {
         bytes.extend([0; 16]);
         bytes.extend(header(8, 9));
         let kinds: Vec<_> = decode(&bytes).map(|record| record.unwrap().kind).collect();
-        let block = BlockRecord {
+        let block = Block {
             device: 6,
-            ..BlockRecord::default()
+            sector: 0,
+            bytes: 0,
+            write: false,
         };
         let frequency = RecordKind::Frequency { khz: 9 };
         assert_eq!(
@@ -469,6 +556,35 @@ mod tests {
         };
         assert_eq!(kind_of(&bytes), RecordKind::Select(expected));
         assert!(decode(&bytes[..47]).all(|record| record.is_err()));
+    }
+
+    #[test]
+    fn steps_of_requests_and_tasks_have_their_numbers() {
+        let mut bytes = header(12, 6);
+        bytes.extend(80_u64.to_ne_bytes());
+        bytes.extend([4096_u32, 3, 812, 0].map(u32::to_ne_bytes).concat());
+        let block = Block {
+            device: 6,
+            sector: 80,
+            bytes: 4096,
+            write: true,
+        };
+        let step = QueueStep::Queued {
+            block,
+            task: Some(812),
+            background: true,
+        };
+        assert_eq!(kind_of(&bytes), RecordKind::Queueing(step));
+        assert!(decode(&bytes[..39]).all(|record| record.is_err()));
+
+        let irq = RecordKind::Interrupt(Interrupt::Device { irq: 36 });
+        assert_eq!(kind_of(&header(18, 36)), irq);
+        let spared = RecordKind::Interrupt(Interrupt::Stored { target: 1 });
+        assert_eq!(kind_of(&header(23, 1)), spared);
+        let mut bytes = header(25, 812);
+        bytes.extend([3_u32, 0].map(u32::to_ne_bytes).concat());
+        let woken = task_step(812, TaskStep::Woken { target: 3 });
+        assert_eq!(kind_of(&bytes), woken);
     }
 
     #[test]

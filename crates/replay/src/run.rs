@@ -569,7 +569,10 @@ impl<'a> Common<'a> {
                 cpu.completed_at = time;
                 self.grant(cpu, time, Grant::on_completion);
             }
-            EventKind::Frequency(_) => {}
+            EventKind::Frequency(_)
+            | EventKind::Queueing(_)
+            | EventKind::Interrupt(_)
+            | EventKind::Task { .. } => {}
             EventKind::Lost { .. } => {
                 self.forget(cpu);
                 self.drives.lost();

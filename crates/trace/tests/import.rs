@@ -16,7 +16,8 @@ use std::process::Command;
 use made::{PerfData, TraceDat};
 use wakepath_trace::import::{ImportOptions, Imported, import_bytes, import_file};
 use wakepath_trace::recording::{
-    Event, EventKind, Known, Metadata, Overwrite, Reader, RecordingError, TimerKind, Writer,
+    Event, EventKind, Known, Metadata, Overwrite, QueueStep, Reader, RecordingError, TaskStep,
+    TimerKind, Writer,
 };
 use wakepath_units::TickRate;
 
@@ -403,6 +404,66 @@ CPU:1 [LOST 5 EVENTS]
         (hotplug[0].cpu, hotplug[0].kind),
         (2, EventKind::Hotplug { online: false })
     );
+}
+
+/// A read that waits for a tag, is completed by an interrupt elsewhere, and wakes its task on an idle CPU.
+const READ: &str = "\
+ bash-7   [000] d..2. 1.000000000: sched_switch: prev_comm=bash prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=fio next_pid=812 next_prio=120
+ fio-812  [000] ..... 1.000001000: block_bio_queue: 259,0 R 1234 + 8 [fio]
+ fio-812  [000] ..... 1.000004000: block_getrq: 259,0 R 1234 + 8 [fio]
+ fio-812  [000] ..... 1.000005000: block_rq_issue: 259,0 R 4096 () 1234 + 8 be,0,4 [fio]
+ fio-812  [000] d..2. 1.000006000: sched_switch: prev_comm=fio prev_pid=812 prev_prio=120 prev_state=D ==> next_comm=swapper/0 next_pid=0 next_prio=120
+ <idle>-0 [000] d..1. 1.000007000: cpu_idle: state=1 cpu_id=0
+ <idle>-0 [001] d.h.. 1.000090000: irq_handler_entry: irq=36 name=nvme0q1
+ <idle>-0 [001] ..s.. 1.000091000: softirq_entry: vec=4 [action=BLOCK]
+ <idle>-0 [001] ..s.. 1.000092000: softirq_entry: vec=9 [action=RCU]
+ <idle>-0 [001] ..s.. 1.000093000: block_rq_complete: 259,0 R () 1234 + 8 be,0,4 [0]
+ <idle>-0 [001] d.s3. 1.000094000: sched_waking: comm=fio pid=812 prio=120 target_cpu=000
+ <idle>-0 [001] d.s3. 1.000094500: ipi_send_cpu: cpu=0 callsite=x+0x1 callback=0x0
+ <idle>-0 [000] d..1. 1.000099000: cpu_idle: state=4294967295 cpu_id=0
+ <idle>-0 [000] d.h.. 1.000100000: sched_wakeup: comm=fio pid=812 prio=120 target_cpu=000
+ <idle>-0 [001] d.s3. 1.000100500: sched_waking: comm=rcu pid=15 prio=120 target_cpu=000
+ <idle>-0 [000] d..2. 1.000103000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=fio next_pid=812 next_prio=120
+";
+
+#[test]
+fn the_way_of_a_request_is_read_from_text() {
+    let done = import_memory(READ.as_bytes()).unwrap();
+    let recorded = done.metadata.recorded;
+    let way = [
+        recorded.queueing,
+        recorded.interrupts,
+        recorded.ipis,
+        recorded.tasks,
+    ];
+    assert_eq!(way, [Known::Exact; 4]);
+    assert_eq!(done.metadata.interrupts[&36], "nvme0q1");
+    assert_eq!(done.metadata.tasks[&812], "fio");
+    let steps: Vec<(u64, TaskStep)> = done
+        .events
+        .iter()
+        .filter_map(|event| match event.kind {
+            EventKind::Task { task, step } => {
+                assert_eq!(task, 812, "other tasks are left out");
+                Some((event.time.0 % 1_000_000, step))
+            }
+            _ => None,
+        })
+        .collect();
+    let woken = TaskStep::Woken { target: 0 };
+    assert_eq!(
+        steps,
+        [
+            (94_000, TaskStep::Waking),
+            (100_000, woken),
+            (103_000, TaskStep::Running)
+        ]
+    );
+    let submitter = done.events.iter().find_map(|event| match event.kind {
+        EventKind::Queueing(QueueStep::Queued { task, .. }) => Some(task),
+        _ => None,
+    });
+    assert_eq!(submitter, Some(Some(812)));
 }
 
 #[test]

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
-use super::decode::{Function, TraceEvent};
+use super::decode::{Function, Name, TraceEvent};
 use super::tick::Tick;
 use super::timers::Timers;
 use super::{Problem, check_cpu};
 use crate::recording::{
-    Block, Event, EventKind, IdleInputs, IdlePairs, Known, Metadata, TimerKind, Writer,
+    Block, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Known, Metadata, QueueStep,
+    TaskStep, TimerKind, Writer,
 };
 
 /// What the user knows of a trace and the trace does not say.
@@ -64,6 +65,8 @@ const LONG_GAP_NS: u64 = 600_000_000_000;
 const PROGRESS_EVERY: u64 = 1 << 16;
 /// So many events are kept back until the tick is known. A kernel shows it within some milliseconds.
 const MAX_KEPT: usize = 1 << 16;
+/// Tasks that are followed at most: the kernel's largest number of a thread (`PID_MAX_LIMIT`).
+const MAX_TASKS: usize = 1 << 22;
 const IDLE_EXIT: u32 = u32::MAX;
 
 pub(super) struct Builder<'a> {
@@ -91,6 +94,10 @@ pub(super) struct Builder<'a> {
     /// Where each task that is blocked ran last.
     blocked: HashMap<u32, u32>,
     iowaiters: HashMap<u32, u32>,
+    /// Tasks that did I/O or were blocked, and whether each was woken and did not run since.
+    io_tasks: HashMap<u32, bool>,
+    /// The task that runs on each CPU.
+    running: HashMap<u32, (u32, Name)>,
     last: HashMap<u32, u64>,
     latest: Option<u64>,
     /// Which way CPUs went on- or offline last.
@@ -124,6 +131,9 @@ struct SeenEvents {
     block: bool,
     frequency: bool,
     timers: bool,
+    queueing: bool,
+    interrupts: bool,
+    ipis: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -151,6 +161,8 @@ impl<'a> Builder<'a> {
             timers: Timers::new(options.hz.unwrap_or_default()),
             blocked: HashMap::new(),
             iowaiters: HashMap::new(),
+            io_tasks: HashMap::new(),
+            running: HashMap::new(),
             last: HashMap::new(),
             latest: None,
             online: HashMap::new(),
@@ -325,6 +337,7 @@ impl<'a> Builder<'a> {
                 previous,
                 blocked,
                 next,
+                next_name,
             } => {
                 self.seen.switches = true;
                 self.pairs.tasks_are_recorded();
@@ -333,8 +346,10 @@ impl<'a> Builder<'a> {
                 }
                 if blocked && previous != 0 && self.blocked.insert(previous, cpu).is_none() {
                     *self.iowaiters.entry(cpu).or_default() += 1;
+                    self.remember_task(previous);
                 }
-                Ok(())
+                self.running.insert(cpu, (next, next_name));
+                self.run_task(time, cpu, next, next_name)
             }
             TraceEvent::Wake {
                 pid,
@@ -343,10 +358,11 @@ impl<'a> Builder<'a> {
             } => {
                 // sched_wakeup follows sched_waking, perhaps on another CPU.
                 if self.seen.waking && !waking {
-                    return Ok(());
+                    return self.wake_task(time, cpu, pid, Some(target));
                 }
                 self.seen.waking |= waking;
                 self.seen.wakes = true;
+                self.wake_task(time, cpu, pid, (!waking).then_some(target))?;
                 let waited_on = self.blocked.remove(&pid);
                 if let Some(waiters) = waited_on.and_then(|cpu| self.iowaiters.get_mut(&cpu)) {
                     *waiters = waiters.saturating_sub(1);
@@ -375,6 +391,24 @@ impl<'a> Builder<'a> {
                 };
                 self.push(time, cpu, kind)
             }
+            TraceEvent::Queueing { step, background } => {
+                self.seen.queueing |= matches!(step, QueueStep::Queued { .. });
+                let step = self.add_submitter(cpu, step, background);
+                self.push(time, cpu, EventKind::Queueing(step))
+            }
+            TraceEvent::DeviceInterrupt { irq, name } => {
+                self.seen.interrupts = true;
+                if let Some(name) = name.text() {
+                    self.metadata.name_interrupt(irq, &name);
+                }
+                let interrupt = Interrupt::Device { irq };
+                self.push(time, cpu, EventKind::Interrupt(interrupt))
+            }
+            TraceEvent::Interrupt(interrupt) => {
+                let sends = matches!(interrupt, Interrupt::Sent { .. } | Interrupt::Stored { .. });
+                self.seen.ipis |= sends;
+                self.push(time, cpu, EventKind::Interrupt(interrupt))
+            }
             TraceEvent::Frequency { khz, cpu } => {
                 self.seen.frequency = true;
                 self.push(time, cpu, EventKind::Frequency(Kilohertz(khz)))
@@ -395,6 +429,71 @@ impl<'a> Builder<'a> {
             TraceEvent::Hotplug { cpu, online } => self.hotplug(time, cpu, online),
             _ => Ok(()),
         }
+    }
+
+    /// From now on the task's wake-ups are written.
+    fn remember_task(&mut self, task: u32) {
+        if task != 0 && self.io_tasks.len() < MAX_TASKS {
+            self.io_tasks.entry(task).or_default();
+        }
+    }
+
+    /// The task that runs on the CPU submits the bio.
+    fn add_submitter(&mut self, cpu: u32, step: QueueStep, background: bool) -> QueueStep {
+        let QueueStep::Queued { block, .. } = step else {
+            return step;
+        };
+        let running = self.running.get(&cpu).copied();
+        let submitter = running.filter(|(task, _)| *task != 0);
+        if let Some((task, name)) = submitter {
+            self.remember_task(task);
+            if let Some(name) = name.text() {
+                self.metadata.name_task(task, &name);
+            }
+        }
+        QueueStep::Queued {
+            block,
+            task: submitter.map(|(task, _)| task),
+            background,
+        }
+    }
+
+    /// A wake-up of a task that waits for I/O; `target` as `sched_wakeup` has it, otherwise it begins.
+    fn wake_task(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        task: u32,
+        target: Option<u32>,
+    ) -> Result<(), Problem> {
+        let Some(woken) = self.io_tasks.get_mut(&task) else {
+            return Ok(());
+        };
+        let begun = std::mem::replace(woken, true);
+        if target.is_none() || !begun {
+            let step = TaskStep::Waking;
+            self.push(time, cpu, EventKind::Task { task, step })?;
+        }
+        let Some(target) = target else {
+            return Ok(());
+        };
+        let step = TaskStep::Woken { target };
+        self.push(time, cpu, EventKind::Task { task, step })
+    }
+
+    /// A task begins to run, perhaps after a wait for I/O.
+    fn run_task(&mut self, time: u64, cpu: u32, task: u32, name: Name) -> Result<(), Problem> {
+        let Some(woken) = self.io_tasks.get_mut(&task) else {
+            return Ok(());
+        };
+        if !std::mem::take(woken) {
+            return Ok(());
+        }
+        if let Some(name) = name.text() {
+            self.metadata.name_task(task, &name);
+        }
+        let step = TaskStep::Running;
+        self.push(time, cpu, EventKind::Task { task, step })
     }
 
     fn idle(&mut self, time: u64, cpu: u32, state: u32) -> Result<(), Problem> {
@@ -495,6 +594,15 @@ impl<'a> Builder<'a> {
         recorded.wakes = exact(seen.wakes);
         recorded.frequency = exact(seen.frequency);
         recorded.timers = exact(seen.timers);
+        recorded.queueing = exact(seen.queueing);
+        recorded.interrupts = exact(seen.interrupts);
+        recorded.ipis = exact(seen.ipis);
+        recorded.tasks = match (seen.switches, seen.waking, seen.wakes) {
+            (true, true, _) => Known::Exact,
+            // Its beginning is taken for the whole wake-up.
+            (true, false, true) => Known::Inferred,
+            _ => Known::Missing,
+        };
         if !seen.idle {
             metadata.warn("no-idle", || {
                 "no idle events, so that only its drives can be replayed; record with -e power:cpu_idle, too"

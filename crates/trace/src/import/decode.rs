@@ -2,6 +2,7 @@
 //! 6.12).
 
 use super::wheel;
+use crate::recording::{Block, Interrupt, QueueStep};
 
 /// Something that happened, in the terms of the kernel's trace events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,7 @@ pub(super) enum TraceEvent {
         previous: u32,
         blocked: bool,
         next: u32,
+        next_name: Name,
     },
     /// `waking`: from `sched_waking`, which the waking CPU traces; otherwise `sched_wakeup`.
     Wake {
@@ -30,6 +32,18 @@ pub(super) enum TraceEvent {
         bytes: u32,
         write: bool,
     },
+    /// A step before the issue. `background`: nobody waits.
+    Queueing {
+        step: QueueStep,
+        background: bool,
+    },
+    DeviceInterrupt {
+        irq: u32,
+        name: Name,
+    },
+    Interrupt(Interrupt),
+    /// A softirq that completes no block requests.
+    OtherSoftirq,
     Frequency {
         khz: u32,
         cpu: u32,
@@ -68,6 +82,26 @@ pub(super) enum TraceEvent {
     },
 }
 
+/// The first 16 bytes of a name, as many as a task's name has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Name([u8; 16]);
+
+impl Name {
+    pub(super) fn new(text: &[u8]) -> Self {
+        let mut name = Self::default();
+        for (to, from) in name.0.iter_mut().zip(text) {
+            *to = *from;
+        }
+        name
+    }
+
+    /// Nothing where the trace has no name.
+    pub(super) fn text(&self) -> Option<String> {
+        let bytes = self.0.split(|byte| *byte == 0).next()?;
+        (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
+    }
+}
+
 /// What a high-resolution timer calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
@@ -99,6 +133,18 @@ pub(super) enum Event {
     Wakeup,
     BlockIssue,
     BlockComplete,
+    BioQueue,
+    GetRequest,
+    RequestInsert,
+    RequestMerge,
+    BioSplit,
+    BioRemap,
+    DeviceInterrupt,
+    Softirq,
+    CallFunction,
+    Reschedule,
+    IpiSent,
+    IpiSpared,
     Frequency,
     TimerStart,
     TimerCancel,
@@ -122,12 +168,43 @@ pub(super) const KNOWN: &[Known] = &[
     known(
         Event::Switch,
         "sched_switch",
-        &["prev_pid", "prev_state", "next_pid"],
+        &["prev_pid", "prev_state", "next_pid", "next_comm"],
     ),
     known(Event::Waking, "sched_waking", &["pid", "target_cpu"]),
     known(Event::Wakeup, "sched_wakeup", &["pid", "target_cpu"]),
     known(Event::BlockIssue, "block_rq_issue", BLOCK),
     known(Event::BlockComplete, "block_rq_complete", BLOCK),
+    known(Event::BioQueue, "block_bio_queue", BLOCK),
+    known(Event::GetRequest, "block_getrq", BLOCK),
+    known(Event::RequestInsert, "block_rq_insert", BLOCK),
+    known(Event::RequestMerge, "block_rq_merge", BLOCK),
+    known(
+        Event::BioSplit,
+        "block_split",
+        &["dev", "sector", "new_sector", "rwbs"],
+    ),
+    known(
+        Event::BioRemap,
+        "block_bio_remap",
+        &[
+            "dev",
+            "sector",
+            "nr_sector",
+            "rwbs",
+            "old_dev",
+            "old_sector",
+        ],
+    ),
+    known(
+        Event::DeviceInterrupt,
+        "irq_handler_entry",
+        &["irq", "name"],
+    ),
+    known(Event::Softirq, "softirq_entry", &["vec"]),
+    known(Event::CallFunction, "call_function_single_entry", &[]),
+    known(Event::Reschedule, "reschedule_entry", &[]),
+    known(Event::IpiSent, "ipi_send_cpu", &["cpu"]),
+    known(Event::IpiSpared, "sched_wake_idle_without_ipi", &["cpu"]),
     known(Event::Frequency, "cpu_frequency", &["state", "cpu_id"]),
     known(
         Event::TimerStart,
@@ -189,6 +266,63 @@ fn blocked(state: u64) -> bool {
     state & 2 != 0 && state & 0x400 == 0
 }
 
+/// `BLOCK_SOFTIRQ` (`include/linux/interrupt.h`).
+const BLOCK_SOFTIRQ: u64 = 4;
+
+/// A bio or request, and whether nobody waits for it.
+fn bio(fields: &impl Fields, letters: usize) -> Option<(Block, bool)> {
+    let letters = fields.text(letters)?;
+    let block = Block {
+        device: fields.number(0)? as u32,
+        sector: fields.number(1)?,
+        bytes: (fields.number(2)? as u32).saturating_mul(512),
+        write: writes(letters),
+    };
+    Some((block, is_background(letters)))
+}
+
+/// A step before the issue from fields in the order of the lists above.
+fn queueing(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
+    let (block, background) = bio(fields, 3)?;
+    let step = match event {
+        Event::BioRemap => QueueStep::Remapped {
+            block,
+            from_device: fields.number(4)? as u32,
+            from_sector: fields.number(5)?,
+        },
+        Event::BioSplit => split(block.device, block.sector, fields.number(2)?, block.write),
+        _ => block_step(event, block),
+    };
+    Some(TraceEvent::Queueing { step, background })
+}
+
+/// Steps that have nothing but a block.
+pub(super) fn block_step(event: Event, block: Block) -> QueueStep {
+    match event {
+        Event::GetRequest => QueueStep::Tagged(block),
+        Event::RequestInsert => QueueStep::Inserted(block),
+        Event::RequestMerge => QueueStep::Merged(block),
+        // The trace has no submitter.
+        _ => QueueStep::Queued {
+            block,
+            task: None,
+            background: false,
+        },
+    }
+}
+
+/// A bio that is split at a sector; the event has no length, so that the first half stands for it.
+pub(super) fn split(device: u32, sector: u64, at: u64, write: bool) -> QueueStep {
+    let sectors = at.saturating_sub(sector).min(u64::from(u32::MAX) / 512);
+    let block = Block {
+        device,
+        sector,
+        bytes: sectors as u32 * 512,
+        write,
+    };
+    QueueStep::Split { block, at }
+}
+
 /// What the event says; `None` if it lacks a field.
 pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
     let long = |field| fields.number(field);
@@ -202,6 +336,7 @@ pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
             previous: short(0)?,
             blocked: blocked(long(1)?),
             next: short(2)?,
+            next_name: fields.text(3).map(Name::new).unwrap_or_default(),
         },
         Event::Waking | Event::Wakeup => TraceEvent::Wake {
             pid: short(0)?,
@@ -215,6 +350,24 @@ pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
             bytes: short(2)?.saturating_mul(512),
             write: writes(fields.text(3)?),
         },
+        Event::BioQueue
+        | Event::GetRequest
+        | Event::RequestInsert
+        | Event::RequestMerge
+        | Event::BioSplit
+        | Event::BioRemap => queueing(event, fields)?,
+        Event::DeviceInterrupt => TraceEvent::DeviceInterrupt {
+            irq: short(0)?,
+            name: fields.text(1).map(Name::new).unwrap_or_default(),
+        },
+        Event::Softirq if long(0)? == BLOCK_SOFTIRQ => {
+            TraceEvent::Interrupt(Interrupt::BlockSoftirq)
+        }
+        Event::Softirq => TraceEvent::OtherSoftirq,
+        Event::CallFunction => TraceEvent::Interrupt(Interrupt::CallFunction),
+        Event::Reschedule => TraceEvent::Interrupt(Interrupt::Reschedule),
+        Event::IpiSent => TraceEvent::Interrupt(Interrupt::Sent { target: short(0)? }),
+        Event::IpiSpared => TraceEvent::Interrupt(Interrupt::Stored { target: short(0)? }),
         Event::Frequency => TraceEvent::Frequency {
             khz: short(0)?,
             cpu: short(1)?,
@@ -268,6 +421,12 @@ pub(super) fn writes(letters: &[u8]) -> bool {
         .iter()
         .find(|letter| **letter != b'F')
         .is_some_and(|letter| matches!(letter, b'W' | b'D'))
+}
+
+/// Whether those letters mean that nobody waits: readahead, or a write that is not synchronous.
+pub(super) fn is_background(letters: &[u8]) -> bool {
+    let has = |letter: u8| letters.contains(&letter);
+    has(b'A') || (writes(letters) && !has(b'S'))
 }
 
 #[cfg(test)]

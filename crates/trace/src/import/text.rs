@@ -16,8 +16,9 @@ use std::io::{BufRead, BufReader};
 use wakepath_units::pasted::{self, DecodedText};
 
 use super::builder::Builder;
-use super::decode::{self, Event, Fields, Function, TraceEvent};
+use super::decode::{self, Event, Fields, Function, Name, TraceEvent};
 use super::{Problem, ReadAt};
+use crate::recording::{Block, QueueStep};
 
 /// A file that has no event in its first lines is something else.
 const LINES_WITHOUT_EVENT: u64 = 10_000;
@@ -389,7 +390,23 @@ fn time(text: &str) -> Option<(u64, usize)> {
 fn shorthand(event: Event, details: &str) -> Option<TraceEvent> {
     match event {
         Event::Switch => switch(details),
-        Event::BlockIssue | Event::BlockComplete => block(event, details),
+        Event::BlockIssue | Event::BlockComplete => {
+            let (block, _) = block(details)?;
+            Some(TraceEvent::Block {
+                complete: event == Event::BlockComplete,
+                device: block.device,
+                sector: block.sector,
+                bytes: block.bytes,
+                write: block.write,
+            })
+        }
+        Event::BioQueue | Event::GetRequest | Event::RequestInsert | Event::RequestMerge => {
+            let (block, background) = block(details)?;
+            let step = decode::block_step(event, block);
+            Some(TraceEvent::Queueing { step, background })
+        }
+        Event::BioRemap => remap(details),
+        Event::BioSplit => split(details),
         Event::Waking | Event::Wakeup => waking(event, details),
         Event::Hotplug => hotplug(details),
         _ => None,
@@ -399,18 +416,22 @@ fn shorthand(event: Event, details: &str) -> Option<TraceEvent> {
 /// trace-cmd: `fio:812 [120] D ==> swapper/2:0 [120]`.
 fn switch(details: &str) -> Option<TraceEvent> {
     let (before, after) = details.split_once(" ==> ")?;
-    let pid = |text: &str| -> Option<(u32, String)> {
-        let (name, rest) = text.rsplit_once(" [")?;
-        let (_, pid) = name.rsplit_once(':')?;
-        Some((pid.parse().ok()?, rest.to_owned()))
-    };
-    let (previous, rest) = pid(before)?;
+    let (previous, _, rest) = switched_task(before)?;
     let state = rest.split_once("] ").map_or("", |(_, state)| state);
+    let (next, name, _) = switched_task(after)?;
     Some(TraceEvent::Switch {
         previous,
         blocked: blocked(state),
-        next: pid(after)?.0,
+        next,
+        next_name: Name::new(name.as_bytes()),
     })
+}
+
+/// Number and name of `fio:812 [120] D`, and the text behind the bracket.
+fn switched_task(text: &str) -> Option<(u32, &str, &str)> {
+    let (task, rest) = text.rsplit_once(" [")?;
+    let (name, number) = task.rsplit_once(':')?;
+    Some((number.parse().ok()?, name.trim(), rest))
 }
 
 /// The letter for an uninterruptible sleep.
@@ -430,21 +451,55 @@ fn waking(event: Event, details: &str) -> Option<TraceEvent> {
     })
 }
 
-/// `259,0 R 4096 () 123456 + 8 [fio]` and `259,0 R () 123456 + 8 [0]`.
-fn block(event: Event, details: &str) -> Option<TraceEvent> {
-    let mut words = details.split_whitespace();
-    let (major, minor) = words.next()?.split_once(',')?;
-    let letters = words.next()?;
+/// `259,0 R 4096 () 123456 + 8 [fio]`, `259,0 R () 123456 + 8 [0]`, and of bios `259,0 R 123456 + 8 [fio]`.
+fn block(details: &str) -> Option<(Block, bool)> {
+    let (device, letters) = device_and_letters(details)?;
     let (before, after) = details.rsplit_once(" + ")?;
-    let sector = before.rsplit(' ').next()?.parse().ok()?;
     let sectors: u32 = after.split(' ').next()?.parse().ok()?;
-    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-    Some(TraceEvent::Block {
-        complete: event == Event::BlockComplete,
-        device: major.checked_shl(20)? | minor,
-        sector,
+    let block = Block {
+        device,
+        sector: before.rsplit(' ').next()?.parse().ok()?,
         bytes: sectors.saturating_mul(512),
-        write: decode::writes(letters.as_bytes()),
+        write: decode::writes(letters),
+    };
+    Some((block, decode::is_background(letters)))
+}
+
+fn device_and_letters(details: &str) -> Option<(u32, &[u8])> {
+    let mut words = details.split_whitespace();
+    let device = device(words.next()?)?;
+    Some((device, words.next()?.as_bytes()))
+}
+
+/// `259,0`
+fn device(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once(',')?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    Some(major.checked_shl(20)? | minor)
+}
+
+/// `259,0 R 123456 + 8 <- (259,1) 121408`
+fn remap(details: &str) -> Option<TraceEvent> {
+    let (below, above) = details.split_once(" <- (")?;
+    let (block, background) = block(below)?;
+    let (from, sector) = above.split_once(") ")?;
+    let step = QueueStep::Remapped {
+        block,
+        from_device: device(from)?,
+        from_sector: sector.trim().parse().ok()?,
+    };
+    Some(TraceEvent::Queueing { step, background })
+}
+
+/// `259,0 R 123456 / 123712 [fio]`
+fn split(details: &str) -> Option<TraceEvent> {
+    let (device, letters) = device_and_letters(details)?;
+    let (before, after) = details.rsplit_once(" / ")?;
+    let sector = before.rsplit(' ').next()?.parse().ok()?;
+    let at = after.split(' ').next()?.parse().ok()?;
+    Some(TraceEvent::Queueing {
+        step: decode::split(device, sector, at, decode::writes(letters)),
+        background: decode::is_background(letters),
     })
 }
 
@@ -528,6 +583,7 @@ impl Fields for Details<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::Interrupt;
 
     #[test]
     fn lines_of_each_tool_are_taken_to_pieces() {
@@ -609,6 +665,7 @@ mod tests {
             previous: 812,
             blocked: true,
             next: 0,
+            next_name: Name::new(b"swapper/2"),
         });
         for details in [
             "fio:812 [120] D ==> swapper/2:0 [120]",
@@ -673,6 +730,85 @@ mod tests {
             );
         }
         assert_eq!(what("cpu_idle", "state=1"), None);
+    }
+
+    #[test]
+    fn steps_before_the_issue_are_read_as_the_kernel_prints_them() {
+        let block = Block {
+            device: 259 << 20,
+            sector: 1234,
+            bytes: 4096,
+            write: false,
+        };
+        let queued = QueueStep::Queued {
+            block,
+            task: None,
+            background: false,
+        };
+        let remapped = QueueStep::Remapped {
+            block,
+            from_device: 259 << 20 | 1,
+            from_sector: 210,
+        };
+        for (name, details, step, background) in [
+            ("block_bio_queue", "259,0 R 1234 + 8 [fio]", queued, false),
+            ("block_bio_queue", "259,0 RA 1234 + 8 [fio]", queued, true),
+            (
+                "block_getrq",
+                "259,0 R 1234 + 8 [fio]",
+                QueueStep::Tagged(block),
+                false,
+            ),
+            (
+                "block_rq_insert",
+                "259,0 R 4096 () 1234 + 8 be,0,4 [fio]",
+                QueueStep::Inserted(block),
+                false,
+            ),
+            (
+                "block_bio_remap",
+                "259,0 R 1234 + 8 <- (259,1) 210",
+                remapped,
+                false,
+            ),
+            (
+                "block_split",
+                "259,0 R 1234 / 1242 [fio]",
+                QueueStep::Split { block, at: 1242 },
+                false,
+            ),
+        ] {
+            let expected = Some(TraceEvent::Queueing { step, background });
+            assert_eq!(what(name, details), expected, "{name}: {details}");
+        }
+        assert_eq!(
+            what("irq_handler_entry", "irq=36 name=nvme0q1"),
+            Some(TraceEvent::DeviceInterrupt {
+                irq: 36,
+                name: Name::new(b"nvme0q1")
+            })
+        );
+        assert_eq!(
+            what("softirq_entry", "vec=4 [action=BLOCK]"),
+            Some(TraceEvent::Interrupt(Interrupt::BlockSoftirq))
+        );
+        assert_eq!(
+            what("softirq_entry", "vec=1 [action=TIMER]"),
+            Some(TraceEvent::OtherSoftirq)
+        );
+        assert_eq!(
+            what("ipi_send_cpu", "cpu=3 callsite=native_smp+0x1 callback=0x0"),
+            Some(TraceEvent::Interrupt(Interrupt::Sent { target: 3 }))
+        );
+        for cut in [
+            "259,0 R 1234 + ",
+            "259,0",
+            "x R 1 + 8",
+            "259,0 R 1234 <- (259,1",
+        ] {
+            assert_eq!(what("block_bio_remap", cut), None, "{cut}");
+            assert_eq!(what("block_bio_queue", cut), None, "{cut}");
+        }
     }
 
     #[test]

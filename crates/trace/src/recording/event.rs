@@ -33,6 +33,17 @@ pub enum EventKind {
     Frequency(Kilohertz),
     /// A timer of this CPU expired.
     Timer(TimerKind),
+    /// A bio or request took a step towards its issue.
+    Queueing(QueueStep),
+    /// This CPU took an interrupt, or woke another CPU.
+    Interrupt(Interrupt),
+    /// A task that waits for I/O took a step on its way back.
+    Task {
+        /// The kernel's thread number.
+        task: u32,
+        /// The step.
+        step: TaskStep,
+    },
     /// The recording lacks this many events of this CPU from before this time; 0 is an unknown
     /// number of them.
     Lost {
@@ -56,6 +67,9 @@ impl EventKind {
             Self::Wake { .. } => "wake-up",
             Self::Frequency(_) => "frequency change",
             Self::Timer(_) => "timer",
+            Self::Queueing(_) => "queueing step",
+            Self::Interrupt(_) => "interrupt",
+            Self::Task { .. } => "task step",
             Self::Lost { .. } => "lost events",
             Self::Hotplug { .. } => "hotplug",
         }
@@ -84,6 +98,82 @@ pub struct Block {
     pub bytes: u32,
     /// It writes (or discards); otherwise it reads.
     pub write: bool,
+}
+
+/// A step of a bio or request before its issue (`include/trace/events/block.h`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueStep {
+    /// A bio entered the block layer (`block_bio_queue`).
+    Queued {
+        /// Where and how much.
+        block: Block,
+        /// Thread number of the submitter, where known.
+        task: Option<u32>,
+        /// Nobody waits: readahead, or a write without `REQ_SYNC`, as write-back makes them.
+        background: bool,
+    },
+    /// A bio got a request, and with it a tag (`block_getrq`).
+    Tagged(Block),
+    /// A request entered the I/O scheduler (`block_rq_insert`); never with scheduler `none`.
+    Inserted(Block),
+    /// A request was merged into another one (`block_rq_merge`).
+    Merged(Block),
+    /// A bio was split (`block_split`).
+    Split {
+        /// The bio.
+        block: Block,
+        /// First sector of the second half.
+        at: u64,
+    },
+    /// A bio went from a partition or stacked device to the device below (`block_bio_remap`).
+    Remapped {
+        /// Where the bio is now.
+        block: Block,
+        /// The device above.
+        from_device: u32,
+        /// The sector there.
+        from_sector: u64,
+    },
+}
+
+/// An interrupt taken, or a CPU woken by another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// A device's handler begins (`irq_handler_entry`).
+    Device {
+        /// The interrupt's number, as in `/proc/interrupts`.
+        irq: u32,
+    },
+    /// The softirq that completes block requests begins (`softirq_entry`, vector `BLOCK`).
+    BlockSoftirq,
+    /// A function call from another CPU arrives (`call_function_single_entry`, x86).
+    CallFunction,
+    /// A request to reschedule arrives (`reschedule_entry`, x86).
+    Reschedule,
+    /// This CPU sends an IPI (`ipi_send_cpu`).
+    Sent {
+        /// To this CPU.
+        target: u32,
+    },
+    /// This CPU wakes an idle CPU by a store instead of an IPI (`sched_wake_idle_without_ipi`).
+    Stored {
+        /// The idle CPU.
+        target: u32,
+    },
+}
+
+/// A step of a task from its wait back to a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskStep {
+    /// Its wake-up begins, on the waking CPU (`sched_waking`).
+    Waking,
+    /// It is on a run queue (`sched_wakeup`); perhaps seen by the woken CPU.
+    Woken {
+        /// The run queue's CPU.
+        target: u32,
+    },
+    /// It runs on this CPU (`sched_switch`).
+    Running,
 }
 
 /// An idle period.

@@ -1,11 +1,16 @@
 //! What a recording says about the machine and about itself.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use wakepath_hardware::IdleState;
 use wakepath_units::Nanoseconds;
 
-/// The version of the format that this library writes.
-pub const SCHEMA: u32 = 1;
+/// The version of the format that this library writes. Version 1 has no queueing, interrupts and steps of tasks.
+pub const SCHEMA: u32 = 2;
+
+/// Names of tasks, and of interrupts, that a description keeps at most.
+pub const MAX_NAMES: usize = 4096;
 
 /// The description of a recording. What is not known is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +51,10 @@ pub struct Metadata {
     pub frequency_domains: Vec<FrequencyDomain>,
     /// The drives.
     pub devices: Vec<BlockDevice>,
+    /// Names of interrupts by number, as in `/proc/interrupts`.
+    pub interrupts: BTreeMap<u32, String>,
+    /// Names of tasks that did I/O, by thread number.
+    pub tasks: BTreeMap<u32, String>,
     /// The machine's settings when the recording began: parameters of the idle governor, latency limits, frequency
     /// governors and their hints, the drives' tables.
     pub settings: Vec<RecordedSetting>,
@@ -81,6 +90,8 @@ impl Default for Metadata {
             frequency_driver: None,
             frequency_domains: Vec::new(),
             devices: Vec::new(),
+            interrupts: BTreeMap::new(),
+            tasks: BTreeMap::new(),
             settings: Vec::new(),
             recorded: Recorded::default(),
             lost_events: 0,
@@ -187,6 +198,7 @@ impl Metadata {
             // There was no part before.
             let (lost, other) = (self.lost_events, self.other_events);
             let earlier = std::mem::replace(self, next);
+            self.schema = SCHEMA;
             self.lost_events = self.lost_events.saturating_add(lost);
             self.other_events = self.other_events.saturating_add(other);
             self.append_warnings(earlier.warnings);
@@ -218,6 +230,12 @@ impl Metadata {
                 self.devices.push(device);
             }
         }
+        for (irq, name) in next.interrupts {
+            self.interrupts.entry(irq).or_insert(name);
+        }
+        for (task, name) in next.tasks {
+            self.tasks.entry(task).or_insert(name);
+        }
         self.cpus = self.cpus.max(next.cpus);
         self.span_ns = match (self.span_ns, next.span_ns) {
             (Some([first, last]), Some([begins, ends])) => {
@@ -238,6 +256,20 @@ impl Metadata {
                 Some(same) => same.count = same.count.saturating_add(warning.count),
                 None => self.warnings.push(warning),
             }
+        }
+    }
+
+    /// Keeps the name of a task, unless there are [`MAX_NAMES`] names.
+    pub fn name_task(&mut self, task: u32, name: &str) {
+        if self.tasks.len() < MAX_NAMES || self.tasks.contains_key(&task) {
+            self.tasks.insert(task, name.to_owned());
+        }
+    }
+
+    /// Keeps the name of an interrupt, unless there are [`MAX_NAMES`] names.
+    pub fn name_interrupt(&mut self, irq: u32, name: &str) {
+        if self.interrupts.len() < MAX_NAMES && !self.interrupts.contains_key(&irq) {
+            self.interrupts.insert(irq, name.to_owned());
         }
     }
 
@@ -363,6 +395,14 @@ pub struct Recorded {
     pub frequency: Known,
     /// Timers that expired.
     pub timers: Known,
+    /// Bios from their entry into the block layer to their issue.
+    pub queueing: Known,
+    /// Interrupts of devices, and the block softirq.
+    pub interrupts: Known,
+    /// IPIs, sent and received.
+    pub ipis: Known,
+    /// Tasks that wait for I/O: their wake-ups, and when they run again.
+    pub tasks: Known,
 }
 
 impl Recorded {
@@ -379,6 +419,10 @@ impl Recorded {
             wakes: self.wakes.min(other.wakes),
             frequency: self.frequency.min(other.frequency),
             timers: self.timers.min(other.timers),
+            queueing: self.queueing.min(other.queueing),
+            interrupts: self.interrupts.min(other.interrupts),
+            ipis: self.ipis.min(other.ipis),
+            tasks: self.tasks.min(other.tasks),
         }
     }
 }

@@ -15,10 +15,13 @@ mod reader;
 mod rows;
 mod writer;
 
-pub use event::{Before, Block, Event, EventKind, IdleInputs, IdlePeriod, TimerKind};
+pub use event::{
+    Before, Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep, TaskStep,
+    TimerKind,
+};
 pub use metadata::{
-    BlockDevice, CpuIdleStates, FrequencyDomain, Known, Metadata, Recorded, RecordedSetting,
-    SCHEMA, Warning,
+    BlockDevice, CpuIdleStates, FrequencyDomain, Known, MAX_NAMES, Metadata, Recorded,
+    RecordedSetting, SCHEMA, Warning,
 };
 pub use pairs::{IdlePairs, PairCounts};
 pub use reader::{Batch, Reader, Visitor};

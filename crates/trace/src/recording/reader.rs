@@ -16,7 +16,7 @@ use wakepath_units::Nanoseconds;
 
 use super::headers::{FOOTER, check_contents, check_table, length_of_contents};
 use super::pages::pages;
-use super::rows::{Columns, LONG, PackedIdlePeriod, SHORT};
+use super::rows::{Columns, PackedIdlePeriod, SHORT, columns_of_schema};
 use super::{Event, METADATA_KEY, Metadata, RecordingError, SCHEMA, tail_path};
 
 /// Longest table of contents that a writer leaves beside a recording, in bytes.
@@ -168,7 +168,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             (Err(cause), None) => return Err(not_a_recording(path, &cause)),
         };
         let mut metadata = description(&parquet, path)?;
-        check_columns(&parquet, path)?;
+        check_columns(&parquet, metadata.schema, path)?;
         check_extent(&parquet, input.len(), path)?;
         metadata.complete &= finished;
         if !finished {
@@ -290,13 +290,16 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let unexpected = || ParquetError::General("a column of an unexpected type".to_owned());
         let mut long = Vec::new();
         let mut short = Vec::new();
-        for column in 0..LONG.len() + SHORT.len() {
+        let (long_names, short_names) = columns_of_schema(self.metadata.schema);
+        for column in 0..long_names.len() + short_names.len() {
             let metadata = metadata.column(column);
             let pages = pages(&self.input, metadata, rows)?;
             let description = metadata.column_descr_ptr();
             match get_column_reader(description, Box::new(pages)) {
-                ColumnReader::Int64ColumnReader(reader) if column < LONG.len() => long.push(reader),
-                ColumnReader::Int32ColumnReader(reader) if column >= LONG.len() => {
+                ColumnReader::Int64ColumnReader(reader) if column < long_names.len() => {
+                    long.push(reader)
+                }
+                ColumnReader::Int32ColumnReader(reader) if column >= long_names.len() => {
                     short.push(reader);
                 }
                 _ => return Err(unexpected()),
@@ -319,6 +322,13 @@ impl Group {
         }
         for (reader, values) in self.short.iter_mut().zip(&mut columns.short) {
             fill(reader, values, rows)?;
+        }
+        // Columns that the file's version does not have.
+        for values in columns.long.iter_mut().skip(self.long.len()) {
+            values.resize(rows, 0);
+        }
+        for values in columns.short.iter_mut().skip(self.short.len()) {
+            values.resize(rows, 0);
         }
         self.rows_left -= rows;
         Ok(rows)
@@ -391,12 +401,17 @@ fn description(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, Recor
     Ok(metadata)
 }
 
-fn check_columns(parquet: &ParquetMetaData, path: &Path) -> Result<(), RecordingError> {
+fn check_columns(
+    parquet: &ParquetMetaData,
+    version: u32,
+    path: &Path,
+) -> Result<(), RecordingError> {
     let schema = parquet.file_metadata().schema_descr();
-    let expected = LONG
+    let (long, short) = columns_of_schema(version);
+    let expected = long
         .iter()
         .map(|name| (*name, PhysicalType::INT64))
-        .chain(SHORT.iter().map(|name| (*name, PhysicalType::INT32)));
+        .chain(short.iter().map(|name| (*name, PhysicalType::INT32)));
     for (i, (name, kind)) in expected.enumerate() {
         let column = schema.columns().get(i);
         let fits = column.is_some_and(|c| {

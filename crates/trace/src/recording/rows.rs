@@ -5,10 +5,13 @@
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use super::event::{Before, Block, Event, EventKind, IdleInputs, IdlePeriod, TimerKind};
+use super::event::{
+    Before, Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep, TaskStep,
+    TimerKind,
+};
 
 /// Columns of 64 bits, in the order of the file.
-pub(super) const LONG: [&str; 7] = [
+pub(super) const LONG: [&str; 8] = [
     "time_ns",
     "duration_ns",
     "sleep_length_ns",
@@ -16,9 +19,10 @@ pub(super) const LONG: [&str; 7] = [
     "latency_request_ns",
     "sector",
     "count",
+    "other_sector",
 ];
 /// Columns of 32 bits; they follow the others in the file.
-pub(super) const SHORT: [&str; 10] = [
+pub(super) const SHORT: [&str; 13] = [
     "cpu",
     "kind",
     "flags",
@@ -29,7 +33,20 @@ pub(super) const SHORT: [&str; 10] = [
     "bytes",
     "khz",
     "target",
+    "task",
+    "irq",
+    "from_device",
 ];
+
+/// Names of the columns of 64 and of 32 bits in a file of this version.
+pub(super) const fn columns_of_schema(
+    schema: u32,
+) -> (&'static [&'static str], &'static [&'static str]) {
+    match schema {
+        0 | 1 => (LONG.split_at(7).0, SHORT.split_at(10).0),
+        _ => (&LONG, &SHORT),
+    }
+}
 
 const TIME: usize = 0;
 const DURATION: usize = 1;
@@ -38,6 +55,7 @@ const DELTA: usize = 3;
 const LATENCY: usize = 4;
 pub(super) const SECTOR: usize = 5;
 const COUNT: usize = 6;
+const OTHER_SECTOR: usize = 7;
 
 const CPU: usize = 0;
 const KIND: usize = 1;
@@ -49,6 +67,9 @@ const DEVICE: usize = 6;
 const BYTES: usize = 7;
 const KHZ: usize = 8;
 const TARGET: usize = 9;
+const TASK: usize = 10;
+const IRQ: usize = 11;
+const FROM_DEVICE: usize = 12;
 
 const IDLE: i32 = 0;
 const BLOCK_ISSUE: i32 = 1;
@@ -58,6 +79,14 @@ const FREQUENCY: i32 = 4;
 const TIMER: i32 = 5;
 const LOST: i32 = 6;
 const HOTPLUG: i32 = 7;
+const QUEUED: i32 = 8;
+const TAGGED: i32 = 9;
+const INSERTED: i32 = 10;
+const MERGED: i32 = 11;
+const SPLIT: i32 = 12;
+const REMAPPED: i32 = 13;
+const INTERRUPT: i32 = 14;
+const TASK_STEP: i32 = 15;
 
 const SLEEP_KNOWN: i32 = 1;
 const SLEEP_INFERRED: i32 = 1 << 1;
@@ -75,6 +104,8 @@ const RAN_TASK: i32 = 1 << 15;
 /// An idle period has no flags above these.
 const FLAG_BITS: u32 = 16;
 const WRITE: i32 = 1;
+const BACKGROUND: i32 = 1 << 1;
+const SUBMITTER_KNOWN: i32 = 1 << 2;
 const IOWAIT: u32 = 0;
 const ONLINE: i32 = 1;
 
@@ -126,6 +157,62 @@ impl Row {
         self.short[FLAGS] = if block.write { WRITE } else { 0 };
     }
 
+    fn queueing(&mut self, step: &QueueStep) {
+        match step {
+            QueueStep::Queued {
+                block,
+                task,
+                background,
+            } => {
+                self.block(QUEUED, block);
+                self.short[TASK] = task.unwrap_or(0) as i32;
+                self.short[FLAGS] |= if *background { BACKGROUND } else { 0 };
+                self.short[FLAGS] |= task.map_or(0, |_| SUBMITTER_KNOWN);
+            }
+            QueueStep::Tagged(block) => self.block(TAGGED, block),
+            QueueStep::Inserted(block) => self.block(INSERTED, block),
+            QueueStep::Merged(block) => self.block(MERGED, block),
+            QueueStep::Split { block, at } => {
+                self.block(SPLIT, block);
+                self.long[OTHER_SECTOR] = *at as i64;
+            }
+            QueueStep::Remapped {
+                block,
+                from_device,
+                from_sector,
+            } => {
+                self.block(REMAPPED, block);
+                self.short[FROM_DEVICE] = *from_device as i32;
+                self.long[OTHER_SECTOR] = *from_sector as i64;
+            }
+        }
+    }
+
+    fn interrupt(&mut self, interrupt: Interrupt) {
+        self.short[KIND] = INTERRUPT;
+        let (flags, irq, target) = match interrupt {
+            Interrupt::Device { irq } => (0, irq, 0),
+            Interrupt::BlockSoftirq => (1, 0, 0),
+            Interrupt::CallFunction => (2, 0, 0),
+            Interrupt::Reschedule => (3, 0, 0),
+            Interrupt::Sent { target } => (4, 0, target),
+            Interrupt::Stored { target } => (5, 0, target),
+        };
+        self.short[FLAGS] = flags;
+        self.short[IRQ] = irq as i32;
+        self.short[TARGET] = target as i32;
+    }
+
+    fn task(&mut self, task: u32, step: TaskStep) {
+        self.short[KIND] = TASK_STEP;
+        self.short[TASK] = task as i32;
+        (self.short[FLAGS], self.short[TARGET]) = match step {
+            TaskStep::Waking => (0, 0),
+            TaskStep::Woken { target } => (1, target as i32),
+            TaskStep::Running => (2, 0),
+        };
+    }
+
     fn new(event: &Event) -> Self {
         let mut row = Self::default();
         row.long[TIME] = signed(event.time.0);
@@ -151,6 +238,9 @@ impl Row {
                     TimerKind::Wheel => 2,
                 };
             }
+            EventKind::Queueing(step) => row.queueing(step),
+            EventKind::Interrupt(interrupt) => row.interrupt(*interrupt),
+            EventKind::Task { task, step } => row.task(*task, *step),
             EventKind::Lost { count } => {
                 row.short[KIND] = LOST;
                 row.long[COUNT] = signed(*count);
@@ -215,6 +305,19 @@ impl Columns {
             HOTPLUG => EventKind::Hotplug {
                 online: short(FLAGS) == ONLINE,
             },
+            QUEUED..=REMAPPED => EventKind::Queueing(self.queueing(i)?),
+            INTERRUPT => EventKind::Interrupt(self.interrupt(i)?),
+            TASK_STEP => EventKind::Task {
+                task: short(TASK) as u32,
+                step: match short(FLAGS) {
+                    0 => TaskStep::Waking,
+                    1 => TaskStep::Woken {
+                        target: short(TARGET) as u32,
+                    },
+                    2 => TaskStep::Running,
+                    _ => return None,
+                },
+            },
             _ => return None,
         };
         Some(Event {
@@ -242,6 +345,46 @@ impl Columns {
             iowaiters: short(IOWAITERS),
             lead: short(LEAD),
         }
+    }
+
+    fn queueing(&self, i: usize) -> Option<QueueStep> {
+        let block = self.block(i);
+        let flags = self.short[FLAGS][i];
+        Some(match self.short[KIND][i] {
+            QUEUED => QueueStep::Queued {
+                block,
+                task: (flags & SUBMITTER_KNOWN != 0).then_some(self.short[TASK][i] as u32),
+                background: flags & BACKGROUND != 0,
+            },
+            TAGGED => QueueStep::Tagged(block),
+            INSERTED => QueueStep::Inserted(block),
+            MERGED => QueueStep::Merged(block),
+            SPLIT => QueueStep::Split {
+                block,
+                at: self.long[OTHER_SECTOR][i] as u64,
+            },
+            REMAPPED => QueueStep::Remapped {
+                block,
+                from_device: self.short[FROM_DEVICE][i] as u32,
+                from_sector: self.long[OTHER_SECTOR][i] as u64,
+            },
+            _ => return None,
+        })
+    }
+
+    fn interrupt(&self, i: usize) -> Option<Interrupt> {
+        let target = self.short[TARGET][i] as u32;
+        Some(match self.short[FLAGS][i] {
+            0 => Interrupt::Device {
+                irq: self.short[IRQ][i] as u32,
+            },
+            1 => Interrupt::BlockSoftirq,
+            2 => Interrupt::CallFunction,
+            3 => Interrupt::Reschedule,
+            4 => Interrupt::Sent { target },
+            5 => Interrupt::Stored { target },
+            _ => return None,
+        })
     }
 
     fn block(&self, i: usize) -> Block {

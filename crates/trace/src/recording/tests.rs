@@ -118,13 +118,49 @@ fn events() -> impl Strategy<Value = Event> {
         TimerKind::HighResolution,
         TimerKind::Wheel,
     ]);
+    let queueing = prop_oneof![
+        (block.clone(), prop::option::of(any::<u32>()), any::<bool>()).prop_map(
+            |(block, task, background)| QueueStep::Queued {
+                block,
+                task,
+                background
+            }
+        ),
+        block.clone().prop_map(QueueStep::Tagged),
+        block.clone().prop_map(QueueStep::Inserted),
+        block.clone().prop_map(QueueStep::Merged),
+        (block.clone(), any::<u64>()).prop_map(|(block, at)| QueueStep::Split { block, at }),
+        (block.clone(), any::<u32>(), any::<u64>()).prop_map(
+            |(block, from_device, from_sector)| QueueStep::Remapped {
+                block,
+                from_device,
+                from_sector
+            }
+        ),
+    ];
+    let interrupt = prop_oneof![
+        any::<u32>().prop_map(|irq| Interrupt::Device { irq }),
+        Just(Interrupt::BlockSoftirq),
+        Just(Interrupt::CallFunction),
+        Just(Interrupt::Reschedule),
+        any::<u32>().prop_map(|target| Interrupt::Sent { target }),
+        any::<u32>().prop_map(|target| Interrupt::Stored { target }),
+    ];
+    let step = prop_oneof![
+        Just(TaskStep::Waking),
+        any::<u32>().prop_map(|target| TaskStep::Woken { target }),
+        Just(TaskStep::Running),
+    ];
     let kind = prop_oneof![
         period.prop_map(EventKind::Idle),
         block.clone().prop_map(EventKind::BlockIssue),
-        block.prop_map(EventKind::BlockComplete),
+        block.clone().prop_map(EventKind::BlockComplete),
         (any::<u32>(), some()).prop_map(|(target, iowait)| EventKind::Wake { target, iowait }),
         any::<u32>().prop_map(|khz| EventKind::Frequency(Kilohertz(khz))),
         timer.prop_map(EventKind::Timer),
+        queueing.prop_map(EventKind::Queueing),
+        interrupt.prop_map(EventKind::Interrupt),
+        (any::<u32>(), step).prop_map(|(task, step)| EventKind::Task { task, step }),
         (0..=i64::MAX as u64).prop_map(|count| EventKind::Lost { count }),
         any::<bool>().prop_map(|online| EventKind::Hotplug { online }),
     ];
@@ -270,7 +306,23 @@ fn other_files_are_named_for_what_they_are() {
     let writer = Writer::create(&path, Overwrite::Yes, newer).unwrap();
     writer.finish().unwrap();
     let error = read(&path).unwrap_err().to_string();
-    assert!(error.contains("version 2 of the format"), "{error}");
+    assert!(error.contains("version 3 of the format"), "{error}");
+}
+
+#[test]
+fn a_recording_of_schema_1_is_read_without_the_later_columns() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fuzz/seeds/recording/x86.parquet"
+    );
+    let (events, metadata) = read(std::path::Path::new(path)).unwrap();
+    assert_eq!(metadata.schema, 1);
+    assert!(events.len() > 10, "{}", events.len());
+    assert_eq!(metadata.recorded.queueing, Known::Missing);
+    // Imported again, it is a recording of this version.
+    let mut again = Metadata::default();
+    again.append(metadata);
+    assert_eq!(again.schema, SCHEMA);
 }
 
 #[test]

@@ -66,7 +66,16 @@ fn schema() -> Result<TypePtr, ParquetError> {
 }
 
 /// Columns of a few bits per row at most.
-const SMALL: [&str; 5] = ["latency_request_ns", "count", "cpu", "iowaiters", "khz"];
+const SMALL: [&str; 8] = [
+    "latency_request_ns",
+    "count",
+    "other_sector",
+    "cpu",
+    "iowaiters",
+    "khz",
+    "irq",
+    "from_device",
+];
 
 /// Times that differ from row to row are stored as differences, and not compressed, because that
 /// gains little and costs more than half of the time to read them. Sectors and what is the same for long do repeat; what

@@ -1,0 +1,452 @@
+//! The answer of `wakepath explain`: sentences first, then tables.
+
+use wakepath_explain::{
+    ExitCost, Explanation, InterruptParts, ProcessParts, RequestKind, Unseparated, WaitParts,
+};
+
+use crate::output::{self, Format, Screen};
+
+/// Prints an explanation.
+pub(super) fn print(
+    explanation: &Explanation,
+    format: Format,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Json => output::json(out, explanation),
+        Format::Csv => {
+            let header = [&PARTS[..], &WAITS, &EXITS].concat();
+            output::csv(out, header, csv_rows(explanation))
+        }
+        Format::Table => print_answer(explanation, out),
+    }
+}
+
+fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<()> {
+    print_sentences(&explanation.kinds, out)?;
+    writeln!(out)?;
+    output::table(out, PARTS, explanation.kinds.iter().map(parts_cells))?;
+    let waits = || explanation.kinds.iter().filter(|kind| kind.wait.is_some());
+    if waits().next().is_some() {
+        let rows = waits().map(|kind| {
+            let names = parts_cells(kind).into_iter().take(NAMES);
+            names.chain(wait_cells(kind.wait.as_ref())).collect()
+        });
+        writeln!(out)?;
+        output::table(
+            out,
+            [&PARTS[..NAMES], &WAITS].concat(),
+            rows.collect::<Vec<Vec<String>>>(),
+        )?;
+    }
+    writeln!(out)?;
+    output::table(
+        out,
+        [&PARTS[..NAMES], &EXITS].concat(),
+        exit_rows(explanation),
+    )?;
+    writeln!(out)?;
+    output::table(
+        out,
+        INTERRUPTS,
+        explanation.interrupts.iter().map(interrupt_cells),
+    )?;
+    if !explanation.processes.is_empty() {
+        writeln!(out)?;
+        let rows = explanation.processes.iter().map(process_cells);
+        output::table(out, [&PROCESSES[..], &WAITS].concat(), rows)?;
+    }
+    if explanation.kinds.iter().any(RequestKind::has_unknown_exits) {
+        let text = "States without a cost: a longer recording helps where there are too few requests, one with varied \
+                    pauses where a state goes with the gap.";
+        writeln!(out)?;
+        out.prose(text, 2)?;
+    }
+    for help in explanation.kinds.iter().filter_map(help_sentence) {
+        writeln!(out)?;
+        out.prose(&help, 2)?;
+    }
+    Ok(())
+}
+
+fn print_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()> {
+    let said = count_kinds_to_say(kinds);
+    for kind in kinds.iter().take(said) {
+        for sentence in sentences(kind) {
+            out.prose(&sentence, 2)?;
+        }
+    }
+    let rest = kinds.len() - said;
+    if rest > 0 {
+        let text = format!("The tables have {rest} more kinds, with little of the time.");
+        out.prose(&text, 2)?;
+    }
+    Ok(())
+}
+
+/// Kinds with less than this share of the time of all requests are in the tables only.
+const LEAST_SHARE: f64 = 0.02;
+
+/// How many kinds have sentences; those with most time are first.
+fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
+    let time = |kind: &RequestKind| kind.parts.latency_ns * kind.requests as f64;
+    let all: f64 = kinds.iter().map(time).sum();
+    let said = kinds
+        .iter()
+        .take_while(|kind| time(kind) >= LEAST_SHARE * all);
+    said.count()
+}
+
+fn sentences(kind: &RequestKind) -> Vec<String> {
+    let parts = &kind.parts;
+    let mut terms = Vec::new();
+    if let (Some(rest), Some(reference)) = (kind.rest_ns, kind.split.reference) {
+        terms.push(format!("{} {}", rest_name(kind, reference), us(rest)));
+        let states = kind.split.states.iter();
+        terms.extend(states.filter_map(|state| charged_term(kind, state)));
+    } else {
+        terms.push(format!("drive and idle exits {}", us(parts.out_ns)));
+    }
+    for (name, time) in [
+        ("interrupt", parts.interrupt_ns),
+        (
+            "idle exit of another CPU that completes",
+            parts.remote_exit_ns,
+        ),
+        ("completion there", parts.remote_ns),
+    ] {
+        if time > 0.0 {
+            terms.push(format!("{name} {}", us(time)));
+        }
+    }
+    let mut all = vec![format!(
+        "{}: mean {} us = {}; median {}, p99 {}.",
+        kind_name(kind),
+        us(parts.latency_ns),
+        terms.join(" + "),
+        us(kind.median_ns as f64),
+        us(kind.p99_ns as f64),
+    )];
+    for state in &kind.split.states {
+        all.extend(cost_sentence(kind, state));
+    }
+    all.extend(queue_sentence(kind));
+    all.extend(wake_sentence(kind));
+    all
+}
+
+fn queue_sentence(kind: &RequestKind) -> Option<String> {
+    let parts = &kind.parts;
+    (kind.queued > 0).then(|| {
+        format!(
+            "  Before the issue: {} us for a tag, {} plugged, {} in the scheduler.",
+            us(parts.tag_ns),
+            us(parts.plug_ns),
+            us(parts.scheduler_ns)
+        )
+    })
+}
+
+/// What comes after completion.
+fn wake_sentence(kind: &RequestKind) -> Option<String> {
+    let parts = &kind.parts;
+    if kind.woke == 0 {
+        return None;
+    }
+    let Some(wait) = &kind.wait else {
+        return Some(format!(
+            "  {} of {} requests woke a task: hand-over {} us, idle exit of the task's CPU {} us, after completion.",
+            kind.woke,
+            kind.requests,
+            us(parts.hand_over_ns),
+            us(parts.task_exit_ns)
+        ));
+    };
+    Some(format!(
+        "  {} tasks waited {} us = queued {} + latency {} + hand-over {} + idle exit of the task's CPU {} + run queue {}.",
+        wait.requests,
+        us(wait.wait_ns),
+        us(wait.queued_ns),
+        us(wait.latency_ns),
+        us(wait.hand_over_ns),
+        us(wait.task_exit_ns),
+        us(wait.run_queue_ns)
+    ))
+}
+
+/// What is left when the known exits are charged.
+fn rest_name(kind: &RequestKind, reference: u8) -> String {
+    let unknown = kind.has_unknown_exits();
+    let polls = kind.polling.contains(&reference);
+    match (polls, kind.state_name(reference), unknown) {
+        (true, _, false) => "drive".to_owned(),
+        (true, _, true) => "drive and unknown exits".to_owned(),
+        (false, name, false) => format!("drive and {name}"),
+        (false, name, true) => format!("drive, {name} and unknown exits"),
+    }
+}
+
+/// What keeps CPUs out of the states that surely cost, and how much that is worth.
+fn help_sentence(kind: &RequestKind) -> Option<String> {
+    let costly = kind.split.states.iter().filter_map(|state| {
+        let cost = state.cost.filter(|cost| cost.low_ns > 0.0)?;
+        Some([cost.low_ns, cost.high_ns].map(|ns| ns * kind.share(state.met)))
+    });
+    let [low, high] = costly.reduce(|a, b| [a[0] + b[0], a[1] + b[1]])?;
+    let ceiling = kind.state_names.get(&kind.split.reference?)?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if ceiling.is_empty() || !ceiling.chars().all(plain) {
+        return None;
+    }
+    Some(format!(
+        "What would help {}: no state deeper than {ceiling}, {} to {} us of the mean. Try it with `wakepath apply \
+         'idle-states[ceiling={ceiling}]' --for 10m`. Its cost in watts is not known from a recording.",
+        kind_name(kind),
+        us(low),
+        us(high),
+    ))
+}
+
+fn charged_term(kind: &RequestKind, state: &ExitCost) -> Option<String> {
+    let mean = state.cost?.mean_ns * kind.share(state.met);
+    Some(format!("{} {}", kind.state_name(state.state), us(mean)))
+}
+
+fn cost_sentence(kind: &RequestKind, state: &ExitCost) -> Option<String> {
+    let name = kind.state_name(state.state);
+    if let (Some(cost), Some(reference)) = (state.cost, kind.split.reference) {
+        let verb = if cost.low_ns <= 0.0 && cost.high_ns >= 0.0 {
+            "shows no sure cost:"
+        } else {
+            "costs"
+        };
+        return Some(format!(
+            "  {name} {verb} {} us [{}, {}] more than {}; {:.0} % of requests met it.",
+            us(cost.mean_ns),
+            us(cost.low_ns),
+            us(cost.high_ns),
+            kind.state_name(reference),
+            100.0 * kind.share(state.met)
+        ));
+    }
+    let why = explain_absence(state.reason?);
+    Some(format!("  {name}: {why} ({} requests met it).", state.met))
+}
+
+const fn explain_absence(reason: Unseparated) -> &'static str {
+    match reason {
+        Unseparated::TooFew => "not known, too few requests compare",
+        Unseparated::GoesWithGap => {
+            "not separated, it goes with gap, depth or clock, and so with a drive that slept"
+        }
+        Unseparated::ChosenAnew => {
+            "not separated, the governor chose again during too many requests"
+        }
+    }
+}
+
+const PARTS: [&str; 20] = [
+    "device",
+    "direction",
+    "size",
+    "requests",
+    "woke a task",
+    "mean us",
+    "p99 us",
+    "tag us",
+    "plug us",
+    "scheduler us",
+    "out us",
+    "interrupt us",
+    "other CPU exit us",
+    "other CPU us",
+    "hand-over us",
+    "task exit us",
+    "awake",
+    "leaving",
+    "behind",
+    "unknown",
+];
+
+const WAITS: [&str; 9] = [
+    "tasks that ran",
+    "wait us",
+    "queued us",
+    "latency us",
+    "wait hand-over us",
+    "wait exit us",
+    "run queue us",
+    "woken by IPI",
+    "by store",
+];
+
+const INTERRUPTS: [&str; 6] = [
+    "interrupt",
+    "CPU",
+    "requests",
+    "completed elsewhere",
+    "out us",
+    "interrupt us",
+];
+
+const PROCESSES: [&str; 3] = ["process", "requests", "mean us"];
+
+/// Columns that name a kind of requests, first in every table.
+const NAMES: usize = 3;
+
+const EXITS: [&str; 6] = ["state", "met", "exit us", "low us", "high us", "verdict"];
+
+fn csv_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
+    explanation.kinds.iter().flat_map(|kind| {
+        let states = &kind.split.states;
+        let without = states.is_empty().then(|| vec![none(); EXITS.len()]);
+        let exits = states.iter().map(|state| exit_cells(kind, state).to_vec());
+        exits.chain(without).map(|cells| {
+            let wait = wait_cells(kind.wait.as_ref()).to_vec();
+            [parts_cells(kind).to_vec(), wait, cells].concat()
+        })
+    })
+}
+
+fn exit_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
+    explanation.kinds.iter().flat_map(|kind| {
+        let states = kind.split.states.iter();
+        states.map(|state| {
+            let names = parts_cells(kind).into_iter().take(NAMES);
+            names.chain(exit_cells(kind, state)).collect()
+        })
+    })
+}
+
+fn parts_cells(kind: &RequestKind) -> [String; PARTS.len()] {
+    let parts = &kind.parts;
+    [
+        kind.device.clone(),
+        direction(kind).to_owned(),
+        size(kind.bytes),
+        kind.requests.to_string(),
+        kind.woke.to_string(),
+        us(parts.latency_ns),
+        us(kind.p99_ns as f64),
+        mean_cell(kind.queued, parts.tag_ns),
+        mean_cell(kind.queued, parts.plug_ns),
+        mean_cell(kind.queued, parts.scheduler_ns),
+        us(parts.out_ns),
+        us(parts.interrupt_ns),
+        mean_cell(kind.remote, parts.remote_exit_ns),
+        mean_cell(kind.remote, parts.remote_ns),
+        mean_cell(kind.woke, parts.hand_over_ns),
+        mean_cell(kind.woke, parts.task_exit_ns),
+        kind.awake.to_string(),
+        kind.leaving.to_string(),
+        kind.behind.to_string(),
+        kind.unknown.to_string(),
+    ]
+}
+
+fn wait_cells(wait: Option<&WaitParts>) -> [String; WAITS.len()] {
+    let Some(wait) = wait else {
+        return std::array::from_fn(|_| none());
+    };
+    [
+        wait.requests.to_string(),
+        us(wait.wait_ns),
+        us(wait.queued_ns),
+        us(wait.latency_ns),
+        us(wait.hand_over_ns),
+        us(wait.task_exit_ns),
+        us(wait.run_queue_ns),
+        wait.by_ipi.to_string(),
+        wait.by_store.to_string(),
+    ]
+}
+
+fn interrupt_cells(parts: &InterruptParts) -> [String; INTERRUPTS.len()] {
+    let name = match parts.name.as_str() {
+        "" => "none seen",
+        name => name,
+    };
+    [
+        name.to_owned(),
+        parts.cpu.to_string(),
+        parts.requests.to_string(),
+        parts.remote.to_string(),
+        us(parts.out_ns),
+        us(parts.interrupt_ns),
+    ]
+}
+
+fn process_cells(process: &ProcessParts) -> Vec<String> {
+    let names = [
+        process.name.clone(),
+        process.requests.to_string(),
+        us(process.latency_ns),
+    ];
+    names
+        .into_iter()
+        .chain(wait_cells(process.wait.as_ref()))
+        .collect()
+}
+
+fn exit_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
+    let reference = kind.split.reference.map(|state| kind.state_name(state));
+    let verdict = match (state.cost, reference, state.reason) {
+        (Some(_), Some(reference), _) => format!("more than {reference}"),
+        (_, _, Some(Unseparated::TooFew)) => "too few".to_owned(),
+        (_, _, Some(Unseparated::GoesWithGap)) => "goes with gap".to_owned(),
+        (_, _, Some(Unseparated::ChosenAnew)) => "chosen anew".to_owned(),
+        _ => none(),
+    };
+    let cost = state.cost;
+    [
+        kind.state_name(state.state),
+        state.met.to_string(),
+        cost.map_or_else(none, |cost| us(cost.mean_ns)),
+        cost.map_or_else(none, |cost| us(cost.low_ns)),
+        cost.map_or_else(none, |cost| us(cost.high_ns)),
+        verdict,
+    ]
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+const fn direction(kind: &RequestKind) -> &'static str {
+    match (kind.write, kind.background) {
+        (false, false) if kind.bytes == 0 => "flushes",
+        (false, false) => "reads",
+        (true, false) => "writes",
+        (false, true) => "readahead",
+        (true, true) => "write-back",
+    }
+}
+
+/// Direction, device and size.
+fn kind_name(kind: &RequestKind) -> String {
+    format!(
+        "{} of {}, {}",
+        direction(kind),
+        kind.device,
+        size(kind.bytes)
+    )
+}
+
+/// The class of a size: from this one on, below twice that.
+fn size(bytes: u32) -> String {
+    match bytes {
+        0 => "no data".to_owned(),
+        1..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+/// A mean over so many requests, if there are any.
+fn mean_cell(requests: u64, ns: f64) -> String {
+    if requests > 0 { us(ns) } else { none() }
+}
+
+fn us(ns: f64) -> String {
+    format!("{:.1}", ns / 1000.0)
+}

@@ -1,0 +1,218 @@
+//! Ways of single requests: each part where it belongs, and all parts together the latency and the wait.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
+use wakepath_explain::{Collector, MetState, Notification, TracedRequest};
+use wakepath_trace::recording::{
+    Block, Event, EventKind, IdlePeriod, Interrupt, Known, QueueStep, Recorded, TaskStep, TimerKind,
+};
+use wakepath_units::Nanoseconds;
+
+const DRIVE_IRQ: Interrupt = Interrupt::Device { irq: 36 };
+const TASK: u32 = 812;
+
+const READ: Block = Block {
+    device: 259 << 20,
+    sector: 64,
+    bytes: 4096,
+    write: false,
+};
+
+fn at(time: u64, cpu: u32, kind: EventKind) -> Event {
+    let time = Nanoseconds(time);
+    Event { time, cpu, kind }
+}
+
+fn idle(entry: u64, exit: u64, cpu: u32, state: u8) -> Event {
+    let period = IdlePeriod {
+        state,
+        duration: Nanoseconds(exit - entry),
+        ..IdlePeriod::default()
+    };
+    at(exit, cpu, EventKind::Idle(period))
+}
+
+fn interrupt(time: u64, cpu: u32, interrupt: Interrupt) -> Event {
+    at(time, cpu, EventKind::Interrupt(interrupt))
+}
+
+fn task(time: u64, cpu: u32, step: TaskStep) -> Event {
+    at(time, cpu, EventKind::Task { task: TASK, step })
+}
+
+/// A read by a task on CPU 0: queued at 1 us, a tag at 3 us, issued at 7 us.
+fn submission() -> Vec<Event> {
+    let queued = QueueStep::Queued {
+        block: READ,
+        task: Some(TASK),
+        background: false,
+    };
+    vec![
+        at(1_000, 0, EventKind::Queueing(queued)),
+        at(3_000, 0, EventKind::Queueing(QueueStep::Tagged(READ))),
+        at(7_000, 0, EventKind::BlockIssue(READ)),
+    ]
+}
+
+fn follow(events: &[Event]) -> TracedRequest {
+    let recorded = Recorded {
+        tasks: Known::Exact,
+        ..Recorded::default()
+    };
+    let mut collector = Collector::new(&recorded);
+    for event in events {
+        collector.push(event);
+    }
+    let (requests, _) = collector.finish();
+    let [request] = requests[..] else {
+        panic!("{} requests", requests.len())
+    };
+    let parts = request.out + request.interrupt + request.remote_ns();
+    assert_eq!(parts, request.latency, "{request:?}");
+    request
+}
+
+/// Parts of a wait: queued, hand-over, exit of the task's CPU, run queue.
+fn wait(request: &TracedRequest) -> [u64; 4] {
+    let wake = request.wake.unwrap();
+    let queued = request.queued.unwrap();
+    let run_queue = wake.run_queue.unwrap();
+    [queued.total(), wake.hand_over, wake.exit, run_queue]
+}
+
+#[test]
+fn one_cpu_does_it_all() {
+    let mut events = submission();
+    events.extend([
+        idle(8_000, 90_000, 0, 2),
+        interrupt(90_500, 0, DRIVE_IRQ),
+        interrupt(91_000, 0, Interrupt::BlockSoftirq),
+        at(92_000, 0, EventKind::BlockComplete(READ)),
+        task(92_700, 0, TaskStep::Waking),
+        task(93_000, 0, TaskStep::Woken { target: 0 }),
+        task(95_000, 0, TaskStep::Running),
+    ]);
+    let request = follow(&events);
+    assert_eq!((request.out, request.interrupt), (83_000, 2_000));
+    assert_eq!((request.irq, request.cpu), (Some(36), 0));
+    assert_eq!(request.met, MetState::State(2));
+    assert_eq!(wait(&request), [6_000, 700, 0, 2_300]);
+    assert_eq!(request.wait_ns(), Some(94_000));
+    assert_eq!(request.wake.unwrap().notification, Notification::SameCpu);
+}
+
+#[test]
+fn an_interrupt_inside_of_a_halt_ends_out() {
+    let mut events = submission();
+    events.extend([
+        interrupt(90_500, 0, DRIVE_IRQ),
+        at(92_000, 0, EventKind::BlockComplete(READ)),
+        task(92_700, 0, TaskStep::Waking),
+        idle(8_000, 93_500, 0, 1),
+        task(95_000, 0, TaskStep::Running),
+    ]);
+    let request = follow(&events);
+    assert_eq!((request.out, request.interrupt), (83_500, 1_500));
+    assert_eq!(request.met, MetState::State(1));
+    assert_eq!(wait(&request), [6_000, 700, 800, 1_500]);
+}
+
+/// CPU 1 is interrupted, CPU 2 completes, CPU 0 has the task; each was idle.
+fn three_cpus(told: Interrupt, woken: Interrupt) -> TracedRequest {
+    let mut events = submission();
+    events.extend([
+        idle(2_000, 90_000, 1, 2),
+        interrupt(90_500, 1, DRIVE_IRQ),
+        interrupt(91_500, 1, told),
+        idle(4_000, 121_500, 2, 3),
+    ]);
+    if told == (Interrupt::Sent { target: 2 }) {
+        events.push(interrupt(121_700, 2, Interrupt::CallFunction));
+        events.push(interrupt(121_900, 2, Interrupt::BlockSoftirq));
+    }
+    events.extend([
+        at(123_000, 2, EventKind::BlockComplete(READ)),
+        task(123_500, 2, TaskStep::Waking),
+        interrupt(123_800, 2, woken),
+        idle(8_000, 173_500, 0, 3),
+        task(175_000, 0, TaskStep::Running),
+    ]);
+    follow(&events)
+}
+
+#[test]
+fn three_cpus_have_a_part_each() {
+    for (told, woken, notification) in [
+        (
+            Interrupt::Sent { target: 2 },
+            Interrupt::Sent { target: 0 },
+            Notification::Ipi,
+        ),
+        (
+            Interrupt::Stored { target: 2 },
+            Interrupt::Stored { target: 0 },
+            Notification::Store,
+        ),
+    ] {
+        let request = three_cpus(told, woken);
+        assert_eq!((request.cpu, request.irq), (1, Some(36)));
+        assert_eq!((request.out, request.interrupt), (83_000, 1_500));
+        let remote = request.remote.unwrap();
+        assert_eq!((remote.exit, remote.handling), (30_000, 1_500));
+        assert_eq!(remote.notification, notification);
+        assert_eq!(request.met, MetState::State(2));
+        assert_eq!(wait(&request), [6_000, 500, 50_000, 1_500]);
+        assert_eq!(request.wake.unwrap().notification, notification);
+        assert_eq!(request.wait_ns(), Some(174_000));
+    }
+}
+
+#[test]
+fn another_interrupt_first_means_that_the_cpu_was_leaving() {
+    let mut events = submission();
+    events.extend([
+        idle(8_000, 90_000, 0, 2),
+        interrupt(90_200, 0, Interrupt::Device { irq: 50 }),
+        interrupt(90_500, 0, DRIVE_IRQ),
+        at(92_000, 0, EventKind::BlockComplete(READ)),
+    ]);
+    let request = follow(&events);
+    assert_eq!((request.irq, request.met), (Some(36), MetState::Leaving));
+
+    // A timer behind the interrupt's handler ended nothing.
+    let mut events = submission();
+    events.extend([
+        idle(8_000, 90_000, 0, 2),
+        interrupt(90_500, 0, DRIVE_IRQ),
+        at(91_000, 0, EventKind::Timer(TimerKind::Tick)),
+        at(92_000, 0, EventKind::BlockComplete(READ)),
+    ]);
+    assert_eq!(follow(&events).met, MetState::State(2));
+}
+
+#[test]
+fn a_polled_queue_has_no_interrupt() {
+    let mut events = submission();
+    events.push(at(50_000, 0, EventKind::BlockComplete(READ)));
+    let request = follow(&events);
+    assert_eq!((request.out, request.interrupt), (43_000, 0));
+    assert_eq!((request.irq, request.met), (None, MetState::Awake));
+    assert_eq!(request.wait_ns(), None, "it woke nobody");
+}
+
+#[test]
+fn events_of_other_cpus_may_come_late() {
+    let mut events = submission();
+    events.extend([
+        interrupt(90_500, 0, DRIVE_IRQ),
+        at(92_000, 0, EventKind::BlockComplete(READ)),
+        task(92_700, 0, TaskStep::Waking),
+        task(95_000, 0, TaskStep::Running),
+        // Written once its governor was told.
+        idle(8_000, 90_000, 0, 2),
+    ]);
+    assert_eq!(follow(&events).met, MetState::State(2));
+}
