@@ -19,8 +19,8 @@ pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
         !key.starts_with("platform.") && (key.contains("power") || key.ends_with("_mw"))
     };
     let figures = machine.figures().into_iter();
-    let mut power = figures.filter(|(key, _)| is_power(key));
-    if power.any(|(_, figure)| matches!(figure.origin, Origin::Assumed(_))) {
+    let mut power = figures.filter(|figure| is_power(&figure.key));
+    if power.any(|figure| matches!(figure.figure.origin, Origin::Assumed(_))) {
         unit.assumed()
     } else {
         unit
