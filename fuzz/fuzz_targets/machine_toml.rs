@@ -13,6 +13,5 @@ fuzz_target!(|text: &str| {
         let _ = machine.figures();
     }
     if let Ok(drive) = DriveModel::parse(text, "fuzz.toml") {
-        let _ = drive.figures();
     }
 });

@@ -1,6 +1,8 @@
 //! `wakepath machine`: machine models with the origin of each figure, and what is recorded of real
 //! systems.
 
+mod keys;
+
 use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::machine::{Figure, Origin, Platform, builtin_names};
@@ -23,6 +25,8 @@ enum Verb {
     List(ListArgs),
     /// A machine with the origin of every figure, or a recorded idle-state table.
     Show(ShowArgs),
+    /// The keys of machine files: unit, range, meaning and default of each.
+    Keys(keys::Args),
     /// This machine, or a captured one, as a machine file and the raw files that describe it.
     Capture(super::live::capture::Args),
 }
@@ -85,6 +89,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.verb {
         Verb::List(args) => list(args, out),
         Verb::Show(args) => show(args, out),
+        Verb::Keys(args) => keys::run(args, out),
         Verb::Capture(args) => super::live::capture::run(args, out),
     }
 }
@@ -219,24 +224,14 @@ fn nearest_table(name: &str) -> Option<&'static str> {
 
 fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow::Result<()> {
     let figures = machine.figures();
-    let rows = figures
-        .iter()
-        .filter(|(_, f)| f.is_given())
-        .map(|(key, f)| {
-            let (origin, because) = match &f.origin {
-                Origin::Default => ("default", "not given"),
-                Origin::Table => ("source", machine.table_source(key).unwrap_or_default()),
-                Origin::Source(text) => ("source", text.as_str()),
-                Origin::Fitted(text) => ("fitted", text.as_str()),
-                Origin::Assumed(text) => ("assumed", text.as_str()),
-            };
-            [
-                key.clone(),
-                f.value.to_string(),
-                origin.to_owned(),
-                because.to_owned(),
-            ]
-        });
+    let rows = figures.iter().filter(|f| f.figure.is_given()).map(|f| {
+        [
+            f.key.clone(),
+            f.figure.value.to_string(),
+            f.figure.origin.word().to_owned(),
+            f.reason().to_owned(),
+        ]
+    });
     match format {
         ShowFormat::Json => output::json(out, machine),
         ShowFormat::Csv => output::csv(out, FIGURE_HEADER, rows),
@@ -277,10 +272,10 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
                 let device = drive.device.as_deref().unwrap_or_default();
                 writeln!(out, "another drive: {device} {}", drive.name)?;
             }
-            let given = figures.iter().filter(|(_, f)| f.is_given());
+            let given = figures.iter().filter(|f| f.figure.is_given());
             let assumed = given
                 .clone()
-                .filter(|(_, f)| matches!(f.origin, Origin::Assumed(_)));
+                .filter(|f| matches!(f.figure.origin, Origin::Assumed(_)));
             let (assumed, given) = (assumed.count(), given.count());
             writeln!(out, "{assumed} of {given} figures assumed\n")?;
             output::table(out, FIGURE_HEADER, rows)

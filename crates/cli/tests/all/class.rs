@@ -71,8 +71,8 @@ fn a_ryzen_laptop_draws_what_a_ryzen_laptop_does() {
     let package = machine.package.as_ref().unwrap();
     assert!(package.idle_mw.value < 5000.0, "{package:?}");
     // That machine's own file takes some figures from a server's core, but none of its package.
-    for (key, figure) in machine.figures() {
-        let text = format!("{:?}", figure.origin);
+    for entry in machine.figures() {
+        let (key, text) = (&entry.key, format!("{:?}", entry.figure.origin));
         assert!(!text.contains("(\"as on epyc"), "{key}: {text}");
         assert!(
             !key.starts_with("package") || !text.contains("epyc"),

@@ -68,7 +68,8 @@ mod tests {
             let borrowed = machine.borrowed().unwrap();
             let (before, after) = (machine.figures(), borrowed.figures());
             assert_eq!(before.len(), after.len());
-            for ((key, own), (_, lent)) in before.iter().zip(&after) {
+            for (own, lent) in before.iter().zip(&after) {
+                let (key, own, lent) = (&own.key, &own.figure, &lent.figure);
                 assert!((own.value - lent.value).abs() < 1e-9, "{name} {key}");
                 match &lent.origin {
                     Origin::Default => assert!(!own.is_given(), "{name} {key}"),

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::validate::{Fault, idle_table};
@@ -13,39 +14,49 @@ use super::{Cluster, Figure, Machine, MachineError, MachineIdleState};
 use crate::idle::{IdleState, IdleStates, IdleStatesError};
 
 /// Override for an idle state on one cluster; the name refers to the machine's `[[idle_state]]`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterIdleState {
     /// Name of the overridden state.
     pub name: String,
-    /// The cluster's CPUs lack the state or do not use it.
+    /// The cluster's CPUs lack the state or do not use it. Absent: `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
-    /// Declared exit latency.
+    /// Declared exit latency (an upper bound). Absent: as the machine's state has it.
+    #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub exit_latency_us: Figure,
-    /// Declared target residency.
+    /// Declared target residency. Absent: as the machine's state has it.
+    #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub target_residency_us: Figure,
-    /// Time until the state is reached.
+    /// Time until the state is reached; a wake-up meanwhile waits for its end. Absent: as the machine's state has it.
+    #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub true_entry_us: Figure,
-    /// Mean time that leaving the state really takes.
+    /// Mean time that leaving the state really takes. Absent: as the machine's state has it.
+    #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub true_exit_us: Figure,
-    /// Standard deviation of the exit time over the mean.
+    /// Standard deviation of the exit time over the mean. Absent: as the machine's state has it.
+    #[schemars(extend("maximum" = 10.0))]
     #[serde(default)]
     pub exit_spread: Figure,
-    /// Extra work after leaving the state, in thousands of cycles on the biggest core.
+    /// Extra work after a wake-up with cold caches and predictors, on the biggest core. Absent: as the machine's state
+    /// has it.
+    #[schemars(extend("unit" = "1000 cycles"))]
     #[serde(default)]
     pub cold_start_kcycles: Figure,
-    /// Power of a CPU in the state.
+    /// Power of a CPU in the state; of `scope = "cluster"`, while the cluster is down. Absent: as the machine's state
+    /// has it.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub power_mw: Figure,
-    /// Power of a CPU that enters or leaves the state.
+    /// Power of a CPU that enters or leaves the state, at least `power_mw`. Absent: as the machine's state has it.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub transition_mw: Figure,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 
@@ -67,36 +78,21 @@ impl ClusterIdleState {
         }
     }
 
-    /// All figures by key.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 8] {
-        [
-            ("exit_latency_us", &self.exit_latency_us),
-            ("target_residency_us", &self.target_residency_us),
-            ("true_entry_us", &self.true_entry_us),
-            ("true_exit_us", &self.true_exit_us),
-            ("exit_spread", &self.exit_spread),
-            ("cold_start_kcycles", &self.cold_start_kcycles),
-            ("power_mw", &self.power_mw),
-            ("transition_mw", &self.transition_mw),
-        ]
-    }
-
     /// Overrides the figures of `state`.
     fn apply(&self, state: &mut MachineIdleState) {
         state.disabled |= self.disabled;
-        let places = [
-            &mut state.exit_latency_us,
-            &mut state.target_residency_us,
-            &mut state.true_entry_us,
-            &mut state.true_exit_us,
-            &mut state.exit_spread,
-            &mut state.cold_start_kcycles,
-            &mut state.power_mw,
-            &mut state.transition_mw,
-        ];
-        for (place, (_, own)) in places.into_iter().zip(self.figures()) {
+        for (figure, own) in [
+            (&mut state.exit_latency_us, &self.exit_latency_us),
+            (&mut state.target_residency_us, &self.target_residency_us),
+            (&mut state.true_entry_us, &self.true_entry_us),
+            (&mut state.true_exit_us, &self.true_exit_us),
+            (&mut state.exit_spread, &self.exit_spread),
+            (&mut state.cold_start_kcycles, &self.cold_start_kcycles),
+            (&mut state.power_mw, &self.power_mw),
+            (&mut state.transition_mw, &self.transition_mw),
+        ] {
             if own.is_given() {
-                place.clone_from(own);
+                figure.clone_from(own);
             }
         }
     }
@@ -264,8 +260,8 @@ mod tests {
         assert_eq!(big.power_mw, machine.idle_state[sleep].power_mw);
         let figures = machine.figures();
         let key = "cluster.big.idle_state.cpu-sleep.exit_latency_us";
-        assert!(figures.iter().any(|(k, _)| k == key), "{figures:?}");
-        assert_eq!(machine.table_source(key), Some("a device tree"));
+        let found = figures.iter().find(|figure| figure.key == key).unwrap();
+        assert_eq!(found.reason(), "a device tree");
         assert_eq!(machine.cluster_of(3).unwrap().name, "little");
         assert_eq!(machine.cluster_of(4).unwrap().name, "big");
         assert!(machine.cluster_of(6).is_none());

@@ -1,5 +1,6 @@
 //! CPPC: performance scale for processors that accept performance levels instead of frequencies.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wakepath_units::Kilohertz;
 
@@ -7,39 +8,41 @@ use super::{Cluster, Figure, Machine, Opp};
 
 /// The performance scale of a cluster's CPUs, which amd-pstate needs (`_CPC` of ACPI, or MSR C001_02B0h), and the
 /// processor's own controller.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cppc {
-    /// The highest performance, with boost.
+    /// Highest performance, with boost, of 255.
     pub highest: u8,
-    /// What can be sustained with all cores busy.
+    /// Performance that can be sustained with all cores busy.
     pub nominal: u8,
-    /// Below this a lower frequency saves less energy than performance: the voltage falls no further.
+    /// Performance below which a lower frequency saves less energy than performance: the voltage falls no further.
     pub lowest_nonlinear: u8,
-    /// The lowest performance.
+    /// Lowest performance.
     pub lowest: u8,
-    /// The frequency at the nominal performance; 0: the firmware does not say, and amd-pstate does not load.
+    /// Frequency in MHz at the nominal performance; 0: the firmware does not say, and amd-pstate does not load.
     pub nominal_mhz: u32,
-    /// The frequency at the lowest performance, as the firmware declares it; 0: it does not say.
+    /// Frequency in MHz at the lowest performance, as the firmware declares it; 0: it does not say.
     pub lowest_mhz: u32,
-    /// The CPUs take requests in registers; otherwise through the firmware's shared memory, which the scheduler cannot
-    /// wait for.
+    /// The CPUs take requests in registers (CPU flag `cppc`); otherwise through the firmware's shared memory, which the
+    /// scheduler cannot wait for. Absent: `false`.
     #[serde(default)]
     pub registers: bool,
-    /// Highest performance of each core, in order: the core's rank. Empty: all alike.
+    /// Highest performance of each core, in order: the core's rank. Absent: all alike.
     #[serde(default)]
     pub ranking: Vec<u8>,
-    /// The kernel prefers cores with the highest rank: the default without `amd_prefcore=disable` on the command
-    /// line.
+    /// The kernel prefers cores with the highest rank, as without `amd_prefcore=disable` on the command line. Absent:
+    /// `true`.
     #[serde(default = "by_default", skip_serializing_if = "Clone::clone")]
     pub preferred_cores: bool,
     /// Why, where the source does not say it.
     #[serde(default)]
     pub assumed: Option<String>,
-    /// The processor's controller with EPP 128: time from the lowest to the highest frequency under full load.
+    /// Processor's controller with EPP 128: time from the lowest to the highest frequency under full load.
+    #[schemars(extend("unit" = "ms", "minimum" = 0.01, "maximum" = 1e4))]
     pub ramp_ms: Figure,
-    /// The processor's controller with EPP 128: the share of its highest performance, in percent, from which on a CPU
-    /// gets the highest frequency.
+    /// Processor's controller with EPP 128: share of its highest performance from which on a CPU gets the highest
+    /// frequency.
+    #[schemars(extend("unit" = "%", "minimum" = 1.0, "maximum" = 99.0))]
     pub full_at_percent: Figure,
 }
 
@@ -82,12 +85,6 @@ impl Cppc {
                 "ranking",
                 "one performance for each core, between nominal and highest",
             ));
-        }
-        if !(0.01..=1e4).contains(&self.ramp_ms.value) {
-            return Some(("ramp_ms", "between 10 us and 10 s"));
-        }
-        if !(1.0..=99.0).contains(&self.full_at_percent.value) {
-            return Some(("full_at_percent", "between 1 and 99"));
         }
         None
     }

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use wakepath_units::Microwatts;
@@ -30,66 +31,75 @@ pub(super) const BUILTIN: [(&str, &str); 5] = [
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
 
 /// A drive as the I/O path sees it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(transform = allow_declared_states)]
 pub struct DriveModel {
     /// Title of the drive.
     pub name: String,
     /// Controller name in the kernel, such as `nvme0`, for a drive captured with a machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Mean service time of a 4 KiB read.
+    /// Mean service time of a 4 KiB read, above 0.
+    #[schemars(extend("unit" = "us"))]
     pub read_service_us: Figure,
-    /// Mean service time of a 4 KiB write.
+    /// Mean service time of a 4 KiB write, above 0.
+    #[schemars(extend("unit" = "us"))]
     pub write_service_us: Figure,
     /// Time of a flush command, once what the drive's buffer holds is on the media; 0: the drive has no volatile cache,
-    /// and the kernel sends it none. Not given: no jobs that flush.
+    /// and the kernel sends it none. Absent: jobs that write with `fsync`, `fdatasync` or `sync` are refused.
+    #[schemars(extend("unit" = "us", "see" = "model.md#flushes"))]
     #[serde(default)]
     pub flush_us: Figure,
-    /// Rate in 10^6 bytes per second at which what a read has beyond 4 KiB comes over the drive's
-    /// link; not given: no larger requests.
+    /// Rate of the drive's link for what a read has beyond 4 KiB. Absent: larger reads are refused.
+    #[schemars(extend("unit" = "MB/s", "minimum" = 1.0))]
     #[serde(default)]
     pub read_mb_per_s: Figure,
-    /// The same for writes.
+    /// Rate of the drive's link for what a write has beyond 4 KiB. Absent: larger writes are refused.
+    #[schemars(extend("unit" = "MB/s", "minimum" = 1.0))]
     #[serde(default)]
     pub write_mb_per_s: Figure,
-    /// Rate at which the media give one request's data, however fast the link is; not given: at the
-    /// link's rate.
+    /// Rate at which the media give one read's data, however fast the link is. Absent: the link's rate.
+    #[schemars(extend("unit" = "MB/s", "minimum" = 1.0))]
     #[serde(default)]
     pub read_stream_mb_per_s: Figure,
-    /// The same for writes.
+    /// Rate at which the media take one write's data, however fast the link is. Absent: the link's rate.
+    #[schemars(extend("unit" = "MB/s", "minimum" = 1.0))]
     #[serde(default)]
     pub write_stream_mb_per_s: Figure,
     /// Standard deviation of the service time over the mean.
+    #[schemars(extend("maximum" = 10.0))]
     pub spread: Figure,
-    /// Requests that a drive serves at the same time.
+    /// Requests that a drive serves at the same time, a whole number.
+    #[schemars(extend("minimum" = 1.0, "maximum" = 65536.0))]
     pub parallel_units: Figure,
-    /// 1: a read waits for the unit with its address, as in flash. 0 or absent: the first free unit serves the read.
-    /// Writes always take the first free unit.
+    /// 1: a read waits for the unit with its address, as in flash. 0: the first free unit serves the read. Writes
+    /// always take the first free unit. Absent: 0.
+    #[schemars(extend("maximum" = 1.0, "see" = "model.md#whose-unit-a-read-waits-for"))]
     #[serde(default)]
     pub reads_by_address: Figure,
-    /// Number of such drives; several are striped (RAID0).
+    /// Number of such drives, striped (RAID0), 1 to 1024. Absent: 1.
     #[serde(default = "super::one")]
     pub count: usize,
-    /// Stripe size: bytes of a striped volume on one drive before the next drive follows.
+    /// Bytes of a striped volume on one drive before the next drive follows; needed with several drives.
+    #[schemars(extend("unit" = "KiB"))]
     #[serde(default)]
     pub chunk_kib: Figure,
-    /// Its size in 10^9 bytes; not given: 1000 is assumed.
+    /// Size of a drive, which ends jobs that go through all of it. Absent: 1000, assumed.
+    #[schemars(extend("unit" = "10^9 bytes", "minimum" = 0.001))]
     #[serde(default)]
     pub capacity_gb: Figure,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
-    /// The buffer that writes end in; absent: the media keep up with any rate.
+    /// Buffer that writes end in. Absent: the media keep up with any rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<WriteBuffer>,
-    /// How reads and the emptying of the buffer meet at the flash; absent: they do not disturb each
-    /// other.
+    /// How reads and the emptying of the buffer meet at the flash. Absent: they do not disturb each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<Flash>,
-    /// Power states; absent: the drive never sleeps and has no known power. A machine file gives the declared states
-    /// (`declared`), and the rest is assumed; or everything (`power`), as written by [`Machine::to_toml`].
-    ///
-    /// [`Machine::to_toml`]: super::Machine::to_toml
+    /// Power states with all that is known of them, as results keep them; a machine file may give the declared states
+    /// alone (`declared`), and the rest is assumed. Absent: the drive never sleeps and has no known power.
+    #[schemars(rename = "power")]
     #[serde(
         default,
         rename(deserialize = "declared"),
@@ -107,8 +117,21 @@ pub struct DriveModel {
     pub note: Option<String>,
 }
 
+/// Adds the second form of [`DriveModel::power`]: the power states as the drive declares them.
+fn allow_declared_states(schema: &mut schemars::Schema) {
+    if let Some(properties) = schema.get_mut("properties").and_then(|p| p.as_object_mut()) {
+        properties.insert(
+            "declared".to_owned(),
+            serde_json::json!({
+                "description": "Power states as the drive declares them, in place of `power`.",
+                "type": "object",
+            }),
+        );
+    }
+}
+
 /// Power-management settings of a drive.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriveInForce {
     /// The highest latency that the kernel lets the drive's table have, in us, or `any`, or `auto` for the default; absent:
@@ -124,7 +147,7 @@ pub struct DriveInForce {
 }
 
 /// A transition that a drive makes by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transition {
     /// Power state before the transition.
@@ -163,43 +186,53 @@ fn power<'de, D: Deserializer<'de>>(from: D) -> Result<Option<DrivePower>, D::Er
 }
 
 /// A buffer in front of the media.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBuffer {
     /// Buffer size.
+    #[schemars(extend("unit" = "KiB"))]
     pub kib: Figure,
     /// Time for the media to take 4 KiB from the buffer.
+    #[schemars(extend("unit" = "us"))]
     pub media_us: Figure,
 }
 
 /// Flash behind the write buffer, which also serves reads.
 ///
 /// The buffer's `media_us` holds while the flash does nothing but program.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flash {
     /// Duration of uninterrupted programming. A read that arrives meanwhile waits for the end.
+    #[schemars(extend("unit" = "us"))]
     pub program_us: Figure,
-    /// Longest wait for a read when programming can be suspended; absent: no suspension.
+    /// Longest wait for a read when programming can be suspended. Absent: no suspension.
+    #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub suspend_us: Figure,
-    /// Combined read rate in 10^6 bytes per second without other work. Reads exclude programming.
+    /// Combined read rate without other work. Reads exclude programming.
+    #[schemars(extend("unit" = "MB/s"))]
     pub read_mb_per_s: Figure,
 }
 
 /// Power and sleep of a drive.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DrivePower {
     /// Declared power states.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub declared: Drive,
     /// Power while the drive serves requests or empties the write buffer.
+    #[schemars(extend("unit" = "W"))]
     pub active_w: Figure,
-    /// Power while it waits for requests in an operational state.
+    /// Power while the drive waits for requests in an operational state.
+    #[schemars(extend("unit" = "W"))]
     pub idle_w: Figure,
     /// Idle time before drive and link enter light rest without a change of power state.
+    #[schemars(extend("unit" = "ms"))]
     pub rest_after_ms: Figure,
     /// Delay for the first request after light rest; waking from a power state includes the delay.
+    #[schemars(extend("unit" = "us"))]
     pub rest_exit_us: Figure,
     /// Autonomous work while asleep.
     pub background: Option<DriveBackground>,
@@ -208,26 +241,32 @@ pub struct DrivePower {
 }
 
 /// Work that a drive does by itself.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriveBackground {
     /// Idle time before background work starts.
+    #[schemars(extend("unit" = "ms"))]
     pub after_ms: Figure,
     /// Duration of the work.
+    #[schemars(extend("unit" = "ms"))]
     pub for_ms: Figure,
     /// Extra power on top of a non-operational power state.
+    #[schemars(extend("unit" = "W"))]
     pub power_w: Figure,
 }
 
 /// A power state as it really is.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TruePowerState {
     /// Entry time.
+    #[schemars(extend("unit" = "us"))]
     pub entry_us: Figure,
     /// Exit time.
+    #[schemars(extend("unit" = "us"))]
     pub exit_us: Figure,
     /// Power while the state lasts.
+    #[schemars(extend("unit" = "W"))]
     pub power_w: Figure,
 }
 
@@ -540,77 +579,14 @@ impl DriveModel {
         of_one.saturating_mul(self.count as u64)
     }
 
-    /// Every figure with the naming key.
-    pub fn figures(&self) -> Vec<(String, &Figure)> {
-        let mut all = vec![
-            ("drive.read_service_us".to_owned(), &self.read_service_us),
-            ("drive.write_service_us".to_owned(), &self.write_service_us),
-            ("drive.flush_us".to_owned(), &self.flush_us),
-            ("drive.read_mb_per_s".to_owned(), &self.read_mb_per_s),
-            ("drive.write_mb_per_s".to_owned(), &self.write_mb_per_s),
-            (
-                "drive.read_stream_mb_per_s".to_owned(),
-                &self.read_stream_mb_per_s,
-            ),
-            (
-                "drive.write_stream_mb_per_s".to_owned(),
-                &self.write_stream_mb_per_s,
-            ),
-            ("drive.spread".to_owned(), &self.spread),
-            ("drive.parallel_units".to_owned(), &self.parallel_units),
-            ("drive.reads_by_address".to_owned(), &self.reads_by_address),
-            ("drive.chunk_kib".to_owned(), &self.chunk_kib),
-            ("drive.capacity_gb".to_owned(), &self.capacity_gb),
-        ];
-        if let Some(buffer) = &self.buffer {
-            all.push(("drive.buffer.kib".to_owned(), &buffer.kib));
-            all.push(("drive.buffer.media_us".to_owned(), &buffer.media_us));
-        }
-        if let Some(flash) = &self.flash {
-            all.push(("drive.flash.program_us".to_owned(), &flash.program_us));
-            all.push(("drive.flash.suspend_us".to_owned(), &flash.suspend_us));
-            all.push(("drive.flash.read_mb_per_s".to_owned(), &flash.read_mb_per_s));
-        }
-        let Some(power) = &self.power else {
-            return all;
-        };
-        for (key, figure) in [
-            ("active_w", &power.active_w),
-            ("idle_w", &power.idle_w),
-            ("rest_after_ms", &power.rest_after_ms),
-            ("rest_exit_us", &power.rest_exit_us),
-        ] {
-            all.push((format!("drive.{key}"), figure));
-        }
-        if let Some(work) = &power.background {
-            all.push(("drive.background.after_ms".to_owned(), &work.after_ms));
-            all.push(("drive.background.for_ms".to_owned(), &work.for_ms));
-            all.push(("drive.background.power_w".to_owned(), &work.power_w));
-        }
-        for (ps, state) in power.states.iter().enumerate() {
-            all.push((format!("drive.PS{ps}.true_entry_us"), &state.entry_us));
-            all.push((format!("drive.PS{ps}.true_exit_us"), &state.exit_us));
-            all.push((format!("drive.PS{ps}.power_w"), &state.power_w));
-        }
-        all
-    }
-
     /// The key of the first impossible value, with an explanation.
     pub(super) fn check(&self) -> Result<(), (String, String)> {
         let bad = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
-        for (key, figure) in self.figures() {
-            let most = super::validate::most(&key);
-            if !(0.0..=most).contains(&figure.value) {
-                return bad(
-                    &key,
-                    &format!("{} is not between 0 and {most:e}", figure.value),
-                );
-            }
-        }
-        if self.parallel_units.value < 1.0 || self.parallel_units.value.fract() != 0.0 {
+        self.check_ranges()?;
+        if self.parallel_units.value.fract() != 0.0 {
             return bad(
                 "drive.parallel_units",
-                "a drive serves one request at a time or several, a whole number",
+                "a drive serves a whole number of requests at a time",
             );
         }
         if ![0.0, 1.0].contains(&self.reads_by_address.value) {
@@ -621,19 +597,6 @@ impl DriveModel {
         }
         if self.read_service_us.value <= 0.0 || self.write_service_us.value <= 0.0 {
             return bad("drive", "a service time is above 0");
-        }
-        for (key, rate) in [
-            ("drive.read_mb_per_s", &self.read_mb_per_s),
-            ("drive.write_mb_per_s", &self.write_mb_per_s),
-            ("drive.read_stream_mb_per_s", &self.read_stream_mb_per_s),
-            ("drive.write_stream_mb_per_s", &self.write_stream_mb_per_s),
-        ] {
-            if rate.is_given() && rate.value < 1.0 {
-                return bad(key, "a rate is at least 1 MB/s");
-            }
-        }
-        if self.capacity_gb.is_given() && self.capacity_gb.value < 0.001 {
-            return bad("drive.capacity_gb", "a drive has at least 1 MB");
         }
         if self.count == 0 || self.count > 1024 {
             return bad("drive.count", "a volume has 1 to 1024 drives");

@@ -21,6 +21,18 @@ pub enum Origin {
     Assumed(String),
 }
 
+impl Origin {
+    /// Name of the kind of origin, as a machine file has it.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Table | Self::Source(_) => "source",
+            Self::Fitted(_) => "fitted",
+            Self::Assumed(_) => "assumed",
+        }
+    }
+}
+
 /// A number of a machine description with its [`Origin`]. Written as a plain number, or as
 /// `{ value = 3.5, source = "..." }` with `source`, `fitted` or `assumed`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -886,14 +886,11 @@ mod tests {
         for system in recorded::systems().iter().filter(|s| s.idle.is_some()) {
             let machine = Machine::from_recorded(system).unwrap();
             let record = format!("emul-data/{}", system.name);
-            for (key, figure) in machine.figures() {
-                let source = match &figure.origin {
-                    Origin::Default | Origin::Assumed(_) => continue,
-                    Origin::Table => machine.table_source(&key).unwrap(),
-                    Origin::Source(text) => text,
-                    Origin::Fitted(text) => panic!("{} {key}: fitted to {text}", system.name),
-                };
-                assert!(source.contains(&record), "{} {key}: {source}", system.name);
+            for figure in machine.figures() {
+                let what = format!("{} {}: {}", system.name, figure.key, figure.reason());
+                assert_eq!(figure.figure.fitted_to(), None, "{what}");
+                let has_source = matches!(figure.figure.origin, Origin::Table | Origin::Source(_));
+                assert!(!has_source || figure.reason().contains(&record), "{what}");
             }
         }
     }

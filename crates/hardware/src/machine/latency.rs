@@ -1,5 +1,6 @@
 //! Latency requests: how long leaving an idle state may take at most.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wakepath_units::Nanoseconds;
 
@@ -10,12 +11,13 @@ use super::{Fault, Machine, MachineIdleState};
 pub const MAX_LATENCY_REQUEST_US: u64 = i32::MAX as u64 - 1;
 
 /// An upper bound on idle exit latency, which the kernel passes to the governor.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyRequest {
-    /// The longest exit latency in us, 0 to [`MAX_LATENCY_REQUEST_US`]; 0 is state 0.
+    /// Longest exit latency in us, 0 to 2147483646; 0 is state 0.
     pub us: u64,
-    /// CPUs with the bound (`pm_qos_resume_latency_us`); empty: all CPUs, as with `/dev/cpu_dma_latency`.
+    /// CPUs with the bound, such as `[0, 1]` (`pm_qos_resume_latency_us`). Absent: all CPUs, as with
+    /// `/dev/cpu_dma_latency`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
 }

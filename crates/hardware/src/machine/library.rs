@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use wakepath_units::pasted::decode_strictly;
 use wakepath_units::spelling::{LONGEST_NAME, closest, toml_error};
 
-use super::Machine;
+use super::{Machine, like};
 use crate::drive::id_ctrl::IdCtrlError;
 use crate::drive::library::LookupError;
 
@@ -32,7 +32,7 @@ const BUILTIN: [(&str, &str); 11] = builtin![
 ];
 
 /// Size limit for machine files; real ones have a few kilobytes.
-const MAX_FILE: u64 = 1 << 20;
+pub(super) const MAX_FILE: u64 = 1 << 20;
 
 /// Names of the built-in machines.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
@@ -124,7 +124,7 @@ impl Machine {
         if name.len() > LONGEST_NAME {
             return Err(MachineError::TooLong(name.len()));
         }
-        if let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) {
+        if let Some(text) = builtin_text(name) {
             return Self::parse(text, name);
         }
         if let Some(system) = crate::recorded::find(name) {
@@ -162,12 +162,29 @@ impl Machine {
             path
         };
         let text = read(file)?;
-        Self::parse(&text, &file.display().to_string())
+        Self::parse_in(&text, &file.display().to_string(), file.parent())
     }
 
-    /// Parses and checks a machine description; `origin` names it in errors.
+    /// Parses and checks a machine description; `origin` names it in errors. The machine may be `like` a built-in or
+    /// recorded one.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
-        let machine: Self = toml::from_str(text).map_err(|e| parse_error(text, origin, &e))?;
+        Self::parse_in(text, origin, None)
+    }
+
+    /// As [`Self::parse`]; the machine may also be `like` one in a file of `folder`.
+    fn parse_in(text: &str, origin: &str, folder: Option<&Path>) -> Result<Self, MachineError> {
+        let machine: Self = match like::resolve(text, origin, folder)? {
+            Some(whole) => {
+                whole
+                    .try_into()
+                    .map_err(|e: toml::de::Error| MachineError::Invalid {
+                        origin: origin.to_owned(),
+                        key: "machine".to_owned(),
+                        message: e.message().to_owned(),
+                    })?
+            }
+            None => toml::from_str(text).map_err(|e| parse_error(text, origin, &e))?,
+        };
         super::validate::check(&machine).map_err(|(key, message)| MachineError::Invalid {
             origin: origin.to_owned(),
             key,
@@ -175,6 +192,12 @@ impl Machine {
         })?;
         Ok(machine)
     }
+}
+
+/// The machine file of a built-in machine.
+pub(super) fn builtin_text(name: &str) -> Option<&'static str> {
+    let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
+    Some(text)
 }
 
 /// The machine file in a capture's directory.
@@ -232,7 +255,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::machine::Origin;
 
     #[test]
     fn every_built_in_machine_loads_and_is_named_after_its_file() {
@@ -253,7 +275,7 @@ mod tests {
         let fitted = machine
             .figures()
             .into_iter()
-            .filter(|(_, f)| f.fitted_to().is_some());
+            .filter(|f| f.figure.fitted_to().is_some());
         assert!((1..=3).contains(&fitted.count()));
     }
 
@@ -264,7 +286,7 @@ mod tests {
             let fitted: Vec<_> = machine
                 .figures()
                 .into_iter()
-                .filter(|(_, f)| f.fitted_to().is_some())
+                .filter(|f| f.figure.fitted_to().is_some())
                 .collect();
             let allowed = match name {
                 "rk3399-depth" => 4,
@@ -280,12 +302,8 @@ mod tests {
     fn every_figure_of_a_built_in_machine_says_where_it_comes_from() {
         for name in builtin_names() {
             let machine = Machine::find(name).unwrap();
-            for (key, figure) in machine.figures() {
-                let text = match &figure.origin {
-                    Origin::Default => continue,
-                    Origin::Table => machine.table_source(&key).unwrap_or_default(),
-                    Origin::Source(text) | Origin::Fitted(text) | Origin::Assumed(text) => text,
-                };
+            for figure in machine.figures() {
+                let (key, text) = (&figure.key, figure.reason());
                 let none = text.len() < 5 || text.starts_with("none");
                 assert!(!none, "{name}: {key}: '{text}'");
             }
@@ -658,8 +676,8 @@ mod tests {
             match Machine::parse(&changed, "m.toml") {
                 Err(error) => prop_assert!(error.to_string().starts_with("m.toml:")),
                 Ok(machine) => {
-                    for (key, figure) in machine.figures() {
-                        prop_assert!((0.0..=1e12).contains(&figure.value), "{}", key);
+                    for figure in machine.figures() {
+                        prop_assert!((0.0..=1e12).contains(&figure.figure.value), "{}", figure.key);
                     }
                     for c in &machine.cluster {
                         for opp in &c.opps {

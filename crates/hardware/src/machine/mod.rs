@@ -9,11 +9,14 @@ mod cppc;
 mod drive;
 mod emulator;
 mod figure;
+mod figures;
 mod from_recorded;
 mod isolation;
+mod keys;
 mod kinds;
 mod latency;
 mod library;
+mod like;
 mod page_cache;
 mod platform;
 mod power;
@@ -29,8 +32,10 @@ pub use drive::{
 };
 pub use emulator::Emulator;
 pub use figure::{Figure, Origin};
+pub use figures::MachineFigure;
 pub use from_recorded::Captured;
 pub use isolation::Isolation;
+pub use keys::{Key, schema};
 pub use kinds::{CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};
@@ -40,6 +45,7 @@ pub use power::{EXIT_NOT_KNOWN, Package, PackageSleep, PowerScope, Uncore};
 pub use power_limit::PowerLimit;
 pub use rcu::Rcu;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, TickRate};
 
@@ -47,7 +53,7 @@ use self::validate::Fault;
 use crate::idle::IdleStates;
 
 /// A machine description.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// Version of the file format: 1.
@@ -56,23 +62,27 @@ pub struct Machine {
     pub name: String,
     /// Title for people.
     pub title: String,
-    /// Kernel version, `7.3` or `6.12.48`; absent: the default version of each policy. Decides versions of policies,
-    /// not build configuration such as `hz`.
+    /// Kernel version, such as `7.3` or `6.12.48`: the version of policies whose names say none. Build configuration
+    /// such as `hz` does not follow from it. Absent: the default version of each policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub kernel: Option<KernelVersion>,
-    /// Where that is known from; what is only taken to be so begins with `assumed`.
+    /// Where the kernel is known from; begins with `assumed` if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_from: Option<String>,
-    /// Default policy set, such as `menu + amd-pstate[mode=active]`; absent: menu and schedutil, or the recorded
-    /// policies of a system with this name.
+    /// Policy set that the kernel runs by itself, such as `menu + amd-pstate[mode=active]`. Absent: `menu + schedutil`,
+    /// or the recorded policies of a system with this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<String>,
-    /// Why nothing here tells what the machine draws, if nothing does.
+    /// Why nothing tells what the machine draws, if nothing does: a captured guest, or a class without published
+    /// powers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_power: Option<String>,
-    /// Tick rate in Hz (`CONFIG_HZ`).
+    /// Tick rate (`CONFIG_HZ`), a whole number.
+    #[schemars(extend("unit" = "Hz", "minimum" = 1.0, "maximum" = 6250.0))]
     pub hz: Figure,
-    /// Whether interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`): 1 or 0; absent: 0.
+    /// Whether interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`): 1 or 0. Absent: 0.
+    #[schemars(extend("maximum" = 1.0))]
     #[serde(default)]
     pub irq_time_accounting: Figure,
     /// CPUs that share a cache and, if they have a cluster idle state, a power domain. CPUs are
@@ -129,100 +139,114 @@ pub struct Machine {
 }
 
 /// CPUs with the same core type and a shared cache, mostly also a shared clock.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
     /// Short name.
     pub name: String,
     /// Core type.
     pub core: String,
-    /// Number of CPUs (hardware threads).
+    /// Number of CPUs (hardware threads), 1 to 4096.
     pub cpus: usize,
-    /// Hardware threads per core.
+    /// Hardware threads per core. Absent: 1.
     #[serde(default = "one")]
     pub threads_per_core: usize,
-    /// Throughput of a core with all threads busy, relative to one busy thread; absent: threads do not slow each
-    /// other down.
+    /// Throughput of a core with all threads busy, relative to one busy thread. Absent: threads do not slow each other
+    /// down.
     #[serde(default)]
     pub smt_speedup: Figure,
-    /// Share of speed that a thread loses while a sibling polls; absent: none.
+    /// Share of speed that a thread loses while a sibling polls. Absent: 0.
     #[serde(default)]
     pub smt_poll_loss: Figure,
-    /// Number of consecutive CPUs with a shared clock; absent: the whole cluster.
+    /// Number of consecutive CPUs with a shared clock. Absent: the whole cluster.
     #[serde(default)]
     pub clock_cpus: Option<usize>,
-    /// Capacity at the highest operating point; the biggest cluster of a machine has 1024.
+    /// Capacity at the highest operating point, of 1024; the biggest cluster has 1024.
     pub capacity: u32,
     /// Reason for an assumed capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_assumed: Option<String>,
-    /// The CPUs of a virtual machine: they take requests for frequencies and always run at the speed of the fastest operating
-    /// point. Without APERF and MPERF the kernel's utilisation is not frequency-invariant there
-    /// (`arch_scale_freq_invariant()`).
+    /// The CPUs of a virtual machine: they take requests for frequencies and always run at the speed of the fastest
+    /// operating point. Without APERF and MPERF the kernel's utilisation is not frequency-invariant there
+    /// (`arch_scale_freq_invariant()`). Absent: `false`.
+    #[schemars(extend("see" = "frequency.md#policies"))]
     #[serde(default)]
     pub fixed_speed: bool,
     /// Time from when the hardware takes up a frequency request until the CPUs run at it.
+    #[schemars(extend("unit" = "us"))]
     pub transition_latency_us: Figure,
-    /// How often the hardware looks at requests, at turbo limits and, under HWP, at the load;
-    /// absent: it takes up every request at once.
+    /// How often the hardware looks at requests, at turbo limits and, under HWP, at the load. Absent: it takes up every
+    /// request at once.
+    #[schemars(extend("unit" = "us", "minimum" = 1.0, "maximum" = 1e6))]
     #[serde(default)]
     pub clock_slot_us: Figure,
-    /// How long a CPU stands still when its frequency changes.
+    /// How long a CPU stands still when its frequency changes. Absent: 0.
+    #[schemars(extend("unit" = "us", "maximum" = 1e6))]
     #[serde(default)]
     pub clock_stall_us: Figure,
     /// Highest frequency without turbo, called guaranteed by HWP. intel_pstate needs this figure.
+    #[schemars(extend("unit" = "MHz"))]
     #[serde(default)]
     pub base_mhz: Figure,
-    /// Highest frequencies by the number of active cores; empty: no such limits.
+    /// Highest frequencies by active cores, such as `{ active_cores = 2, khz = 3700000 }`, few cores first; needs
+    /// `clock_slot_us`. Absent: no such limits.
     #[serde(default)]
     pub turbo: Vec<TurboLimit>,
     /// Reason for assumed turbo limits.
     #[serde(default)]
     pub turbo_assumed: Option<String>,
-    /// The HWP controller, with EPP 128: time from the lowest to the highest frequency after a
-    /// long idle time, under full load. Machines with HWP have it.
+    /// HWP controller with EPP 128: time from the lowest to the highest frequency after a long idle time, under full
+    /// load. Needs `hwp_full_at_percent`, `base_mhz` and `clock_slot_us`. Absent: no HWP.
+    #[schemars(extend("unit" = "ms", "minimum" = 0.01, "maximum" = 1e4, "see" = "frequency.md"))]
     #[serde(default)]
     pub hwp_ramp_ms: Figure,
-    /// The HWP controller, with EPP 128: the share of its highest performance, in percent, from
-    /// which on a CPU gets the highest frequency.
+    /// HWP controller with EPP 128: share of its highest performance from which on a CPU gets the highest frequency.
+    /// Absent: no HWP.
+    #[schemars(extend("unit" = "%", "minimum" = 1.0, "maximum" = 99.0))]
     #[serde(default)]
     pub hwp_full_at_percent: Figure,
-    /// The performance scale that amd-pstate needs; absent: the driver is not for this machine.
+    /// Performance scale that amd-pstate needs, with `clock_slot_us`. Absent: the driver is not for this machine.
+    #[schemars(extend("see" = "frequency.md#amd-pstate"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cppc: Option<Cppc>,
-    /// Operating points, slowest first.
+    /// Operating points, slowest first: `{ khz = 600000, uv = 825000 }`; `uv` may be left out.
     pub opps: Vec<Opp>,
     /// Reason for assumed operating points.
     #[serde(default)]
     pub opps_assumed: Option<String>,
     /// Voltage at the slowest operating point, for points without a voltage.
+    #[schemars(extend("unit" = "uV"))]
     #[serde(default)]
     pub lowest_uv: Figure,
     /// Voltage at the fastest operating point; in between it is linear in the frequency.
+    #[schemars(extend("unit" = "uV"))]
     #[serde(default)]
     pub highest_uv: Figure,
-    /// Switching power of a running CPU in uW over MHz x V^2 (`dynamic-power-coefficient` of a
-    /// device tree).
+    /// Switching power of a running CPU (`dynamic-power-coefficient` of a device tree); needs voltages. Absent: 0.
+    #[schemars(extend("unit" = "uW/(MHz V²)"))]
     #[serde(default)]
     pub dynamic_power_uw_per_mhz_v2: Figure,
-    /// What a running CPU draws besides, at any frequency.
+    /// Power of a running CPU besides, at any frequency. Absent: 0.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub static_mw: Figure,
-    /// Cluster power besides the CPUs, while the cluster is up.
+    /// Cluster power besides the CPUs, while the cluster is up. Absent: 0.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub cluster_on_mw: Figure,
-    /// Cluster power in a cluster idle state.
+    /// Cluster power in a cluster idle state. Absent: 0.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub cluster_off_mw: Figure,
-    /// Overrides for idle states on these CPUs.
+    /// Idle states that differ on these CPUs. Absent: as on the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_state: Vec<ClusterIdleState>,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 
 /// An operating point.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Opp {
     /// Frequency.
@@ -233,7 +257,7 @@ pub struct Opp {
 }
 
 /// The highest frequency while a certain number of cores is active.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TurboLimit {
     /// Up to this many active cores in the cluster.
@@ -260,7 +284,7 @@ impl Cluster {
 }
 
 /// How far an idle state reaches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// The CPU alone.
@@ -272,188 +296,221 @@ pub enum Scope {
 }
 
 /// An idle state as declared to the kernel and as it really is.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachineIdleState {
-    /// The driver's name for the state.
+    /// Name that the driver gives the state.
     pub name: String,
-    /// Scope of the state.
+    /// Reach of the state: `cpu`, or `cluster`, which all CPUs of the cluster have to ask for. Absent: `cpu`.
     #[serde(default)]
     pub scope: Scope,
-    /// The CPU spins.
+    /// The CPU spins in the state. Absent: `false`.
     #[serde(default)]
     pub polling: bool,
     /// The CPU watches its need-resched flag (MONITOR and MWAIT): another CPU wakes it by a store, without an
-    /// inter-processor interrupt.
+    /// inter-processor interrupt. Absent: `false`.
     #[serde(default)]
     pub mwait: bool,
-    /// Switched off, as by writing 1 to its `disable` file in sysfs.
+    /// Switched off, as by writing 1 to its `disable` file in sysfs. Absent: `false`.
     #[serde(default)]
     pub disabled: bool,
     /// Declared exit latency (an upper bound).
+    #[schemars(extend("unit" = "us"))]
     pub exit_latency_us: Figure,
     /// Declared target residency.
+    #[schemars(extend("unit" = "us"))]
     pub target_residency_us: Figure,
-    /// Time until the state is reached; a wake-up meanwhile waits for its end.
+    /// Time until the state is reached; a wake-up meanwhile waits for its end. Absent: 0.
+    #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub true_entry_us: Figure,
     /// Mean time that leaving the state really takes.
+    #[schemars(extend("unit" = "us"))]
     pub true_exit_us: Figure,
-    /// Standard deviation of the exit time over the mean.
+    /// Standard deviation of the exit time over the mean. Absent: 0.
+    #[schemars(extend("maximum" = 10.0))]
     #[serde(default)]
     pub exit_spread: Figure,
-    /// Extra work after a wake-up with cold caches and predictors, in thousands of cycles on the biggest core.
+    /// Extra work after a wake-up with cold caches and predictors, on the biggest core. Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles"))]
     #[serde(default)]
     pub cold_start_kcycles: Figure,
-    /// Power of a CPU in the state. A polling state without this figure costs as much as running.
+    /// Power of a CPU in the state; of `scope = "cluster"`, while the cluster is down. Absent: 0; a polling state costs
+    /// as much as running.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub power_mw: Figure,
-    /// Power of a CPU that enters or leaves the state; default: [`Cluster::transition_power`].
+    /// Power of a CPU that enters or leaves the state, at least `power_mw`. Absent: `static_mw`, at least `power_mw`
+    /// (assumed).
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub transition_mw: Figure,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 
 /// What the scheduler does to a waking task.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scheduler {
-    /// The cluster on which a task starts.
+    /// Cluster on which tasks start: `{ cluster = "big", assumed = "why" }`.
     pub home: Home,
     /// Time until another CPU sees an inter-processor interrupt.
+    #[schemars(extend("unit" = "us"))]
     pub ipi_us: Figure,
-    /// Work per tick, in thousands of cycles on the biggest core.
+    /// Work per tick, on the biggest core.
+    #[schemars(extend("unit" = "1000 cycles"))]
     pub tick_kcycles: Figure,
-    /// Work to refill caches after a migration, in thousands of cycles on the biggest core; absent: none.
+    /// Work to refill caches after a migration. Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles"))]
     #[serde(default)]
     pub migration_kcycles: Figure,
-    /// Work to refill caches that other tasks used since the task last ran on the core, in thousands of cycles on the
-    /// biggest core; absent: none.
+    /// Work to refill caches that other tasks used since the task last ran on the core. Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles"))]
     #[serde(default)]
     pub switch_kcycles: Figure,
-    /// How much later than asked for a sleep ends (`/proc/PID/timerslack_ns`), in us: fio's, or that of an rt-app
-    /// thread. fio then spins for pauses that are too short to sleep. Absent: sleeps end in time.
+    /// How much later than asked for a sleep ends (`/proc/PID/timerslack_ns`): fio's, or that of an rt-app thread. fio
+    /// then spins for pauses that are too short to sleep. Absent: 0; sleeps end in time.
+    #[schemars(extend("unit" = "us", "see" = "model.md#how-fio-sleeps"))]
     #[serde(default)]
     pub timer_slack_us: Figure,
-    /// Work of schedutil's thread (`sugov:0`) per frequency change, in thousands of cycles on the biggest core;
-    /// absent: fast switching, without a thread.
+    /// Work of schedutil's thread (`sugov:0`) per frequency change. Absent: fast switching, without a thread.
+    #[schemars(extend("unit" = "1000 cycles", "see" = "schedutil.md#where-the-driver-does-not-switch-fast"))]
     #[serde(default)]
     pub sugov_kcycles: Figure,
-    /// Work of the interrupt that wakes the thread (`irq_work`), likewise.
+    /// Work of the interrupt that wakes that thread (`irq_work`). Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles"))]
     #[serde(default)]
     pub sugov_interrupt_kcycles: Figure,
-    /// Work of the menu governor for each further pass over the last idle intervals in search of a repeated one,
-    /// likewise. Idle time is measured only afterwards, so equal periods may differ by a microsecond.
+    /// Work of the menu governor for each further pass over the last idle intervals in search of a repeated one. Idle
+    /// time is measured only afterwards, so equal periods may differ by a microsecond. Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles", "see" = "model.md#idle-loop"))]
     #[serde(default)]
     pub menu_round_kcycles: Figure,
 }
 
 /// Where tasks start.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Home {
     /// Name of a cluster.
     pub cluster: String,
-    /// Why.
+    /// Why tasks start there.
     pub assumed: String,
 }
 
 /// CPU work for an I/O, and the CPUs that do the work.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IoPath {
-    /// Total CPU work per I/O, in thousands of cycles on the biggest core.
+    /// CPU work per I/O, in cycles of the biggest core.
+    #[schemars(extend("unit" = "1000 cycles"))]
     pub kcycles_per_io: Figure,
-    /// Extra work per KiB beyond 4 before submission: pinning and mapping pages, or copying; absent: none.
+    /// Extra work per KiB beyond 4 before submission: pinning and mapping pages, or copying. Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles/KiB", "maximum" = 1e3))]
     #[serde(default)]
     pub kcycles_per_kib: Figure,
-    /// Extra cost of a buffered 4-KiB read: finding, allocating, mapping and copying a page of the page cache, in
-    /// thousands of cycles on the biggest core; absent: none.
+    /// Extra cost of a buffered 4-KiB read: finding, allocating, mapping and copying a page of the page cache. Absent:
+    /// 0.
+    #[schemars(extend("unit" = "1000 cycles", "see" = "model.md#the-page-cache"))]
     #[serde(default)]
     pub page_cache_kcycles: Figure,
-    /// Work by the program between two I/Os, outside both latencies, in thousands of cycles on the biggest core;
-    /// absent: none.
+    /// Work by the program between two I/Os, outside both latencies. Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles"))]
     #[serde(default)]
     pub program_kcycles: Figure,
-    /// Extra cost per I/O of an asynchronous engine with a system call each for submission and completion. In
-    /// thousands of cycles on the biggest core, half before submission and half after completion. Absent: none.
+    /// Extra cost per I/O of an asynchronous engine with a system call each for submission and completion: half before
+    /// submission and half after completion. Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles"))]
     #[serde(default)]
     pub asynchronous_kcycles: Figure,
     /// Extra cost of a flush over a read before submission: a kernel thread sends the flush (`kworker/N:1H`,
-    /// `blk_mq_requeue_work()`). In thousands of cycles on the biggest core. Absent: none.
+    /// `blk_mq_requeue_work()`). Absent: 0.
+    #[schemars(extend("unit" = "1000 cycles", "see" = "model.md#flushes"))]
     #[serde(default)]
     pub flush_kcycles: Figure,
-    /// Share spent by the task until the drive has the request and the task sleeps.
+    /// Share of the work by the task until the drive has the request and the task sleeps. The three shares add up to 1.
+    #[schemars(extend("maximum" = 1.0))]
     pub submission_share: Figure,
     /// Part of `submission_share` for going to sleep, spent only by a task that waits. Absent: 0; every submission
     /// costs the same.
+    #[schemars(extend("maximum" = 1.0, "see" = "model.md#work-at-depth"))]
     #[serde(default)]
     pub deactivation_share: Figure,
-    /// Share spent in the completion interrupt, waking the task included.
+    /// Share in the completion interrupt, waking the task included.
+    #[schemars(extend("maximum" = 1.0))]
     pub interrupt_share: Figure,
     /// Part of `interrupt_share` for waking the task, spent only if the task sleeps. Absent: 0.
+    #[schemars(extend("maximum" = 1.0))]
     #[serde(default)]
     pub reactivation_share: Figure,
-    /// Share spent by the woken task until it is back in user space.
+    /// Share by the woken task until it is back in user space.
+    #[schemars(extend("maximum" = 1.0))]
     pub resume_share: Figure,
-    /// Part of `resume_share`: the context switch, once for all requests that are completed when the task
-    /// runs again. Absent: 0.
+    /// Part of `resume_share`: the context switch, once for all requests that are completed when the task runs again.
+    /// Absent: 0.
+    #[schemars(extend("maximum" = 1.0))]
     #[serde(default)]
     pub switch_share: Figure,
     /// CPU for the completion interrupt.
     pub completion: Completion,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 
 /// CPU for the completion interrupt.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
-    /// A fixed CPU; absent: chosen by the queue.
+    /// A fixed CPU that takes all completions. Absent: chosen by the queue.
     #[serde(default)]
     pub cpu: Option<usize>,
-    /// Hardware queues per drive, each with an interrupt; absent: one per CPU. With fewer queues each serves
-    /// consecutive CPUs, and interrupts one of them.
+    /// Hardware queues per drive, each with an interrupt. With fewer queues than CPUs each serves consecutive CPUs, and
+    /// interrupts one of them. Absent: one per CPU.
     #[serde(default)]
     pub queues: Option<usize>,
-    /// Share of completions, 0 to 1, on the queue's CPU; the rest go to any other CPU in the cluster. Absent: all.
+    /// Share of completions on the queue's CPU; the rest go to any other CPU in the cluster. Absent: 1.
+    #[schemars(extend("maximum" = 1.0))]
     #[serde(default)]
     pub same_cpu_share: Figure,
-    /// Completions that a queue collects before it interrupts (NVMe feature 08h, aggregation
-    /// threshold). Not given: 1.
+    /// Completions that a queue collects before it interrupts (NVMe feature 08h, aggregation threshold), a whole
+    /// number. Absent: 1.
+    #[schemars(extend("minimum" = 1.0, "maximum" = 256.0))]
     #[serde(default)]
     pub coalesce: Figure,
-    /// Longest wait for the first completion (aggregation time).
+    /// Longest wait for the first completion (aggregation time). Absent: 0.
+    #[schemars(extend("unit" = "us"))]
     #[serde(default)]
     pub coalesce_us: Figure,
-    /// Why.
+    /// Why completions go there.
     pub assumed: String,
 }
 
 /// Demotion by the hardware, which the kernel does not see. It watches how often a CPU wakes up. Above some rate it
 /// answers requests for deep states with a shallow one. Linux: `intel_idle` with C1 demotion; MSR
 /// `PKG_CST_CONFIG_CONTROL`, bits 26 and 28.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct C1Demotion {
     /// Name of the state entered instead.
     pub to: String,
     /// Names of the demoted states.
     pub states: Vec<String>,
-    /// A request is demoted when the CPU's last so many wake-ups ...
+    /// Wake-ups of a CPU that have to lie within `within_us`, so that its requests are demoted; a whole number.
+    #[schemars(extend("minimum" = 1.0, "maximum" = 1000.0))]
     pub wake_ups: Figure,
-    /// ... occur within this time.
+    /// Time for that many wake-ups.
+    #[schemars(extend("unit" = "us"))]
     pub within_us: Figure,
-    /// After so long in the shallow state the CPU goes on to what was asked for; 0: never.
+    /// Time in the shallow state after which the CPU goes on to what was asked for; 0: never.
+    #[schemars(extend("unit" = "us"))]
     pub undemote_us: Figure,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 
 /// Where background work runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Runs {
     /// In a task: the CPU leaves the idle loop and gets its tick back.
@@ -463,7 +520,7 @@ pub enum Runs {
 }
 
 /// Kernel timer that triggers background work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BackgroundTimer {
     /// The timer wheel: it expires with a tick, and within a tick it keeps the tick.
@@ -475,7 +532,7 @@ pub enum BackgroundTimer {
 }
 
 /// Instances of a kind of background work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
     /// An instance on every CPU, which never migrates.
@@ -486,7 +543,7 @@ pub enum Per {
 }
 
 /// Kind of workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beside {
     /// fio jobs.
@@ -496,32 +553,34 @@ pub enum Beside {
 }
 
 /// Autonomous work.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
     /// Name of the modelled work.
     pub name: String,
-    /// Mean time between arrivals on a CPU; exponentially distributed unless `periodic`. For a single task, counted
-    /// from when the task goes to sleep.
+    /// Mean time between arrivals on a CPU; exponentially distributed unless `periodic`. A single task counts from when
+    /// it goes to sleep.
+    #[schemars(extend("unit" = "ms"))]
     pub every_ms: Figure,
-    /// It arrives at regular intervals, on each CPU at other times.
+    /// Arrivals at regular intervals, on each CPU at other times. Absent: `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub periodic: bool,
-    /// Work per arrival, in thousands of cycles on the biggest core.
+    /// Work per arrival, on the biggest core.
+    #[schemars(extend("unit" = "1000 cycles"))]
     pub kcycles: Figure,
     /// Each arrival leaves an RCU callback on its CPU, which keeps the tick until a grace period ends
-    /// (`rcu_needs_cpu()`).
+    /// (`rcu_needs_cpu()`). Absent: `false`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub callbacks: bool,
-    /// Where the work runs.
+    /// Where the work runs: `task`, for which the CPU leaves the idle loop, or `interrupt`.
     pub runs: Runs,
-    /// Workload kinds that come with this work, such as fio's own housekeeping; absent: all.
+    /// Workload kind that comes with this work, such as fio's own housekeeping: `fio` or `rt-app`. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
-    /// Number of instances.
+    /// Instances: `cpu`, each bound to a CPU, or `machine`, a single task that the scheduler places. Absent: `cpu`.
     #[serde(default, skip_serializing_if = "Per::is_cpu")]
     pub per: Per,
-    /// Trigger. Default: see [`Background::timer`].
+    /// Trigger: `wheel`, `precise` or `sleep`. Absent: `wheel` for a task, `precise` for an interrupt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<BackgroundTimer>,
 }
@@ -661,191 +720,5 @@ impl Machine {
     /// Number of CPUs.
     pub fn cpus(&self) -> usize {
         self.cluster.iter().map(|c| c.cpus).sum()
-    }
-
-    /// The source given in the table with a figure, by the figure's key from [`Self::figures`].
-    pub fn table_source(&self, key: &str) -> Option<&str> {
-        let (table, rest) = key.split_once('.')?;
-        let name = rest.rsplit_once('.').map_or(rest, |(name, _)| name);
-        let of_cluster = name.split_once(".idle_state.");
-        let source = match table {
-            "cluster" if let Some((cluster, state)) = of_cluster => {
-                let cluster = self.cluster.iter().find(|c| c.name == cluster)?;
-                &cluster.idle_state.iter().find(|s| s.name == state)?.source
-            }
-            "cluster" => &self.cluster.iter().find(|c| c.name == name)?.source,
-            "idle_state" => &self.idle_state.iter().find(|s| s.name == name)?.source,
-            "io_path" => &self.io_path.source,
-            "page_cache" => &self.page_cache.source,
-            "drive" => &self.drive.source,
-            "package" => &self.package.as_ref()?.source,
-            "platform" => &self.platform.as_ref()?.source,
-            "uncore" => &self.uncore.as_ref()?.source,
-            "power_limit" => &self.power_limit.as_ref()?.source,
-            "emulator" => &self.emulator.as_ref()?.source,
-            "rcu" => &self.rcu.as_ref()?.source,
-            "c1_demotion" => &self.c1_demotion.as_ref()?.source,
-            _ => return None,
-        };
-        Some(source)
-    }
-
-    /// Every figure with the naming key.
-    pub fn figures(&self) -> Vec<(String, &Figure)> {
-        let mut all = vec![
-            ("hz".to_owned(), &self.hz),
-            ("irq_time_accounting".to_owned(), &self.irq_time_accounting),
-        ];
-        for c in &self.cluster {
-            for (key, figure) in [
-                ("smt_speedup", &c.smt_speedup),
-                ("smt_poll_loss", &c.smt_poll_loss),
-                ("transition_latency_us", &c.transition_latency_us),
-                ("clock_slot_us", &c.clock_slot_us),
-                ("clock_stall_us", &c.clock_stall_us),
-                ("base_mhz", &c.base_mhz),
-                ("hwp_ramp_ms", &c.hwp_ramp_ms),
-                ("hwp_full_at_percent", &c.hwp_full_at_percent),
-                ("lowest_uv", &c.lowest_uv),
-                ("highest_uv", &c.highest_uv),
-                (
-                    "dynamic_power_uw_per_mhz_v2",
-                    &c.dynamic_power_uw_per_mhz_v2,
-                ),
-                ("static_mw", &c.static_mw),
-                ("cluster_on_mw", &c.cluster_on_mw),
-                ("cluster_off_mw", &c.cluster_off_mw),
-            ] {
-                all.push((format!("cluster.{}.{key}", c.name), figure));
-            }
-            if let Some(cppc) = &c.cppc {
-                all.push((format!("cluster.{}.cppc_ramp_ms", c.name), &cppc.ramp_ms));
-                let full = &cppc.full_at_percent;
-                all.push((format!("cluster.{}.cppc_full_at_percent", c.name), full));
-            }
-            for state in &c.idle_state {
-                for (key, figure) in state.figures() {
-                    let key = format!("cluster.{}.idle_state.{}.{key}", c.name, state.name);
-                    all.push((key, figure));
-                }
-            }
-        }
-        for s in &self.idle_state {
-            for (key, figure) in [
-                ("exit_latency_us", &s.exit_latency_us),
-                ("target_residency_us", &s.target_residency_us),
-                ("true_entry_us", &s.true_entry_us),
-                ("true_exit_us", &s.true_exit_us),
-                ("exit_spread", &s.exit_spread),
-                ("cold_start_kcycles", &s.cold_start_kcycles),
-                ("power_mw", &s.power_mw),
-                ("transition_mw", &s.transition_mw),
-            ] {
-                all.push((format!("idle_state.{}.{key}", s.name), figure));
-            }
-        }
-        let (sched, io) = (&self.scheduler, &self.io_path);
-        for (key, figure) in [
-            ("scheduler.ipi_us", &sched.ipi_us),
-            ("scheduler.tick_kcycles", &sched.tick_kcycles),
-            ("scheduler.migration_kcycles", &sched.migration_kcycles),
-            ("scheduler.switch_kcycles", &sched.switch_kcycles),
-            ("scheduler.timer_slack_us", &sched.timer_slack_us),
-            ("scheduler.sugov_kcycles", &sched.sugov_kcycles),
-            ("scheduler.menu_round_kcycles", &sched.menu_round_kcycles),
-            (
-                "scheduler.sugov_interrupt_kcycles",
-                &sched.sugov_interrupt_kcycles,
-            ),
-            ("io_path.kcycles_per_io", &io.kcycles_per_io),
-            ("io_path.kcycles_per_kib", &io.kcycles_per_kib),
-            ("io_path.page_cache_kcycles", &io.page_cache_kcycles),
-            ("io_path.program_kcycles", &io.program_kcycles),
-            ("io_path.asynchronous_kcycles", &io.asynchronous_kcycles),
-            ("io_path.flush_kcycles", &io.flush_kcycles),
-            ("io_path.submission_share", &io.submission_share),
-            ("io_path.deactivation_share", &io.deactivation_share),
-            ("io_path.interrupt_share", &io.interrupt_share),
-            ("io_path.reactivation_share", &io.reactivation_share),
-            ("io_path.resume_share", &io.resume_share),
-            ("io_path.switch_share", &io.switch_share),
-            (
-                "io_path.completion.same_cpu_share",
-                &io.completion.same_cpu_share,
-            ),
-            ("io_path.completion.coalesce", &io.completion.coalesce),
-            ("io_path.completion.coalesce_us", &io.completion.coalesce_us),
-        ] {
-            all.push((key.to_owned(), figure));
-        }
-        if !self.page_cache.is_assumed() {
-            for (key, figure) in self.page_cache.figures() {
-                all.push((format!("page_cache.{key}"), figure));
-            }
-        }
-        all.extend(self.drive.figures());
-        if let Some(package) = &self.package {
-            for (key, figure) in [
-                ("idle_mw", &package.idle_mw),
-                ("active_mw", &package.active_mw),
-                ("hysteresis_us", &package.hysteresis_us),
-                ("entry_us", &package.entry_us),
-                ("exit_us", &package.exit_us),
-            ] {
-                all.push((format!("package.{key}"), figure));
-            }
-        }
-        if let Some(platform) = &self.platform {
-            let own = platform.figures().into_iter();
-            all.extend(own.map(|(key, figure)| (format!("platform.{key}"), figure)));
-        }
-        if let Some(uncore) = &self.uncore {
-            for (key, figure) in [
-                ("min_mhz", &uncore.min_mhz),
-                ("max_mhz", &uncore.max_mhz),
-                ("slot_us", &uncore.slot_us),
-                ("lowest_uv", &uncore.lowest_uv),
-                ("highest_uv", &uncore.highest_uv),
-                (
-                    "dynamic_power_uw_per_mhz_v2",
-                    &uncore.dynamic_power_uw_per_mhz_v2,
-                ),
-            ] {
-                all.push((format!("uncore.{key}"), figure));
-            }
-        }
-        if let Some(limit) = &self.power_limit {
-            for (key, figure) in limit.figures() {
-                all.push((format!("power_limit.{key}"), figure));
-            }
-        }
-        if let Some(emulator) = &self.emulator {
-            for (key, figure) in emulator.figures() {
-                all.push((format!("emulator.{key}"), figure));
-            }
-        }
-        if let Some(rcu) = &self.rcu {
-            for (key, figure) in rcu.figures() {
-                all.push((format!("rcu.{key}"), figure));
-            }
-        }
-        if let Some(demotion) = &self.c1_demotion {
-            for (key, figure) in [
-                ("wake_ups", &demotion.wake_ups),
-                ("within_us", &demotion.within_us),
-                ("undemote_us", &demotion.undemote_us),
-            ] {
-                all.push((format!("c1_demotion.{key}"), figure));
-            }
-        }
-        if !self.isolation.nohz_full.is_empty() {
-            let cost = &self.isolation.syscall_kcycles;
-            all.push(("isolation.syscall_kcycles".to_owned(), cost));
-        }
-        for b in &self.background {
-            all.push((format!("background.{}.every_ms", b.name), &b.every_ms));
-            all.push((format!("background.{}.kcycles", b.name), &b.kcycles));
-        }
-        all
     }
 }

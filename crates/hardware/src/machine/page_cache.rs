@@ -1,7 +1,6 @@
 //! The page cache, into which buffered writes go.
 
-use std::ops::RangeInclusive;
-
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Figure, Machine};
@@ -9,9 +8,6 @@ use super::{Figure, Machine};
 /// Default memory size.
 const MEMORY_GIB: f64 = 16.0;
 const MEMORY_WHY: &str = "the machine does not say how much memory it has";
-
-/// From half of what the smallest boards have to more than any machine has.
-const MEMORY_RANGE: RangeInclusive<f64> = 0.0625..=65_536.0;
 
 const CALL_KCYCLES: f64 = 1.5;
 const CALL_WHY: &str = "measured on another machine: fio 3.33, psync, writes of 4 KiB to 1 MiB into cached pages of ext4, Linux 6.18, Xeon of 2.6 GHz";
@@ -24,19 +20,24 @@ const WRITE_BACK_WHY: &str =
     "1.9 thousand instructions in the laboratory (docs/laboratory.md), two in a cycle";
 
 /// Size of the page cache, and the cost of writing into the cache.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PageCache {
-    /// Memory available to the page cache, the base for limits on dirty pages, in GiB.
+    /// Memory available to the page cache, the base for limits on dirty pages. Absent: 16, assumed.
+    #[schemars(extend("unit" = "GiB", "minimum" = 0.0625, "maximum" = 65536.0))]
     pub memory_gib: Figure,
-    /// Work for a write system call of any size, in thousands of cycles on the biggest core.
+    /// Work for a write system call of any size. Absent: 1.5, assumed.
+    #[schemars(extend("unit" = "1000 cycles"))]
     pub write_kcycles: Figure,
-    /// Work per 4 KiB written: finding or allocating the page, copying, and accounting, in thousands of cycles.
+    /// Work per 4 KiB written: finding or allocating the page, copying, and accounting. Absent: 2, assumed; without
+    /// this table `io_path.page_cache_kcycles`, if that is given.
+    #[schemars(extend("unit" = "1000 cycles"))]
     pub page_kcycles: Figure,
-    /// Extra work per page written back, besides the request's, in thousands of cycles: marking the page clean, and
-    /// finishing writeback.
+    /// Extra work per page written back, besides the request's: marking the page clean, and finishing writeback.
+    /// Absent: 1, assumed.
+    #[schemars(extend("unit" = "1000 cycles"))]
     pub write_back_kcycles: Figure,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures, if there are any.
     pub source: String,
 }
 
@@ -58,26 +59,19 @@ impl PageCache {
         *self == Self::default()
     }
 
-    /// All figures by key.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
-        [
-            ("memory_gib", &self.memory_gib),
-            ("write_kcycles", &self.write_kcycles),
-            ("page_kcycles", &self.page_kcycles),
-            ("write_back_kcycles", &self.write_back_kcycles),
-        ]
-    }
-
     /// The first fault: key and explanation.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
         let plain = |figure: &Figure| figure.origin == super::Origin::Table;
-        if !MEMORY_RANGE.contains(&self.memory_gib.value) {
-            return Some(("memory_gib", "between 0.0625 (64 MiB) and 65536"));
-        }
         if self.write_kcycles.value + self.page_kcycles.value <= 0.0 {
             return Some(("write_kcycles", "a write takes time"));
         }
-        let sourceless = self.source.is_empty() && self.figures().iter().any(|f| plain(f.1));
+        let figures = [
+            &self.memory_gib,
+            &self.write_kcycles,
+            &self.page_kcycles,
+            &self.write_back_kcycles,
+        ];
+        let sourceless = self.source.is_empty() && figures.into_iter().any(plain);
         sourceless.then_some(("source", "where the plain figures come from"))
     }
 }

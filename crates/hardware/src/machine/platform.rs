@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::figure::Figure;
@@ -29,23 +30,27 @@ const FIRST_CORE_W: [(&str, f64, &str); 2] = [
 const FIRST_CORE_BY_PACKAGE: [&str; 2] = ["Sapphire Rapids", "Emerald Rapids"];
 
 /// Power of a whole machine at rest. It counts more than the packages do, so nobody adds it to theirs.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
-    /// What the figures count, in words.
+    /// What the figures count, such as AC at the wall or battery discharge.
     pub counts: String,
-    /// Drawn while every CPU is in its deepest state.
+    /// Power while every CPU is in its deepest state.
+    #[schemars(extend("unit" = "mW"))]
     pub resting_mw: Figure,
-    /// The least that machines of the kind draw at rest.
+    /// Least that machines of the kind draw at rest. Absent: not known.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub lowest_mw: Figure,
-    /// The most that machines of the kind draw at rest.
+    /// Most that machines of the kind draw at rest. Absent: not known.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub highest_mw: Figure,
-    /// What the first core that wakes up adds.
+    /// Additional power of the first core that wakes up. Absent: not known.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub first_core_mw: Figure,
-    /// Source of the plain figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 
@@ -102,16 +107,6 @@ impl Platform {
             first_core_mw: first_core(&row.family, family_model, sockets),
             source: "none".to_owned(),
         })
-    }
-
-    /// The figures with their keys.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
-        [
-            ("resting_mw", &self.resting_mw),
-            ("lowest_mw", &self.lowest_mw),
-            ("highest_mw", &self.highest_mw),
-            ("first_core_mw", &self.first_core_mw),
-        ]
     }
 
     /// Why the figures cannot be, with the key of the first wrong one.

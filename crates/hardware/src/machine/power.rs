@@ -10,13 +10,14 @@
 //! The last part is why power is no sum over cores: on servers the first core out of deep idle
 //! costs some 80 to 100 W, each further one next to nothing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use super::{Cluster, Figure, Machine, MachineIdleState, Opp};
 
 /// Scope of power figures. Figures with different scopes are neither added nor compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PowerScope {
     /// Processor packages, as counted by RAPL.
@@ -49,28 +50,34 @@ impl PowerScope {
 }
 
 /// Power that belongs to no CPU or cluster: memory, interconnect, fans, the rest of the board, as far as its scope goes.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
-    /// What the figures count. Not given: the processor packages.
+    /// What the figures count: `package` (the processors, by RAPL), `board` or `wall` (the whole system). Watts of two
+    /// scopes are not comparable. Absent: `package`.
     #[serde(default)]
     pub scope: PowerScope,
-    /// Constant power: the total while every CPU is in the deepest state.
+    /// Constant power: the total while every CPU is in the deepest state. Absent: 0.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub idle_mw: Figure,
-    /// Drawn besides while the package is not down.
+    /// Additional power while the package is not down. Absent: 0.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub active_mw: Figure,
-    /// How long every CPU has to be in its deepest state before the package begins to go down.
+    /// How long every CPU has to be in its deepest state before the package begins to go down. Absent: 0.
+    #[schemars(extend("unit" = "us", "maximum" = 1e6))]
     #[serde(default)]
     pub hysteresis_us: Figure,
-    /// Power-down time. A CPU that wakes up meanwhile waits for the end.
+    /// Power-down time. A CPU that wakes up meanwhile waits for the end. Absent: 0.
+    #[schemars(extend("unit" = "us", "maximum" = 1e6))]
     #[serde(default)]
     pub entry_us: Figure,
-    /// Power-up time, before the waking CPU begins to leave its own state.
+    /// Power-up time, before the waking CPU begins to leave its own state. Absent: 0.
+    #[schemars(extend("unit" = "us", "maximum" = 1e6))]
     #[serde(default)]
     pub exit_us: Figure,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 
@@ -124,22 +131,28 @@ impl Package {
 
 /// The interconnect and the last-level cache of each cluster, where they have a clock that follows the
 /// CPUs: a ring on client processors, a mesh on servers.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Uncore {
-    /// Lowest clock.
+    /// Lowest clock, above 0.
+    #[schemars(extend("unit" = "MHz"))]
     pub min_mhz: Figure,
     /// Highest clock.
+    #[schemars(extend("unit" = "MHz"))]
     pub max_mhz: Figure,
-    /// How often the hardware chooses its clock.
+    /// How often the hardware chooses the clock.
+    #[schemars(extend("unit" = "us", "minimum" = 1.0, "maximum" = 1e6))]
     pub slot_us: Figure,
     /// Voltage at the lowest clock.
+    #[schemars(extend("unit" = "uV"))]
     pub lowest_uv: Figure,
     /// Voltage at the highest clock; in between it is linear in the clock.
+    #[schemars(extend("unit" = "uV"))]
     pub highest_uv: Figure,
-    /// Switching power of one cluster's uncore in uW over MHz x V^2.
+    /// Switching power of one cluster's uncore.
+    #[schemars(extend("unit" = "uW/(MHz V²)"))]
     pub dynamic_power_uw_per_mhz_v2: Figure,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 

@@ -1,5 +1,6 @@
 //! What a processor may draw: the limits that Intel calls PL1 and PL2 and keeps in MSR 610h.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wakepath_units::{Microwatts, Nanoseconds};
 
@@ -11,23 +12,27 @@ use super::Figure;
 /// limit's window as time constant. It holds the clock of its cores down before an average exceeds its limit. Source:
 /// "Package Power Control" in the data sheets, such as Intel 759603: "Tau: An averaging constant used for PL1
 /// exponential weighted moving average (EWMA) power calculation".
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PowerLimit {
-    /// The long-term limit.
+    /// Long-term limit, PL1.
+    #[schemars(extend("unit" = "mW", "minimum" = 1.0))]
     pub pl1_mw: Figure,
     /// Window of PL1 (tau).
+    #[schemars(extend("unit" = "ms", "minimum" = 1.0, "maximum" = 1e6))]
     pub pl1_window_ms: Figure,
-    /// The short-term limit; absent: none.
+    /// Short-term limit, PL2, no lower than PL1. Absent: none.
+    #[schemars(extend("unit" = "mW"))]
     #[serde(default)]
     pub pl2_mw: Figure,
-    /// Window of PL2.
+    /// Window of PL2, no longer than that of PL1; needed with `pl2_mw`.
+    #[schemars(extend("unit" = "ms", "minimum" = 1.0, "maximum" = 1e6))]
     #[serde(default)]
     pub pl2_window_ms: Figure,
-    /// How many clusters, in order, are a package and share the limits. Default 1.
+    /// How many clusters, in order, are one package and share the limits. Absent: 1.
     #[serde(default = "super::one")]
     pub clusters: usize,
-    /// Default source for the table's figures.
+    /// Source of the table's plain figures.
     pub source: String,
 }
 
@@ -45,27 +50,12 @@ impl PowerLimit {
             })
     }
 
-    /// All figures by key.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 4] {
-        [
-            ("pl1_mw", &self.pl1_mw),
-            ("pl1_window_ms", &self.pl1_window_ms),
-            ("pl2_mw", &self.pl2_mw),
-            ("pl2_window_ms", &self.pl2_window_ms),
-        ]
-    }
-
     /// The first impossible value on a machine with `clusters` clusters: key and explanation.
     pub(super) fn fault(&self, clusters: usize) -> Option<(&'static str, &'static str)> {
-        let window = |figure: &Figure| (1.0..=1e6).contains(&figure.value);
-        if self.pl1_mw.value < 1.0 {
-            Some(("pl1_mw", "at least 1 mW"))
-        } else if !window(&self.pl1_window_ms) {
-            Some(("pl1_window_ms", "between 1 ms and 1000 s"))
-        } else if self.pl2_mw.is_given() && self.pl2_mw.value < self.pl1_mw.value {
+        if self.pl2_mw.is_given() && self.pl2_mw.value < self.pl1_mw.value {
             Some(("pl2_mw", "the short-term limit is no lower than pl1_mw"))
-        } else if self.pl2_mw.is_given() && !window(&self.pl2_window_ms) {
-            Some(("pl2_window_ms", "between 1 ms and 1000 s"))
+        } else if self.pl2_mw.is_given() && !self.pl2_window_ms.is_given() {
+            Some(("pl2_window_ms", "pl2_mw needs a window"))
         } else if self.pl2_window_ms.is_given() && !self.pl2_mw.is_given() {
             Some(("pl2_mw", "a window needs a limit"))
         } else if self.pl2_window_ms.value > self.pl1_window_ms.value {

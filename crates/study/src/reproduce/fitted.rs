@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::MachineFigure;
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::{RtAppEvent, RtTask};
 
@@ -27,7 +28,7 @@ pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
     let mut all: Vec<FittedFigure> = Vec::new();
     for (index, machine) in plan.machines.iter().enumerate() {
         let (name, drive) = plan.machine_and_drive(index);
-        for (key, figure) in machine.model.iter().flat_map(Machine::figures) {
+        for MachineFigure { key, figure, .. } in machine.model.iter().flat_map(Machine::figures) {
             let Some(fitted) = figure.fitted_to() else {
                 continue;
             };

@@ -1,0 +1,181 @@
+//! `wakepath machine keys`: the keys of machine files with unit, range, meaning and default.
+
+use anyhow::bail;
+use clap::ValueEnum;
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{self, Key};
+use wakepath_units::spelling::closest;
+
+use crate::output::{self, Screen};
+
+/// Name of the keys outside of any table.
+const TOP: &str = "top";
+const HEADER: [&str; 6] = ["table", "key", "unit", "range", "meaning", "without it"];
+
+/// What `keys` prints.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum KeyFormat {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
+    /// A header line and a row per key.
+    Csv,
+    /// A table of a page in Markdown.
+    Markdown,
+    /// JSON Schema of machine files, for editors that check and complete TOML.
+    Schema,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  wakepath machine keys idle_state
+  wakepath machine keys --format schema > machine.schema.json")]
+pub(super) struct Args {
+    /// A table, such as cluster or io_path.completion; `top` has the keys outside of tables. Default: all.
+    table: Option<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: KeyFormat,
+}
+
+#[derive(Serialize)]
+struct Row<'k> {
+    table: &'k str,
+    key: &'k str,
+    unit: &'k str,
+    /// Smallest and largest value of a figure.
+    range: Option<[f64; 2]>,
+    #[serde(skip)]
+    has_own_range: bool,
+    required: bool,
+    meaning: &'k str,
+    /// What holds without the key.
+    absent: &'k str,
+    /// Section of the documentation with more.
+    see: Option<&'k str>,
+}
+
+impl<'k> Row<'k> {
+    fn new(key: &'k Key) -> Self {
+        Self {
+            table: if key.table.is_empty() {
+                TOP
+            } else {
+                &key.table
+            },
+            key: &key.name,
+            unit: &key.unit,
+            range: key.is_figure.then_some([key.least, key.most]),
+            has_own_range: key.has_own_range,
+            required: key.required,
+            meaning: &key.meaning,
+            absent: &key.absent,
+            see: key.see.as_deref(),
+        }
+    }
+
+    fn default_text(&self) -> &str {
+        if self.required { "must" } else { self.absent }
+    }
+
+    fn is_bounded_figure(&self) -> bool {
+        self.range.is_some() && self.has_own_range
+    }
+
+    fn range_text(&self) -> String {
+        self.range.map_or_else(String::new, |[least, most]| {
+            format!("{} to {}", number_text(least), number_text(most))
+        })
+    }
+}
+
+/// A bound without a tail of zeros.
+fn number_text(number: f64) -> String {
+    if number < 1e6 {
+        number.to_string()
+    } else {
+        format!("{number:e}")
+    }
+}
+
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    if let KeyFormat::Schema = args.format {
+        return output::json(out, &machine::schema());
+    }
+    let rows = match &args.table {
+        Some(table) => find_rows(table)?,
+        None => Machine::keys().iter().map(Row::new).collect(),
+    };
+    let cells = rows.iter().map(|row| {
+        [
+            row.table.to_owned(),
+            row.key.to_owned(),
+            row.unit.to_owned(),
+            row.range_text(),
+            row.meaning.to_owned(),
+            row.default_text().to_owned(),
+        ]
+    });
+    match args.format {
+        KeyFormat::Table => output::table(out, HEADER, cells),
+        KeyFormat::Csv => output::csv(out, HEADER, cells),
+        KeyFormat::Markdown => write_markdown(&rows, out),
+        KeyFormat::Json | KeyFormat::Schema => output::json(out, &rows),
+    }
+}
+
+fn find_rows(table: &str) -> anyhow::Result<Vec<Row<'static>>> {
+    let all = Machine::keys().iter().map(Row::new);
+    let rows: Vec<_> = all.filter(|row| row.table == table).collect();
+    if rows.is_empty() {
+        let mut tables: Vec<&str> = Vec::new();
+        for key in Machine::keys() {
+            let table = Row::new(key).table;
+            if !tables.contains(&table) {
+                tables.push(table);
+            }
+        }
+        let nearest = closest(table, tables.iter().copied()).map_or("", |(_, near)| near);
+        bail!(
+            "machine files have no table '{table}'; did you mean '{nearest}'? Their tables: {}",
+            tables.join(", ")
+        );
+    }
+    Ok(rows)
+}
+
+fn write_markdown(rows: &[Row<'_>], out: &mut Screen) -> anyhow::Result<()> {
+    writeln!(out, "| key | unit | meaning | without it |")?;
+    writeln!(out, "|---|---|---|---|")?;
+    for row in rows {
+        let more = row.see.map_or_else(String::new, |place| {
+            format!(" See [{}]({place}).", link_title(place))
+        });
+        let range = if row.is_bounded_figure() {
+            format!(" Range: {}.", row.range_text())
+        } else {
+            String::new()
+        };
+        let cells = [
+            format!("`{}`", row.key),
+            row.unit.to_owned(),
+            format!("{}{range}{more}", row.meaning),
+            row.default_text().to_owned(),
+        ];
+        let cells = cells.map(|cell| cell.replace('|', "\\|"));
+        writeln!(out, "| {} |", cells.join(" | "))?;
+    }
+    Ok(())
+}
+
+/// The words of a place such as `model.md#work-at-depth`.
+fn link_title(place: &str) -> String {
+    let name = match place.split_once('#') {
+        Some((_, section)) => section,
+        None => place.trim_end_matches(".md"),
+    };
+    name.replace('-', " ")
+}

@@ -1,0 +1,176 @@
+//! The figures of a machine, found by walking the machine as a file has it.
+
+use toml::{Table, Value};
+
+use super::keys::{Key, find_key};
+use super::validate::Fault;
+use super::{DriveModel, Figure, Machine, Origin};
+
+/// A figure of a machine, with its name and its place in a machine file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineFigure {
+    /// Name, such as `cluster.big.static_mw`.
+    pub key: String,
+    /// Value and origin.
+    pub figure: Figure,
+    /// The `source` of the figure's table, which covers plain figures.
+    table_source: Option<String>,
+    declared: Option<&'static Key>,
+}
+
+impl Machine {
+    /// Every figure, in the order of the keys.
+    pub fn figures(&self) -> Vec<MachineFigure> {
+        let mut figures = Vec::new();
+        // A machine that cannot be written as TOML has no form that a file could give it.
+        if let Ok(mut table) = Table::try_from(self) {
+            // Further drives of a captured machine take no part in a simulation.
+            table.remove("other_drive");
+            collect(&table, &Place::default(), &mut figures);
+        }
+        figures
+    }
+
+    /// Checks that every figure is within the range of its key.
+    pub(super) fn check_ranges(&self) -> Result<(), Fault> {
+        self.figures().iter().try_for_each(MachineFigure::check)
+    }
+}
+
+impl DriveModel {
+    /// Checks that every figure is within the range of its key.
+    pub(super) fn check_ranges(&self) -> Result<(), Fault> {
+        let mut figures = Vec::new();
+        if let Ok(table) = Table::try_from(self) {
+            let place = Place {
+                table: "drive".to_owned(),
+                key: "drive".to_owned(),
+                source: None,
+            };
+            collect(&table, &place, &mut figures);
+        }
+        figures.iter().try_for_each(MachineFigure::check)
+    }
+}
+
+impl MachineFigure {
+    /// Where the value comes from, in words: its own source or reason, or the source of its table.
+    pub fn reason(&self) -> &str {
+        match &self.figure.origin {
+            Origin::Default => "not given",
+            Origin::Table => self.table_source.as_deref().unwrap_or_default(),
+            Origin::Source(why) | Origin::Fitted(why) | Origin::Assumed(why) => why,
+        }
+    }
+
+    /// Whether the reference of machine files has the figure's key.
+    pub fn is_declared(&self) -> bool {
+        self.declared.is_some()
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        let Some(key) = self.declared.filter(|_| self.figure.is_given()) else {
+            return Ok(());
+        };
+        let value = self.figure.value;
+        if (key.least..=key.most).contains(&value) {
+            return Ok(());
+        }
+        let message = format!("{value} is not between {} and {:e}", key.least, key.most);
+        Err((self.key.clone(), message))
+    }
+}
+
+/// A table on the walk: its path without and with the names of instances, and the source of its plain figures.
+#[derive(Default)]
+struct Place {
+    table: String,
+    key: String,
+    source: Option<String>,
+}
+
+impl Place {
+    /// The table `name` below, whose path names an instance after `instance`.
+    fn below(&self, name: &str, instance: &str, table: &Table) -> Self {
+        let source = table.get("source").and_then(Value::as_str);
+        Self {
+            table: join(&self.table, name),
+            key: if instance.is_empty() {
+                self.key.clone()
+            } else {
+                join(&self.key, instance)
+            },
+            source: source.map(str::to_owned).or_else(|| self.source.clone()),
+        }
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
+fn collect(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
+    for (name, value) in table {
+        match value {
+            Value::Table(below) => {
+                if let Some(figure) = read_figure(below) {
+                    figures.push(MachineFigure {
+                        key: figure_key(place, name),
+                        figure,
+                        table_source: place.source.clone(),
+                        declared: find_key(&place.table, name),
+                    });
+                } else {
+                    // `drive.power.active_w` is called `drive.active_w`.
+                    let instance = if name == "power" { "" } else { name };
+                    collect(below, &place.below(name, instance, below), figures);
+                }
+            }
+            Value::Array(list) => {
+                for (index, item) in list.iter().enumerate() {
+                    let Value::Table(below) = item else { continue };
+                    let instance = match below.get("name").and_then(Value::as_str) {
+                        Some(own) => format!("{name}.{own}"),
+                        // Power states of a drive have numbers.
+                        None => format!("PS{index}"),
+                    };
+                    collect(below, &place.below(name, &instance, below), figures);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Name of a figure for people, who know some by the names of other tables.
+fn figure_key(place: &Place, name: &str) -> String {
+    match (place.table.as_str(), name) {
+        ("cluster.cppc", _) => format!("{}_{name}", place.key),
+        ("drive.power.states", "entry_us" | "exit_us") => join(&place.key, &format!("true_{name}")),
+        _ => join(&place.key, name),
+    }
+}
+
+/// Reads a figure from the form that serde gives it.
+fn read_figure(table: &Table) -> Option<Figure> {
+    let value = table.get("value")?.as_float()?;
+    let origin = match table.get("origin")? {
+        Value::String(word) if word == "default" => Origin::Default,
+        Value::String(_) => Origin::Table,
+        Value::Table(because) => {
+            let (kind, why) = because.iter().next()?;
+            let why = why.as_str()?.to_owned();
+            match kind.as_str() {
+                "source" => Origin::Source(why),
+                "fitted" => Origin::Fitted(why),
+                _ => Origin::Assumed(why),
+            }
+        }
+        _ => return None,
+    };
+    Some(Figure { value, origin })
+}

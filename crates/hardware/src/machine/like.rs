@@ -1,0 +1,331 @@
+//! `like = "NAME"`: a machine file that says only how its machine differs from another one.
+//!
+//! Tables are merged key by key, `[[cluster]]`, `[[idle_state]]` and `[[background]]` by `name`, and any other value
+//! replaces that of the model. Each figure keeps its own origin: where a table names a `source` of its own, the plain
+//! figures that it takes over keep the source of the model.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+use wakepath_files::{Links, Tree};
+use wakepath_units::pasted::decode_strictly;
+
+use super::keys::find_key;
+use super::library::{MAX_FILE, builtin_text, parse_error};
+use super::{Machine, MachineError};
+
+const LIKE: &str = "like";
+/// Longest chain of files that are like each other.
+const MAX_CHAIN: usize = 8;
+
+/// The whole machine of a file that says `like`; `None` for any other file.
+///
+/// # Errors
+/// No such model, a chain without an end, or a file that leaves open which figures are its own.
+pub(super) fn resolve(
+    text: &str,
+    origin: &str,
+    folder: Option<&Path>,
+) -> Result<Option<Table>, MachineError> {
+    // A fault of the syntax is told with its line by the reader of whole machines.
+    let Ok(own) = text.parse::<Table>() else {
+        return Ok(None);
+    };
+    if !own.contains_key(LIKE) {
+        return Ok(None);
+    }
+    merge_chain(own, origin, folder, MAX_CHAIN).map(Some)
+}
+
+fn merge_chain(
+    mut own: Table,
+    origin: &str,
+    folder: Option<&Path>,
+    remaining: usize,
+) -> Result<Table, MachineError> {
+    let invalid = |key: &str, message: String| MachineError::Invalid {
+        origin: origin.to_owned(),
+        key: key.to_owned(),
+        message,
+    };
+    let model = match own.remove(LIKE) {
+        None => return Ok(own),
+        Some(Value::String(model)) => model,
+        Some(_) => {
+            return Err(invalid(
+                LIKE,
+                "expected the name of a machine in quotes".to_owned(),
+            ));
+        }
+    };
+    if remaining == 0 {
+        let message = format!("more than {MAX_CHAIN} machines in a row are like another one");
+        return Err(invalid(LIKE, message));
+    }
+    if let Some(missing) = ["name", "title"]
+        .into_iter()
+        .find(|key| !own.contains_key(*key))
+    {
+        let message = format!("a machine that is like {model} has a {missing} of its own");
+        return Err(invalid(missing, message));
+    }
+    if let Some(table) = find_sourceless(&own, "") {
+        let message = format!(
+            "its plain figures need a `source` in this table, since that of {model} does not cover them"
+        );
+        return Err(invalid(&table, message));
+    }
+    let (text, next_origin) = read_model(&model, folder).map_err(|why| invalid(LIKE, why))?;
+    let base = text
+        .parse::<Table>()
+        .map_err(|e| parse_error(&text, &next_origin, &e))?;
+    let mut whole = merge_chain(base, &next_origin, folder, remaining - 1)?;
+    overlay(&mut whole, own, "");
+    Ok(whole)
+}
+
+/// The text of a model: a built-in or recorded machine, or a file in the same folder.
+fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), String> {
+    if let Some(text) = builtin_text(model) {
+        return Ok((text.to_owned(), model.to_owned()));
+    }
+    if let Some(system) = crate::recorded::find(model) {
+        let machine = Machine::from_recorded(system).and_then(|machine| machine.to_toml());
+        return Ok((machine.map_err(|e| e.to_string())?, model.to_owned()));
+    }
+    let is_file_name = Path::new(model).extension().is_some_and(|e| e == "toml")
+        && Path::new(model)
+            .file_name()
+            .is_some_and(|name| name == model);
+    let Some(folder) = folder.filter(|_| is_file_name) else {
+        return Err(format!(
+            "unknown machine '{model}'; expected a name that `wakepath machine list` prints, or the name of a .toml file in \
+             the same folder"
+        ));
+    };
+    let told = |e: std::io::Error| format!("{}: {e}", folder.join(model).display());
+    let tree = Tree::open(folder, Links::Refused).map_err(told)?;
+    let bytes = tree.read(Path::new(model), MAX_FILE).map_err(told)?;
+    let text = decode_strictly(bytes).map_err(|_| format!("{model}: no text in UTF-8"))?;
+    Ok((text, folder.join(model).display().to_string()))
+}
+
+/// Path of the first table with a plain figure and no source; `table` is the path of `own` without instances.
+fn find_sourceless(own: &Table, table: &str) -> Option<String> {
+    let mut figures = own.iter();
+    let has_plain = figures.any(|(name, value)| is_plain_figure(table, name, value));
+    // Plain figures of a table without such a key are covered by nothing in any machine file.
+    let takes_source = find_key(table, "source").is_some();
+    if has_plain && takes_source && !own.contains_key("source") {
+        return Some(table.to_owned());
+    }
+    own.iter().find_map(|(name, value)| {
+        let below = path_below(table, name);
+        match value {
+            Value::Table(inner) => find_sourceless(inner, &below),
+            Value::Array(list) => {
+                let mut tables = list.iter().filter_map(Value::as_table);
+                tables.find_map(|inner| find_sourceless(inner, &below))
+            }
+            _ => None,
+        }
+    })
+}
+
+fn is_plain_figure(table: &str, name: &str, value: &Value) -> bool {
+    (value.is_integer() || value.is_float())
+        && find_key(table, name).is_some_and(|key| key.is_figure)
+}
+
+fn path_below(table: &str, name: &str) -> String {
+    if table.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{table}.{name}")
+    }
+}
+
+/// Puts the keys of `own` over those of `base`; `table` is the path of both without instances.
+fn overlay(base: &mut Table, own: Table, table: &str) {
+    if own.contains_key("source") {
+        keep_source(base, table);
+    }
+    for (name, value) in own {
+        let below = path_below(table, &name);
+        match (base.get_mut(&name), value) {
+            (Some(Value::Table(old)), Value::Table(new)) if !is_figure(old) && !is_figure(&new) => {
+                overlay(old, new, &below);
+            }
+            (Some(Value::Array(old)), Value::Array(new)) if is_named(old) && is_named(&new) => {
+                overlay_by_name(old, new, &below);
+            }
+            (_, value) => {
+                base.insert(name, value);
+            }
+        }
+    }
+}
+
+/// Gives each plain figure the source that covered it.
+fn keep_source(base: &mut Table, table: &str) {
+    if let Some(Value::String(source)) = base.get("source").cloned() {
+        name_source(base, table, &source);
+    }
+}
+
+/// Names the source of each plain figure in a table and in the tables below that have no source of their own.
+fn name_source(base: &mut Table, table: &str, source: &str) {
+    for (name, value) in base.iter_mut() {
+        if is_plain_figure(table, name, value) {
+            let number = std::mem::replace(value, Value::Boolean(false));
+            *value = Value::Table(Table::from_iter([
+                ("value".to_owned(), number),
+                ("source".to_owned(), Value::String(source.to_owned())),
+            ]));
+        } else if let Value::Table(below) = value
+            && !is_figure(below)
+            && !below.contains_key("source")
+        {
+            name_source(below, &path_below(table, name), source);
+        }
+    }
+}
+
+fn is_figure(table: &Table) -> bool {
+    table.contains_key("value")
+}
+
+fn name_of(item: &Value) -> Option<&str> {
+    item.get("name").and_then(Value::as_str)
+}
+
+fn is_named(list: &[Value]) -> bool {
+    list.iter().all(|item| name_of(item).is_some())
+}
+
+fn overlay_by_name(base: &mut Vec<Value>, own: Vec<Value>, table: &str) {
+    for item in own {
+        let old = base.iter_mut().find(|old| name_of(old) == name_of(&item));
+        match (old, item) {
+            (Some(Value::Table(old)), Value::Table(new)) => overlay(old, new, table),
+            (_, item) => base.push(item),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::machine::Origin;
+
+    fn parse(text: &str) -> Result<Machine, String> {
+        Machine::parse(text, "m.toml").map_err(|e| e.to_string())
+    }
+
+    const FASTER: &str = "\
+like = \"rk3399\"
+name = \"faster\"
+title = \"An RK3399 with other wake-ups\"
+[[idle_state]]
+name = \"cpu-sleep\"
+true_exit_us = 7
+source = \"measured here\"
+";
+
+    #[test]
+    fn a_machine_is_as_its_model_but_for_what_it_says() {
+        let machine = parse(FASTER).unwrap();
+        let model = Machine::find("rk3399").unwrap();
+        assert_eq!(machine.name, "faster");
+        assert_eq!(machine.cpus(), model.cpus());
+        let mut changed = Vec::new();
+        for (own, old) in machine.figures().iter().zip(&model.figures()) {
+            assert_eq!(own.key, old.key);
+            if own.figure.value.to_bits() != old.figure.value.to_bits() {
+                changed.push((own.key.clone(), own.reason().to_owned()));
+            } else {
+                assert_eq!(own.reason(), old.reason(), "{}", own.key);
+            }
+        }
+        let expected = (
+            "idle_state.cpu-sleep.true_exit_us".to_owned(),
+            "measured here".to_owned(),
+        );
+        assert_eq!(changed, [expected]);
+        assert_eq!(machine.idle_state[1].true_exit_us.origin, Origin::Table);
+    }
+
+    #[test]
+    fn a_written_machine_is_whole() {
+        let text = parse(FASTER).unwrap().to_toml().unwrap();
+        assert!(!text.contains("like ="), "{text}");
+        assert_eq!(parse(&text).unwrap().to_toml().unwrap(), text);
+    }
+
+    #[test]
+    fn what_cannot_be_says_why() {
+        for (text, part) in [
+            (
+                "like = \"rk3398\"\nname = \"a\"\ntitle = \"a\"\n",
+                "unknown machine 'rk3398'",
+            ),
+            (
+                "like = \"../x.toml\"\nname = \"a\"\ntitle = \"a\"\n",
+                "unknown machine '../x.toml'",
+            ),
+            ("like = 3\n", "in quotes"),
+            (
+                "like = \"rk3399\"\ntitle = \"a\"\n",
+                "has a name of its own",
+            ),
+            (
+                "like = \"rk3399\"\nname = \"a\"\n",
+                "has a title of its own",
+            ),
+            (
+                "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[io_path]\nkcycles_per_io = 1\n",
+                "m.toml: io_path: its plain figures need a `source`",
+            ),
+            (
+                "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[scheduler]\nipi_uz = 1\n",
+                "ipi_uz",
+            ),
+            (
+                "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\nhz = -1\n",
+                "hz",
+            ),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(
+                error.starts_with("m.toml") && error.contains(part),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_is_like_its_neighbour_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = Machine::find("laptop").unwrap().to_toml().unwrap();
+        fs::write(folder.path().join("model.toml"), model).unwrap();
+        let text = |like: &str, name: &str| {
+            format!("like = \"{like}\"\nname = \"{name}\"\ntitle = \"a\"\n")
+        };
+        let write = |file: &str, text: String| fs::write(folder.path().join(file), text).unwrap();
+        write("own.toml", text("model.toml", "own"));
+        write("third.toml", text("own.toml", "third"));
+        write("self.toml", text("self.toml", "self"));
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link.toml")).unwrap();
+        write("linked.toml", text("link.toml", "linked"));
+        let load = |file: &str| Machine::load(&folder.path().join(file)).map_err(|e| e.to_string());
+        assert_eq!(load("third.toml").unwrap().name, "third");
+        assert!(
+            load("self.toml")
+                .unwrap_err()
+                .contains("more than 8 machines")
+        );
+        assert!(load("linked.toml").is_err());
+    }
+}
