@@ -3,11 +3,12 @@
 use crate::block::completion::Coalescing;
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Direction, Interrupt, RequestId, TaskId};
+use crate::core::calendar::Slot;
 use crate::core::parts::{Part, Work};
 use crate::core::random::Streams;
 use crate::cpu::state::Cpu;
 use crate::drive::{Accepted, Piece};
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::error::SimError;
 use crate::observe::observer::{Observer, RequestStep};
 use crate::task::fio::setup::JobSetup;
@@ -368,10 +369,10 @@ impl<O: Observer> Engine<'_, O> {
         let collected = &mut self.collected[queue];
         collected.push(id);
         if collected.len() >= threshold {
-            self.cancel(Slot::Device(queue));
+            self.calendar.cancel(Slot::Device(queue));
             self.tell(queue);
         } else if collected.len() == 1 {
-            self.schedule(Slot::Device(queue), self.now + time);
+            self.calendar.schedule(Slot::Device(queue), self.now + time);
         }
     }
 

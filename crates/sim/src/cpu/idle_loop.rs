@@ -5,14 +5,15 @@ use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::{CpuId, NEVER};
+use crate::core::calendar::Slot;
 use crate::cpu::state::{Cpu, Mode};
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
-        debug_assert_eq!(self.queue.due(self.number(Slot::Phase(cpu))), NEVER);
+        debug_assert_eq!(self.calendar.due(Slot::Phase(cpu)), NEVER);
         self.end_uncore_slots();
         let now = self.now;
         let period = self.setup.tick_period;

@@ -2,8 +2,9 @@
 
 use crate::block::request::Request;
 use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt, RequestId};
+use crate::core::calendar::Slot;
 use crate::cpu::state::{Cpu, Mode};
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::frequency::clocks::Domain;
 use crate::observe::observer::Observer;
 use crate::task::state::{Step, Task};
@@ -20,13 +21,13 @@ impl<O: Observer> Engine<'_, O> {
     /// Waits for the end of a phase that began now.
     #[inline(always)]
     pub(crate) fn phase_begun(&mut self, cpu: CpuId, length: u64) {
-        self.schedule(Slot::Phase(cpu), self.now + length);
+        self.calendar.schedule(Slot::Phase(cpu), self.now + length);
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
     }
 
     pub(crate) fn cancel_phase(&mut self, cpu: CpuId) {
-        self.cancel(Slot::Phase(cpu));
+        self.calendar.cancel(Slot::Phase(cpu));
     }
 
     #[inline(always)]
@@ -148,7 +149,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 c.end_idle_period(now, !must_run);
                 // The time limit.
-                self.queue.cancel(Slot::of_phase(cpu));
+                self.calendar.cancel(Slot::Phase(cpu));
             }
             if let Some(period) = c.unreflected.take() {
                 let outcome = c.reflect(now, period);

@@ -1,9 +1,10 @@
 //! Ticks, timers and background work of a CPU.
 
 use crate::core::basics::{CpuId, Interrupt, NEVER, TaskId, Timer};
+use crate::core::calendar::Slot;
 use crate::cpu::pulled::{Pulled, PulledTimers};
 use crate::cpu::state::Mode;
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
@@ -95,32 +96,18 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    pub(crate) fn schedule(&mut self, slot: Slot, time: u64) {
-        self.queue.schedule(self.number(slot), time);
-    }
-
-    pub(crate) fn cancel(&mut self, slot: Slot) {
-        self.queue.cancel(self.number(slot));
-    }
-
-    /// The number of a slot in the event queue.
-    pub(crate) fn number(&self, slot: Slot) -> usize {
-        slot.number(self.cpus.len(), self.domains.len())
-    }
-
     /// Whether the next clock event of a CPU is scheduled as it should be.
     pub(crate) fn clock_is_armed(&self, cpu: CpuId) -> bool {
-        self.queue.due(self.number(Slot::Clock(cpu))) == self.cpus[cpu].next_clock_event()
+        self.calendar.due(Slot::Clock(cpu)) == self.cpus[cpu].next_clock_event()
     }
 
     /// Schedules the next clock event of a CPU, if it has changed.
     pub(crate) fn arm_clock(&mut self, cpu: CpuId) {
-        let slot = self.number(Slot::Clock(cpu));
         let at = self.cpus[cpu].next_clock_event();
         if at == NEVER {
-            self.queue.cancel(slot);
-        } else if at != self.queue.due(slot) {
-            self.queue.schedule(slot, at);
+            self.calendar.cancel(Slot::Clock(cpu));
+        } else {
+            self.calendar.reschedule(Slot::Clock(cpu), at);
         }
     }
 

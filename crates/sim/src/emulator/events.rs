@@ -5,8 +5,9 @@
 //! exit latencies and the rest of work that was cut off wait for the turn. Only machines that say so pay for any of this.
 
 use crate::core::basics::{CpuId, NEVER, RequestId};
+use crate::core::calendar::Slot;
 use crate::emulator::state::{Exit, Waiting};
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
@@ -47,7 +48,7 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.now;
         let end = (self.turns.as_mut()).and_then(|turns| turns.go_on_with_exit(cpu, now));
         if let Some(end) = end {
-            self.schedule(Slot::Phase(cpu), end);
+            self.calendar.schedule(Slot::Phase(cpu), end);
         }
         end.is_some()
     }
@@ -64,7 +65,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn serve_until(&mut self, end: u64, request: RequestId) {
         match &mut self.turns {
-            None => self.queue.push(end, request),
+            None => self.calendar.serve(end, request),
             Some(turns) => {
                 let end = end + self.random.missed(turns.player.setup.look);
                 turns.player.submit(end, request);
@@ -137,16 +138,16 @@ impl<O: Observer> Engine<'_, O> {
                 turns.player.go_on(now);
             }
         }
-        let slot = self.number(Slot::Device(self.player_slot()));
+        let slot = Slot::Device(self.player_slot());
         let Some(turns) = &mut self.turns else {
             return;
         };
         turns.deadline = false;
         let at = turns.player.next_event();
         if at == NEVER || (at <= now && !turns.player.works()) {
-            self.queue.cancel(slot);
-        } else if at != self.queue.due(slot) {
-            self.queue.schedule(slot, at);
+            self.calendar.cancel(slot);
+        } else {
+            self.calendar.reschedule(slot, at);
         }
     }
 

@@ -11,8 +11,8 @@ mod watchdog;
 use wakepath_units::Nanoseconds;
 
 use crate::block::request::Request;
-use crate::core::basics::{CpuId, RequestId, TaskId};
-use crate::core::queue::EventQueue;
+use crate::core::basics::{RequestId, TaskId};
+use crate::core::calendar::Calendar;
 use crate::core::random::Streams;
 use crate::cpu::pulled::Pulled;
 use crate::cpu::state::{Cpu, Mode};
@@ -36,58 +36,11 @@ use wakepath_hardware::c1_demotion::Demotion;
 
 use self::counted::WarmUp;
 
-/// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
-/// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
-/// looks at its clocks in slots of time one, for the end of the slot.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Slot {
-    Phase(CpuId),
-    Clock(CpuId),
-    Frequency(usize),
-    Hardware(usize),
-    /// The end of a queue's wait for more completions, or after all of these the next change of a
-    /// drive's power state that somebody watches.
-    Device(usize),
-}
-
-impl Slot {
-    /// One kind after the other, the commonest first.
-    pub(crate) fn number(self, cpus: usize, domains: usize) -> usize {
-        match self {
-            Self::Phase(cpu) => Self::of_phase(cpu),
-            Self::Clock(cpu) => cpus + cpu,
-            Self::Frequency(domain) => 2 * cpus + domain,
-            // There are at most as many clusters as clocks.
-            Self::Hardware(cluster) => 2 * cpus + domains + cluster,
-            Self::Device(device) => 2 * (cpus + domains) + device,
-        }
-    }
-
-    pub(crate) const fn of_phase(cpu: CpuId) -> usize {
-        cpu
-    }
-
-    #[inline(always)]
-    pub(crate) fn of(number: usize, cpus: usize, domains: usize) -> Self {
-        let (clocks, frequencies) = (cpus, 2 * cpus);
-        let hardware = frequencies + domains;
-        let devices = hardware + domains;
-        match number {
-            n if n < clocks => Self::Phase(n),
-            n if n < frequencies => Self::Clock(n - clocks),
-            n if n < hardware => Self::Frequency(n - frequencies),
-            n if n < devices => Self::Hardware(n - hardware),
-            n => Self::Device(n - devices),
-        }
-    }
-}
-
 pub(crate) struct Engine<'a, O> {
     pub(crate) observer: &'a mut O,
     pub(crate) setup: &'a Setup,
     pub(crate) now: u64,
-    /// The events without a slot are finished requests.
-    pub(crate) queue: EventQueue,
+    pub(crate) calendar: Calendar,
     pub(crate) cpus: Vec<Cpu<'a>>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) clock_slots: ClockSlots,
@@ -153,7 +106,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * (cpus.len() + domains.len()) + devices),
+            calendar: Calendar::new(cpus.len(), domains.len(), devices),
             clock_slots: ClockSlots::new(&setup.clusters, setup.power_limit.is_some(), &domains),
             domains,
             power: PowerTracker::new(

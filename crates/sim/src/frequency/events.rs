@@ -1,8 +1,9 @@
 //! Utilisation and the clocks that follow it.
 
 use crate::core::basics::{CpuId, Interrupt, TaskId};
+use crate::core::calendar::Slot;
 use crate::cpu::state::{Cpu, Mode};
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::frequency::clocks::Domain;
 use crate::frequency::clocks::report::{InterruptTime, Report};
 use crate::observe::observer::Observer;
@@ -97,7 +98,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
         let of = &self.setup.clusters[self.domains[domain].cluster];
         let at = of.taken_up(self.now) + of.transition_latency;
-        self.schedule(Slot::Frequency(domain), at);
+        self.calendar.schedule(Slot::Frequency(domain), at);
     }
 
     /// The clock of a domain has changed. What is running is cut there, so that each part has one frequency.
@@ -191,7 +192,7 @@ impl<O: Observer> Engine<'_, O> {
     fn schedule_clock_slot(&mut self, cluster: usize) {
         let length = self.setup.clusters[cluster].slot.max(1);
         let end = (self.now / length + 1) * length;
-        self.schedule(Slot::Hardware(cluster), end);
+        self.calendar.schedule(Slot::Hardware(cluster), end);
     }
 
     /// A slot of a cluster's hardware is over.

@@ -3,7 +3,8 @@
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::CpuId;
-use crate::engine::{Engine, Slot};
+use crate::core::calendar::Slot;
+use crate::engine::Engine;
 use crate::observe::observer::{Activity, Observer, RequestStep};
 
 impl<O: Observer> Engine<'_, O> {
@@ -42,8 +43,8 @@ impl<O: Observer> Engine<'_, O> {
             .drive_power(Nanoseconds(self.now), drive, state);
         let slot = Slot::Device(self.collected.len() + drive);
         match next {
-            Some(at) => self.schedule(slot, at),
-            None => self.cancel(slot),
+            Some(at) => self.calendar.schedule(slot, at),
+            None => self.calendar.cancel(slot),
         }
     }
 

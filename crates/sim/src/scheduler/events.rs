@@ -9,8 +9,9 @@
 use std::cmp::Reverse;
 
 use crate::core::basics::{CpuId, Interrupt, TaskId};
+use crate::core::calendar::Slot;
 use crate::cpu::state::Mode;
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::frequency::clocks::cluster::ClusterSetup;
 use crate::observe::observer::Observer;
 use crate::scheduler::state::Entity;
@@ -499,9 +500,8 @@ impl<O: Observer> Engine<'_, O> {
         // Who watches its need-resched flag needs no interrupt.
         let after = if watches { 0 } else { self.setup.ipi };
         let at = self.now + after;
-        let slot = Slot::of_phase(to);
-        if at < self.queue.due(slot) {
-            self.queue.schedule(slot, at);
+        if at < self.calendar.due(Slot::Phase(to)) {
+            self.calendar.schedule(Slot::Phase(to), at);
         }
         after
     }
