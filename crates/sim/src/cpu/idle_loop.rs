@@ -21,7 +21,6 @@ impl<O: Observer> Engine<'_, O> {
         let c = &mut self.cpus[cpu];
         let after_tick = std::mem::replace(&mut c.in_idle_loop, true) & c.got_tick;
         c.got_tick = false;
-        c.current = None;
 
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
         let timer = c.timers.next().min(c.fair_server.timer());
@@ -55,7 +54,7 @@ impl<O: Observer> Engine<'_, O> {
             tick: c.next_tick,
             keeps_tick: !can_stop,
             latency_request: c.latency_request,
-            nr_iowait: c.nr_iowait,
+            nr_iowait: c.run_queue.waiting_for_io(),
             true_idle: 0,
             package_saving: 0,
         };
@@ -66,7 +65,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         if c.governor.wants_utilisation() {
             let capacity = self.setup.clusters[c.cluster].capacity.max(1);
-            let share = c.utilisation.get() * 1024 / capacity;
+            let share = c.run_queue.utilisation().get() * 1024 / capacity;
             c.governor.set_utilisation(share.min(1024) as u16);
         }
         let choice = call.choose(&query, &c.idle.declared, &mut c.governor, ceiling);

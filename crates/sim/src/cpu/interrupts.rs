@@ -149,7 +149,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(crate) fn tick(&mut self, cpu: CpuId) {
-        if self.cpus[cpu].current.is_some() {
+        if self.cpus[cpu].run_queue.current().is_some() {
             self.account_and_report(cpu, false, true, None);
             self.fair_tasks_ran(cpu);
             self.check_turn(cpu);

@@ -62,7 +62,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             Mode::Task => {
                 c.charge(now, domain, &mut self.tasks);
-                match c.current {
+                match c.run_queue.current() {
                     Some(task) => self.tasks_turn(cpu, task),
                     None => self.next(cpu),
                 }
@@ -75,7 +75,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
         let c = &mut self.cpus[cpu];
         let cold = std::mem::take(&mut c.cold);
-        match (mode, c.current) {
+        match (mode, c.run_queue.current()) {
             (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].cold += cold,
             (Mode::Task, _) => {}
             _ => c.begin_segment(self.now, work, cold),
@@ -92,7 +92,7 @@ impl<O: Observer> Engine<'_, O> {
         let done = self.work_done(cpu);
         self.charge(cpu);
         self.cpus[cpu].stopped = false;
-        if let Some(task) = self.cpus[cpu].current {
+        if let Some(task) = self.cpus[cpu].run_queue.current() {
             self.tasks[task].work = self.cpus[cpu].work - done;
         }
         self.cancel_phase(cpu);
@@ -108,7 +108,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn time_left(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
         if c.mode == Mode::Task
-            && let Some(t) = c.current.map(|task| &self.tasks[task])
+            && let Some(t) = c.run_queue.current().map(|task| &self.tasks[task])
             && t.step == Step::Spin
         {
             // However fast the CPU is.
@@ -142,7 +142,7 @@ impl<O: Observer> Engine<'_, O> {
                 c.serving = interrupt;
                 return self.execute(cpu, Mode::Interrupt, cost);
             }
-            let must_run = c.has_task();
+            let must_run = c.run_queue.has_task();
             if let Some(until) = c.polling_until {
                 if now < until && !must_run {
                     return self.begin_phase(cpu, Mode::Idle, until - now);

@@ -3,15 +3,15 @@
 use wakepath_policies::freq::schedutil::CpuSignal;
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
-use wakepath_policies::utilisation::{Runnable, Utilisation};
 use wakepath_units::{Capacity, Kilohertz};
 
-use crate::core::basics::{Cycles, FULL_SHARE, Interrupt, NEVER, TaskId};
+use crate::core::basics::{Cycles, FULL_SHARE, Interrupt, NEVER};
 use crate::core::queue::fifo::Fifo;
 use crate::cpu::idle_table::IdleTable;
 use crate::cpu::timers::Timers;
 use crate::rcu::state::CpuRcu;
 use crate::scheduler::fair_server::FairServer;
+use crate::scheduler::run_queue::RunQueue;
 
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,27 +113,12 @@ pub(crate) struct Cpu<'a> {
     pub(crate) segment_work: Cycles,
 
     pub(crate) interrupts: Fifo<Interrupt>,
-    pub(crate) current: Option<TaskId>,
-    /// The task that it ran last, or runs.
-    pub(crate) ran_last: Option<TaskId>,
     /// What it takes of its core, and how much of the core's speed it gets, of
     /// [`crate::core::basics::FULL_SHARE`].
     pub(super) core_use: CoreUse,
     pub(super) share: u64,
-    pub(crate) run_queue: Fifo<TaskId>,
-    /// When the current task got the CPU.
-    pub(crate) picked_at: u64,
-    /// The current task is to make room for another one.
-    pub(crate) need_resched: bool,
-    /// No task of the run queue was behind this virtual run time when it was last looked at.
-    pub(crate) least_vruntime: u64,
-    pub(crate) nr_iowait: u32,
-    pub(crate) utilisation: Utilisation,
-    /// How many tasks it has had to run, and has now, if that counts.
-    pub(crate) runnable: Runnable,
-    pub(crate) runnable_now: u32,
-    /// The period of the signal in which cpufreq was told of it last.
-    reported_period: u64,
+    /// Its tasks.
+    pub(crate) run_queue: RunQueue,
 
     pub(super) tick_stopped: bool,
     /// Its part in grace periods.
@@ -230,19 +215,9 @@ impl<'a> Cpu<'a> {
             segment_cold: 0,
             segment_work: 0,
             interrupts: Fifo::new(),
-            current: None,
-            ran_last: None,
             core_use: CoreUse::None,
             share: FULL_SHARE,
-            run_queue: Fifo::new(),
-            picked_at: 0,
-            need_resched: false,
-            least_vruntime: 0,
-            nr_iowait: 0,
-            utilisation: Utilisation::default(),
-            runnable: Runnable::default(),
-            runnable_now: 0,
-            reported_period: 0,
+            run_queue: RunQueue::new(),
             // A machine that has been idle for long has all its ticks stopped.
             tick_stopped: true,
             rcu: CpuRcu::default(),
@@ -291,29 +266,6 @@ impl<'a> Cpu<'a> {
     pub(crate) fn next_clock_event(&self) -> u64 {
         let timers = self.timers.next().min(self.wheel.next());
         self.next_tick.min(timers).min(self.fair_server.timer())
-    }
-
-    /// Accounts the time up to now, in which it delivered `running` of 1024.
-    #[inline(always)]
-    pub(crate) fn account(&mut self, now: u64, running: u32) {
-        self.utilisation.advance(now, running);
-    }
-
-    /// Whether the signal has come to another period since the last time that this was asked.
-    #[inline]
-    pub(crate) fn period_is_new(&mut self) -> bool {
-        let period = self.utilisation.period();
-        std::mem::replace(&mut self.reported_period, period) != period
-    }
-
-    /// Accounts an interrupt that has been served since the phase began, and counts as utilisation; the CPU did nothing
-    /// before.
-    #[inline(always)]
-    pub(crate) fn account_interrupt(&mut self, now: u64, capacity: u32) {
-        if self.utilisation.known_ns() < self.phase_start {
-            self.account(self.phase_start, 0);
-        }
-        self.account(now, capacity);
     }
 
     /// Work as if the CPU had its core for itself.
@@ -535,19 +487,9 @@ impl<'a> Cpu<'a> {
     #[inline]
     pub(crate) fn signal(&self) -> CpuSignal {
         CpuSignal {
-            utilisation: Capacity(self.utilisation.get()),
-            runnable: Capacity(self.runnable.get()),
+            utilisation: Capacity(self.run_queue.utilisation().get()),
+            runnable: Capacity(self.run_queue.runnable().get()),
             idle_calls: self.selections,
         }
-    }
-
-    /// How many tasks it has to run.
-    pub(crate) fn tasks(&self) -> usize {
-        usize::from(self.current.is_some()) + self.run_queue.len()
-    }
-
-    /// Whether a task wants to run.
-    pub(crate) fn has_task(&self) -> bool {
-        self.current.is_some() || !self.run_queue.is_empty()
     }
 }

@@ -69,7 +69,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
     #[inline]
     pub(crate) fn stop_tick(&mut self, cpu: CpuId) {
-        if self.setup.is_nohz_full(cpu) && self.cpus[cpu].tasks() == 1 {
+        if self.setup.is_nohz_full(cpu) && self.cpus[cpu].run_queue.tasks() == 1 {
             let c = &mut self.cpus[cpu];
             c.tick_stopped = true;
             c.next_tick = NEVER;
@@ -88,7 +88,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(never)]
     fn restart_own_tick(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
-        if c.tick_stopped && !c.in_idle_loop && c.tasks() > 1 {
+        if c.tick_stopped && !c.in_idle_loop && c.run_queue.tasks() > 1 {
             let period = self.setup.tick_period;
             c.tick_stopped = false;
             c.next_tick = (self.now / period + 1) * period;

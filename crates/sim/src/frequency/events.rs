@@ -19,7 +19,7 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             0
         };
-        c.account(self.now, running);
+        c.run_queue.account(self.now, running);
     }
 
     /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a
@@ -35,20 +35,17 @@ impl<O: Observer> Engine<'_, O> {
         let c = &mut self.cpus[cpu];
         let domain = &self.domains[c.domain];
         let capacity = domain.capacity_now();
-        c.account(self.now, if ran { capacity } else { 0 });
+        c.run_queue
+            .account(self.now, if ran { capacity } else { 0 });
         if self.setup.counts_runnable {
-            c.settle_runnable(self.now, domain);
+            c.run_queue.settle_runnable(self.now, capacity);
             if let Some((task, can)) = change {
                 let entity = &mut self.tasks[task].entity;
                 entity.settle_runnable(self.now, !can, capacity);
-                c.runnable_now = if can {
-                    c.runnable_now + 1
-                } else {
-                    c.runnable_now - 1
-                };
+                c.run_queue.change_runnable(can);
             }
         }
-        if c.period_is_new() {
+        if c.run_queue.period_is_new() {
             let iowait = false;
             self.update_frequency(cpu, Report { iowait, local });
         }
@@ -59,18 +56,15 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn move_runnable(&mut self, task: TaskId, from: CpuId, to: CpuId) {
         for cpu in [from, to] {
             let c = &mut self.cpus[cpu];
-            c.settle_runnable(self.now, &self.domains[c.domain]);
+            let capacity = self.domains[c.domain].capacity_now();
+            c.run_queue.settle_runnable(self.now, capacity);
         }
         let capacity = self.domains[self.cpus[from].domain].capacity_now();
         let t = &mut self.tasks[task];
         let share = t.entity.settle_runnable(self.now, t.runnable, capacity);
-        let count = u32::from(t.runnable);
-        let c = &mut self.cpus[from];
-        c.runnable.remove(share);
-        c.runnable_now -= count;
-        let c = &mut self.cpus[to];
-        c.runnable.add(share);
-        c.runnable_now += count;
+        let can_run = t.runnable;
+        self.cpus[from].run_queue.remove_runnable(share, can_run);
+        self.cpus[to].run_queue.add_runnable(share, can_run);
     }
 
     /// Accounts the work of a CPU that ends, or is cut, now.
@@ -109,7 +103,7 @@ impl<O: Observer> Engine<'_, O> {
         let mut powered = false;
         for c in &mut self.cpus[of.clone()] {
             if self.setup.counts_runnable {
-                c.settle_runnable(self.now, clock);
+                c.run_queue.settle_runnable(self.now, clock.capacity_now());
             }
             // Nothing depends on the clock of a CPU that sleeps.
             if c.is_powered() {
@@ -239,13 +233,6 @@ impl Cpu<'_> {
         }
     }
 
-    /// Accounts how many tasks it has had to run up to now; it has this clock.
-    #[inline(always)]
-    fn settle_runnable(&mut self, now: u64, domain: &Domain) {
-        self.runnable
-            .advance(now, self.runnable_now, domain.capacity_now());
-    }
-
     /// Accounts its work that ends, or is cut, now; it has this clock.
     #[inline(always)]
     pub(crate) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
@@ -254,20 +241,25 @@ impl Cpu<'_> {
             Mode::Idle | Mode::Waking => return,
             Mode::Interrupt => match domain.interrupt_time {
                 InterruptTime::Unused => {}
-                InterruptTime::OfCpu => self.account_interrupt(now, domain.capacity_now()),
+                InterruptTime::OfCpu => {
+                    let capacity = domain.capacity_now();
+                    self.run_queue
+                        .account_interrupt(self.phase_start, now, capacity);
+                }
                 InterruptTime::OfTask => {
-                    if let Some(task) = self.current {
+                    if let Some(task) = self.run_queue.current() {
                         let capacity = domain.capacity_now();
-                        self.account_interrupt(now, capacity);
+                        self.run_queue
+                            .account_interrupt(self.phase_start, now, capacity);
                         tasks[task].entity.charge(time, capacity);
                     }
                 }
             },
             Mode::Task => {
                 let capacity = domain.capacity_now();
-                self.account(now, capacity);
+                self.run_queue.account(now, capacity);
                 domain.charge_task(time);
-                if let Some(task) = self.current {
+                if let Some(task) = self.run_queue.current() {
                     let t = &mut tasks[task];
                     t.executed += time;
                     t.entity.charge(time, capacity);

@@ -173,7 +173,7 @@ impl Activity {
                 Interrupt::Reschedule | Interrupt::Frequency(_) => InterruptKind::Reschedule,
             }),
             Mode::Task => {
-                let task = cpu.current.unwrap_or_default();
+                let task = cpu.run_queue.current().unwrap_or_default();
                 let of = &tasks[task];
                 Self::Task {
                     task,

@@ -17,8 +17,7 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(crate) fn observe_runnable(&mut self, cpu: CpuId) {
         if O::WATCHES {
-            let c = &self.cpus[cpu];
-            let tasks = c.run_queue.len() + usize::from(c.current.is_some());
+            let tasks = self.cpus[cpu].run_queue.tasks();
             self.observer.runnable(Nanoseconds(self.now), cpu, tasks);
         }
     }

@@ -42,14 +42,15 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let iowait = std::mem::take(&mut t.in_iowait);
         if iowait {
-            self.cpus[t.cpu].nr_iowait -= 1;
+            self.cpus[t.cpu].run_queue.end_wait_for_io();
         }
         if t.cpu != to {
             self.migrate(task, to);
         }
         let (t, c) = (&mut self.tasks[task], &self.cpus[to]);
         let slept = !std::mem::replace(&mut t.runnable, true);
-        t.entity.place(c.least_vruntime, &self.setup.tunables);
+        t.entity
+            .place(c.run_queue.least_vruntime(), &self.setup.tunables);
         // A CPU of another cluster puts the task on its run queue itself.
         let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != c.cluster);
         if iowait {
@@ -57,13 +58,13 @@ impl<O: Observer> Engine<'_, O> {
         }
         let ran = self.cpus[to].mode == Mode::Task;
         self.task_changes(to, ran, local, task, slept.then_some(true));
-        if self.cpus[to].current.is_none() {
+        if self.cpus[to].run_queue.current().is_none() {
             self.enqueue(to, task);
         } else {
             let takes_over = self.takes_over(to, task);
             self.enqueue(to, task);
             if takes_over && from == Some(to) {
-                self.cpus[to].need_resched = true;
+                self.cpus[to].run_queue.request_resched();
             } else if takes_over {
                 self.reschedule(to);
             }
@@ -521,10 +522,7 @@ impl<O: Observer> Engine<'_, O> {
         t.slept = true;
         t.in_iowait = iowait;
         t.entity.settle(self.now);
-        let c = &mut self.cpus[cpu];
-        c.nr_iowait += u32::from(iowait);
-        c.current = None;
-        c.need_resched = false;
+        self.cpus[cpu].run_queue.sleep(iowait);
         self.observe_runnable(cpu);
         self.task_changes(cpu, false, true, task, Some(false));
     }

@@ -112,19 +112,19 @@ impl<O: Observer> Engine<'_, O> {
                     return false;
                 }
             }
-            if self.cpus[cpu].need_resched {
+            if self.cpus[cpu].run_queue.needs_resched() {
                 return false;
             }
         }
     }
 
     fn let_others_run(&mut self, cpu: CpuId, task: TaskId) {
-        let queue = self.cpus[cpu].run_queue.iter();
-        let others = queue.map(|t| self.tasks[*t].entity.vruntime).min();
+        let waiting = self.cpus[cpu].run_queue.waiting();
+        let others = waiting.map(|t| self.tasks[t].entity.vruntime).min();
         if let Some(first) = others {
             let entity = &mut self.tasks[task].entity;
             entity.vruntime = entity.vruntime.max(first);
-            self.cpus[cpu].need_resched = true;
+            self.cpus[cpu].run_queue.request_resched();
         }
     }
 
