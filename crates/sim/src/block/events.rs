@@ -393,11 +393,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn delivered(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
         let c = &self.cpus[cpu];
-        let work = Work {
-            own: c.segment_work,
-            cold: c.segment_cold,
-            full_speed: self.domains[c.domain].full_speed(),
-        };
+        let work = c.interrupt_work(self.domains[c.domain].full_speed());
         let piece = &mut self.requests[id];
         piece.attribute_interrupt(self.now, c, work);
         let Some(whole) = piece.whole else {
@@ -448,8 +444,8 @@ impl Request {
     /// Its completion interrupt has been served on `c`, which had this work with it.
     #[inline(always)]
     fn attribute_interrupt(&mut self, now: u64, c: &Cpu, work: Work) {
-        let began = c.segment_start;
-        let idle_exit = c.awake_since.min(began).saturating_sub(self.cut);
+        let began = c.interrupt_begun();
+        let idle_exit = c.awake_since().min(began).saturating_sub(self.cut);
         let waiting = began - self.cut - idle_exit;
         self.parts.add(Part::IdleExit, idle_exit);
         self.parts.add(Part::WaitingToRun, waiting);

@@ -162,12 +162,7 @@ impl<O: Observer> Engine<'_, O> {
             self.cancel_phase(cpu);
             return;
         }
-        let left = self.cpus[cpu].work - self.work_done(cpu);
-        self.charge(cpu);
-        let c = &mut self.cpus[cpu];
-        c.work = left;
-        c.stopped = true;
-        self.cancel_phase(cpu);
+        self.stop_phase(cpu);
         if let Some(turns) = &mut self.turns {
             turns.waiting[cpu].cut = true;
         }
@@ -179,17 +174,13 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         let waiting = std::mem::take(&mut turns.waiting[cpu]);
-        if waiting.cut && self.cpus[cpu].stopped {
-            self.cpus[cpu].stopped = false;
-            self.charge(cpu);
-            let c = &self.cpus[cpu];
-            let (mode, left) = (c.mode, self.time_left(cpu, c.work));
-            self.begin_phase(cpu, mode, left);
+        if waiting.cut {
+            self.resume_phase(cpu);
         }
         if waiting.phase_over {
             self.end_phase(cpu);
         }
-        if waiting.interrupted && !self.cpus[cpu].interrupts.is_empty() {
+        if waiting.interrupted && self.cpus[cpu].has_interrupt() {
             self.kick(cpu);
         }
     }

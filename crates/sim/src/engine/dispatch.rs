@@ -15,7 +15,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// # Errors
     /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
     /// end.
-    pub(crate) fn run(mut self) -> Result<Finished<'a>, SimError> {
+    pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
         let last = end.min(LATEST);
         let mut events = 0;
@@ -78,7 +78,7 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     /// Whether all governors of one's own still answer.
     fn check_governors(&self) -> Result<(), SimError> {
-        let failure = self.cpus.iter().find_map(|cpu| cpu.governor.failure());
+        let failure = self.cpus.iter().find_map(|cpu| cpu.governor_failure());
         failure.map_or(Ok(()), |why| Err(SimError::Governor(why.to_owned())))
     }
 }

@@ -2,12 +2,10 @@
 
 use crate::core::basics::{CpuId, Interrupt, TaskId};
 use crate::core::calendar::Slot;
-use crate::cpu::state::{Cpu, Mode};
+use crate::cpu::state::Cpu;
 use crate::engine::Engine;
-use crate::frequency::clocks::Domain;
-use crate::frequency::clocks::report::{InterruptTime, Report};
+use crate::frequency::clocks::report::Report;
 use crate::observe::observer::Observer;
-use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
     /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
@@ -67,22 +65,14 @@ impl<O: Observer> Engine<'_, O> {
         self.cpus[to].run_queue.add_runnable(share, can_run);
     }
 
-    /// Accounts the work of a CPU that ends, or is cut, now.
-    pub(crate) fn charge(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        c.charge(self.now, &mut self.domains[c.domain], &mut self.tasks);
-    }
-
     #[inline(always)]
     pub(crate) fn update_frequency(&mut self, cpu: CpuId, report: Report) {
         let index = self.cpus[cpu].domain;
         let domain = &mut self.domains[index];
-        if domain.update(self.now, cpu - domain.cpus.start, report, &self.cpus) {
+        if domain.update(self.now, cpu - domain.cpus().start, report, &self.cpus) {
             if self.setup.sugov.is_some() {
                 // It goes on with what it is at, and then takes the interrupt that it has sent itself.
-                self.cpus[cpu]
-                    .interrupts
-                    .push_back(Interrupt::Frequency(index));
+                self.cpus[cpu].raise(Interrupt::Frequency(index));
             } else {
                 self.begin_frequency_change(index);
             }
@@ -90,7 +80,7 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
-        let of = &self.setup.clusters[self.domains[domain].cluster];
+        let of = &self.setup.clusters[self.domains[domain].cluster()];
         let at = of.taken_up(self.now) + of.transition_latency;
         self.calendar.schedule(Slot::Frequency(domain), at);
     }
@@ -99,7 +89,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn frequency_changed(&mut self, domain: usize) {
         self.end_uncore_slots();
         let clock = &mut self.domains[domain];
-        let of = clock.cpus.clone();
+        let of = clock.cpus();
         let mut powered = false;
         for c in &mut self.cpus[of.clone()] {
             if self.setup.counts_runnable {
@@ -118,15 +108,6 @@ impl<O: Observer> Engine<'_, O> {
         self.observe_frequency(domain);
         if powered {
             of.for_each(|cpu| self.go_on(cpu));
-        }
-    }
-
-    /// A CPU goes on with what it was at when its clock changed.
-    fn go_on(&mut self, cpu: CpuId) {
-        let c = &self.cpus[cpu];
-        if c.is_busy() && !c.stopped {
-            let length = self.time_left(cpu, c.work);
-            self.begin_phase(cpu, c.mode, length);
         }
     }
 
@@ -158,7 +139,7 @@ impl<O: Observer> Engine<'_, O> {
         let domain = self.cpus[cpu].domain;
         let of = &mut self.domains[domain];
         let before = of.current();
-        of.wake(self.now, cpu - of.cpus.start, &self.cpus);
+        of.wake(self.now, cpu - of.cpus().start, &self.cpus);
         if of.current() != before {
             self.observe_frequency(domain);
         }
@@ -197,8 +178,8 @@ impl<O: Observer> Engine<'_, O> {
         let mut awake = false;
         for cpu in cpus.clone() {
             let c = &self.cpus[cpu];
-            let before = std::mem::replace(&mut slots.selections[cpu], c.selections);
-            slots.active[cpu] = c.is_powered() || c.selections != before;
+            let before = std::mem::replace(&mut slots.times_idle[cpu], c.times_idle());
+            slots.active[cpu] = c.is_powered() || c.times_idle() != before;
             awake |= c.is_powered();
         }
         let cores = slots.active[cpus.clone()].chunks(setup.threads_per_core);
@@ -213,63 +194,10 @@ impl<O: Observer> Engine<'_, O> {
         let domains = self.cpus[cpus.start].domain..=self.cpus[cpus.end - 1].domain;
         for index in domains {
             let domain = &mut self.domains[index];
-            let active = &self.clock_slots.active[domain.cpus.clone()];
+            let active = &self.clock_slots.active[domain.cpus()];
             if active.contains(&true) && domain.end_slot(self.now, limit, &self.cpus, active) {
                 self.begin_frequency_change(index);
             }
-        }
-    }
-}
-
-impl Cpu<'_> {
-    /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
-    fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
-        self.settle_power(now, domain.current());
-        self.settle_polling(now, domain.current());
-        self.settle_waking(now, domain.current(), domain.khz_now());
-        if self.is_busy() {
-            self.work -= self.work_done(now, domain);
-            self.charge(now, domain, tasks);
-        }
-    }
-
-    /// Accounts its work that ends, or is cut, now; it has this clock.
-    #[inline(always)]
-    pub(crate) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
-        let time = now - self.phase_start;
-        match self.mode {
-            Mode::Idle | Mode::Waking => return,
-            Mode::Interrupt => match domain.interrupt_time {
-                InterruptTime::Unused => {}
-                InterruptTime::OfCpu => {
-                    let capacity = domain.capacity_now();
-                    self.run_queue
-                        .account_interrupt(self.phase_start, now, capacity);
-                }
-                InterruptTime::OfTask => {
-                    if let Some(task) = self.run_queue.current() {
-                        let capacity = domain.capacity_now();
-                        self.run_queue
-                            .account_interrupt(self.phase_start, now, capacity);
-                        tasks[task].entity.charge(time, capacity);
-                    }
-                }
-            },
-            Mode::Task => {
-                let capacity = domain.capacity_now();
-                self.run_queue.account(now, capacity);
-                domain.charge_task(time);
-                if let Some(task) = self.run_queue.current() {
-                    let t = &mut tasks[task];
-                    t.executed += time;
-                    t.entity.charge(time, capacity);
-                }
-            }
-        }
-        self.phase_start = now;
-        self.busy += time;
-        if self.polling_until.is_some() {
-            self.busy_in_period += time;
         }
     }
 }

@@ -8,9 +8,8 @@
 
 use std::cmp::Reverse;
 
-use crate::core::basics::{CpuId, Interrupt, TaskId};
+use crate::core::basics::{CpuId, TaskId};
 use crate::core::calendar::Slot;
-use crate::cpu::state::Mode;
 use crate::engine::Engine;
 use crate::frequency::clocks::cluster::ClusterSetup;
 use crate::observe::observer::Observer;
@@ -278,8 +277,8 @@ impl<O: Observer> Engine<'_, O> {
         if from == to {
             return;
         }
-        self.account(from, self.cpus[from].mode == Mode::Task);
-        self.account(to, self.cpus[to].mode == Mode::Task);
+        self.account(from, self.cpus[from].runs_task());
+        self.account(to, self.cpus[to].runs_task());
         let (least_from, least_to) = (
             self.cpus[from].run_queue.least_vruntime,
             self.cpus[to].run_queue.least_vruntime,
@@ -308,9 +307,7 @@ impl<O: Observer> Engine<'_, O> {
             return false;
         };
         let mut entity = self.tasks[running].entity.clone();
-        if c.mode == Mode::Task {
-            entity.charge(self.now - c.phase_start, 0);
-        }
+        entity.charge(c.unaccounted_run(self.now), 0);
         let woken = &self.tasks[task].entity;
         self.setup.tunables.preempts(woken, &entity)
     }
@@ -318,12 +315,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Has the running task of another CPU interrupted, which sees then what there is to run.
     pub(crate) fn reschedule(&mut self, cpu: CpuId) {
         self.cpus[cpu].run_queue.need_resched = true;
-        if self.cpus[cpu].mode == Mode::Task {
-            self.pause(cpu);
-            self.cpus[cpu].work = 0;
-            self.cpus[cpu].serving = Interrupt::Reschedule;
-            self.begin_phase(cpu, Mode::Interrupt, 0);
-        }
+        self.break_off(cpu);
     }
 
     /// Settles which task of its run queue a CPU runs now, if any. It has not run anything until now.
@@ -360,7 +352,7 @@ impl<O: Observer> Engine<'_, O> {
                 {
                     refill = refill.max(self.setup.switch_cycles);
                 }
-                c.cold += refill;
+                c.add_cold_work(refill);
             }
         }
         c.run_queue.account(self.now, 0);
@@ -457,7 +449,7 @@ impl<O: Observer> Engine<'_, O> {
     /// possible. Returns whether it found any.
     #[inline]
     pub(crate) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
-        self.waiting > 0 && !self.cpus[cpu].in_idle_loop && self.find_waiting(cpu)
+        self.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_waiting(cpu)
     }
 
     #[inline(never)]
@@ -499,13 +491,15 @@ impl<O: Observer> Engine<'_, O> {
     /// Tells a CPU that there is a task on its run queue now. Returns how long that takes.
     pub(crate) fn call(&mut self, from: Option<CpuId>, to: CpuId) -> u64 {
         let c = &self.cpus[to];
-        if from == Some(to) || c.mode != Mode::Idle {
+        if from == Some(to) || !c.waits_for_work() {
             // It looks at its run queue when it has done what it does.
             return 0;
         }
-        let watches = c.polling_until.is_some() || c.idle.states[c.state].mwait;
-        // Who watches its need-resched flag needs no interrupt.
-        let after = if watches { 0 } else { self.setup.ipi };
+        let after = if c.watches_for_work() {
+            0
+        } else {
+            self.setup.ipi
+        };
         let at = self.now + after;
         if at < self.calendar.due(Slot::Phase(to)) {
             self.calendar.schedule(Slot::Phase(to), at);
