@@ -3,11 +3,12 @@
 use crate::block::completion::Coalescing;
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Direction, Interrupt, RequestId, TaskId};
+use crate::core::calendar::Slot;
 use crate::core::parts::{Part, Work};
 use crate::core::random::Streams;
 use crate::cpu::state::Cpu;
 use crate::drive::{Accepted, Piece};
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::error::SimError;
 use crate::observe::observer::{Observer, RequestStep};
 use crate::task::fio::setup::JobSetup;
@@ -368,10 +369,10 @@ impl<O: Observer> Engine<'_, O> {
         let collected = &mut self.collected[queue];
         collected.push(id);
         if collected.len() >= threshold {
-            self.cancel(Slot::Device(queue));
+            self.calendar.cancel(Slot::Device(queue));
             self.tell(queue);
         } else if collected.len() == 1 {
-            self.schedule(Slot::Device(queue), self.now + time);
+            self.calendar.schedule(Slot::Device(queue), self.now + time);
         }
     }
 
@@ -392,11 +393,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn delivered(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
         let c = &self.cpus[cpu];
-        let work = Work {
-            own: c.segment_work,
-            cold: c.segment_cold,
-            full_speed: self.domains[c.domain].full_speed(),
-        };
+        let work = c.interrupt_work(self.domains[c.domain].full_speed());
         let piece = &mut self.requests[id];
         piece.attribute_interrupt(self.now, c, work);
         let Some(whole) = piece.whole else {
@@ -447,8 +444,8 @@ impl Request {
     /// Its completion interrupt has been served on `c`, which had this work with it.
     #[inline(always)]
     fn attribute_interrupt(&mut self, now: u64, c: &Cpu, work: Work) {
-        let began = c.segment_start;
-        let idle_exit = c.awake_since.min(began).saturating_sub(self.cut);
+        let began = c.interrupt_begun();
+        let idle_exit = c.awake_since().min(began).saturating_sub(self.cut);
         let waiting = began - self.cut - idle_exit;
         self.parts.add(Part::IdleExit, idle_exit);
         self.parts.add(Part::WaitingToRun, waiting);

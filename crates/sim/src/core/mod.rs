@@ -1,13 +1,14 @@
 //! What every mechanism stands on, and nothing of any mechanism.
 //!
 //! - `basics`: ids of CPUs, tasks and requests, and the interrupts and timers that events bring.
-//! - `queue`: pending events in order of time, and of scheduling among equal times.
+//! - `calendar`: who has which event pending. `queue`: pending events in order of time, and of scheduling among equal times.
 //! - `random`: a stream of random numbers for each purpose, so that policies compared see the same drive.
 //! - `speed`: how long work takes at a clock. `parts`: the parts of a request's latency.
 //!
 //! Times are integer nanoseconds and work is cycles of the biggest core.
 
 pub(crate) mod basics;
+pub(crate) mod calendar;
 pub(crate) mod parts;
 pub(crate) mod queue;
 pub(crate) mod random;

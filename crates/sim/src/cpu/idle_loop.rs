@@ -5,111 +5,117 @@ use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::{CpuId, NEVER};
-use crate::cpu::state::{Cpu, Mode};
-use crate::engine::{Engine, Slot};
+use crate::core::calendar::Slot;
+use crate::cpu::phase::Mode;
+use crate::cpu::state::Cpu;
+use crate::engine::Engine;
 use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
-        debug_assert_eq!(self.queue.due(self.number(Slot::Phase(cpu))), NEVER);
+        debug_assert_eq!(self.calendar.due(Slot::Phase(cpu)), NEVER);
         self.end_uncore_slots();
         let now = self.now;
         let period = self.setup.tick_period;
         let pulled = (!self.pulled.is_empty()).then(|| self.pulled_for(cpu));
         let c = &mut self.cpus[cpu];
-        let after_tick = std::mem::replace(&mut c.in_idle_loop, true) & c.got_tick;
-        c.got_tick = false;
-        c.current = None;
+        let after_tick = std::mem::replace(&mut c.idle.in_loop, true) & c.idle.got_tick;
+        c.idle.got_tick = false;
 
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
-        let timer = c.timers.next().min(c.fair_server.timer());
-        let mut wheel = c.wheel.next();
+        let timer = c.timers.precise.next().min(c.timers.fair_server.timer());
+        let mut wheel = c.timers.wheel.next();
         if let Some(pulled) = &pulled {
             // A tick that is stopped may be left for such timers.
-            let seen = if c.tick_stopped {
-                c.next_tick
+            let seen = if c.tick.stopped {
+                c.tick.next
             } else {
                 pulled.own
             };
             wheel = wheel.min(seen);
         }
-        let can_stop = c.tick_stopped
+        let can_stop = c.tick.stopped
             || (c.rcu.is_empty()
                 && (wheel.saturating_sub(now) > period
                     || wheel.saturating_sub(now / period * period) > period));
         if let Some(pulled) = &pulled
             && can_stop
-            && !c.tick_stopped
+            && !c.tick.stopped
         {
             // The last CPU awake sees to the timers of all; any other one leaves its own to those that are awake.
             let left = if pulled.last { pulled.all } else { NEVER };
-            wheel = c.wheel.next().min(left);
+            wheel = c.timers.wheel.next().min(left);
         }
         let call = IdleCall {
             now,
             next_timer: until(now, timer.min(wheel)),
-            tick_stopped: c.tick_stopped,
+            tick_stopped: c.tick.stopped,
             after_tick,
-            tick: c.next_tick,
+            tick: c.tick.next,
             keeps_tick: !can_stop,
-            latency_request: c.latency_request,
-            nr_iowait: c.nr_iowait,
+            latency_request: c.idle.latency_request,
+            nr_iowait: c.run_queue.waiting_for_io(),
             true_idle: 0,
             package_saving: 0,
         };
         let query = call.query();
-        let ceiling = match &c.lease {
+        let ceiling = match &c.idle.lease {
             Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
             _ => None,
         };
-        if c.governor.wants_utilisation() {
+        if c.idle.governor.wants_utilisation() {
             let capacity = self.setup.clusters[c.cluster].capacity.max(1);
-            let share = c.utilisation.get() * 1024 / capacity;
-            c.governor.set_utilisation(share.min(1024) as u16);
+            let share = c.run_queue.utilisation().get() * 1024 / capacity;
+            c.idle.governor.set_utilisation(share.min(1024) as u16);
         }
-        let choice = call.choose(&query, &c.idle.declared, &mut c.governor, ceiling);
+        let choice = call.choose(
+            &query,
+            &c.idle.table.declared,
+            &mut c.idle.governor,
+            ceiling,
+        );
         if O::WATCHES {
             self.observer.idle_choice(cpu, &query, choice.decision);
         }
         if self.setup.menu_round > 0 {
-            let more = self.setup.menu_round * u64::from(c.governor.rounds() - 1);
-            c.uncounted = self.domains[c.domain].time_for(now, more);
+            let more = self.setup.menu_round * u64::from(c.idle.governor.rounds() - 1);
+            c.idle.uncounted = self.domains[c.domain].time_for(now, more);
         }
-        c.selections += 1;
+        c.totals.selections += 1;
         if choice.stops_tick {
-            c.tick_stopped = true;
-            c.next_tick = match &pulled {
+            c.tick.stopped = true;
+            c.tick.next = match &pulled {
                 Some(pulled) if pulled.last => pulled.all,
                 _ => NEVER,
             };
-            c.tick_stops += 1;
+            c.totals.tick_stops += 1;
         }
-        c.tickless += u64::from(c.tick_stopped);
-        c.state = choice.state;
-        c.idle_since = now;
-        c.mode = Mode::Idle;
-        c.stats[c.state].entries += 1;
-        let table = c.idle;
-        let entered = &table.states[c.state];
+        c.totals.tickless += u64::from(c.tick.stopped);
+        c.idle.state = choice.state;
+        c.idle.since = now;
+        c.phase.mode = Mode::Idle;
+        c.totals.states[c.idle.state].entries += 1;
+        let table = c.idle.table;
+        let entered = &table.states[c.idle.state];
         if !entered.polling {
-            let (mut really, mut whole) = (c.state, entered.whole_cluster);
+            let (mut really, mut whole) = (c.idle.state, entered.whole_cluster);
             if let Some(demotion) = &self.setup.demotion
-                && let Some(undemoted_at) = self.demotions[cpu].demote(demotion, now, c.state)
+                && let Some(undemoted_at) = c.idle.demotion.demote(demotion, now, c.idle.state)
             {
-                (c.demoted, c.undemoted_at) = (true, undemoted_at);
+                (c.idle.demoted, c.idle.undemoted_at) = (true, undemoted_at);
                 really = demotion.to;
                 whole = table.states[really].whole_cluster;
             }
             c.power_down(now, self.domains[c.domain].current(), really);
             if whole {
-                c.down_before = self.power.down_time(c.cluster);
+                c.idle.down_before = self.power.down_time(c.cluster);
             }
             self.power.cpu_asleep(now, c.cluster, whole, really);
         }
         if entered.polling {
-            let limit = poll_limit(&c.governor, table.poll_limit).0;
-            c.polling_until = Some(now + limit);
+            let limit = poll_limit(&c.idle.governor, table.poll_limit).0;
+            c.idle.polling_until = Some(now + limit);
             self.begin_phase(cpu, Mode::Idle, limit);
         }
         self.core_use_changed(cpu);
@@ -128,20 +134,19 @@ impl<O: Observer> Engine<'_, O> {
             let clock = self.domains[c.domain].frequency();
             self.power.uncore.sees(clock.0);
         }
-        let mut begun = c.idle_since;
-        let table = c.idle;
-        let mut chosen = &table.states[c.state];
-        let (mut joined, mut whole) = (c.state, chosen.whole_cluster);
+        let mut begun = c.idle.since;
+        let table = c.idle.table;
+        let mut chosen = &table.states[c.idle.state];
+        let (mut joined, mut whole) = (c.idle.state, chosen.whole_cluster);
         if let Some(demotion) = &setup.demotion {
-            let of_cpu = &mut self.demotions[cpu];
-            of_cpu.wake_up(demotion, self.now);
-            if std::mem::take(&mut c.demoted) {
+            c.idle.demotion.wake_up(demotion, self.now);
+            if std::mem::take(&mut c.idle.demoted) {
                 // The cluster and the package were not told of a state that came later.
                 joined = demotion.to;
                 whole = table.states[joined].whole_cluster;
-                if c.undemoted_at < self.now {
-                    begun = c.undemoted_at;
-                    of_cpu.undemotions += 1;
+                if c.idle.undemoted_at < self.now {
+                    begun = c.idle.undemoted_at;
+                    c.idle.demotion.undemotions += 1;
                     chosen = table.alone_in(chosen);
                 } else {
                     chosen = &table.states[demotion.to];
@@ -149,11 +154,11 @@ impl<O: Observer> Engine<'_, O> {
             }
         }
         c.power_up(self.now);
-        c.wake_began = self.now;
-        c.undemoted_at = NEVER;
+        c.idle.wake_began = self.now;
+        c.idle.undemoted_at = NEVER;
         let cluster_was_down = self.power.cpu_awake(self.now, c.cluster, whole, joined);
         if whole {
-            c.stats[joined].down += self.power.down_time(c.cluster) - c.down_before;
+            c.totals.states[joined].down += self.power.down_time(c.cluster) - c.idle.down_before;
         }
         let really_in = if whole && !cluster_was_down {
             table.alone_in(chosen)
@@ -161,22 +166,22 @@ impl<O: Observer> Engine<'_, O> {
             chosen
         };
         c.begin_waking(self.now, really_in.index);
-        c.stats[really_in.index].entering += (self.now - begun).min(really_in.entry);
+        c.totals.states[really_in.index].entering += (self.now - begun).min(really_in.entry);
         let entered_at = begun + really_in.entry;
         let of_package = self.power.package_wait(self.now);
         let wait = if self.now < entered_at {
             // Too late to turn back, too early to have lost anything.
             (entered_at - self.now).max(of_package)
         } else {
-            c.cold += really_in.cold_start;
+            c.phase.cold += really_in.cold_start;
             let own = match &really_in.exit_spread {
                 None => really_in.exit,
                 Some(times) => self.random.exit(cpu, times),
             };
             of_package + own
         };
-        c.mode = Mode::Waking;
-        c.phase_start = self.now;
+        c.phase.mode = Mode::Waking;
+        c.phase.start = self.now;
         let wait = self.first_part_of_exit(cpu, wait);
         self.phase_begun(cpu, wait);
     }
@@ -186,25 +191,26 @@ impl Cpu<'_> {
     /// Counts an idle period that ends now.
     #[inline(always)]
     pub(crate) fn end_idle_period(&mut self, now: u64, poll_limit_hit: bool) {
-        let residency = now - self.idle_since;
-        self.polling_until = None;
-        self.awake_since = now;
-        let counted = residency.saturating_sub(self.uncounted);
-        self.unreflected = Some((IdleOutcome::residency_of(counted), poll_limit_hit));
-        let table = self.idle;
-        let entered = &table.states[self.state];
-        let stats = &mut self.stats[self.state];
-        stats.time += residency - std::mem::take(&mut self.busy_in_period);
+        let residency = now - self.idle.since;
+        self.idle.polling_until = None;
+        self.idle.awake_since = now;
+        let counted = residency.saturating_sub(self.idle.uncounted);
+        self.idle.unreflected = Some((IdleOutcome::residency_of(counted), poll_limit_hit));
+        let table = self.idle.table;
+        let entered = &table.states[self.idle.state];
+        let stats = &mut self.totals.states[self.idle.state];
+        stats.time += residency - std::mem::take(&mut self.idle.busy_in_period);
         stats.above += u64::from(residency < entered.fit.shortest);
         stats.below += u64::from(residency > entered.fit.longest);
         // The same question of the time that the CPU was truly idle, which the kernel cannot know.
         let woken = if entered.polling {
             now
         } else {
-            self.wake_began
+            self.idle.wake_began
         };
-        let idle = woken - self.idle_since;
-        let fit = &mut self.fits[self.state * self.stats.len() + table.fitting(idle)];
+        let idle = woken - self.idle.since;
+        let fit =
+            &mut self.totals.fits[self.idle.state * self.totals.states.len() + table.fitting(idle)];
         fit.periods += 1;
         fit.idle += idle;
         fit.wake += now - woken;
@@ -220,21 +226,20 @@ impl Cpu<'_> {
         let outcome = IdleOutcome {
             clock: now,
             residency,
-            got_tick: self.got_tick,
+            got_tick: self.idle.got_tick,
             poll_limit_hit,
         };
-        self.governor.reflect(self.state, &outcome);
+        self.idle.governor.reflect(self.idle.state, &outcome);
         outcome
     }
 
     /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.
     #[inline]
     pub(crate) fn leave_idle_loop(&mut self, now: u64, period: u64) -> bool {
-        let back = self.in_idle_loop && self.tick_stopped;
-        self.in_idle_loop = false;
+        let back = self.idle.in_loop && self.tick.stopped;
+        self.idle.in_loop = false;
         if back {
-            self.tick_stopped = false;
-            self.next_tick = (now / period + 1) * period;
+            self.tick.restart(now, period);
         }
         back
     }

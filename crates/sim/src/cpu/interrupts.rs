@@ -4,7 +4,7 @@ use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::{CpuId, Interrupt, Timer};
-use crate::cpu::state::Mode;
+use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::observe::observer::{Observer, RequestStep};
 use crate::task::state::Program;
@@ -21,9 +21,9 @@ impl<O: Observer> Engine<'_, O> {
             return;
         }
         let c = &mut self.cpus[cpu];
-        match c.mode {
+        match c.phase.mode {
             // A polling CPU serves interrupts and goes on polling.
-            Mode::Idle if c.polling_until.is_some() => {
+            Mode::Idle if c.idle.polling_until.is_some() => {
                 c.settle_polling(self.now, self.domains[c.domain].current());
                 self.next(cpu);
             }
@@ -109,7 +109,7 @@ impl<O: Observer> Engine<'_, O> {
             },
             Interrupt::Timer(Timer::WriteBack) => self.look_for_old_pages(cpu),
             Interrupt::Timer(Timer::Lease) => {
-                self.cpus[cpu].lease_timer = false;
+                self.cpus[cpu].idle.lease_timer = false;
                 self.arm_lease(cpu);
             }
             Interrupt::Rcu => self.rcu_soft_interrupt(cpu),
@@ -125,7 +125,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
     #[inline(always)]
     pub(crate) fn grant_lease(&mut self, cpu: CpuId, occasion: fn(Grant) -> bool) {
-        if let Some((lease, policy)) = &mut self.cpus[cpu].lease
+        if let Some((lease, policy)) = &mut self.cpus[cpu].idle.lease
             && occasion(policy.grant)
         {
             lease.io(Nanoseconds(self.now));
@@ -138,18 +138,18 @@ impl<O: Observer> Engine<'_, O> {
     fn arm_lease(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         let now = Nanoseconds(self.now);
-        if !c.lease_timer
-            && let Some((lease, _)) = &c.lease
+        if !c.idle.lease_timer
+            && let Some((lease, _)) = &c.idle.lease
             && let Some(look) = lease.view(now).next_look(now)
         {
-            c.lease_timer = true;
-            c.timers.add(look.0, Timer::Lease);
+            c.idle.lease_timer = true;
+            c.timers.precise.add(look.0, Timer::Lease);
             self.arm_clock(cpu);
         }
     }
 
     pub(crate) fn tick(&mut self, cpu: CpuId) {
-        if self.cpus[cpu].current.is_some() {
+        if self.cpus[cpu].run_queue.current().is_some() {
             self.account_and_report(cpu, false, true, None);
             self.fair_tasks_ran(cpu);
             self.check_turn(cpu);

@@ -5,17 +5,24 @@
 //! (`wakepath-hardware`).
 //!
 //! - Setup: `idle_table` has a cluster's idle states, `shortest_sleep` the shortest sleep that fio finds.
-//! - State: `state` is one CPU, `timers` its timers, `pulled` the timers that other CPUs take over.
+//! - State: `state` is one CPU, and `phase`, `idle`, `clock_events` and `power_times` are its parts. `pulled` are the timers
+//!   that other CPUs take over.
 //! - Events: `idle_loop`, `tick`, `interrupts`, `phases` (work in progress), `smt`.
-//! - Totals: the time in each state, powered, polling and waking, in `state`.
+//! - Totals: the time in each state, powered, polling and waking, in `totals`, and what `result` says of them.
 
+pub(crate) mod clock_events;
+pub(crate) mod idle;
 pub(crate) mod idle_loop;
 pub(crate) mod idle_table;
 pub(crate) mod interrupts;
+pub(crate) mod phase;
 pub(crate) mod phases;
+pub(crate) mod power_times;
 pub(crate) mod pulled;
+pub(crate) mod result;
 pub(crate) mod shortest_sleep;
 pub(crate) mod smt;
 pub(crate) mod state;
 pub(crate) mod tick;
 pub(crate) mod timers;
+pub(crate) mod totals;

@@ -2,9 +2,12 @@
 
 use crate::block::request::Request;
 use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt, RequestId};
-use crate::cpu::state::{Cpu, Mode};
-use crate::engine::{Engine, Slot};
+use crate::core::calendar::Slot;
+use crate::cpu::phase::Mode;
+use crate::cpu::state::Cpu;
+use crate::engine::Engine;
 use crate::frequency::clocks::Domain;
+use crate::frequency::clocks::report::InterruptTime;
 use crate::observe::observer::Observer;
 use crate::task::state::{Step, Task};
 
@@ -12,21 +15,21 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
         let c = &mut self.cpus[cpu];
-        c.mode = mode;
-        c.phase_start = self.now;
+        c.phase.mode = mode;
+        c.phase.start = self.now;
         self.phase_begun(cpu, length);
     }
 
     /// Waits for the end of a phase that began now.
     #[inline(always)]
     pub(crate) fn phase_begun(&mut self, cpu: CpuId, length: u64) {
-        self.schedule(Slot::Phase(cpu), self.now + length);
+        self.calendar.schedule(Slot::Phase(cpu), self.now + length);
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
     }
 
     pub(crate) fn cancel_phase(&mut self, cpu: CpuId) {
-        self.cancel(Slot::Phase(cpu));
+        self.calendar.cancel(Slot::Phase(cpu));
     }
 
     #[inline(always)]
@@ -34,15 +37,15 @@ impl<O: Observer> Engine<'_, O> {
         if !self.may_end_phase(cpu) {
             return;
         }
-        if self.cpus[cpu].mode == Mode::Waking && self.begins_last_part_of_exit(cpu) {
+        if self.cpus[cpu].phase.mode == Mode::Waking && self.begins_last_part_of_exit(cpu) {
             return;
         }
         let now = self.now;
         let c = &mut self.cpus[cpu];
         let domain = &mut self.domains[c.domain];
-        match c.mode {
+        match c.phase.mode {
             // The time limit of a polling state, or else an inter-processor interrupt arrives.
-            Mode::Idle if c.polling_until.is_some() => {
+            Mode::Idle if c.idle.polling_until.is_some() => {
                 c.settle_polling(now, domain.current());
                 self.next(cpu);
             }
@@ -55,13 +58,13 @@ impl<O: Observer> Engine<'_, O> {
             }
             Mode::Interrupt => {
                 c.charge(now, domain, &mut self.tasks);
-                let interrupt = c.serving;
+                let interrupt = c.phase.serving;
                 self.serve(cpu, interrupt);
                 self.next(cpu);
             }
             Mode::Task => {
                 c.charge(now, domain, &mut self.tasks);
-                match c.current {
+                match c.run_queue.current() {
                     Some(task) => self.tasks_turn(cpu, task),
                     None => self.next(cpu),
                 }
@@ -73,16 +76,16 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn execute(&mut self, cpu: CpuId, mode: Mode, work: Cycles) {
         let c = &mut self.cpus[cpu];
-        let cold = std::mem::take(&mut c.cold);
-        match (mode, c.current) {
+        let cold = std::mem::take(&mut c.phase.cold);
+        match (mode, c.run_queue.current()) {
             (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].cold += cold,
             (Mode::Task, _) => {}
-            _ => c.begin_segment(self.now, work, cold),
+            _ => c.phase.begin_service(self.now, work, cold),
         }
-        c.work = work + cold;
-        c.mode = mode;
-        c.phase_start = self.now;
-        let length = self.domains[c.domain].time_for(self.now, c.alone(c.work));
+        c.phase.work = work + cold;
+        c.phase.mode = mode;
+        c.phase.start = self.now;
+        let length = self.domains[c.domain].time_for(self.now, c.phase.alone(c.phase.work));
         self.phase_begun(cpu, length);
     }
 
@@ -90,11 +93,67 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn pause(&mut self, cpu: CpuId) {
         let done = self.work_done(cpu);
         self.charge(cpu);
-        self.cpus[cpu].stopped = false;
-        if let Some(task) = self.cpus[cpu].current {
-            self.tasks[task].work = self.cpus[cpu].work - done;
+        self.cpus[cpu].phase.stopped = false;
+        if let Some(task) = self.cpus[cpu].run_queue.current() {
+            self.tasks[task].work = self.cpus[cpu].phase.work - done;
         }
         self.cancel_phase(cpu);
+    }
+
+    /// Accounts the work of a CPU that ends, or is cut, now.
+    pub(crate) fn charge(&mut self, cpu: CpuId) {
+        let c = &mut self.cpus[cpu];
+        c.charge(self.now, &mut self.domains[c.domain], &mut self.tasks);
+    }
+
+    /// A CPU goes on with what it was at when its clock changed.
+    pub(crate) fn go_on(&mut self, cpu: CpuId) {
+        let c = &self.cpus[cpu];
+        if c.is_busy() && !c.phase.stopped {
+            let length = self.time_left(cpu, c.phase.work);
+            self.begin_phase(cpu, c.phase.mode, length);
+        }
+    }
+
+    /// A CPU stops what it is at, until [`Engine::resume_phase`].
+    pub(crate) fn stop_phase(&mut self, cpu: CpuId) {
+        let left = self.cpus[cpu].phase.work - self.work_done(cpu);
+        self.charge(cpu);
+        let phase = &mut self.cpus[cpu].phase;
+        phase.work = left;
+        phase.stopped = true;
+        self.cancel_phase(cpu);
+    }
+
+    /// A CPU goes on with what it was stopped at, if nothing else has come between.
+    pub(crate) fn resume_phase(&mut self, cpu: CpuId) {
+        if std::mem::take(&mut self.cpus[cpu].phase.stopped) {
+            self.charge(cpu);
+            let phase = &self.cpus[cpu].phase;
+            let (mode, left) = (phase.mode, self.time_left(cpu, phase.work));
+            self.begin_phase(cpu, mode, left);
+        }
+    }
+
+    /// The current task looks at the clock for `time` ns.
+    pub(crate) fn spin_phase(&mut self, cpu: CpuId, time: u64) {
+        let c = &mut self.cpus[cpu];
+        c.phase.work = 0;
+        // What is cold gets warm meanwhile.
+        let warmed = self.domains[c.domain].work_in(time);
+        c.phase.cold = c.phase.cold.saturating_sub(warmed);
+        self.begin_phase(cpu, Mode::Task, time);
+    }
+
+    /// Interrupts the task of a CPU, if it runs, so that the CPU looks at its run queue.
+    pub(crate) fn break_off(&mut self, cpu: CpuId) {
+        if self.cpus[cpu].runs_task() {
+            self.pause(cpu);
+            let phase = &mut self.cpus[cpu].phase;
+            phase.work = 0;
+            phase.serving = Interrupt::Reschedule;
+            self.begin_phase(cpu, Mode::Interrupt, 0);
+        }
     }
 
     /// See [`Cpu::work_done`].
@@ -106,14 +165,14 @@ impl<O: Observer> Engine<'_, O> {
     /// The time that what a CPU is at, of which this work is left, takes from now on, rounded up.
     pub(crate) fn time_left(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
-        if c.mode == Mode::Task
-            && let Some(t) = c.current.map(|task| &self.tasks[task])
+        if c.phase.mode == Mode::Task
+            && let Some(t) = c.run_queue.current().map(|task| &self.tasks[task])
             && t.step == Step::Spin
         {
             // However fast the CPU is.
             return t.spin_until.saturating_sub(self.now);
         }
-        self.domains[c.domain].time_for(self.now, c.alone(work))
+        self.domains[c.domain].time_for(self.now, c.phase.alone(work))
     }
 
     /// Decides what a CPU does next; nothing is in progress on it.
@@ -130,27 +189,27 @@ impl<O: Observer> Engine<'_, O> {
                     _ => false,
                 };
                 let cost = setup.cost(interrupt, wakes);
-                if cost + c.cold == 0 {
-                    c.begin_segment(now, 0, 0);
+                if cost + c.phase.cold == 0 {
+                    c.phase.begin_service(now, 0, 0);
                     // A reschedule is done with its arrival.
                     if interrupt != Interrupt::Reschedule {
                         self.serve(cpu, interrupt);
                     }
                     continue;
                 }
-                c.serving = interrupt;
+                c.phase.serving = interrupt;
                 return self.execute(cpu, Mode::Interrupt, cost);
             }
-            let must_run = c.has_task();
-            if let Some(until) = c.polling_until {
+            let must_run = c.run_queue.has_task();
+            if let Some(until) = c.idle.polling_until {
                 if now < until && !must_run {
                     return self.begin_phase(cpu, Mode::Idle, until - now);
                 }
                 c.end_idle_period(now, !must_run);
                 // The time limit.
-                self.queue.cancel(Slot::of_phase(cpu));
+                self.calendar.cancel(Slot::Phase(cpu));
             }
-            if let Some(period) = c.unreflected.take() {
+            if let Some(period) = c.idle.unreflected.take() {
                 let outcome = c.reflect(now, period);
                 if O::WATCHES {
                     self.observer.idle_outcome(cpu, &outcome);
@@ -182,15 +241,64 @@ fn wakes(requests: &[Request], tasks: &[Task], id: RequestId) -> bool {
 }
 
 impl Cpu<'_> {
+    /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
+    pub(crate) fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
+        self.settle_times(now, domain.current(), domain.khz_now());
+        if self.is_busy() {
+            self.phase.work -= self.work_done(now, domain);
+            self.charge(now, domain, tasks);
+        }
+    }
+
+    /// Accounts its work that ends, or is cut, now; it has this clock.
+    #[inline(always)]
+    pub(super) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
+        let time = now - self.phase.start;
+        match self.phase.mode {
+            Mode::Idle | Mode::Waking => return,
+            Mode::Interrupt => match domain.interrupt_time() {
+                InterruptTime::Unused => {}
+                InterruptTime::OfCpu => {
+                    let capacity = domain.capacity_now();
+                    self.run_queue
+                        .account_interrupt(self.phase.start, now, capacity);
+                }
+                InterruptTime::OfTask => {
+                    if let Some(task) = self.run_queue.current() {
+                        let capacity = domain.capacity_now();
+                        self.run_queue
+                            .account_interrupt(self.phase.start, now, capacity);
+                        tasks[task].entity.charge(time, capacity);
+                    }
+                }
+            },
+            Mode::Task => {
+                let capacity = domain.capacity_now();
+                self.run_queue.account(now, capacity);
+                domain.charge_task(time);
+                if let Some(task) = self.run_queue.current() {
+                    let t = &mut tasks[task];
+                    t.executed += time;
+                    t.entity.charge(time, capacity);
+                }
+            }
+        }
+        self.phase.start = now;
+        self.totals.busy += time;
+        if self.idle.polling_until.is_some() {
+            self.idle.busy_in_period += time;
+        }
+    }
+
     /// Work done in the running segment so far, at least nothing and at most all of it; the CPU has this clock.
-    pub(crate) fn work_done(&self, now: u64, domain: &Domain) -> Cycles {
-        if self.stopped {
+    fn work_done(&self, now: u64, domain: &Domain) -> Cycles {
+        if self.phase.stopped {
             return 0;
         }
-        let mut done = domain.work_between(self.phase_start, now);
-        if self.share != FULL_SHARE {
-            done = done * self.share / FULL_SHARE;
+        let mut done = domain.work_between(self.phase.start, now);
+        if self.phase.share != FULL_SHARE {
+            done = done * self.phase.share / FULL_SHARE;
         }
-        done.min(self.work)
+        done.min(self.phase.work)
     }
 }

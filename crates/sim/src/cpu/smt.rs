@@ -5,7 +5,7 @@
 //! Only machines whose description gives these figures pay for any of this.
 
 use crate::core::basics::{CpuId, FULL_SHARE};
-use crate::cpu::state::{CoreUse, Mode};
+use crate::cpu::phase::{CoreUse, Mode};
 use crate::engine::Engine;
 use crate::observe::observer::Observer;
 
@@ -20,12 +20,12 @@ impl<O: Observer> Engine<'_, O> {
 
     fn settle_core_use(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
-        let core_use = match c.mode {
-            Mode::Idle if c.polling_until.is_some() => CoreUse::Polls,
+        let core_use = match c.phase.mode {
+            Mode::Idle if c.idle.polling_until.is_some() => CoreUse::Polls,
             Mode::Idle | Mode::Waking => CoreUse::None,
             Mode::Interrupt | Mode::Task => CoreUse::Busy,
         };
-        if std::mem::replace(&mut c.core_use, core_use) == core_use {
+        if std::mem::replace(&mut c.phase.core_use, core_use) == core_use {
             return;
         }
         for other in self.core(cpu) {
@@ -40,7 +40,7 @@ impl<O: Observer> Engine<'_, O> {
         let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
         let mut polls = false;
         for other in self.core(cpu).filter(|other| *other != cpu) {
-            match self.cpus[other].core_use {
+            match self.cpus[other].phase.core_use {
                 CoreUse::Busy => return cluster.busy_share,
                 CoreUse::Polls => polls = true,
                 CoreUse::None => {}
@@ -56,18 +56,18 @@ impl<O: Observer> Engine<'_, O> {
     /// Cuts what a CPU does, so that each part has one speed.
     fn set_share(&mut self, cpu: CpuId) {
         let share = self.share_of(cpu);
-        if self.cpus[cpu].share == share {
+        if self.cpus[cpu].phase.share == share {
             return;
         }
-        let mode = self.cpus[cpu].mode;
+        let mode = self.cpus[cpu].phase.mode;
         if !matches!(mode, Mode::Task | Mode::Interrupt) {
-            self.cpus[cpu].share = share;
+            self.cpus[cpu].phase.share = share;
             return;
         }
-        let left = self.cpus[cpu].work - self.work_done(cpu);
+        let left = self.cpus[cpu].phase.work - self.work_done(cpu);
         self.charge(cpu);
-        self.cpus[cpu].share = share;
-        self.cpus[cpu].work = left;
+        self.cpus[cpu].phase.share = share;
+        self.cpus[cpu].phase.work = left;
         let length = self.time_left(cpu, left);
         self.begin_phase(cpu, mode, length);
     }

@@ -1,211 +1,57 @@
-//! One CPU: what it does now, its tick and timers, its idle bookkeeping.
+//! One CPU, made of a part for each mechanism. Only the folder of a mechanism opens its part.
 
 use wakepath_policies::freq::schedutil::CpuSignal;
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
-use wakepath_policies::utilisation::{Runnable, Utilisation};
 use wakepath_units::{Capacity, Kilohertz};
 
-use crate::core::basics::{Cycles, FULL_SHARE, Interrupt, NEVER, TaskId};
+use crate::core::basics::{Cycles, Interrupt, NEVER};
+use crate::core::parts::Work;
 use crate::core::queue::fifo::Fifo;
+use crate::core::speed::Speed;
+use crate::cpu::clock_events::{CpuTimers, Tick};
+use crate::cpu::idle::Idle;
 use crate::cpu::idle_table::IdleTable;
-use crate::cpu::timers::Timers;
+use crate::cpu::phase::{Mode, Phase};
+use crate::cpu::power_times::{PowerTimes, Running};
+use crate::cpu::totals::CpuTotals;
 use crate::rcu::state::CpuRcu;
-use crate::scheduler::fair_server::FairServer;
+use crate::scheduler::run_queue::RunQueue;
 
-/// What a CPU does.
+/// What a CPU is doing, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// In the idle state that its governor chose.
-    Idle,
-    /// Leaving it.
+pub(crate) enum Doing {
+    /// In an idle state, by index.
+    Idle(usize),
+    /// Leaving an idle state.
     Waking,
     /// Serving an interrupt.
-    Interrupt,
+    Interrupt(Interrupt),
     /// Running its current task.
     Task,
 }
 
-/// What a hardware thread takes of its core.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CoreUse {
-    /// Nothing, or next to it: asleep, or on the way out of that.
-    #[default]
-    None,
-    /// Polling.
-    Polls,
-    /// Tasks and interrupts.
-    Busy,
-}
-
-/// Time in the idle states and in between, with the kernel's counters.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StateStats {
-    /// Entry to exit, exit latency included, in ns.
-    pub(crate) time: u64,
-    /// The part of it that the CPU was asleep: without leaving the state, and without polling.
-    pub(crate) asleep: u64,
-    /// The part of that until the state was reached.
-    pub(crate) entering: u64,
-    /// The part of it in which its whole cluster was down, in a state of the cluster.
-    pub(crate) down: u64,
-    pub(crate) entries: u64,
-    /// Left before its target residency, although a shallower state was enabled, as the kernel measures it.
-    pub(crate) above: u64,
-    /// Stayed as long as a deeper enabled state wanted, likewise.
-    pub(crate) below: u64,
-}
-
-/// The idle periods in one idle state for which another one, or itself, would have fitted.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fit {
-    pub(crate) periods: u64,
-    /// From entry until the event that ended the idle period, in ns.
-    pub(crate) idle: u64,
-    /// From that event until the CPU was ready to work, in ns.
-    pub(crate) wake: u64,
-}
-
-/// What has been counted of a CPU by some time.
-#[derive(Clone, Debug)]
-pub(crate) struct CpuTotals {
-    stats: Vec<StateStats>,
-    fits: Vec<Fit>,
-    busy: u64,
-    selections: u64,
-    tick_stops: u64,
-    tickless: u64,
-    idle_ticks: u64,
-    powered: Vec<u64>,
-    polled: Vec<u64>,
-    left: Vec<u64>,
-}
-
-/// How long a CPU has been running, and at which speed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Running {
-    /// In ns.
-    pub(crate) time: u64,
-    /// Its time in ns times its frequency in kHz.
-    pub(crate) khz_time: u128,
-}
-
+#[derive(Debug)]
 pub(crate) struct Cpu<'a> {
+    /// The number of its cluster.
     pub(crate) cluster: usize,
-    /// Its idle states.
-    pub(crate) idle: &'a IdleTable,
-    /// Its clock.
+    /// The number of its clock.
     pub(crate) domain: usize,
-    pub(crate) mode: Mode,
-    /// The interrupt that it serves, if it does.
-    pub(crate) serving: Interrupt,
-    pub(crate) phase_start: u64,
-    /// Work left of the running segment, as of `phase_start`.
-    pub(crate) work: Cycles,
-    /// That waits until it is the CPU's turn.
-    pub(crate) stopped: bool,
-    /// Cold-start work to be done before anything else.
-    pub(crate) cold: Cycles,
-    /// When the interrupt being served began to be, and the cold-start work before it.
-    pub(crate) segment_start: u64,
-    pub(crate) segment_cold: Cycles,
-    /// The work of serving it.
-    pub(crate) segment_work: Cycles,
-
-    pub(crate) interrupts: Fifo<Interrupt>,
-    pub(crate) current: Option<TaskId>,
-    /// The task that it ran last, or runs.
-    pub(crate) ran_last: Option<TaskId>,
-    /// What it takes of its core, and how much of the core's speed it gets, of
-    /// [`crate::core::basics::FULL_SHARE`].
-    pub(super) core_use: CoreUse,
-    pub(super) share: u64,
-    pub(crate) run_queue: Fifo<TaskId>,
-    /// When the current task got the CPU.
-    pub(crate) picked_at: u64,
-    /// The current task is to make room for another one.
-    pub(crate) need_resched: bool,
-    /// No task of the run queue was behind this virtual run time when it was last looked at.
-    pub(crate) least_vruntime: u64,
-    pub(crate) nr_iowait: u32,
-    pub(crate) utilisation: Utilisation,
-    /// How many tasks it has had to run, and has now, if that counts.
-    pub(crate) runnable: Runnable,
-    pub(crate) runnable_now: u32,
-    /// The period of the signal in which cpufreq was told of it last.
-    reported_period: u64,
-
-    pub(super) tick_stopped: bool,
+    pub(crate) run_queue: RunQueue,
     /// Its part in grace periods.
     pub(crate) rcu: CpuRcu,
-    /// With the tick stopped: when it sees to the timers of all CPUs, if that is its task.
-    pub(super) next_tick: u64,
-    /// The server for fair tasks, whose timer is a high-resolution one, too.
-    pub(crate) fair_server: FairServer,
-    /// High-resolution timers.
-    pub(crate) timers: Timers,
-    /// Timer-wheel timers, which a stopped tick has to leave for.
-    pub(crate) wheel: Timers,
-
-    pub(crate) governor: Governor,
-    /// The longest exit latency in ns that the governor may choose.
-    pub(super) latency_request: i64,
-    /// Power-sleep demotion prevention, if in use.
-    pub(super) lease: Option<(Lease, PsdPolicy)>,
-    /// Its timer runs.
-    pub(super) lease_timer: bool,
-    /// In the kernel's idle loop, whatever interrupts are served meanwhile.
-    pub(crate) in_idle_loop: bool,
-    pub(crate) idle_since: u64,
-    /// Its governor does not count so much of the present idle period, in ns: it was still about to choose.
-    pub(super) uncounted: u64,
-    /// When the event came that ended the last idle period in a state that is not a polling one.
-    pub(super) wake_began: u64,
-    /// By the state entered and the one that would have fitted, in rows of the entered state.
-    pub(crate) fits: Vec<Fit>,
-    /// When it last was ready to work after an idle period.
-    pub(crate) awake_since: u64,
-    /// Time spent with tasks and interrupts, in ns.
-    pub(crate) busy: u64,
-    /// The part of it that interrupted the present idle period in a polling state.
-    pub(crate) busy_in_period: u64,
-    pub(crate) state: usize,
-    pub(super) got_tick: bool,
-    /// In a polling state, and when that gives up.
-    pub(crate) polling_until: Option<u64>,
-    /// Residency of an idle period that the governor has not been told about, and whether polling reached its limit in it.
-    pub(super) unreflected: Option<(u64, bool)>,
-    /// The governor's questions, and how often it stopped a running tick.
-    pub(crate) selections: u64,
-    pub(crate) tick_stops: u64,
-    /// Idle periods that began without a tick.
-    pub(crate) tickless: u64,
-    /// Ticks in the idle loop.
-    pub(crate) idle_ticks: u64,
-    pub(crate) stats: Vec<StateStats>,
-    /// Since when it has been powered, if it is: busy, waking up or polling.
-    powered_since: Option<u64>,
-    asleep_since: u64,
-    /// How long its cluster had been down by then, if it sleeps in a state of the cluster.
-    pub(crate) down_before: u64,
-    /// The state that it really is in, and when the hardware goes on to the one chosen.
-    asleep_in: usize,
-    pub(super) undemoted_at: u64,
-    /// The hardware entered a shallower state than the one chosen.
-    pub(crate) demoted: bool,
-    /// Time powered, in ns, by operating point.
-    pub(crate) powered: Vec<u64>,
-    /// The part of it in which it was polling, in rows of the polling state.
-    polled: Vec<u64>,
-    /// The part of it in which it was waking up, and since when it has been.
-    waking: Running,
-    waking_since: Option<u64>,
-    /// The state that it leaves, and the part of the time powered in which it was leaving one, in rows of the state.
-    leaving: usize,
-    left: Vec<u64>,
+    pub(super) phase: Phase,
+    /// Pending interrupts.
+    pub(super) interrupts: Fifo<Interrupt>,
+    pub(super) tick: Tick,
+    pub(super) timers: CpuTimers,
+    pub(super) idle: Idle<'a>,
+    pub(super) power: PowerTimes,
+    pub(super) totals: CpuTotals,
 }
 
 impl<'a> Cpu<'a> {
+    /// A CPU that has been idle for long.
     pub(crate) fn new(
         cluster: usize,
         idle: &'a IdleTable,
@@ -215,130 +61,145 @@ impl<'a> Cpu<'a> {
         lease: Option<(Lease, PsdPolicy)>,
         operating_points: usize,
     ) -> Self {
-        let states = idle.states.len();
         Self {
             cluster,
-            idle,
             domain,
-            mode: Mode::Idle,
-            serving: Interrupt::Reschedule,
-            phase_start: 0,
-            work: 0,
-            stopped: false,
-            cold: 0,
-            segment_start: 0,
-            segment_cold: 0,
-            segment_work: 0,
-            interrupts: Fifo::new(),
-            current: None,
-            ran_last: None,
-            core_use: CoreUse::None,
-            share: FULL_SHARE,
-            run_queue: Fifo::new(),
-            picked_at: 0,
-            need_resched: false,
-            least_vruntime: 0,
-            nr_iowait: 0,
-            utilisation: Utilisation::default(),
-            runnable: Runnable::default(),
-            runnable_now: 0,
-            reported_period: 0,
-            // A machine that has been idle for long has all its ticks stopped.
-            tick_stopped: true,
+            run_queue: RunQueue::new(),
             rcu: CpuRcu::default(),
-            next_tick: NEVER,
-            fair_server: FairServer::default(),
-            timers: Timers::default(),
-            wheel: Timers::default(),
-            governor,
-            latency_request,
-            lease,
-            lease_timer: false,
-            in_idle_loop: true,
-            uncounted: 0,
-            idle_since: 0,
-            wake_began: 0,
-            fits: vec![Fit::default(); states * states],
-            awake_since: 0,
-            busy: 0,
-            busy_in_period: 0,
-            state: 0,
-            got_tick: false,
-            polling_until: None,
-            unreflected: None,
-            selections: 0,
-            tick_stops: 0,
-            tickless: 0,
-            idle_ticks: 0,
-            stats: vec![StateStats::default(); states],
-            powered_since: Some(0),
-            asleep_since: 0,
-            down_before: 0,
-            asleep_in: 0,
-            undemoted_at: NEVER,
-            demoted: false,
-            powered: vec![0; operating_points],
-            polled: vec![0; states * operating_points],
-            waking: Running::default(),
-            waking_since: None,
-            leaving: 0,
-            left: vec![0; states * operating_points],
+            phase: Phase::idle(),
+            interrupts: Fifo::new(),
+            tick: Tick::stopped(),
+            timers: CpuTimers::default(),
+            idle: Idle::new(idle, governor, latency_request, lease),
+            power: PowerTimes::powered(),
+            totals: CpuTotals::new(idle.states.len(), operating_points),
+        }
+    }
+
+    /// What it does now.
+    pub(crate) fn doing(&self) -> Doing {
+        match self.phase.mode {
+            Mode::Idle => Doing::Idle(self.idle.state),
+            Mode::Waking => Doing::Waking,
+            Mode::Interrupt => Doing::Interrupt(self.phase.serving),
+            Mode::Task => Doing::Task,
+        }
+    }
+
+    /// Running its current task.
+    #[inline(always)]
+    pub(crate) fn runs_task(&self) -> bool {
+        self.phase.mode == Mode::Task
+    }
+
+    /// At work for a task or an interrupt.
+    #[inline(always)]
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.phase.mode, Mode::Task | Mode::Interrupt)
+    }
+
+    /// Busy, waking up or polling.
+    #[inline(always)]
+    pub(crate) fn is_powered(&self) -> bool {
+        self.power.powered_since.is_some()
+    }
+
+    /// In the kernel's idle loop, whatever interrupts are served meanwhile.
+    #[inline(always)]
+    pub(crate) fn is_in_idle_loop(&self) -> bool {
+        self.idle.in_loop
+    }
+
+    /// Whether it has to be told that there is a task on its run queue: it is in an idle state.
+    #[inline(always)]
+    pub(crate) fn waits_for_work(&self) -> bool {
+        self.phase.mode == Mode::Idle
+    }
+
+    /// In an idle state: whether it watches its need-resched flag, so that nobody has to interrupt it.
+    pub(crate) fn watches_for_work(&self) -> bool {
+        self.idle.polling_until.is_some() || self.idle.table.states[self.idle.state].mwait
+    }
+
+    /// When it last was ready to work after an idle period.
+    #[inline(always)]
+    pub(crate) fn awake_since(&self) -> u64 {
+        self.idle.awake_since
+    }
+
+    /// How often it has gone idle.
+    #[inline(always)]
+    pub(crate) fn times_idle(&self) -> u64 {
+        self.totals.selections
+    }
+
+    /// Why its governor has failed, if it is somebody's own and has.
+    pub(crate) fn governor_failure(&self) -> Option<&str> {
+        self.idle.governor.failure()
+    }
+
+    /// What schedutil looks at.
+    #[inline]
+    pub(crate) fn signal(&self) -> CpuSignal {
+        CpuSignal {
+            utilisation: Capacity(self.run_queue.utilisation().get()),
+            runnable: Capacity(self.run_queue.runnable().get()),
+            idle_calls: self.totals.selections,
+        }
+    }
+
+    /// An interrupt is pending from now on. The CPU looks when it is done with what it does.
+    #[inline(always)]
+    pub(crate) fn raise(&mut self, interrupt: Interrupt) {
+        self.interrupts.push_back(interrupt);
+    }
+
+    pub(crate) fn has_interrupt(&self) -> bool {
+        !self.interrupts.is_empty()
+    }
+
+    /// Work to be done before anything else: caches are to be refilled.
+    pub(crate) fn add_cold_work(&mut self, work: Cycles) {
+        self.phase.cold += work;
+    }
+
+    /// When it began to serve the present interrupt, or the last one.
+    #[inline(always)]
+    pub(crate) fn interrupt_begun(&self) -> u64 {
+        self.phase.service.start
+    }
+
+    /// The work of serving that interrupt.
+    #[inline(always)]
+    pub(crate) fn interrupt_work(&self, full_speed: Speed) -> Work {
+        Work {
+            own: self.phase.service.work,
+            cold: self.phase.service.cold,
+            full_speed,
+        }
+    }
+
+    /// How long the current task has run since that was accounted last, in ns.
+    pub(crate) fn unaccounted_run(&self, now: u64) -> u64 {
+        if self.runs_task() {
+            now - self.phase.start
+        } else {
+            0
         }
     }
 
     /// The next time that the clock wakes or interrupts this CPU.
-    #[inline]
-    pub(crate) fn next_clock_event(&self) -> u64 {
-        let timers = self.timers.next().min(self.wheel.next());
-        self.next_tick.min(timers).min(self.fair_server.timer())
-    }
-
-    /// Accounts the time up to now, in which it delivered `running` of 1024.
     #[inline(always)]
-    pub(crate) fn account(&mut self, now: u64, running: u32) {
-        self.utilisation.advance(now, running);
-    }
-
-    /// Whether the signal has come to another period since the last time that this was asked.
-    #[inline]
-    pub(crate) fn period_is_new(&mut self) -> bool {
-        let period = self.utilisation.period();
-        std::mem::replace(&mut self.reported_period, period) != period
-    }
-
-    /// Accounts an interrupt that has been served since the phase began, and counts as utilisation; the CPU did nothing
-    /// before.
-    #[inline(always)]
-    pub(crate) fn account_interrupt(&mut self, now: u64, capacity: u32) {
-        if self.utilisation.known_ns() < self.phase_start {
-            self.account(self.phase_start, 0);
-        }
-        self.account(now, capacity);
-    }
-
-    /// Work as if the CPU had its core for itself.
-    #[inline]
-    pub(crate) fn alone(&self, work: Cycles) -> Cycles {
-        if self.share == FULL_SHARE {
-            work
-        } else {
-            (work * FULL_SHARE).div_ceil(self.share)
-        }
-    }
-
-    /// Begins to serve an interrupt.
-    pub(crate) fn begin_segment(&mut self, now: u64, work: Cycles, cold: Cycles) {
-        self.segment_work = work;
-        self.segment_start = now;
-        self.segment_cold = cold;
+    pub(super) fn next_clock_event(&self) -> u64 {
+        self.tick.next.min(self.timers.next())
     }
 
     /// Accounts the time powered so far, at operating point `opp`.
     #[inline(always)]
-    pub(crate) fn settle_power(&mut self, now: u64, opp: usize) {
-        match &mut self.powered_since {
+    pub(super) fn settle_power(&mut self, now: u64, opp: usize) {
+        match &mut self.power.powered_since {
             Some(since) => {
-                self.powered[opp] += now - *since;
+                self.totals.powered[opp] += now - *since;
                 *since = now;
             }
             None => self.settle_sleep(now),
@@ -346,54 +207,39 @@ impl<'a> Cpu<'a> {
     }
 
     /// Accounts the time that it has been polling, if it does, at operating point `opp`.
-    pub(crate) fn settle_polling(&mut self, now: u64, opp: usize) {
-        if self.mode == Mode::Idle && self.polling_until.is_some() {
-            let at = self.state * self.powered.len() + opp;
-            self.polled[at] += now - self.phase_start;
-            self.phase_start = now;
+    pub(super) fn settle_polling(&mut self, now: u64, opp: usize) {
+        if self.phase.mode == Mode::Idle && self.idle.polling_until.is_some() {
+            let at = self.idle.state * self.totals.powered.len() + opp;
+            self.totals.polled[at] += now - self.phase.start;
+            self.phase.start = now;
         }
-    }
-
-    /// How long it polled in a state, in ns, by operating point.
-    pub(crate) fn polled_in(&self, state: usize) -> &[u64] {
-        let points = self.powered.len();
-        &self.polled[state * points..][..points]
     }
 
     fn settle_sleep(&mut self, now: u64) {
-        if self.undemoted_at < now {
-            self.stats[self.asleep_in].asleep += self.undemoted_at - self.asleep_since;
-            self.asleep_since = self.undemoted_at;
-            self.asleep_in = self.state;
-            self.undemoted_at = NEVER;
+        if self.idle.undemoted_at < now {
+            let demoted = self.idle.undemoted_at - self.power.asleep_since;
+            self.totals.states[self.power.asleep_in].asleep += demoted;
+            self.power.asleep_since = self.idle.undemoted_at;
+            self.power.asleep_in = self.idle.state;
+            self.idle.undemoted_at = NEVER;
         }
-        self.stats[self.asleep_in].asleep += now - self.asleep_since;
-        self.asleep_since = now;
+        self.totals.states[self.power.asleep_in].asleep += now - self.power.asleep_since;
+        self.power.asleep_since = now;
     }
 
     /// Goes to sleep in this state.
     #[inline(always)]
-    pub(crate) fn power_down(&mut self, now: u64, opp: usize, state: usize) {
+    pub(super) fn power_down(&mut self, now: u64, opp: usize, state: usize) {
         self.settle_power(now, opp);
-        self.powered_since = None;
-        self.asleep_since = now;
-        self.asleep_in = state;
+        self.power.powered_since = None;
+        self.power.asleep_since = now;
+        self.power.asleep_in = state;
     }
 
     /// Begins to wake up.
-    pub(crate) fn power_up(&mut self, now: u64) {
+    pub(super) fn power_up(&mut self, now: u64) {
         self.settle_sleep(now);
-        self.powered_since = Some(now);
-    }
-
-    /// Busy, waking up or polling.
-    pub(crate) fn is_powered(&self) -> bool {
-        self.powered_since.is_some()
-    }
-
-    /// At work for a task or an interrupt.
-    pub(crate) fn is_busy(&self) -> bool {
-        matches!(self.mode, Mode::Task | Mode::Interrupt)
+        self.power.powered_since = Some(now);
     }
 
     /// How long its clock has been running by now, that is how long it has been busy or polling, as
@@ -401,153 +247,103 @@ impl<'a> Cpu<'a> {
     pub(crate) fn running_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {
         let mut sum = Running::default();
         // What has not been settled of the time powered is over when it began to wake up, if it does.
-        let until = self.waking_since.unwrap_or(now);
+        let until = self.power.waking_since.unwrap_or(now);
         let running = self
+            .power
             .powered_since
             .map(|since| (until.saturating_sub(since), khz[current]));
-        let before = self.powered.iter().copied().zip(khz.iter().copied());
+        let before = self.totals.powered.iter().copied().zip(khz.iter().copied());
         for (time, Kilohertz(khz)) in before.chain(running) {
             sum.time += time;
             sum.khz_time += u128::from(time) * u128::from(khz);
         }
-        sum.time -= self.waking.time;
-        sum.khz_time -= self.waking.khz_time;
+        sum.time -= self.power.waking.time;
+        sum.khz_time -= self.power.waking.khz_time;
         sum
     }
 
-    /// How long it was leaving a state, in ns, by operating point.
-    pub(crate) fn leaving_of(&self, state: usize) -> &[u64] {
-        let points = self.powered.len();
-        &self.left[state * points..][..points]
-    }
-
     /// Begins to leave `state`.
-    pub(crate) fn begin_waking(&mut self, now: u64, state: usize) {
-        self.waking_since = Some(now);
-        self.leaving = state;
+    pub(super) fn begin_waking(&mut self, now: u64, state: usize) {
+        self.power.waking_since = Some(now);
+        self.power.leaving = state;
     }
 
     /// Has woken up.
-    pub(crate) fn end_waking(&mut self, now: u64, opp: usize, khz: u64) {
+    pub(super) fn end_waking(&mut self, now: u64, opp: usize, khz: u64) {
         self.settle_waking(now, opp, khz);
-        self.waking_since = None;
+        self.power.waking_since = None;
     }
 
     /// Takes note of how long the CPU has been waking up, if it is; `opp` and `khz` are the operating point and
     /// frequency of its clock meanwhile.
-    pub(crate) fn settle_waking(&mut self, now: u64, opp: usize, khz: u64) {
-        let Some(since) = &mut self.waking_since else {
+    pub(super) fn settle_waking(&mut self, now: u64, opp: usize, khz: u64) {
+        let power = &mut self.power;
+        let Some(since) = &mut power.waking_since else {
             return;
         };
         let time = now - std::mem::replace(since, now);
-        self.waking.time += time;
-        self.left[self.leaving * self.powered.len() + opp] += time;
-        self.waking.khz_time += u128::from(time) * u128::from(khz);
+        power.waking.time += time;
+        self.totals.left[power.leaving * self.totals.powered.len() + opp] += time;
+        power.waking.khz_time += u128::from(time) * u128::from(khz);
+    }
+
+    /// Accounts the times powered, polling and waking up to now, at operating point `opp` of `khz`.
+    pub(crate) fn settle_times(&mut self, now: u64, opp: usize, khz: u64) {
+        self.settle_power(now, opp);
+        self.settle_polling(now, opp);
+        self.settle_waking(now, opp, khz);
+    }
+
+    /// What has been counted, up to when its times were settled.
+    pub(crate) fn totals(&self) -> &CpuTotals {
+        &self.totals
     }
 
     /// How long it has been busy by now, in ns.
     pub(crate) fn busy_until(&self, now: u64) -> u64 {
-        match self.mode {
-            Mode::Task | Mode::Interrupt => self.busy + (now - self.phase_start),
-            Mode::Idle | Mode::Waking => self.busy,
+        if self.is_busy() {
+            self.totals.busy + (now - self.phase.start)
+        } else {
+            self.totals.busy
         }
     }
 
     /// What has been counted by now, at operating point `opp`, while its cluster has been down for `cluster_down` in all.
     pub(crate) fn totals_until(&self, now: u64, opp: usize, cluster_down: u64) -> CpuTotals {
         let mut totals = CpuTotals {
-            stats: self.stats.clone(),
-            fits: self.fits.clone(),
             busy: self.busy_until(now),
-            selections: self.selections,
-            tick_stops: self.tick_stops,
-            tickless: self.tickless,
-            idle_ticks: self.idle_ticks,
-            powered: self.powered.clone(),
-            polled: self.polled.clone(),
-            left: self.left.clone(),
+            demotions: self.idle.demotion.demotions,
+            undemotions: self.idle.demotion.undemotions,
+            ..self.totals.clone()
         };
-        let points = self.powered.len();
-        if let Some(since) = self.powered_since {
+        let points = totals.powered.len();
+        if let Some(since) = self.power.powered_since {
             totals.powered[opp] += now - since;
         } else {
-            let undemoted = self.undemoted_at.clamp(self.asleep_since, now);
-            let later = if self.undemoted_at < now {
-                self.state
+            let undemoted = self.idle.undemoted_at.clamp(self.power.asleep_since, now);
+            let later = if self.idle.undemoted_at < now {
+                self.idle.state
             } else {
-                self.asleep_in
+                self.power.asleep_in
             };
-            totals.stats[self.asleep_in].asleep += undemoted - self.asleep_since;
-            totals.stats[later].asleep += now - undemoted;
-            if !self.demoted && self.idle.states[self.state].whole_cluster {
-                totals.stats[self.state].down += cluster_down - self.down_before;
+            totals.states[self.power.asleep_in].asleep += undemoted - self.power.asleep_since;
+            totals.states[later].asleep += now - undemoted;
+            if self.idle.is_in_cluster_state() {
+                totals.states[self.idle.state].down += cluster_down - self.idle.down_before;
             }
         }
-        if let Some(since) = self.waking_since {
-            totals.left[self.leaving * points + opp] += now - since;
+        if let Some(since) = self.power.waking_since {
+            totals.left[self.power.leaving * points + opp] += now - since;
         }
-        let polls = self.polling_until.is_some();
-        let in_phase = now - self.phase_start;
-        if self.mode == Mode::Idle && polls {
-            totals.polled[self.state * points + opp] += in_phase;
+        let polls = self.idle.polling_until.is_some();
+        let in_phase = now - self.phase.start;
+        if self.phase.mode == Mode::Idle && polls {
+            totals.polled[self.idle.state * points + opp] += in_phase;
         }
-        if matches!(self.mode, Mode::Idle | Mode::Waking) || polls {
-            let busy = self.busy_in_period + if self.is_busy() { in_phase } else { 0 };
-            totals.stats[self.state].time += now - self.idle_since - busy;
+        if !self.is_busy() || polls {
+            let busy = self.idle.busy_in_period + if self.is_busy() { in_phase } else { 0 };
+            totals.states[self.idle.state].time += now - self.idle.since - busy;
         }
         totals
-    }
-
-    /// Takes off what had been counted by an earlier time, now that the run is over.
-    pub(crate) fn leave_out(&mut self, before: &CpuTotals) {
-        for (stats, before) in self.stats.iter_mut().zip(&before.stats) {
-            stats.time -= before.time;
-            stats.asleep -= before.asleep;
-            stats.entering -= before.entering;
-            stats.down -= before.down;
-            stats.entries -= before.entries;
-            stats.above -= before.above;
-            stats.below -= before.below;
-        }
-        for (fit, before) in self.fits.iter_mut().zip(&before.fits) {
-            fit.periods -= before.periods;
-            fit.idle -= before.idle;
-            fit.wake -= before.wake;
-        }
-        self.busy -= before.busy;
-        self.selections -= before.selections;
-        self.tick_stops -= before.tick_stops;
-        self.tickless -= before.tickless;
-        self.idle_ticks -= before.idle_ticks;
-        let times = [
-            (&mut self.powered, &before.powered),
-            (&mut self.polled, &before.polled),
-            (&mut self.left, &before.left),
-        ];
-        for (times, before) in times {
-            for (time, before) in times.iter_mut().zip(before) {
-                *time -= before;
-            }
-        }
-    }
-
-    /// What schedutil looks at.
-    #[inline]
-    pub(crate) fn signal(&self) -> CpuSignal {
-        CpuSignal {
-            utilisation: Capacity(self.utilisation.get()),
-            runnable: Capacity(self.runnable.get()),
-            idle_calls: self.selections,
-        }
-    }
-
-    /// How many tasks it has to run.
-    pub(crate) fn tasks(&self) -> usize {
-        usize::from(self.current.is_some()) + self.run_queue.len()
-    }
-
-    /// Whether a task wants to run.
-    pub(crate) fn has_task(&self) -> bool {
-        self.current.is_some() || !self.run_queue.is_empty()
     }
 }

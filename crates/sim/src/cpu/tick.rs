@@ -1,9 +1,9 @@
 //! Ticks, timers and background work of a CPU.
 
 use crate::core::basics::{CpuId, Interrupt, NEVER, TaskId, Timer};
+use crate::core::calendar::Slot;
 use crate::cpu::pulled::{Pulled, PulledTimers};
-use crate::cpu::state::Mode;
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
@@ -31,9 +31,9 @@ impl<O: Observer> Engine<'_, O> {
         } else if source.wheel {
             // A timer-wheel timer expires with a tick.
             let at = self.tick_from(self.now + delay);
-            self.cpus[cpu].wheel.add(at, timer);
+            self.cpus[cpu].timers.wheel.add(at, timer);
         } else {
-            let timers = &mut self.cpus[cpu].timers;
+            let timers = &mut self.cpus[cpu].timers.precise;
             timers.add_with_slack(self.now + delay, source.slack, timer);
         }
     }
@@ -59,7 +59,7 @@ impl<O: Observer> Engine<'_, O> {
             return;
         }
         let timer = Timer::Background(index);
-        let on = (0..self.cpus.len()).find(|cpu| self.cpus[*cpu].wheel.remove(timer));
+        let on = (0..self.cpus.len()).find(|cpu| self.cpus[*cpu].timers.wheel.remove(timer));
         if let Some(cpu) = on {
             self.arm_clock(cpu);
         }
@@ -68,10 +68,10 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
     #[inline]
     pub(crate) fn stop_tick(&mut self, cpu: CpuId) {
-        if self.setup.is_nohz_full(cpu) && self.cpus[cpu].tasks() == 1 {
+        if self.setup.is_nohz_full(cpu) && self.cpus[cpu].run_queue.tasks() == 1 {
             let c = &mut self.cpus[cpu];
-            c.tick_stopped = true;
-            c.next_tick = NEVER;
+            c.tick.stopped = true;
+            c.tick.next = NEVER;
             self.arm_clock(cpu);
         }
     }
@@ -87,40 +87,46 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(never)]
     fn restart_own_tick(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
-        if c.tick_stopped && !c.in_idle_loop && c.tasks() > 1 {
-            let period = self.setup.tick_period;
-            c.tick_stopped = false;
-            c.next_tick = (self.now / period + 1) * period;
+        if c.tick.stopped && !c.idle.in_loop && c.run_queue.tasks() > 1 {
+            c.tick.restart(self.now, self.setup.tick_period);
             self.arm_clock(cpu);
         }
     }
 
-    pub(crate) fn schedule(&mut self, slot: Slot, time: u64) {
-        self.queue.schedule(self.number(slot), time);
-    }
-
-    pub(crate) fn cancel(&mut self, slot: Slot) {
-        self.queue.cancel(self.number(slot));
-    }
-
-    /// The number of a slot in the event queue.
-    pub(crate) fn number(&self, slot: Slot) -> usize {
-        slot.number(self.cpus.len(), self.domains.len())
-    }
-
     /// Whether the next clock event of a CPU is scheduled as it should be.
     pub(crate) fn clock_is_armed(&self, cpu: CpuId) -> bool {
-        self.queue.due(self.number(Slot::Clock(cpu))) == self.cpus[cpu].next_clock_event()
+        self.calendar.due(Slot::Clock(cpu)) == self.cpus[cpu].next_clock_event()
+    }
+
+    /// Starts a high-resolution timer on a CPU, which may expire up to `slack` ns before `at`.
+    #[inline]
+    pub(crate) fn start_timer(&mut self, cpu: CpuId, at: u64, slack: u64, timer: Timer) {
+        let timers = &mut self.cpus[cpu].timers.precise;
+        timers.add_with_slack(at, slack, timer);
+        self.arm_clock(cpu);
+    }
+
+    /// Starts a timer of the timer wheel on a CPU.
+    pub(crate) fn start_wheel_timer(&mut self, cpu: CpuId, at: u64, timer: Timer) {
+        self.cpus[cpu].timers.wheel.add(at, timer);
+        self.arm_clock(cpu);
+    }
+
+    /// A CPU has run a task until now, which takes runtime from its server for fair tasks.
+    #[inline(always)]
+    pub(crate) fn fair_tasks_ran(&mut self, cpu: CpuId) {
+        if self.setup.fair_server && self.cpus[cpu].timers.fair_server.runs(self.now) {
+            self.arm_clock(cpu);
+        }
     }
 
     /// Schedules the next clock event of a CPU, if it has changed.
     pub(crate) fn arm_clock(&mut self, cpu: CpuId) {
-        let slot = self.number(Slot::Clock(cpu));
         let at = self.cpus[cpu].next_clock_event();
         if at == NEVER {
-            self.queue.cancel(slot);
-        } else if at != self.queue.due(slot) {
-            self.queue.schedule(slot, at);
+            self.calendar.cancel(Slot::Clock(cpu));
+        } else {
+            self.calendar.reschedule(Slot::Clock(cpu), at);
         }
     }
 
@@ -128,31 +134,29 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.now;
         self.end_turn();
         let c = &mut self.cpus[cpu];
-        if !c.tick_stopped && c.next_tick <= now {
-            c.next_tick += self.setup.tick_period;
-            c.got_tick |= c.in_idle_loop;
-            c.idle_ticks += u64::from(c.in_idle_loop);
+        if !c.tick.stopped && c.tick.next <= now {
+            c.tick.next += self.setup.tick_period;
+            c.idle.got_tick |= c.idle.in_loop;
+            c.totals.idle_ticks += u64::from(c.idle.in_loop);
             c.interrupts.push_back(Interrupt::Tick);
-        } else if c.next_tick <= now {
+        } else if c.tick.next <= now {
             // It was the last CPU that went to sleep, and had to see to the timers of all.
-            c.next_tick = NEVER;
-            c.got_tick |= c.in_idle_loop;
+            c.tick.next = NEVER;
+            c.idle.got_tick |= c.idle.in_loop;
             self.rcu_tick(cpu);
         }
         let c = &mut self.cpus[cpu];
-        if c.fair_server.expire(now) {
-            c.interrupts.push_back(Interrupt::Timer(Timer::FairServer));
-        }
-        let mut pend = |timer| c.interrupts.push_back(Interrupt::Timer(timer));
-        c.timers.expire(now, &mut pend);
+        let interrupts = &mut c.interrupts;
+        let of_wheel =
+            (c.timers).expire(now, |timer| interrupts.push_back(Interrupt::Timer(timer)));
         // A stopped tick that was left for a timer-wheel timer counts as a tick.
-        if c.wheel.expire(now, &mut pend) {
-            c.got_tick |= c.in_idle_loop;
+        if of_wheel {
+            c.idle.got_tick |= c.idle.in_loop;
         }
         if !self.pulled.is_empty() {
             self.pull_timers(cpu);
         }
-        let awake = !matches!(self.cpus[cpu].mode, Mode::Idle | Mode::Waking);
+        let awake = self.cpus[cpu].is_busy();
         if self.setup.timer_slack > 0 && awake {
             self.expire_early(cpu);
         }
@@ -174,9 +178,10 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn expire_early(&mut self, cpu: CpuId) {
         let now = self.now;
         let c = &mut self.cpus[cpu];
-        if c.timers.may_expire(now) {
+        if c.timers.precise.may_expire(now) {
             let interrupts = &mut c.interrupts;
             c.timers
+                .precise
                 .expire_early(now, |timer| interrupts.push_back(Interrupt::Timer(timer)));
             self.arm_clock(cpu);
         }
@@ -187,7 +192,7 @@ impl<O: Observer> Engine<'_, O> {
     fn pull_timers(&mut self, cpu: CpuId) {
         for index in 0..self.pulled.len() {
             let timer = self.pulled[index];
-            if timer.at <= self.now && (timer.cpu == cpu || self.cpus[timer.cpu].tick_stopped) {
+            if timer.at <= self.now && (timer.cpu == cpu || self.cpus[timer.cpu].tick.stopped) {
                 self.pulled[index].at = NEVER;
                 let expired = Interrupt::Timer(Timer::Background(index));
                 self.cpus[cpu].interrupts.push_back(expired);
@@ -208,7 +213,7 @@ impl<O: Observer> Engine<'_, O> {
                 .map(|timer| timer.at)
                 .min()
                 .unwrap_or(NEVER),
-            last: others.all(|other| self.cpus[other].tick_stopped),
+            last: others.all(|other| self.cpus[other].tick.stopped),
         }
     }
 }

@@ -5,8 +5,9 @@
 //! exit latencies and the rest of work that was cut off wait for the turn. Only machines that say so pay for any of this.
 
 use crate::core::basics::{CpuId, NEVER, RequestId};
+use crate::core::calendar::Slot;
 use crate::emulator::state::{Exit, Waiting};
-use crate::engine::{Engine, Slot};
+use crate::engine::Engine;
 use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
@@ -47,7 +48,7 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.now;
         let end = (self.turns.as_mut()).and_then(|turns| turns.go_on_with_exit(cpu, now));
         if let Some(end) = end {
-            self.schedule(Slot::Phase(cpu), end);
+            self.calendar.schedule(Slot::Phase(cpu), end);
         }
         end.is_some()
     }
@@ -64,7 +65,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn serve_until(&mut self, end: u64, request: RequestId) {
         match &mut self.turns {
-            None => self.queue.push(end, request),
+            None => self.calendar.serve(end, request),
             Some(turns) => {
                 let end = end + self.random.missed(turns.player.setup.look);
                 turns.player.submit(end, request);
@@ -137,16 +138,16 @@ impl<O: Observer> Engine<'_, O> {
                 turns.player.go_on(now);
             }
         }
-        let slot = self.number(Slot::Device(self.player_slot()));
+        let slot = Slot::Device(self.player_slot());
         let Some(turns) = &mut self.turns else {
             return;
         };
         turns.deadline = false;
         let at = turns.player.next_event();
         if at == NEVER || (at <= now && !turns.player.works()) {
-            self.queue.cancel(slot);
-        } else if at != self.queue.due(slot) {
-            self.queue.schedule(slot, at);
+            self.calendar.cancel(slot);
+        } else {
+            self.calendar.reschedule(slot, at);
         }
     }
 
@@ -161,12 +162,7 @@ impl<O: Observer> Engine<'_, O> {
             self.cancel_phase(cpu);
             return;
         }
-        let left = self.cpus[cpu].work - self.work_done(cpu);
-        self.charge(cpu);
-        let c = &mut self.cpus[cpu];
-        c.work = left;
-        c.stopped = true;
-        self.cancel_phase(cpu);
+        self.stop_phase(cpu);
         if let Some(turns) = &mut self.turns {
             turns.waiting[cpu].cut = true;
         }
@@ -178,17 +174,13 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         let waiting = std::mem::take(&mut turns.waiting[cpu]);
-        if waiting.cut && self.cpus[cpu].stopped {
-            self.cpus[cpu].stopped = false;
-            self.charge(cpu);
-            let c = &self.cpus[cpu];
-            let (mode, left) = (c.mode, self.time_left(cpu, c.work));
-            self.begin_phase(cpu, mode, left);
+        if waiting.cut {
+            self.resume_phase(cpu);
         }
         if waiting.phase_over {
             self.end_phase(cpu);
         }
-        if waiting.interrupted && !self.cpus[cpu].interrupts.is_empty() {
+        if waiting.interrupted && self.cpus[cpu].has_interrupt() {
             self.kick(cpu);
         }
     }

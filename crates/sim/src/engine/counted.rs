@@ -1,7 +1,7 @@
 //! What has been counted of a run by the end of its warm-up.
 
 use crate::core::basics::NEVER;
-use crate::cpu::state::CpuTotals;
+use crate::cpu::totals::CpuTotals;
 use crate::drive::DriveTotals;
 use crate::frequency::clocks::Domain;
 use crate::power::state::PowerTotals;
@@ -16,8 +16,6 @@ pub(super) struct WarmUp {
     pub(super) domains: Vec<Domain>,
     pub(super) power: PowerTotals,
     pub(super) limited: Vec<u64>,
-    /// Demotions and undemotions of each CPU.
-    pub(super) demotions: Vec<[u64; 2]>,
     pub(super) drives: Vec<Option<DriveTotals>>,
     pub(super) completions: u64,
     pub(super) same_cpu: u64,

@@ -1,9 +1,10 @@
 //! The event loop: each event goes to the mechanism that it belongs to. No rule of any mechanism is here.
 
 use crate::core::basics::NEVER;
+use crate::core::calendar::{Event, Slot};
 use crate::engine::counted::end_of_warm_up;
 use crate::engine::watchdog::Watchdog;
-use crate::engine::{Engine, Finished, Slot};
+use crate::engine::{Engine, Finished};
 use crate::error::{LATEST, SimError, Stuck};
 use crate::observe::batches::Batches;
 use crate::observe::observer::Observer;
@@ -14,10 +15,9 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// # Errors
     /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
     /// end.
-    pub(crate) fn run(mut self) -> Result<Finished<'a>, SimError> {
+    pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         let end = self.setup.programs.end.unwrap_or(u64::MAX);
         let last = end.min(LATEST);
-        let devices = self.player_slot() + usize::from(self.turns.is_some());
         let mut events = 0;
         let mut warm_up_ends = end_of_warm_up(self.setup, &self.jobs);
         if self.setup.jobs.iter().all(|job| job.group == 0) {
@@ -28,7 +28,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         // Every CPU has asked by now.
         self.check_governors()?;
         while self.jobs_running > 0 && !self.observer.has_enough() {
-            let Some((time, next)) = self.queue.pop() else {
+            let Some((time, next)) = self.calendar.pop() else {
                 if end <= last {
                     self.now = end;
                 }
@@ -58,14 +58,13 @@ impl<'a, O: Observer> Engine<'a, O> {
                 watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
                 self.check_governors()?;
             }
-            match Slot::of(next, self.cpus.len(), self.domains.len()) {
-                Slot::Phase(cpu) => self.end_phase(cpu),
-                Slot::Clock(cpu) => self.clock(cpu),
-                Slot::Frequency(domain) => self.frequency_changed(domain),
-                Slot::Hardware(cluster) => self.end_clock_slot(cluster),
-                Slot::Device(device) if device < devices => self.device(device),
-                // What has no slot, a request in a drive, is numbered after the devices.
-                Slot::Device(other) => self.served(other - devices),
+            match next {
+                Event::Slot(Slot::Phase(cpu)) => self.end_phase(cpu),
+                Event::Slot(Slot::Clock(cpu)) => self.clock(cpu),
+                Event::Slot(Slot::Frequency(clock)) => self.frequency_changed(clock),
+                Event::Slot(Slot::Hardware(cluster)) => self.end_clock_slot(cluster),
+                Event::Slot(Slot::Device(device)) => self.device(device),
+                Event::Served(request) => self.served(request),
             }
             self.pass_turns();
         }
@@ -79,7 +78,7 @@ impl<'a, O: Observer> Engine<'a, O> {
 
     /// Whether all governors of one's own still answer.
     fn check_governors(&self) -> Result<(), SimError> {
-        let failure = self.cpus.iter().find_map(|cpu| cpu.governor.failure());
+        let failure = self.cpus.iter().find_map(|cpu| cpu.governor_failure());
         failure.map_or(Ok(()), |why| Err(SimError::Governor(why.to_owned())))
     }
 }

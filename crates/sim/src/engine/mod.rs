@@ -11,11 +11,12 @@ mod watchdog;
 use wakepath_units::Nanoseconds;
 
 use crate::block::request::Request;
-use crate::core::basics::{CpuId, RequestId, TaskId};
-use crate::core::queue::EventQueue;
+use crate::core::basics::{RequestId, TaskId};
+use crate::core::calendar::Calendar;
 use crate::core::random::Streams;
 use crate::cpu::pulled::Pulled;
-use crate::cpu::state::{Cpu, Mode};
+use crate::cpu::state::Cpu;
+use crate::cpu::totals::CpuTotals;
 use crate::drive::{Drive, DriveTotals};
 use crate::emulator::state::Turns;
 use crate::error::SimError;
@@ -32,62 +33,14 @@ use crate::setup::Setup;
 use crate::task::fio::jobs::Jobs;
 use crate::task::rtapp::state::{Halt, TaskStats, Threads};
 use crate::task::state::Task;
-use wakepath_hardware::c1_demotion::Demotion;
 
 use self::counted::WarmUp;
-
-/// Who has a slot in the event queue: each CPU two, for the end of its phase and for its next tick
-/// or timer, each clock one, for the arrival of its next frequency, and each cluster whose hardware
-/// looks at its clocks in slots of time one, for the end of the slot.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Slot {
-    Phase(CpuId),
-    Clock(CpuId),
-    Frequency(usize),
-    Hardware(usize),
-    /// The end of a queue's wait for more completions, or after all of these the next change of a
-    /// drive's power state that somebody watches.
-    Device(usize),
-}
-
-impl Slot {
-    /// One kind after the other, the commonest first.
-    pub(crate) fn number(self, cpus: usize, domains: usize) -> usize {
-        match self {
-            Self::Phase(cpu) => Self::of_phase(cpu),
-            Self::Clock(cpu) => cpus + cpu,
-            Self::Frequency(domain) => 2 * cpus + domain,
-            // There are at most as many clusters as clocks.
-            Self::Hardware(cluster) => 2 * cpus + domains + cluster,
-            Self::Device(device) => 2 * (cpus + domains) + device,
-        }
-    }
-
-    pub(crate) const fn of_phase(cpu: CpuId) -> usize {
-        cpu
-    }
-
-    #[inline(always)]
-    pub(crate) fn of(number: usize, cpus: usize, domains: usize) -> Self {
-        let (clocks, frequencies) = (cpus, 2 * cpus);
-        let hardware = frequencies + domains;
-        let devices = hardware + domains;
-        match number {
-            n if n < clocks => Self::Phase(n),
-            n if n < frequencies => Self::Clock(n - clocks),
-            n if n < hardware => Self::Frequency(n - frequencies),
-            n if n < devices => Self::Hardware(n - hardware),
-            n => Self::Device(n - devices),
-        }
-    }
-}
 
 pub(crate) struct Engine<'a, O> {
     pub(crate) observer: &'a mut O,
     pub(crate) setup: &'a Setup,
     pub(crate) now: u64,
-    /// The events without a slot are finished requests.
-    pub(crate) queue: EventQueue,
+    pub(crate) calendar: Calendar,
     pub(crate) cpus: Vec<Cpu<'a>>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) clock_slots: ClockSlots,
@@ -101,8 +54,6 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) pulled: Vec<Pulled>,
     /// If the CPUs take turns.
     pub(crate) turns: Option<Turns>,
-    /// What the hardware knows of each CPU; empty where it does not demote.
-    pub(crate) demotions: Vec<Demotion>,
     /// What each queue has collected; empty where none does.
     pub(crate) collected: Vec<Vec<RequestId>>,
     pub(crate) random: Streams,
@@ -153,7 +104,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let mut engine = Self {
             observer,
             now: 0,
-            queue: EventQueue::new(2 * (cpus.len() + domains.len()) + devices),
+            calendar: Calendar::new(cpus.len(), domains.len(), devices),
             clock_slots: ClockSlots::new(&setup.clusters, setup.power_limit.is_some(), &domains),
             domains,
             power: PowerTracker::new(
@@ -166,10 +117,6 @@ impl<'a, O: Observer> Engine<'a, O> {
             requests: Vec::new(),
             free_requests: Vec::new(),
             turns,
-            demotions: match setup.demotion {
-                Some(_) => vec![Demotion::default(); cpus.len()],
-                None => Vec::new(),
-            },
             collected: vec![Vec::new(); queues],
             drives,
             pulled: if setup.background.iter().any(|source| source.pulled) {
@@ -258,43 +205,22 @@ impl<'a, O: Observer> Engine<'a, O> {
         if self.setup.sugov.is_some() {
             for (clock, domain) in self.domains.iter().enumerate() {
                 self.sugov.push(self.tasks.len());
-                self.tasks.push(Task::sugov(clock, domain.cpus.start));
+                self.tasks.push(Task::sugov(clock, domain.cpus().start));
             }
         }
     }
 
-    fn finish(mut self, events: u64) -> Finished<'a> {
-        for cpu in 0..self.cpus.len() {
-            self.charge(cpu);
-            let c = &mut self.cpus[cpu];
-            let domain = &self.domains[c.domain];
-            let opp = domain.current();
-            c.settle_power(self.now, opp);
-            c.settle_waking(self.now, opp, domain.khz_now());
-            c.settle_polling(self.now, opp);
-            if matches!(c.mode, Mode::Idle | Mode::Waking) || c.polling_until.is_some() {
-                c.stats[c.state].time += self.now - c.idle_since - c.busy_in_period;
-            }
-            debug_assert!(
-                (c.idle.states.iter().enumerate()).all(|(state, of)| !of.polling
-                    || c.polled_in(state).iter().sum::<u64>() == c.stats[state].time),
-                "CPU {cpu} polled at other times than it was in a polling state"
-            );
-        }
+    fn finish(mut self, events: u64) -> Finished {
+        (0..self.cpus.len()).for_each(|cpu| self.charge(cpu));
         self.end_uncore_slots();
+        let mut cpus = self.cpu_totals();
         self.power.finish(self.now);
-        for c in &mut self.cpus {
-            // Who still sleeps in a state of the cluster.
-            if !c.is_powered() && !c.demoted && c.idle.states[c.state].whole_cluster {
-                c.stats[c.state].down += self.power.down_time(c.cluster) - c.down_before;
-            }
-        }
         self.observer.finished(Nanoseconds(self.now));
         let programs = &self.setup.programs;
         let never_ran = (0..programs.tasks.len())
             .map(|program| self.why_never_ran(program))
             .collect();
-        let begin = self.leave_out_warm_up();
+        let begin = self.leave_out_warm_up(&mut cpus);
         Finished {
             never_ran,
             time_capped: programs.cut
@@ -307,9 +233,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             counted_time: (self.now).saturating_sub(self.jobs.counts_from.unwrap_or(0)),
             power: self.power,
             power_limited: self.packages.longest_limited(),
-            cpus: self.cpus,
+            cpus,
             domains: self.domains,
-            demotions: self.demotions,
             recorder: self.recorder,
             threads: self.threads.stats,
             migrations: self.migrations,
@@ -345,7 +270,7 @@ pub(crate) struct RateSums {
 }
 
 /// What a run leaves behind.
-pub(crate) struct Finished<'a> {
+pub(crate) struct Finished {
     /// Events handled.
     pub(crate) events: u64,
     /// When the warm-up was over, which nothing here counts.
@@ -357,9 +282,8 @@ pub(crate) struct Finished<'a> {
     pub(crate) power: PowerTracker,
     /// For how long a power limit held clocks down, in ns, if there is one.
     pub(crate) power_limited: Option<u64>,
-    pub(crate) cpus: Vec<Cpu<'a>>,
+    pub(crate) cpus: Vec<CpuTotals>,
     pub(crate) domains: Vec<Domain>,
-    pub(crate) demotions: Vec<Demotion>,
     pub(crate) recorder: Recorder,
     /// By rt-app task.
     pub(crate) threads: Vec<TaskStats>,

@@ -2,7 +2,7 @@
 //!
 //! Nothing in the machine notices the end of the warm-up: what has been counted by then is noted, and taken off at the end.
 
-use crate::cpu::state::Mode;
+use crate::cpu::totals::CpuTotals;
 use crate::engine::Engine;
 use crate::engine::counted::WarmUp;
 use crate::observe::observer::Observer;
@@ -14,27 +14,20 @@ impl<O: Observer> Engine<'_, O> {
         self.end_uncore_slots();
         self.power.uncore.settle(self.now);
         let now = self.now;
-        let cpus = self.cpus.iter().map(|cpu| {
-            let down = self.power.clusters[cpu.cluster].time_until(now);
-            cpu.totals_until(now, self.domains[cpu.domain].current(), down)
-        });
         let domains = self.domains.iter().map(|domain| {
             let mut domain = domain.clone();
-            let running = self.cpus[domain.cpus.clone()].iter();
-            for cpu in running.filter(|cpu| cpu.mode == Mode::Task) {
-                domain.charge_task(now - cpu.phase_start);
+            for cpu in &self.cpus[domain.cpus()] {
+                domain.charge_task(cpu.unaccounted_run(now));
             }
             domain
         });
         let drives = self.drives.iter().map(|drive| drive.clone().finish(now));
-        let demotions = self.demotions.iter();
         self.warm_up = Some(Box::new(WarmUp {
             ended: now,
-            cpus: cpus.collect(),
+            cpus: self.cpu_totals(),
             domains: domains.collect(),
             power: self.power.totals_until(now),
             limited: self.packages.limited(),
-            demotions: demotions.map(|d| [d.demotions, d.undemotions]).collect(),
             drives: drives.collect(),
             completions: self.recorder.completions,
             same_cpu: self.recorder.same_cpu,
@@ -42,12 +35,21 @@ impl<O: Observer> Engine<'_, O> {
         }));
     }
 
+    /// What has been counted of each CPU by now.
+    pub(super) fn cpu_totals(&self) -> Vec<CpuTotals> {
+        let totals = self.cpus.iter().map(|cpu| {
+            let down = self.power.clusters[cpu.cluster].time_until(self.now);
+            cpu.totals_until(self.now, self.domains[cpu.domain].current(), down)
+        });
+        totals.collect()
+    }
+
     /// Takes off what was counted in the warm-up, at the end of the run. Returns when that ended.
-    pub(crate) fn leave_out_warm_up(&mut self) -> u64 {
+    pub(super) fn leave_out_warm_up(&mut self, cpus: &mut [CpuTotals]) -> u64 {
         let Some(warm_up) = self.warm_up.take() else {
             return 0;
         };
-        for (cpu, before) in self.cpus.iter_mut().zip(&warm_up.cpus) {
+        for (cpu, before) in cpus.iter_mut().zip(&warm_up.cpus) {
             cpu.leave_out(before);
         }
         for (domain, before) in self.domains.iter_mut().zip(&warm_up.domains) {
@@ -55,10 +57,6 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.power.leave_out(&warm_up.power);
         self.packages.leave_out(&warm_up.limited);
-        for (of, [demotions, undemotions]) in self.demotions.iter_mut().zip(&warm_up.demotions) {
-            of.demotions -= demotions;
-            of.undemotions -= undemotions;
-        }
         self.recorder.completions -= warm_up.completions;
         self.recorder.same_cpu -= warm_up.same_cpu;
         self.recorder.ramped -= warm_up.ramped;

@@ -1,12 +1,11 @@
 //! Utilisation and the clocks that follow it.
 
 use crate::core::basics::{CpuId, Interrupt, TaskId};
-use crate::cpu::state::{Cpu, Mode};
-use crate::engine::{Engine, Slot};
-use crate::frequency::clocks::Domain;
-use crate::frequency::clocks::report::{InterruptTime, Report};
+use crate::core::calendar::Slot;
+use crate::cpu::state::Cpu;
+use crate::engine::Engine;
+use crate::frequency::clocks::report::Report;
 use crate::observe::observer::Observer;
-use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
     /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
@@ -18,7 +17,7 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             0
         };
-        c.account(self.now, running);
+        c.run_queue.account(self.now, running);
     }
 
     /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a
@@ -34,20 +33,17 @@ impl<O: Observer> Engine<'_, O> {
         let c = &mut self.cpus[cpu];
         let domain = &self.domains[c.domain];
         let capacity = domain.capacity_now();
-        c.account(self.now, if ran { capacity } else { 0 });
+        c.run_queue
+            .account(self.now, if ran { capacity } else { 0 });
         if self.setup.counts_runnable {
-            c.settle_runnable(self.now, domain);
+            c.run_queue.settle_runnable(self.now, capacity);
             if let Some((task, can)) = change {
                 let entity = &mut self.tasks[task].entity;
                 entity.settle_runnable(self.now, !can, capacity);
-                c.runnable_now = if can {
-                    c.runnable_now + 1
-                } else {
-                    c.runnable_now - 1
-                };
+                c.run_queue.change_runnable(can);
             }
         }
-        if c.period_is_new() {
+        if c.run_queue.period_is_new() {
             let iowait = false;
             self.update_frequency(cpu, Report { iowait, local });
         }
@@ -58,36 +54,25 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn move_runnable(&mut self, task: TaskId, from: CpuId, to: CpuId) {
         for cpu in [from, to] {
             let c = &mut self.cpus[cpu];
-            c.settle_runnable(self.now, &self.domains[c.domain]);
+            let capacity = self.domains[c.domain].capacity_now();
+            c.run_queue.settle_runnable(self.now, capacity);
         }
         let capacity = self.domains[self.cpus[from].domain].capacity_now();
         let t = &mut self.tasks[task];
         let share = t.entity.settle_runnable(self.now, t.runnable, capacity);
-        let count = u32::from(t.runnable);
-        let c = &mut self.cpus[from];
-        c.runnable.remove(share);
-        c.runnable_now -= count;
-        let c = &mut self.cpus[to];
-        c.runnable.add(share);
-        c.runnable_now += count;
-    }
-
-    /// Accounts the work of a CPU that ends, or is cut, now.
-    pub(crate) fn charge(&mut self, cpu: CpuId) {
-        let c = &mut self.cpus[cpu];
-        c.charge(self.now, &mut self.domains[c.domain], &mut self.tasks);
+        let can_run = t.runnable;
+        self.cpus[from].run_queue.remove_runnable(share, can_run);
+        self.cpus[to].run_queue.add_runnable(share, can_run);
     }
 
     #[inline(always)]
     pub(crate) fn update_frequency(&mut self, cpu: CpuId, report: Report) {
         let index = self.cpus[cpu].domain;
         let domain = &mut self.domains[index];
-        if domain.update(self.now, cpu - domain.cpus.start, report, &self.cpus) {
+        if domain.update(self.now, cpu - domain.cpus().start, report, &self.cpus) {
             if self.setup.sugov.is_some() {
                 // It goes on with what it is at, and then takes the interrupt that it has sent itself.
-                self.cpus[cpu]
-                    .interrupts
-                    .push_back(Interrupt::Frequency(index));
+                self.cpus[cpu].raise(Interrupt::Frequency(index));
             } else {
                 self.begin_frequency_change(index);
             }
@@ -95,20 +80,20 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
-        let of = &self.setup.clusters[self.domains[domain].cluster];
+        let of = &self.setup.clusters[self.domains[domain].cluster()];
         let at = of.taken_up(self.now) + of.transition_latency;
-        self.schedule(Slot::Frequency(domain), at);
+        self.calendar.schedule(Slot::Frequency(domain), at);
     }
 
     /// The clock of a domain has changed. What is running is cut there, so that each part has one frequency.
     pub(crate) fn frequency_changed(&mut self, domain: usize) {
         self.end_uncore_slots();
         let clock = &mut self.domains[domain];
-        let of = clock.cpus.clone();
+        let of = clock.cpus();
         let mut powered = false;
         for c in &mut self.cpus[of.clone()] {
             if self.setup.counts_runnable {
-                c.settle_runnable(self.now, clock);
+                c.run_queue.settle_runnable(self.now, clock.capacity_now());
             }
             // Nothing depends on the clock of a CPU that sleeps.
             if c.is_powered() {
@@ -123,15 +108,6 @@ impl<O: Observer> Engine<'_, O> {
         self.observe_frequency(domain);
         if powered {
             of.for_each(|cpu| self.go_on(cpu));
-        }
-    }
-
-    /// A CPU goes on with what it was at when its clock changed.
-    fn go_on(&mut self, cpu: CpuId) {
-        let c = &self.cpus[cpu];
-        if c.is_busy() && !c.stopped {
-            let length = self.time_left(cpu, c.work);
-            self.begin_phase(cpu, c.mode, length);
         }
     }
 
@@ -163,7 +139,7 @@ impl<O: Observer> Engine<'_, O> {
         let domain = self.cpus[cpu].domain;
         let of = &mut self.domains[domain];
         let before = of.current();
-        of.wake(self.now, cpu - of.cpus.start, &self.cpus);
+        of.wake(self.now, cpu - of.cpus().start, &self.cpus);
         if of.current() != before {
             self.observe_frequency(domain);
         }
@@ -191,7 +167,7 @@ impl<O: Observer> Engine<'_, O> {
     fn schedule_clock_slot(&mut self, cluster: usize) {
         let length = self.setup.clusters[cluster].slot.max(1);
         let end = (self.now / length + 1) * length;
-        self.schedule(Slot::Hardware(cluster), end);
+        self.calendar.schedule(Slot::Hardware(cluster), end);
     }
 
     /// A slot of a cluster's hardware is over.
@@ -202,8 +178,8 @@ impl<O: Observer> Engine<'_, O> {
         let mut awake = false;
         for cpu in cpus.clone() {
             let c = &self.cpus[cpu];
-            let before = std::mem::replace(&mut slots.selections[cpu], c.selections);
-            slots.active[cpu] = c.is_powered() || c.selections != before;
+            let before = std::mem::replace(&mut slots.times_idle[cpu], c.times_idle());
+            slots.active[cpu] = c.is_powered() || c.times_idle() != before;
             awake |= c.is_powered();
         }
         let cores = slots.active[cpus.clone()].chunks(setup.threads_per_core);
@@ -218,65 +194,10 @@ impl<O: Observer> Engine<'_, O> {
         let domains = self.cpus[cpus.start].domain..=self.cpus[cpus.end - 1].domain;
         for index in domains {
             let domain = &mut self.domains[index];
-            let active = &self.clock_slots.active[domain.cpus.clone()];
+            let active = &self.clock_slots.active[domain.cpus()];
             if active.contains(&true) && domain.end_slot(self.now, limit, &self.cpus, active) {
                 self.begin_frequency_change(index);
             }
-        }
-    }
-}
-
-impl Cpu<'_> {
-    /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
-    fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
-        self.settle_power(now, domain.current());
-        self.settle_polling(now, domain.current());
-        self.settle_waking(now, domain.current(), domain.khz_now());
-        if self.is_busy() {
-            self.work -= self.work_done(now, domain);
-            self.charge(now, domain, tasks);
-        }
-    }
-
-    /// Accounts how many tasks it has had to run up to now; it has this clock.
-    #[inline(always)]
-    fn settle_runnable(&mut self, now: u64, domain: &Domain) {
-        self.runnable
-            .advance(now, self.runnable_now, domain.capacity_now());
-    }
-
-    /// Accounts its work that ends, or is cut, now; it has this clock.
-    #[inline(always)]
-    pub(crate) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
-        let time = now - self.phase_start;
-        match self.mode {
-            Mode::Idle | Mode::Waking => return,
-            Mode::Interrupt => match domain.interrupt_time {
-                InterruptTime::Unused => {}
-                InterruptTime::OfCpu => self.account_interrupt(now, domain.capacity_now()),
-                InterruptTime::OfTask => {
-                    if let Some(task) = self.current {
-                        let capacity = domain.capacity_now();
-                        self.account_interrupt(now, capacity);
-                        tasks[task].entity.charge(time, capacity);
-                    }
-                }
-            },
-            Mode::Task => {
-                let capacity = domain.capacity_now();
-                self.account(now, capacity);
-                domain.charge_task(time);
-                if let Some(task) = self.current {
-                    let t = &mut tasks[task];
-                    t.executed += time;
-                    t.entity.charge(time, capacity);
-                }
-            }
-        }
-        self.phase_start = now;
-        self.busy += time;
-        if self.polling_until.is_some() {
-            self.busy_in_period += time;
         }
     }
 }

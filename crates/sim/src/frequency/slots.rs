@@ -12,7 +12,7 @@ pub(crate) struct ClockSlots {
     /// By cluster; empty if no cluster has any.
     pub(super) clusters: Vec<ClusterSlots>,
     /// By CPU: how often it had gone idle at the end of the last slot.
-    pub(super) selections: Vec<u64>,
+    pub(super) times_idle: Vec<u64>,
     /// By CPU: whether it has been awake in the present slot.
     pub(super) active: Vec<bool>,
 }
@@ -33,16 +33,16 @@ impl ClockSlots {
             })
             .collect();
         for domain in domains {
-            let has_slots = clusters[domain.cluster].slot > 0;
-            slots[domain.cluster].used |= has_slots && domain.follows_slots();
+            let has_slots = clusters[domain.cluster()].slot > 0;
+            slots[domain.cluster()].used |= has_slots && domain.follows_slots();
         }
         if !slots.iter().any(|c| c.used) {
             return Self::default();
         }
-        let cpus = domains.iter().map(|d| d.cpus.len()).sum();
+        let cpus = domains.iter().map(|d| d.cpus().len()).sum();
         Self {
             clusters: slots,
-            selections: vec![0; cpus],
+            times_idle: vec![0; cpus],
             active: vec![false; cpus],
         }
     }

@@ -6,7 +6,7 @@
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::cpu::state::{Cpu, Mode};
+use crate::cpu::state::{Cpu, Doing};
 
 use crate::block::request::Request;
 use crate::core::basics::Interrupt;
@@ -161,10 +161,10 @@ impl Observer for Unobserved {
 
 impl Activity {
     pub(crate) fn of(cpu: &Cpu, tasks: &[Task], requests: &[Request]) -> Self {
-        match cpu.mode {
-            Mode::Idle => Self::Idle(cpu.state),
-            Mode::Waking => Self::Waking,
-            Mode::Interrupt => Self::Interrupt(match cpu.serving {
+        match cpu.doing() {
+            Doing::Idle(state) => Self::Idle(state),
+            Doing::Waking => Self::Waking,
+            Doing::Interrupt(interrupt) => Self::Interrupt(match interrupt {
                 Interrupt::Completion(request) => {
                     InterruptKind::Completion(requests[request].whole.unwrap_or(request))
                 }
@@ -172,8 +172,8 @@ impl Activity {
                 Interrupt::Timer(_) => InterruptKind::Timer,
                 Interrupt::Reschedule | Interrupt::Frequency(_) => InterruptKind::Reschedule,
             }),
-            Mode::Task => {
-                let task = cpu.current.unwrap_or_default();
+            Doing::Task => {
+                let task = cpu.run_queue.current().unwrap_or_default();
                 let of = &tasks[task];
                 Self::Task {
                     task,

@@ -3,7 +3,8 @@
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::CpuId;
-use crate::engine::{Engine, Slot};
+use crate::core::calendar::Slot;
+use crate::engine::Engine;
 use crate::observe::observer::{Activity, Observer, RequestStep};
 
 impl<O: Observer> Engine<'_, O> {
@@ -16,8 +17,7 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(crate) fn observe_runnable(&mut self, cpu: CpuId) {
         if O::WATCHES {
-            let c = &self.cpus[cpu];
-            let tasks = c.run_queue.len() + usize::from(c.current.is_some());
+            let tasks = self.cpus[cpu].run_queue.tasks();
             self.observer.runnable(Nanoseconds(self.now), cpu, tasks);
         }
     }
@@ -42,8 +42,8 @@ impl<O: Observer> Engine<'_, O> {
             .drive_power(Nanoseconds(self.now), drive, state);
         let slot = Slot::Device(self.collected.len() + drive);
         match next {
-            Some(at) => self.schedule(slot, at),
-            None => self.cancel(slot),
+            Some(at) => self.calendar.schedule(slot, at),
+            None => self.calendar.cancel(slot),
         }
     }
 

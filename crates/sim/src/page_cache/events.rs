@@ -8,7 +8,7 @@ use wakepath_workloads::fio::Next;
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId, Timer};
 use crate::core::parts::{Part, Work};
-use crate::cpu::state::Mode;
+use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::observe::observer::{Observer, RequestStep};
@@ -141,8 +141,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
                 Turn::Pause(until) => {
                     t.begin(Step::Call, 0);
-                    self.cpus[cpu].wheel.add(until, Timer::Task(task));
-                    self.arm_clock(cpu);
+                    self.start_wheel_timer(cpu, until, Timer::Task(task));
                     return self.block(cpu, task, true);
                 }
                 Turn::Sleep { iowait } => {
@@ -159,7 +158,7 @@ impl<O: Observer> Engine<'_, O> {
     fn attribute_stage(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.now;
         let c = &self.cpus[cpu];
-        let (awake_since, full_speed) = (c.awake_since, self.domains[c.domain].full_speed());
+        let (awake_since, full_speed) = (c.awake_since(), self.domains[c.domain].full_speed());
         let t = &mut self.tasks[task];
         let Some(caller) = &mut t.caller else {
             return;
@@ -465,8 +464,7 @@ impl<O: Observer> Engine<'_, O> {
             && cache.pages.dirty() > 0
         {
             cache.timer = true;
-            self.cpus[cpu].wheel.add(at, Timer::WriteBack);
-            self.arm_clock(cpu);
+            self.start_wheel_timer(cpu, at, Timer::WriteBack);
         }
     }
 

@@ -5,7 +5,7 @@ use wakepath_hardware::machine::{Cluster, Scope};
 use wakepath_units::{Microwatts, Nanoseconds};
 
 use crate::cpu::idle_table::deepest_alone;
-use crate::cpu::state::Cpu;
+use crate::cpu::totals::CpuTotals;
 
 /// The powers of a CPU of a cluster.
 #[derive(Clone, Debug)]
@@ -37,6 +37,12 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
+    pub(super) fn add(&mut self, other: Self) {
+        self.clocked += other.clocked;
+        self.clocked_time += other.clocked_time;
+        self.besides += other.besides;
+    }
+
     pub(crate) fn total(&self) -> u128 {
         self.clocked + self.besides
     }
@@ -73,11 +79,11 @@ impl CpuPower {
     }
 
     /// What the CPU has drawn, up to when its times are settled.
-    pub(crate) fn drawn(&self, cpu: &Cpu) -> Drawn {
+    pub(crate) fn drawn(&self, cpu: &CpuTotals) -> Drawn {
         let over = |power: Microwatts, time: u64| power.femtojoules_over(Nanoseconds(time));
-        let mut running = cpu.powered.clone();
+        let mut running = cpu.powered().to_vec();
         let mut besides = 0;
-        for (index, (state, stats)) in self.states.iter().zip(&cpu.stats).enumerate() {
+        for (index, (state, stats)) in self.states.iter().zip(cpu.states()).enumerate() {
             // Its clock runs on while it polls, but a state may say that it draws less than running.
             if let Some(power) = state.polling {
                 for (time, running) in cpu.polled_in(index).iter().zip(&mut running) {
@@ -91,11 +97,11 @@ impl CpuPower {
                 besides += over(state.transition, *time);
             }
             let more = state.transition.0.saturating_sub(state.asleep.0);
-            besides += over(Microwatts(more), stats.entering);
+            besides += over(Microwatts(more), stats.entering());
             besides += match state.waiting {
-                None => over(state.asleep, stats.asleep),
+                None => over(state.asleep, stats.asleep()),
                 Some(waiting) => {
-                    over(state.asleep, stats.down) + over(waiting, stats.asleep - stats.down)
+                    over(state.asleep, stats.down()) + over(waiting, stats.asleep() - stats.down())
                 }
             };
         }

@@ -58,8 +58,11 @@ impl Energy {
         let of_clusters: Vec<CpuPower> = (machine.cluster.iter())
             .map(|cluster| CpuPower::new(machine, cluster))
             .collect();
-        let cpus: Vec<u128> = (finished.cpus.iter())
-            .map(|cpu| of_clusters[cpu.cluster].drawn(cpu).total())
+        let sizes = machine.cluster.iter().map(|cluster| cluster.cpus);
+        let power_of_cpu = (of_clusters.iter().zip(sizes))
+            .flat_map(|(power, cpus)| std::iter::repeat_n(power, cpus));
+        let cpus: Vec<u128> = (finished.cpus.iter().zip(power_of_cpu))
+            .map(|(cpu, power)| power.drawn(cpu).total())
             .collect();
         let down_and_up = |down: &Down| {
             (

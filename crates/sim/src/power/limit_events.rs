@@ -88,13 +88,8 @@ impl<O: Observer> Engine<'_, O> {
         for cpu in &mut self.cpus[setup.first_cpu..setup.first_cpu + setup.cpus] {
             let domain = &self.domains[cpu.domain];
             let (opp, khz) = (domain.current(), domain.khz_now());
-            cpu.settle_power(self.now, opp);
-            cpu.settle_polling(self.now, opp);
-            cpu.settle_waking(self.now, opp, khz);
-            let of_cpu = limit.cpus[cluster].drawn(cpu);
-            sum.clocked += of_cpu.clocked;
-            sum.clocked_time += of_cpu.clocked_time;
-            sum.besides += of_cpu.besides;
+            cpu.settle_times(self.now, opp, khz);
+            sum.add(limit.cpus[cluster].drawn(cpu.totals()));
         }
         let down = self.power.clusters[cluster].time_until(self.now);
         let up = Nanoseconds(self.now - down);

@@ -1,7 +1,6 @@
 //! RCU on the way of CPUs: at their ticks, in its soft interrupt, and in the thread of grace periods.
 
 use crate::core::basics::{CpuId, Interrupt, TaskId};
-use crate::cpu::state::Mode;
 use crate::engine::Engine;
 use crate::observe::observer::Observer;
 use crate::rcu::state::Rest;
@@ -13,7 +12,7 @@ impl<O: Observer> Engine<'_, O> {
         if let Some(rcu) = &self.rcu
             && rcu.tick(&mut self.cpus[cpu].rcu)
         {
-            self.cpus[cpu].interrupts.push_back(Interrupt::Rcu);
+            self.cpus[cpu].raise(Interrupt::Rcu);
         }
     }
 
@@ -37,8 +36,7 @@ impl<O: Observer> Engine<'_, O> {
         let mut own = std::mem::take(&mut self.cpus[cpu].rcu);
         let rest = rcu.work(cpu, &mut own, |other| {
             if let Some(c) = self.cpus.get(other) {
-                let idle = matches!(c.mode, Mode::Idle | Mode::Waking);
-                return (idle, c.selections);
+                return (!c.is_busy(), c.times_idle());
             }
             // Of the CPU that plays the drives; it halts after each of its interrupts.
             let halted = self.turns.as_ref().is_some_and(|t| t.player.is_halted());

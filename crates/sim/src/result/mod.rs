@@ -7,10 +7,11 @@ use serde::Serialize;
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_workloads::Workload;
 
-use crate::cpu::state::Cpu;
+pub use crate::cpu::result::{CpuTime, StateTime};
 use crate::drive::DriveTotals;
 use crate::engine::Finished;
-use crate::frequency::clocks::{Domain, HwpBoostRun};
+use crate::frequency::clocks::Domain;
+pub use crate::frequency::result::{ClockTime, FrequencyTime};
 use crate::observe::attribution::Attribution;
 use crate::observe::batches::Drift;
 use crate::observe::recorder::Recorder;
@@ -215,121 +216,6 @@ pub struct LatencyParts {
     pub p999: Attribution,
 }
 
-/// Time in an idle state.
-#[derive(Clone, Debug, Serialize)]
-pub struct StateTime {
-    /// The state's name.
-    pub name: String,
-    /// Seconds from entry to exit, exit latency included.
-    pub seconds: f64,
-    /// Times entered.
-    pub entries: u64,
-    /// Too short for it, by the true idle time.
-    pub too_deep: u64,
-    /// Long enough for a deeper state, by the true idle time.
-    pub too_shallow: u64,
-    /// The kernel's `above`.
-    pub above: u64,
-    /// The kernel's `below`.
-    pub below: u64,
-}
-
-/// What one CPU did.
-#[derive(Clone, Debug, Serialize)]
-pub struct CpuTime {
-    /// Number of the CPU.
-    pub cpu: usize,
-    /// Seconds spent with tasks and interrupts.
-    pub busy_seconds: f64,
-    /// Seconds powered: busy, waking up or polling. The rest it was asleep.
-    pub powered_seconds: f64,
-    /// Seconds asleep.
-    pub asleep_seconds: f64,
-    /// Decisions of the governor that stopped a running tick.
-    pub tick_stops: u64,
-    /// Idle periods that began without a tick: it was stopped then, or had been before (`idle_sleeps` of `/proc/timer_list`).
-    pub tickless: u64,
-    /// Ticks that came while it was idle.
-    pub idle_ticks: u64,
-    /// Idle periods that have begun: times that it will have woken up.
-    pub wake_ups: u64,
-    /// Decisions of the governor.
-    pub selections: u64,
-    /// Seconds in each idle state.
-    pub idle_seconds: Vec<f64>,
-    /// Requests for a deep state that the hardware demoted; the state's own figures count them.
-    pub demotions: u64,
-    /// Those of them that stayed long enough to go on to the state asked for.
-    pub undemotions: u64,
-}
-
-/// What one clock did.
-#[derive(Clone, Debug, Serialize)]
-pub struct ClockTime {
-    /// The first CPU that it drives.
-    pub first_cpu: usize,
-    /// How many it drives.
-    pub cpus: usize,
-    /// Mean frequency in MHz over the time that its CPUs were powered; 0 if they never were.
-    pub mean_mhz: f64,
-    /// How often the frequency changed while one of its CPUs was powered, or on the way to that.
-    pub changes: u64,
-    /// Mean frequency in MHz over the whole time, asleep or not.
-    pub set_mhz: f64,
-    /// The frequencies at which its CPUs were powered, slowest first.
-    pub residency: Vec<FrequencyTime>,
-    /// HWP dynamic boost, if it is on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hwp_boost: Option<HwpBoostRun>,
-}
-
-/// Time at a frequency.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct FrequencyTime {
-    /// The frequency in MHz.
-    pub mhz: f64,
-    /// Seconds powered at it, summed over CPUs.
-    pub seconds: f64,
-}
-
-impl ClockTime {
-    fn new(domain: &Domain, finished: &Finished) -> Self {
-        let frequencies = domain.table.as_slice();
-        let mut time = vec![0_u64; frequencies.len()];
-        for cpu in &finished.cpus[domain.cpus.clone()] {
-            for (sum, powered) in time.iter_mut().zip(&cpu.powered) {
-                *sum += powered;
-            }
-        }
-        let residency: Vec<FrequencyTime> = frequencies
-            .iter()
-            .zip(time)
-            .filter(|(_, ns)| *ns > 0)
-            .map(|(frequency, ns)| FrequencyTime {
-                mhz: f64::from(frequency.0) / 1e3,
-                seconds: ns as f64 / 1e9,
-            })
-            .collect();
-        let seconds: f64 = residency.iter().map(|r| r.seconds).sum();
-        let weighted: f64 = residency.iter().map(|r| r.mhz * r.seconds).sum();
-        Self {
-            first_cpu: domain.cpus.start,
-            cpus: domain.cpus.len(),
-            mean_mhz: if seconds > 0.0 {
-                weighted / seconds
-            } else {
-                0.0
-            },
-            changes: domain.changes,
-            set_mhz: domain.khz_time_until(finished.begin + finished.time) as f64
-                / finished.time.max(1) as f64
-                / 1e3,
-            residency,
-            hwp_boost: domain.hwp_boosts(),
-        }
-    }
-}
-
 impl Run {
     pub(crate) fn new(
         seed: u64,
@@ -340,53 +226,14 @@ impl Run {
         finished: &Finished,
     ) -> Self {
         let seconds = finished.time as f64 / 1e9;
+        let now = finished.begin + finished.time;
         let counted_seconds = finished.counted_time as f64 / 1e9;
         let recorder = &finished.recorder;
         let requests = recorder.reads + recorder.writes;
-        let idle_states: Vec<StateTime> = states
-            .iter()
-            .enumerate()
-            .map(|(i, state)| {
-                let sum = |of: fn(&crate::cpu::state::StateStats) -> u64| {
-                    finished.cpus.iter().map(|c| of(&c.stats[i])).sum::<u64>()
-                };
-                let fits = |is_wrong: &dyn Fn(usize) -> bool| {
-                    let of_cpu = |cpu: &Cpu| {
-                        let row = cpu.fits.iter().skip(i * states.len()).take(states.len());
-                        let wrong = row.enumerate().filter(|(fitting, _)| is_wrong(*fitting));
-                        wrong.map(|(_, fit)| fit.periods).sum::<u64>()
-                    };
-                    finished.cpus.iter().map(of_cpu).sum::<u64>()
-                };
-                StateTime {
-                    name: state.name.clone(),
-                    seconds: sum(|s| s.time) as f64 / 1e9,
-                    entries: sum(|s| s.entries),
-                    too_deep: fits(&|fitting| fitting < i),
-                    too_shallow: fits(&|fitting| fitting > i),
-                    above: sum(|s| s.above),
-                    below: sum(|s| s.below),
-                }
-            })
-            .collect();
-        let cpus = finished
-            .cpus
-            .iter()
-            .enumerate()
-            .map(|(cpu, c)| CpuTime {
-                cpu,
-                busy_seconds: c.busy as f64 / 1e9,
-                powered_seconds: c.powered.iter().sum::<u64>() as f64 / 1e9,
-                asleep_seconds: c.stats.iter().map(|s| s.asleep).sum::<u64>() as f64 / 1e9,
-                tick_stops: c.tick_stops,
-                tickless: c.tickless,
-                idle_ticks: c.idle_ticks,
-                wake_ups: c.stats.iter().map(|s| s.entries).sum(),
-                selections: c.selections,
-                demotions: finished.demotions.get(cpu).map_or(0, |d| d.demotions),
-                undemotions: finished.demotions.get(cpu).map_or(0, |d| d.undemotions),
-                idle_seconds: c.stats.iter().map(|s| s.time as f64 / 1e9).collect(),
-            })
+        let idle_states = StateTime::all(states, &finished.cpus);
+        let cpus = finished.cpus.iter().enumerate();
+        let cpus = cpus
+            .map(|(cpu, totals)| CpuTime::new(cpu, totals))
             .collect();
         let threads = (!programs.tasks.is_empty()).then(|| ThreadsRun::new(programs, finished));
         let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();
@@ -434,7 +281,7 @@ impl Run {
             clocks: finished
                 .domains
                 .iter()
-                .map(|d| ClockTime::new(d, finished))
+                .map(|d| ClockTime::new(d, &finished.cpus, finished.time, now))
                 .collect(),
             cut_jobs: finished.cut_jobs.clone(),
             rates: crate::task::fio::rates::all(workload, &finished.rates),

@@ -8,16 +8,16 @@
 
 use std::cmp::Reverse;
 
-use crate::core::basics::{CpuId, Interrupt, TaskId};
-use crate::cpu::state::Mode;
-use crate::engine::{Engine, Slot};
+use crate::core::basics::{CpuId, TaskId};
+use crate::core::calendar::Slot;
+use crate::engine::Engine;
 use crate::frequency::clocks::cluster::ClusterSetup;
 use crate::observe::observer::Observer;
 use crate::scheduler::state::Entity;
 
 impl<O: Observer> Engine<'_, O> {
     fn is_idle(&self, cpu: CpuId) -> bool {
-        !self.cpus[cpu].has_task()
+        !self.cpus[cpu].run_queue.has_task()
     }
 
     pub(crate) fn is_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
@@ -58,7 +58,7 @@ impl<O: Observer> Engine<'_, O> {
         let mut near = previous;
         if let Some((cpu, sleeps_next)) = waker
             && sleeps_next
-            && self.cpus[cpu].run_queue.is_empty()
+            && self.cpus[cpu].run_queue.waiting.is_empty()
             && self.is_allowed(task, cpu)
         {
             // The waker leaves its CPU to the task that it wakes.
@@ -230,7 +230,7 @@ impl<O: Observer> Engine<'_, O> {
 
     #[inline(never)]
     fn pull_misfit(&mut self, cpu: CpuId) {
-        let Some(task) = self.cpus[cpu].current else {
+        let Some(task) = self.cpus[cpu].run_queue.current else {
             return;
         };
         if self.tasks[task].is_bound() {
@@ -241,7 +241,7 @@ impl<O: Observer> Engine<'_, O> {
             return;
         }
         if let Some(to) = self.bigger_idle_cpu(task, cpu) {
-            self.cpus[cpu].current = None;
+            self.cpus[cpu].run_queue.current = None;
             self.wake_task(Some(cpu), task, to);
         }
     }
@@ -264,7 +264,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Puts a task on the run queue of a CPU, where it is not yet.
     #[inline]
     pub(crate) fn enqueue(&mut self, cpu: CpuId, task: TaskId) {
-        self.cpus[cpu].run_queue.push_back(task);
+        self.cpus[cpu].run_queue.waiting.push_back(task);
         self.waiting += 1;
         self.observe_runnable(cpu);
         self.restart_tick(cpu);
@@ -277,9 +277,12 @@ impl<O: Observer> Engine<'_, O> {
         if from == to {
             return;
         }
-        self.account(from, self.cpus[from].mode == Mode::Task);
-        self.account(to, self.cpus[to].mode == Mode::Task);
-        let (least_from, least_to) = (self.cpus[from].least_vruntime, self.cpus[to].least_vruntime);
+        self.account(from, self.cpus[from].runs_task());
+        self.account(to, self.cpus[to].runs_task());
+        let (least_from, least_to) = (
+            self.cpus[from].run_queue.least_vruntime,
+            self.cpus[to].run_queue.least_vruntime,
+        );
         let moved = !self.core(from).contains(&to);
         let t = &mut self.tasks[task];
         if moved {
@@ -289,8 +292,8 @@ impl<O: Observer> Engine<'_, O> {
         t.entity.settle(self.now);
         t.entity.migrate(least_from, least_to);
         let load = t.entity.load();
-        self.cpus[from].utilisation.remove(load);
-        self.cpus[to].utilisation.add(load);
+        self.cpus[from].run_queue.remove_load(load);
+        self.cpus[to].run_queue.add_load(load);
         if self.setup.counts_runnable {
             self.move_runnable(task, from, to);
         }
@@ -300,76 +303,73 @@ impl<O: Observer> Engine<'_, O> {
     /// Whether a task that is about to be queued on a CPU takes it from the running one.
     pub(crate) fn takes_over(&self, cpu: CpuId, task: TaskId) -> bool {
         let c = &self.cpus[cpu];
-        let Some(running) = c.current else {
+        let Some(running) = c.run_queue.current else {
             return false;
         };
         let mut entity = self.tasks[running].entity.clone();
-        if c.mode == Mode::Task {
-            entity.charge(self.now - c.phase_start, 0);
-        }
+        entity.charge(c.unaccounted_run(self.now), 0);
         let woken = &self.tasks[task].entity;
         self.setup.tunables.preempts(woken, &entity)
     }
 
     /// Has the running task of another CPU interrupted, which sees then what there is to run.
     pub(crate) fn reschedule(&mut self, cpu: CpuId) {
-        self.cpus[cpu].need_resched = true;
-        if self.cpus[cpu].mode == Mode::Task {
-            self.pause(cpu);
-            self.cpus[cpu].work = 0;
-            self.cpus[cpu].serving = Interrupt::Reschedule;
-            self.begin_phase(cpu, Mode::Interrupt, 0);
-        }
+        self.cpus[cpu].run_queue.need_resched = true;
+        self.break_off(cpu);
     }
 
     /// Settles which task of its run queue a CPU runs now, if any. It has not run anything until now.
     #[inline(always)]
     pub(crate) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
         let c = &mut self.cpus[cpu];
-        if std::mem::take(&mut c.need_resched)
-            && let Some(running) = c.current.take()
+        if std::mem::take(&mut c.run_queue.need_resched)
+            && let Some(running) = c.run_queue.current.take()
         {
-            c.run_queue.push_back(running);
+            c.run_queue.waiting.push_back(running);
             self.waiting += 1;
         }
-        if c.current.is_none() {
+        if c.run_queue.current.is_none() {
             let tasks = &self.tasks;
-            c.current = match c.run_queue.len() {
+            c.run_queue.current = match c.run_queue.waiting.len() {
                 0 => return None,
-                1 => c.run_queue.pop_front(),
+                1 => c.run_queue.waiting.pop_front(),
                 // The first of several equals.
-                _ => (c.run_queue.iter().enumerate())
+                _ => (c.run_queue.waiting.iter().enumerate())
                     .min_by_key(|(_, task)| tasks[**task].entity.rank())
                     .map(|(first, _)| first)
-                    .and_then(|first| c.run_queue.remove(first)),
+                    .and_then(|first| c.run_queue.waiting.remove(first)),
             };
-            c.picked_at = self.now;
+            c.run_queue.picked_at = self.now;
             self.waiting -= 1;
-            if let Some(task) = c.current {
+            if let Some(task) = c.run_queue.current {
                 let t = &mut self.tasks[task];
-                c.least_vruntime = c.least_vruntime.max(t.entity.vruntime);
+                c.run_queue.least_vruntime = c.run_queue.least_vruntime.max(t.entity.vruntime);
                 let mut refill = std::mem::take(&mut t.refill);
-                if c.ran_last.replace(task).is_some_and(|last| last != task) {
+                if c.run_queue
+                    .ran_last
+                    .replace(task)
+                    .is_some_and(|last| last != task)
+                {
                     refill = refill.max(self.setup.switch_cycles);
                 }
-                c.cold += refill;
+                c.add_cold_work(refill);
             }
         }
-        c.account(self.now, 0);
-        c.current
+        c.run_queue.account(self.now, 0);
+        c.run_queue.current
     }
 
     /// At a tick: whether the running task's turn is over, and whether an idle CPU could help.
     pub(crate) fn check_turn(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
-        let (Some(running), false) = (c.current, c.run_queue.is_empty()) else {
+        let (Some(running), false) = (c.run_queue.current, c.run_queue.waiting.is_empty()) else {
             return;
         };
-        let waiting = c.run_queue.iter().map(|t| &self.tasks[*t].entity);
-        let ran = self.now - c.picked_at;
+        let waiting = c.run_queue.waiting.iter().map(|t| &self.tasks[*t].entity);
+        let ran = self.now - c.run_queue.picked_at;
         let running = &self.tasks[running].entity;
         if self.setup.tunables.turn_is_over(running, ran, waiting) {
-            self.cpus[cpu].need_resched = true;
+            self.cpus[cpu].run_queue.need_resched = true;
         }
         self.give_away(cpu);
     }
@@ -379,7 +379,7 @@ impl<O: Observer> Engine<'_, O> {
         let own = self.cpus[cpu].cluster;
         let others = (0..self.setup.clusters.len()).filter(|c| *c != own && self.helps(own, *c));
         let clusters: Vec<usize> = std::iter::once(own).chain(others).collect();
-        let queue = &self.cpus[cpu].run_queue;
+        let queue = &self.cpus[cpu].run_queue.waiting;
         let found = queue.iter().enumerate().find_map(|(index, task)| {
             if self.tasks[*task].is_bound() {
                 return None;
@@ -390,7 +390,7 @@ impl<O: Observer> Engine<'_, O> {
             Some((index, *task, to))
         });
         if let Some((index, task, to)) = found {
-            self.cpus[cpu].run_queue.remove(index);
+            self.cpus[cpu].run_queue.waiting.remove(index);
             self.waiting -= 1;
             self.wake_task(Some(cpu), task, to);
         }
@@ -411,13 +411,15 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(never)]
     fn pull_to_faster_core(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
-        let Some(task) = c.current else { return };
+        let Some(task) = c.run_queue.current else {
+            return;
+        };
         let alone = |cpu: CpuId| {
             self.core(cpu)
                 .filter(|other| *other != cpu)
                 .all(|c| self.is_idle(c))
         };
-        if !c.run_queue.is_empty() || self.tasks[task].is_bound() || !alone(cpu) {
+        if !c.run_queue.waiting.is_empty() || self.tasks[task].is_bound() || !alone(cpu) {
             return;
         }
         let cluster = &self.setup.clusters[c.cluster];
@@ -428,7 +430,7 @@ impl<O: Observer> Engine<'_, O> {
         let Some(to) = idle.min_by_key(|to| (Reverse(cluster.own_limit(*to)), *to)) else {
             return;
         };
-        self.cpus[cpu].current = None;
+        self.cpus[cpu].run_queue.current = None;
         self.wake_task(Some(cpu), task, to);
     }
 
@@ -438,9 +440,7 @@ impl<O: Observer> Engine<'_, O> {
         let (here, there) = (&self.setup.clusters[here], &self.setup.clusters[there]);
         there.capacity >= here.capacity || {
             let cpus = &self.cpus[here.first_cpu..here.first_cpu + here.cpus];
-            let tasks = cpus
-                .iter()
-                .map(|c| c.run_queue.len() + usize::from(c.current.is_some()));
+            let tasks = cpus.iter().map(|c| c.run_queue.tasks());
             tasks.sum::<usize>() > here.cpus
         }
     }
@@ -449,7 +449,7 @@ impl<O: Observer> Engine<'_, O> {
     /// possible. Returns whether it found any.
     #[inline]
     pub(crate) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
-        self.waiting > 0 && !self.cpus[cpu].in_idle_loop && self.find_waiting(cpu)
+        self.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_waiting(cpu)
     }
 
     #[inline(never)]
@@ -458,11 +458,11 @@ impl<O: Observer> Engine<'_, O> {
         let mut best: Option<(bool, usize, CpuId, usize)> = None;
         for (other, c) in self.cpus.iter().enumerate() {
             // Whoever runs nothing is about to run what waits.
-            if c.run_queue.is_empty() || c.current.is_none() || other == cpu {
+            if c.run_queue.waiting.is_empty() || c.run_queue.current.is_none() || other == cpu {
                 continue;
             }
             let local = c.cluster == own;
-            let length = c.run_queue.len();
+            let length = c.run_queue.waiting.len();
             if !local && !self.helps(c.cluster, own) {
                 continue;
             }
@@ -471,19 +471,19 @@ impl<O: Observer> Engine<'_, O> {
             }
             let movable =
                 |task: &TaskId| !self.tasks[*task].is_bound() && self.is_allowed(*task, cpu);
-            if let Some(index) = c.run_queue.iter().position(movable) {
+            if let Some(index) = c.run_queue.waiting.iter().position(movable) {
                 best = Some((local, length, other, index));
             }
         }
         let Some((.., from, index)) = best else {
             return false;
         };
-        let Some(task) = self.cpus[from].run_queue.remove(index) else {
+        let Some(task) = self.cpus[from].run_queue.waiting.remove(index) else {
             return false;
         };
         self.observe_runnable(from);
         self.migrate(task, cpu);
-        self.cpus[cpu].run_queue.push_back(task);
+        self.cpus[cpu].run_queue.waiting.push_back(task);
         self.observe_runnable(cpu);
         true
     }
@@ -491,17 +491,18 @@ impl<O: Observer> Engine<'_, O> {
     /// Tells a CPU that there is a task on its run queue now. Returns how long that takes.
     pub(crate) fn call(&mut self, from: Option<CpuId>, to: CpuId) -> u64 {
         let c = &self.cpus[to];
-        if from == Some(to) || c.mode != Mode::Idle {
+        if from == Some(to) || !c.waits_for_work() {
             // It looks at its run queue when it has done what it does.
             return 0;
         }
-        let watches = c.polling_until.is_some() || c.idle.states[c.state].mwait;
-        // Who watches its need-resched flag needs no interrupt.
-        let after = if watches { 0 } else { self.setup.ipi };
+        let after = if c.watches_for_work() {
+            0
+        } else {
+            self.setup.ipi
+        };
         let at = self.now + after;
-        let slot = Slot::of_phase(to);
-        if at < self.queue.due(slot) {
-            self.queue.schedule(slot, at);
+        if at < self.calendar.due(Slot::Phase(to)) {
+            self.calendar.schedule(Slot::Phase(to), at);
         }
         after
     }

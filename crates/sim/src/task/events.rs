@@ -6,7 +6,7 @@ use wakepath_units::Nanoseconds;
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, TaskId, Timer};
 use crate::core::parts::{Part, Work};
-use crate::cpu::state::Mode;
+use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::frequency::clocks::report::Report;
 use crate::observe::observer::{Observer, RequestStep};
@@ -42,28 +42,29 @@ impl<O: Observer> Engine<'_, O> {
         let t = &mut self.tasks[task];
         let iowait = std::mem::take(&mut t.in_iowait);
         if iowait {
-            self.cpus[t.cpu].nr_iowait -= 1;
+            self.cpus[t.cpu].run_queue.end_wait_for_io();
         }
         if t.cpu != to {
             self.migrate(task, to);
         }
         let (t, c) = (&mut self.tasks[task], &self.cpus[to]);
         let slept = !std::mem::replace(&mut t.runnable, true);
-        t.entity.place(c.least_vruntime, &self.setup.tunables);
+        t.entity
+            .place(c.run_queue.least_vruntime(), &self.setup.tunables);
         // A CPU of another cluster puts the task on its run queue itself.
         let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != c.cluster);
         if iowait {
             self.update_frequency(to, Report { iowait, local });
         }
-        let ran = self.cpus[to].mode == Mode::Task;
+        let ran = self.cpus[to].runs_task();
         self.task_changes(to, ran, local, task, slept.then_some(true));
-        if self.cpus[to].current.is_none() {
+        if self.cpus[to].run_queue.current().is_none() {
             self.enqueue(to, task);
         } else {
             let takes_over = self.takes_over(to, task);
             self.enqueue(to, task);
             if takes_over && from == Some(to) {
-                self.cpus[to].need_resched = true;
+                self.cpus[to].run_queue.request_resched();
             } else if takes_over {
                 self.reschedule(to);
             }
@@ -197,7 +198,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A task goes on with its completed requests. Returns how much work that is.
     #[inline(always)]
     fn resume(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
-        let awake_since = self.cpus[cpu].awake_since;
+        let awake_since = self.cpus[cpu].awake_since();
         let t = &mut self.tasks[task];
         let taken = t.completed.len().min(t.most);
         let work = t.resumption(self.setup, &self.requests, taken);
@@ -470,11 +471,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(never)]
     fn spin(&mut self, cpu: CpuId, task: TaskId) {
         let left = self.tasks[task].spin_until.saturating_sub(self.now);
-        let c = &mut self.cpus[cpu];
-        c.work = 0;
-        // What is cold gets warm meanwhile.
-        c.cold = c.cold.saturating_sub(self.domains[c.domain].work_in(left));
-        self.begin_phase(cpu, Mode::Task, left);
+        self.spin_phase(cpu, left);
     }
 
     /// A job has spun: as fio (`handle_thinktime()`), it sleeps for what is left of its pause.
@@ -502,9 +499,7 @@ impl<O: Observer> Engine<'_, O> {
             until = until - shortest + self.setup.timer_slack;
         }
         let slack = self.setup.timer_slack;
-        let timers = &mut self.cpus[cpu].timers;
-        timers.add_with_slack(until, slack, Timer::Task(task));
-        self.arm_clock(cpu);
+        self.start_timer(cpu, until, slack, Timer::Task(task));
         Plan::Sleep { iowait: false }
     }
 
@@ -521,10 +516,7 @@ impl<O: Observer> Engine<'_, O> {
         t.slept = true;
         t.in_iowait = iowait;
         t.entity.settle(self.now);
-        let c = &mut self.cpus[cpu];
-        c.nr_iowait += u32::from(iowait);
-        c.current = None;
-        c.need_resched = false;
+        self.cpus[cpu].run_queue.sleep(iowait);
         self.observe_runnable(cpu);
         self.task_changes(cpu, false, true, task, Some(false));
     }
@@ -546,14 +538,6 @@ impl<O: Observer> Engine<'_, O> {
         self.account_and_report(cpu, ran, local, change.map(|can| (task, can)));
         if change == Some(false) {
             self.fair_tasks_ran(cpu);
-        }
-    }
-
-    /// A CPU has run a task until now, which takes runtime from its server for fair tasks.
-    #[inline(always)]
-    pub(crate) fn fair_tasks_ran(&mut self, cpu: CpuId) {
-        if self.setup.fair_server && self.cpus[cpu].fair_server.runs(self.now) {
-            self.arm_clock(cpu);
         }
     }
 }

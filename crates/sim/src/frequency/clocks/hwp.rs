@@ -141,7 +141,7 @@ impl HwpClock {
         for ((of, cpu), active) in self.cpus.iter_mut().zip(cpus).zip(active) {
             let mut used = 0;
             if *active {
-                let khz_time = cpu.running_until(now, current, khz).khz_time;
+                let khz_time = cpu.running_until(now, current, khz).khz_time();
                 used = khz_time - std::mem::replace(&mut of.khz_time, khz_time);
             }
             of.controller.observe(slot, (used as f64 / most).min(1.0));

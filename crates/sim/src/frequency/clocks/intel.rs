@@ -76,8 +76,8 @@ impl PstateClock {
             let running = cpus[index].running_until(now, current, khz);
             let cycles = |khz_time: u128| (khz_time / 1_000_000) as u64;
             Counters {
-                aperf: cycles(running.khz_time),
-                mperf: cycles(base * u128::from(running.time)),
+                aperf: cycles(running.khz_time()),
+                mperf: cycles(base * u128::from(running.time())),
                 tsc: cycles(base * u128::from(now)),
             }
         };

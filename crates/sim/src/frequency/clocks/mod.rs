@@ -28,15 +28,15 @@ use crate::frequency::clocks::report::{InterruptTime, Report};
 /// CPUs that share a clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Domain {
-    pub(in crate::frequency) cluster: usize,
-    pub(crate) cpus: Range<usize>,
-    pub(crate) table: FrequencyTable,
+    cluster: usize,
+    cpus: Range<usize>,
+    table: FrequencyTable,
     points: Vec<Point>,
     /// That of the last operating point.
     full_speed: Speed,
     decider: Decider,
     /// What interrupts add to the utilisation that it follows.
-    pub(in crate::frequency) interrupt_time: InterruptTime,
+    interrupt_time: InterruptTime,
     /// Index of the operating point in force, and what it is.
     current: usize,
     now: Point,
@@ -52,7 +52,7 @@ pub(crate) struct Domain {
     stall: u64,
     stalled_until: u64,
     /// How often the frequency has changed, when it did last, and its sum over the time until then, in kHz x ns.
-    pub(crate) changes: u64,
+    changes: u64,
     changed_at: u64,
     khz_time: u128,
     /// How long tasks ran at the operating point in force, and at each one before that, in ns.
@@ -124,6 +124,32 @@ impl Domain {
             changed_at: 0,
             khz_time: 0,
         })
+    }
+
+    /// The number of its cluster.
+    pub(in crate::frequency) fn cluster(&self) -> usize {
+        self.cluster
+    }
+
+    /// The CPUs that it drives.
+    pub(crate) fn cpus(&self) -> Range<usize> {
+        self.cpus.clone()
+    }
+
+    /// The frequencies that it can have, slowest first.
+    pub(in crate::frequency) fn frequencies(&self) -> &[Kilohertz] {
+        self.table.as_slice()
+    }
+
+    /// How often the frequency has changed.
+    pub(in crate::frequency) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// What the time in interrupts counts as.
+    #[inline(always)]
+    pub(crate) fn interrupt_time(&self) -> InterruptTime {
+        self.interrupt_time
     }
 
     /// The work done in `time` ns at the frequency in force, rounded down.

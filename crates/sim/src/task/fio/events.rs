@@ -51,8 +51,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.tasks.push(new);
                 self.jobs_running += 1;
                 if started > self.now {
-                    self.cpus[cpu].timers.add(started, Timer::Task(task));
-                    self.arm_clock(cpu);
+                    self.start_timer(cpu, started, 0, Timer::Task(task));
                 } else {
                     self.wake_task(None, task, cpu);
                 }

@@ -1,7 +1,7 @@
 //! Threads of rt-app tasks: what they do on a CPU, and how they wake each other.
 
 use crate::core::basics::{CpuId, Cycles, TaskId, Timer};
-use crate::cpu::state::Mode;
+use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::error::SimError;
 use crate::observe::observer::Observer;
@@ -112,19 +112,19 @@ impl<O: Observer> Engine<'_, O> {
                     return false;
                 }
             }
-            if self.cpus[cpu].need_resched {
+            if self.cpus[cpu].run_queue.needs_resched() {
                 return false;
             }
         }
     }
 
     fn let_others_run(&mut self, cpu: CpuId, task: TaskId) {
-        let queue = self.cpus[cpu].run_queue.iter();
-        let others = queue.map(|t| self.tasks[*t].entity.vruntime).min();
+        let waiting = self.cpus[cpu].run_queue.waiting();
+        let others = waiting.map(|t| self.tasks[t].entity.vruntime).min();
         if let Some(first) = others {
             let entity = &mut self.tasks[task].entity;
             entity.vruntime = entity.vruntime.max(first);
-            self.cpus[cpu].need_resched = true;
+            self.cpus[cpu].run_queue.request_resched();
         }
     }
 
@@ -330,8 +330,7 @@ impl<O: Observer> Engine<'_, O> {
             },
             ..WakeUp::default()
         });
-        self.cpus[cpu].timers.add(expiry, Timer::Task(task));
-        self.arm_clock(cpu);
+        self.start_timer(cpu, expiry, 0, Timer::Task(task));
     }
 
     /// The timer of a sleeping thread has been served.
@@ -339,7 +338,7 @@ impl<O: Observer> Engine<'_, O> {
         let to = self.choose_cpu(task, None);
         let ipi = self.wake_task(Some(cpu), task, to);
         if let Some(wake) = &mut self.threads.all[id].woken {
-            let idle_exit = (self.cpus[cpu].awake_since.min(self.now)).saturating_sub(wake.cut);
+            let idle_exit = (self.cpus[cpu].awake_since().min(self.now)).saturating_sub(wake.cut);
             wake.parts.idle_exit += idle_exit;
             wake.parts.waiting += self.now - wake.cut - idle_exit;
             wake.cut = self.now;
@@ -355,7 +354,7 @@ impl<O: Observer> Engine<'_, O> {
         let time = self.now - wake.cut;
         let delivery = wake.ipi.min(time);
         let heard = wake.cut + delivery;
-        let idle_exit = self.cpus[cpu].awake_since.saturating_sub(heard);
+        let idle_exit = self.cpus[cpu].awake_since().saturating_sub(heard);
         wake.parts.delivery += delivery;
         wake.parts.idle_exit += idle_exit;
         wake.parts.waiting += time - delivery - idle_exit;

@@ -1,0 +1,90 @@
+//! What a CPU is at, and how far it has come with it.
+
+use crate::core::basics::{Cycles, FULL_SHARE, Interrupt};
+
+/// What a CPU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// In the idle state that its governor chose.
+    Idle,
+    /// Leaving its idle state.
+    Waking,
+    /// Serving an interrupt.
+    Interrupt,
+    /// Running its current task.
+    Task,
+}
+
+/// What a hardware thread takes of its core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CoreUse {
+    /// Nothing, or next to nothing: asleep, or waking up.
+    #[default]
+    None,
+    /// Polling.
+    Polls,
+    /// Tasks and interrupts.
+    Busy,
+}
+
+/// The phase of a CPU: a stretch of time that ends by itself, or with an interrupt.
+#[derive(Debug)]
+pub(crate) struct Phase {
+    pub(super) mode: Mode,
+    /// The interrupt that is served, in [`Mode::Interrupt`].
+    pub(super) serving: Interrupt,
+    pub(super) start: u64,
+    /// Work left, as of `start`.
+    pub(super) work: Cycles,
+    /// The work waits until an emulator gives the CPU its turn.
+    pub(super) stopped: bool,
+    /// Cold-start work to be done before anything else.
+    pub(super) cold: Cycles,
+    pub(super) service: InterruptService,
+    pub(super) core_use: CoreUse,
+    /// How much of its core's speed the CPU gets, of [`FULL_SHARE`].
+    pub(super) share: u64,
+}
+
+/// The interrupt that is served, or was last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InterruptService {
+    /// When serving it began.
+    pub(super) start: u64,
+    /// The work of serving it, and the cold-start work before that.
+    pub(super) work: Cycles,
+    pub(super) cold: Cycles,
+}
+
+impl Phase {
+    /// A CPU that has been idle for long.
+    pub(super) fn idle() -> Self {
+        Self {
+            mode: Mode::Idle,
+            serving: Interrupt::Reschedule,
+            start: 0,
+            work: 0,
+            stopped: false,
+            cold: 0,
+            service: InterruptService::default(),
+            core_use: CoreUse::None,
+            share: FULL_SHARE,
+        }
+    }
+
+    /// Work as if the CPU had its core for itself.
+    #[inline]
+    pub(super) fn alone(&self, work: Cycles) -> Cycles {
+        if self.share == FULL_SHARE {
+            work
+        } else {
+            (work * FULL_SHARE).div_ceil(self.share)
+        }
+    }
+
+    /// Begins to serve an interrupt.
+    #[inline(always)]
+    pub(super) fn begin_service(&mut self, start: u64, work: Cycles, cold: Cycles) {
+        self.service = InterruptService { start, work, cold };
+    }
+}

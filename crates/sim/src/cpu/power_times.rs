@@ -1,0 +1,50 @@
+//! Whether a CPU is powered or asleep, and since when.
+
+/// How long a CPU has been running, and at which speed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Running {
+    /// In ns.
+    pub(super) time: u64,
+    /// Time in ns times frequency in kHz.
+    pub(super) khz_time: u128,
+}
+
+impl Running {
+    /// Time in ns.
+    pub(crate) fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// Time in ns times frequency in kHz.
+    pub(crate) fn khz_time(&self) -> u128 {
+        self.khz_time
+    }
+}
+
+/// The stretch of time that has not been added to the totals yet.
+#[derive(Debug)]
+pub(crate) struct PowerTimes {
+    /// Since when the CPU has been powered, if it is: busy, waking up or polling.
+    pub(super) powered_since: Option<u64>,
+    pub(super) asleep_since: u64,
+    /// The state that the CPU really sleeps in.
+    pub(super) asleep_in: usize,
+    /// How long it has been waking up in all, and since when it does now.
+    pub(super) waking: Running,
+    pub(super) waking_since: Option<u64>,
+    /// The state that it leaves.
+    pub(super) leaving: usize,
+}
+
+impl PowerTimes {
+    pub(super) fn powered() -> Self {
+        Self {
+            powered_since: Some(0),
+            asleep_since: 0,
+            asleep_in: 0,
+            waking: Running::default(),
+            waking_since: None,
+            leaving: 0,
+        }
+    }
+}
