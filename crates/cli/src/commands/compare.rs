@@ -11,8 +11,8 @@ mod tables;
 use std::path::PathBuf;
 
 use wakepath_compare::results::{
-    Answer, CompareOptions, ComparisonFile, Comparison, Objective, Points, Source, answers,
-    add_idle_rates, choose, compare, front, scopes,
+    Answer, CompareOptions, Comparison, ComparisonFile, Objective, Points, Source, add_idle_rates,
+    answers, choose, compare, front, scopes,
 };
 use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::from_results;

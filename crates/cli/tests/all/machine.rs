@@ -323,11 +323,14 @@ fn a_machine_says_what_it_draws_at_rest_as_a_whole_and_where_that_is_from() {
 fn keys_are_listed_by_table_and_as_a_schema() {
     wakepath(&["machine", "keys", "io_path.completion"])
         .success()
-        .stdout(predicates::str::contains("coalesce_us").and(predicates::str::contains("one per CPU")));
+        .stdout(
+            predicates::str::contains("coalesce_us").and(predicates::str::contains("one per CPU")),
+        );
     let printed = wakepath(&["machine", "keys", "--format", "schema"]).success();
     let schema: Value = serde_json::from_slice(&printed.get_output().stdout).unwrap();
     assert!(schema["properties"]["hz"]["description"].is_string());
-    wakepath(&["machine", "keys", "clusters"])
-        .code(1)
-        .stderr(predicates::str::contains("did you mean 'cluster'").and(predicates::str::contains("io_path.completion")));
+    wakepath(&["machine", "keys", "clusters"]).code(1).stderr(
+        predicates::str::contains("did you mean 'cluster'")
+            .and(predicates::str::contains("io_path.completion")),
+    );
 }

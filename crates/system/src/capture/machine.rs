@@ -339,7 +339,9 @@ fn forced_polling(root: &Root) -> Option<&'static str> {
     }
     // x86 has no such parameter.
     let processors = root.optional("proc/cpuinfo").unwrap_or_default();
-    let is_x86 = processors.lines().any(|line| line.starts_with("cpu family"));
+    let is_x86 = processors
+        .lines()
+        .any(|line| line.starts_with("cpu family"));
     let last = words.iter().rfind(|word| ["nohlt", "hlt"].contains(word));
     (last == Some(&"nohlt") && !is_x86).then_some("nohlt")
 }
