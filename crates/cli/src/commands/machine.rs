@@ -223,19 +223,9 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
         .iter()
         .filter(|(_, f)| f.is_given())
         .map(|(key, f)| {
-            let (origin, because) = match &f.origin {
-                Origin::Default => ("default", "not given"),
-                Origin::Table => ("source", machine.table_source(key).unwrap_or_default()),
-                Origin::Source(text) => ("source", text.as_str()),
-                Origin::Fitted(text) => ("fitted", text.as_str()),
-                Origin::Assumed(text) => ("assumed", text.as_str()),
-            };
-            [
-                key.clone(),
-                f.value.to_string(),
-                origin.to_owned(),
-                because.to_owned(),
-            ]
+            let table = machine.table_source(key).unwrap_or_default();
+            let (origin, because) = describe_origin(&f.origin, table);
+            [key.clone(), f.value.to_string(), origin.to_owned(), because]
         });
     match format {
         ShowFormat::Json => output::json(out, machine),
@@ -283,6 +273,19 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
     }
 }
 
+/// The kind of an origin and its text; `table` is the source of the table around it.
+fn describe_origin(origin: &Origin, table: &str) -> (&'static str, String) {
+    match origin {
+        Origin::Default => ("default", "not given".to_owned()),
+        Origin::Table => ("source", table.to_owned()),
+        Origin::Source(text) => ("source", text.clone()),
+        Origin::Declared(text) => ("declared", text.clone()),
+        Origin::Measured(measurement) => ("measured", measurement.to_string()),
+        Origin::Fitted(text) => ("fitted", text.clone()),
+        Origin::Assumed(text) => ("assumed", text.clone()),
+    }
+}
+
 /// What the whole machine draws at rest, its range and its origin.
 fn in_words(platform: &Platform) -> String {
     let resting = watts(&platform.resting_mw);
@@ -299,12 +302,7 @@ fn in_words(platform: &Platform) -> String {
     } else {
         String::new()
     };
-    let (word, why) = match &platform.resting_mw.origin {
-        Origin::Default | Origin::Table => ("source", &platform.source),
-        Origin::Source(why) => ("source", why),
-        Origin::Fitted(why) => ("fitted", why),
-        Origin::Assumed(why) => ("assumed", why),
-    };
+    let (word, why) = describe_origin(&platform.resting_mw.origin, &platform.source);
     let counts = &platform.counts;
     format!(
         "whole machine at rest: {resting}{range}{step}. Counts {counts}; never added to package power. {word}: {why}"
@@ -361,10 +359,11 @@ fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<
     match (&p.tdp_w.origin, p.tdp_w.value) {
         (Origin::Default, _) => writeln!(out, "TDP: not known")?,
         (Origin::Assumed(why), watts) => out.prose(&format!("TDP: {watts} W assumed: {why}"), 2)?,
-        (Origin::Source(source) | Origin::Fitted(source), watts) => {
-            out.prose(&format!("TDP: {watts} W ({source})"), 2)?;
-        }
         (Origin::Table, watts) => out.prose(&format!("TDP: {watts} W"), 2)?,
+        (origin, watts) => {
+            let (_, because) = describe_origin(origin, "");
+            out.prose(&format!("TDP: {watts} W ({because})"), 2)?;
+        }
     }
     if let Some(limit) = machine.and_then(|m| m.power_limit) {
         let assumed = matches!(limit.pl1_mw.origin, Origin::Assumed(_));

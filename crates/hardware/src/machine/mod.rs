@@ -28,7 +28,7 @@ pub use drive::{
     DriveBackground, DriveInForce, DriveModel, DrivePower, Transition, TruePowerState, WriteBuffer,
 };
 pub use emulator::Emulator;
-pub use figure::{Figure, Origin};
+pub use figure::{Figure, Measurement, Origin};
 pub use from_recorded::Captured;
 pub use isolation::Isolation;
 pub use kinds::{CoreKind, EFFICIENCY_CAPACITY};
