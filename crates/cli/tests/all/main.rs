@@ -17,6 +17,7 @@ mod live;
 mod live_capture;
 mod live_nvme;
 mod machine;
+mod measure;
 mod own_governor;
 mod package;
 mod pasted;
