@@ -174,6 +174,11 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
+    /// One at a time: work that must not disturb itself.
+    pub(crate) const fn one() -> Self {
+        Self { jobs: Some(1) }
+    }
+
     /// Number of threads.
     pub(crate) fn threads(self) -> usize {
         let all = || std::thread::available_parallelism().map_or(1, usize::from);

@@ -5,6 +5,7 @@
 //! - [`counters`]: idle-state counters; [`status`]: activity of CPUs and drives.
 //! - [`dump`]: differences between two dumps of sysfs.
 //! - [`capture`]: a machine as files, and as a description for the simulator.
+//! - [`extents`]: where a file's blocks are on its device.
 //! - [`journal`]: changes made by wakepath.
 //!
 //! Everything takes a root: `/` is this machine, another directory is a captured one, which has the same
@@ -15,6 +16,7 @@ pub mod capture;
 pub mod counters;
 pub mod dump;
 mod error;
+pub mod extents;
 mod haltpoll;
 pub mod journal;
 mod key;

@@ -229,7 +229,7 @@ fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow
             f.key.clone(),
             f.figure.value.to_string(),
             f.figure.origin.word().to_owned(),
-            f.reason().to_owned(),
+            f.reason(),
         ]
     });
     match format {
@@ -299,12 +299,8 @@ fn in_words(platform: &Platform) -> String {
     } else {
         String::new()
     };
-    let (word, why) = match &platform.resting_mw.origin {
-        Origin::Default | Origin::Table => ("source", &platform.source),
-        Origin::Source(why) => ("source", why),
-        Origin::Fitted(why) => ("fitted", why),
-        Origin::Assumed(why) => ("assumed", why),
-    };
+    let origin = &platform.resting_mw.origin;
+    let (word, why) = (origin.word(), origin.reason(&platform.source));
     let counts = &platform.counts;
     format!(
         "whole machine at rest: {resting}{range}{step}. Counts {counts}; never added to package power. {word}: {why}"
@@ -361,10 +357,11 @@ fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<
     match (&p.tdp_w.origin, p.tdp_w.value) {
         (Origin::Default, _) => writeln!(out, "TDP: not known")?,
         (Origin::Assumed(why), watts) => out.prose(&format!("TDP: {watts} W assumed: {why}"), 2)?,
-        (Origin::Source(source) | Origin::Fitted(source), watts) => {
-            out.prose(&format!("TDP: {watts} W ({source})"), 2)?;
-        }
         (Origin::Table, watts) => out.prose(&format!("TDP: {watts} W"), 2)?,
+        (origin, watts) => {
+            let because = origin.reason("");
+            out.prose(&format!("TDP: {watts} W ({because})"), 2)?;
+        }
     }
     if let Some(limit) = machine.and_then(|m| m.power_limit) {
         let assumed = matches!(limit.pl1_mw.origin, Origin::Assumed(_));

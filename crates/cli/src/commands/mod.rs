@@ -15,6 +15,7 @@ mod generate;
 mod import;
 mod live;
 mod machine;
+mod measure;
 mod policy;
 #[cfg(target_os = "linux")]
 mod record;
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Status(live::status::Args),
     /// What a kernel counted of idle states between two dumps of sysfs.
     Counters(counters::Args),
+    /// Measure what this machine's hardware takes; everything is put back afterwards.
+    Measure(measure::Args),
     /// Put back what `apply` changed.
     Restore(live::restore::Args),
     /// Keep CPUs that handle bursts of I/O from sleeping deeply, and drives at their tables.
@@ -99,6 +102,7 @@ impl Command {
             Self::Doctor(args) => return live::doctor::run(&args, out),
             Self::Status(args) => live::status::run(&args, out),
             Self::Counters(args) => counters::run(&args, out),
+            Self::Measure(args) => measure::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
             #[cfg(target_os = "linux")]
             Self::Daemon(args) => live::daemon::run(&args, out),

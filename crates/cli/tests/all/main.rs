@@ -18,6 +18,7 @@ mod live_capture;
 mod live_leases;
 mod live_nvme;
 mod machine;
+mod measure;
 mod own_governor;
 mod package;
 mod pasted;

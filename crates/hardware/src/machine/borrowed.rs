@@ -35,7 +35,7 @@ fn assume(value: &mut Value, lender: &str, source: &str) -> bool {
             if let (Some(number), Some(origin)) = (table.get("value"), table.get("origin")) {
                 let because = match origin {
                     Value::String(word) if word == "default" => return false,
-                    Value::Table(because) => because.values().next().and_then(Value::as_str),
+                    Value::Table(because) => because.values().next().and_then(describe_origin),
                     _ => None,
                 };
                 let because = because.unwrap_or(source);
@@ -54,6 +54,11 @@ fn assume(value: &mut Value, lender: &str, source: &str) -> bool {
         _ => {}
     }
     true
+}
+
+/// Text of an origin: its own, or what was measured.
+fn describe_origin(because: &Value) -> Option<&str> {
+    because.as_str().or_else(|| because.get("what")?.as_str())
 }
 
 #[cfg(test)]

@@ -6,15 +6,19 @@ use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Where a figure comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// Missing in the file, and counted as 0.
     Default,
     /// Covered by the `source` in the same table.
     Table,
-    /// Own source.
+    /// Published, in the source named by the text. Files may write `source` or `published`.
     Source(String),
+    /// Declared by firmware, driver or device named in the text.
+    Declared(String),
+    /// Measured by `wakepath measure` on the machine that the file describes.
+    Measured(Measurement),
     /// Fitted to published results, named in the text.
     Fitted(String),
     /// Neither published nor fitted; the text says why this value.
@@ -27,14 +31,63 @@ impl Origin {
         match self {
             Self::Default => "default",
             Self::Table | Self::Source(_) => "source",
+            Self::Declared(_) => "declared",
+            Self::Measured(_) => "measured",
             Self::Fitted(_) => "fitted",
             Self::Assumed(_) => "assumed",
         }
     }
+
+    /// Where the value comes from, in words; `table_source` covers plain figures.
+    pub fn reason(&self, table_source: &str) -> String {
+        match self {
+            Self::Default => "not given".to_owned(),
+            Self::Table => table_source.to_owned(),
+            Self::Measured(measurement) => measurement.to_string(),
+            Self::Source(why) | Self::Declared(why) | Self::Fitted(why) | Self::Assumed(why) => {
+                why.clone()
+            }
+        }
+    }
+}
+
+/// What a measured figure rests on. A figure is stale where the kernel of today is another one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measurement {
+    /// Number of samples, at least 1.
+    pub n: u64,
+    /// Lower end of the 95 % interval, in the figure's unit.
+    pub low: f64,
+    /// Upper end of the 95 % interval, in the figure's unit.
+    pub high: f64,
+    /// Day of the measurement: YYYY-MM-DD, in UTC.
+    pub date: String,
+    /// Release of the kernel that ran, as `uname -r` prints it.
+    pub kernel: String,
+    /// Statistic and conditions, such as "mean of 4 KiB random reads at depth 1".
+    pub what: String,
+}
+
+impl fmt::Display for Measurement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            n,
+            low,
+            high,
+            date,
+            kernel,
+            what,
+        } = self;
+        write!(
+            f,
+            "{what}; n {n}, 95 % interval {low} to {high}, {date}, Linux {kernel}"
+        )
+    }
 }
 
 /// A number of a machine description with its [`Origin`]. Written as a plain number, or as
-/// `{ value = 3.5, source = "..." }` with `source`, `fitted` or `assumed`.
+/// `{ value = 3.5, source = "..." }` with `source`, `declared`, `measured`, `fitted` or `assumed`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// The number, in the unit that the key names.
@@ -65,6 +118,14 @@ impl Figure {
         Self {
             value,
             origin: Origin::Assumed(why.into()),
+        }
+    }
+
+    /// A figure that was measured on its machine.
+    pub const fn measured(value: f64, measurement: Measurement) -> Self {
+        Self {
+            value,
+            origin: Origin::Measured(measurement),
         }
     }
 
@@ -103,7 +164,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
     type Value = Figure;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, or { value = NUMBER, source|fitted|assumed = \"...\" }")
+        f.write_str("a number, or { value = NUMBER, source|declared|fitted|assumed = \"...\" }")
     }
 
     fn visit_i64<E: de::Error>(self, v: i64) -> Result<Figure, E> {
@@ -127,27 +188,93 @@ impl<'de> Visitor<'de> for FigureVisitor {
                     value = Some(map.next_value::<f64>()?);
                     continue;
                 }
-                "source" => Origin::Source(map.next_value()?),
+                "source" | "published" => Origin::Source(map.next_value()?),
+                "declared" => Origin::Declared(map.next_value()?),
+                "measured" => Origin::Measured(parse_measurement(map.next_value()?)?),
                 "fitted" => Origin::Fitted(map.next_value()?),
                 "assumed" => Origin::Assumed(map.next_value()?),
                 other => {
                     return Err(de::Error::unknown_field(
                         other,
-                        &["value", "source", "fitted", "assumed"],
+                        &[
+                            "value", "source", "declared", "measured", "fitted", "assumed",
+                        ],
                     ));
                 }
             };
             if origin.replace(parsed).is_some() {
                 return Err(de::Error::custom(
-                    "a figure has one origin: source, fitted or assumed",
+                    "a figure has one origin: source, declared, measured, fitted or assumed",
                 ));
             }
         }
         Ok(Figure {
             value: value.ok_or_else(|| de::Error::missing_field("value"))?,
             origin: origin.ok_or_else(|| {
-                de::Error::custom("say where the value comes from: source, fitted or assumed")
+                de::Error::custom(
+                    "say where the value comes from: source, declared, measured, fitted or assumed",
+                )
             })?,
         })
+    }
+}
+
+/// Refuses a measurement whose interval is none.
+fn parse_measurement<E: de::Error>(measurement: Measurement) -> Result<Measurement, E> {
+    let Measurement { n, low, high, .. } = measurement;
+    if n == 0 || !low.is_finite() || !high.is_finite() || low > high {
+        return Err(E::custom(format!(
+            "measured: expected n >= 1 and low <= high, not n = {n}, low = {low}, high = {high}"
+        )));
+    }
+    Ok(measurement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Figure, String> {
+        let table: toml::Table = format!("figure = {text}").parse().unwrap();
+        table["figure"]
+            .clone()
+            .try_into()
+            .map_err(|e: toml::de::Error| e.message().to_owned())
+    }
+
+    #[test]
+    fn every_origin_is_read() {
+        let published = parse("{ value = 3, published = \"a paper\" }").unwrap();
+        assert_eq!(published, Figure::sourced(3.0, "a paper"));
+        let declared = parse("{ value = 3, declared = \"_CST\" }").unwrap();
+        assert_eq!(declared.origin, Origin::Declared("_CST".to_owned()));
+        let text = "{ value = 37.5, measured = { n = 900, low = 37, high = 38.5, date = \"2026-11-27\", \
+                    kernel = \"6.12.48\", what = \"mean read\" } }";
+        let measured = parse(text).unwrap();
+        let Origin::Measured(measurement) = &measured.origin else {
+            panic!("{measured:?}");
+        };
+        assert_eq!(
+            measurement.to_string(),
+            "mean read; n 900, 95 % interval 37 to 38.5, 2026-11-27, Linux 6.12.48"
+        );
+    }
+
+    #[test]
+    fn a_measurement_without_samples_or_interval_is_refused() {
+        for (n, low, high) in [
+            (0, "1", "2"),
+            (5, "3", "2"),
+            (5, "nan", "2"),
+            (5, "1", "inf"),
+        ] {
+            let text = format!(
+                "{{ value = 1, measured = {{ n = {n}, low = {low}, high = {high}, date = \"\", kernel = \"\", what = \"\" }} }}"
+            );
+            let error = parse(&text).unwrap_err();
+            assert!(error.contains("low <= high"), "{error}");
+        }
+        let error = parse("{ value = 1, measured = \"by eye\" }").unwrap_err();
+        assert!(error.contains("Measurement"), "{error}");
     }
 }

@@ -55,12 +55,9 @@ impl DriveModel {
 
 impl MachineFigure {
     /// Where the value comes from, in words: its own source or reason, or the source of its table.
-    pub fn reason(&self) -> &str {
-        match &self.figure.origin {
-            Origin::Default => "not given",
-            Origin::Table => self.table_source.as_deref().unwrap_or_default(),
-            Origin::Source(why) | Origin::Fitted(why) | Origin::Assumed(why) => why,
-        }
+    pub fn reason(&self) -> String {
+        let table_source = self.table_source.as_deref().unwrap_or_default();
+        self.figure.origin.reason(table_source)
     }
 
     /// Whether the reference of machine files has the figure's key.
@@ -155,6 +152,10 @@ fn figure_key(place: &Place, name: &str) -> String {
     }
 }
 
+fn text_of(value: &Value) -> Option<String> {
+    Some(value.as_str()?.to_owned())
+}
+
 /// Reads a figure from the form that serde gives it.
 fn read_figure(table: &Table) -> Option<Figure> {
     let value = table.get("value")?.as_float()?;
@@ -163,11 +164,12 @@ fn read_figure(table: &Table) -> Option<Figure> {
         Value::String(_) => Origin::Table,
         Value::Table(because) => {
             let (kind, why) = because.iter().next()?;
-            let why = why.as_str()?.to_owned();
             match kind.as_str() {
-                "source" => Origin::Source(why),
-                "fitted" => Origin::Fitted(why),
-                _ => Origin::Assumed(why),
+                "measured" => Origin::Measured(why.clone().try_into().ok()?),
+                "source" => Origin::Source(text_of(why)?),
+                "declared" => Origin::Declared(text_of(why)?),
+                "fitted" => Origin::Fitted(text_of(why)?),
+                _ => Origin::Assumed(text_of(why)?),
             }
         }
         _ => return None,

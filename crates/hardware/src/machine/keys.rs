@@ -101,6 +101,9 @@ impl JsonSchema for Figure {
                     "properties": {
                         "value": { "type": "number" },
                         "source": { "type": "string" },
+                        "published": { "type": "string" },
+                        "declared": { "type": "string" },
+                        "measured": { "type": "object" },
                         "fitted": { "type": "string" },
                         "assumed": { "type": "string" },
                     },

@@ -244,7 +244,7 @@ source = \"measured here\"
         for (own, old) in machine.figures().iter().zip(&model.figures()) {
             assert_eq!(own.key, old.key);
             if own.figure.value.to_bits() != old.figure.value.to_bits() {
-                changed.push((own.key.clone(), own.reason().to_owned()));
+                changed.push((own.key.clone(), own.reason()));
             } else {
                 assert_eq!(own.reason(), old.reason(), "{}", own.key);
             }

@@ -31,7 +31,7 @@ pub use drive::{
     DriveBackground, DriveInForce, DriveModel, DrivePower, Transition, TruePowerState, WriteBuffer,
 };
 pub use emulator::Emulator;
-pub use figure::{Figure, Origin};
+pub use figure::{Figure, Measurement, Origin};
 pub use figures::MachineFigure;
 pub use from_recorded::Captured;
 pub use isolation::Isolation;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use toml::{Table, Value};
 
-use super::{DriveModel, DrivePower, Machine, MachineError};
+use super::{DriveModel, DrivePower, Figure, Machine, MachineError};
 
 /// List elements per line, so that operating points do not make a very long line.
 const IN_A_LINE: usize = 4;
@@ -158,6 +158,13 @@ fn inline(value: &Value) -> Option<String> {
         }
         Value::Float(number) => Some(number_text(*number)),
         other => Some(other.to_string()),
+    }
+}
+
+impl Figure {
+    /// The figure as a machine file has it, such as `{ value = 3.5, source = "..." }`; `None` if it is not given.
+    pub fn to_toml(&self) -> Option<String> {
+        inline(&Value::try_from(self).ok()?)
     }
 }
 

@@ -1,0 +1,244 @@
+//! `wakepath measure drive`: service times, parallel units, flush and sleep of a drive.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wakepath_measure::ExperimentControl;
+use wakepath_measure::drive::{DriveMeasurement, DrivePlan, TestTarget, measure};
+use wakepath_measure::summary::LatencySummary;
+use wakepath_system::System;
+use wakepath_units::{Nanoseconds, quantity};
+
+use super::{OutputArgs, PlanReport, announce, print_notes};
+use crate::messages::tell;
+use crate::output::{self, Format, Screen};
+use crate::{until, waiting};
+
+#[derive(clap::Args)]
+#[command(
+    group = clap::ArgGroup::new("target").required(true),
+    after_help = "Examples:
+  sudo wakepath measure drive --write-to /var/tmp/wakepath.test --dry-run
+  sudo wakepath measure drive --write-to /var/tmp/wakepath.test -o measured.toml
+  sudo wakepath measure drive --file /dev/nvme0n1 --time 30s"
+)]
+pub(super) struct Args {
+    /// A file that is there, or a drive's device: it is read, and nothing is written.
+    #[arg(long, value_name = "FILE", group = "target")]
+    file: Option<PathBuf>,
+    /// A new file, for writes and reads; removed at the end.
+    #[arg(long, value_name = "FILE", group = "target")]
+    write_to: Option<PathBuf>,
+    /// Size of the new file: 256m, 4g; larger than the drive's cache is best.
+    #[arg(long, value_name = "SIZE", default_value = "1g", value_parser = parse_size)]
+    size: u64,
+    /// How long to measure [default: about 50 s for reads, 80 s for both].
+    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    time: Option<Duration>,
+    /// Say what would be done and how long that takes, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Parses whole MiB such as `256m` or `4g`.
+fn parse_size(text: &str) -> anyhow::Result<u64> {
+    let lower = text.trim().to_ascii_lowercase();
+    let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &lower[number.len()..];
+    let mib = match unit.trim_end_matches("ib").trim_end_matches('b') {
+        "m" => Some(1_u64),
+        "g" => Some(1 << 10),
+        "t" => Some(1 << 20),
+        _ => None,
+    };
+    let size = quantity::whole(number)
+        .zip(mib)
+        .and_then(|(number, mib)| number.checked_mul(mib)?.checked_mul(1 << 20));
+    size.ok_or_else(|| anyhow::anyhow!("expected a size such as 256m or 4g"))
+}
+
+impl Args {
+    fn target(&self) -> TestTarget {
+        match (&self.file, &self.write_to) {
+            (Some(file), _) => TestTarget::Read(file.clone()),
+            (None, path) => TestTarget::Write {
+                path: path.clone().unwrap_or_default(),
+                bytes: self.size,
+            },
+        }
+    }
+}
+
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    let target = args.target();
+    target.check()?;
+    args.output.check()?;
+    let plan = DrivePlan::new(target, args.time);
+    let report = PlanReport {
+        dry_run: true,
+        steps: plan.steps(),
+        seconds: plan.duration().as_secs_f64(),
+        bytes_to_fill: plan.fill_bytes(),
+        most_bytes_written: plan.most_bytes_written(),
+        does: plan.describe(),
+    };
+    if args.dry_run {
+        return report.print(args.format, out);
+    }
+    let fill = if plan.fill_bytes() > 0 {
+        ", and the time to fill the file"
+    } else {
+        ""
+    };
+    tell!("{}", announce(&report.does, plan.duration(), fill));
+    let system = System::live();
+    let result = waiting::counting(
+        waiting::Jobs::one(),
+        plan.steps(),
+        "steps",
+        |finished, cancelled| {
+            Ok(measure(
+                &system,
+                &plan,
+                ExperimentControl::new(finished, cancelled),
+            )?)
+        },
+    )?;
+    print_notes(&result.notes);
+    args.output.write(&result.to_toml())?;
+    match args.format {
+        Format::Json => output::json(out, &result),
+        Format::Csv => output::csv(out, HEADER, rows(&result)),
+        Format::Table => print_tables(&result, out),
+    }
+}
+
+const HEADER: [&str; 12] = [
+    "what", "KiB", "depth", "n", "mean us", "from", "to", "median", "p99", "drive us", "IOPS",
+    "MB/s",
+];
+
+/// One row for each kind of request; times in microseconds.
+fn rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
+    let service = result.service.iter().map(|s| {
+        let (order, direction) = (s.shape.order.name(), s.shape.direction.name());
+        let mut row = latency_row(format!("{order} {direction}"), &s.latency);
+        row[1] = s.shape.kib.to_string();
+        row[2] = s.shape.depth.to_string();
+        row[9] = s
+            .block_layer
+            .mean
+            .map_or_else(String::new, |ns| us(ns.0 as f64));
+        row[10] = format!("{:.0}", s.iops);
+        row[11] = format!("{:.1}", s.mb_per_s);
+        row
+    });
+    let synced = [
+        ("flush", &result.flush),
+        ("forced write", &result.forced_write),
+    ];
+    let synced = synced
+        .into_iter()
+        .filter_map(|(what, latency)| Some(latency_row(what.to_owned(), latency.as_ref()?)));
+    let pauses = result.sleep.gaps.iter();
+    let pauses = pauses.map(|row| latency_row(format!("read after {}", row.gap), &row.latency));
+    service.chain(synced).chain(pauses).collect()
+}
+
+/// The row of single 4 KiB requests.
+fn latency_row(what: String, latency: &LatencySummary) -> [String; 12] {
+    let mean = latency.mean;
+    [
+        what,
+        "4".to_owned(),
+        "1".to_owned(),
+        latency.n.to_string(),
+        us(mean.ns),
+        us(mean.low),
+        us(mean.high),
+        us(latency.median.ns),
+        us(latency.p99.0 as f64),
+        String::new(),
+        String::new(),
+        String::new(),
+    ]
+}
+
+/// Nanoseconds as microseconds.
+fn us(ns: f64) -> String {
+    format!("{:.1}", ns / 1e3)
+}
+
+fn print_tables(result: &DriveMeasurement, out: &mut Screen) -> anyhow::Result<()> {
+    let device = result.device.as_ref().map_or_else(String::new, |device| {
+        let model = device.model.as_deref().unwrap_or("model not known");
+        format!(", on {} ({model})", device.disk)
+    });
+    out.prose(
+        &format!(
+            "{}{device}: {} MiB, {}, Linux {}",
+            result.file,
+            result.bytes >> 20,
+            result.conditions.date,
+            result.conditions.kernel
+        ),
+        2,
+    )?;
+    output::table(out, HEADER, rows(result))?;
+    writeln!(out)?;
+    for line in sentences(result) {
+        out.prose(&line, 2)?;
+    }
+    Ok(())
+}
+
+/// What the figures say.
+fn sentences(result: &DriveMeasurement) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(units) = result.parallel_units {
+        let least = if units.at_least { "at least " } else { "" };
+        lines.push(format!(
+            "side by side: {least}{:.1} requests (throughput at depth {} times service time at depth 1)",
+            units.units, units.depth
+        ));
+    }
+    let longest = result
+        .sleep
+        .gaps
+        .last()
+        .map_or(Nanoseconds::ZERO, |row| row.gap);
+    let entries = result.sleep.entries();
+    if entries.is_empty() && longest > Nanoseconds::ZERO {
+        lines.push(format!("sleep: none seen after pauses of up to {longest}"));
+    }
+    for entry in entries {
+        lines.push(format!(
+            "sleep: after {} to {}; waking takes {} us ({} to {})",
+            entry.awake_after,
+            entry.asleep_after,
+            us(entry.exit.ns),
+            us(entry.exit.low),
+            us(entry.exit.high)
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(parse_size("256m").unwrap(), 256 << 20);
+        assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
+        for bad in ["", "m", "12", "-1g", "1.5g", "99999999999999t", "4 parsecs"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+}

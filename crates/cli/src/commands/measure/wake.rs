@@ -1,0 +1,132 @@
+//! `wakepath measure wake`: what waking a CPU from each idle state takes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::geteuid;
+use wakepath_measure::ExperimentControl;
+use wakepath_measure::wake::{WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure};
+use wakepath_units::Nanoseconds;
+
+use super::{OutputArgs, PlanReport, announce, print_notes};
+use crate::commands::live::RootArgs;
+use crate::messages::tell;
+use crate::output::{self, Format, Screen};
+use crate::{until, waiting};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo wakepath measure wake --dry-run
+  sudo wakepath measure wake -o measured.toml
+  sudo wakepath measure wake --file /var/tmp/data --time 1m")]
+pub(super) struct Args {
+    /// Also wake CPUs by the drive's completions of reads of this file, or device.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// How long to measure [default: about 2 s for each idle state and what wakes it].
+    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    time: Option<Duration>,
+    /// Say what would be done and how long that takes, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    root: RootArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    let system = args.root.system()?;
+    let captured = args.root.directory().is_some();
+    anyhow::ensure!(
+        args.dry_run || !captured,
+        "--root: a captured machine cannot be measured; --dry-run says what would be done there"
+    );
+    args.output.check()?;
+    let mut sources = vec![WakeSource::Task, WakeSource::Timer];
+    sources.extend(args.file.as_ref().map(|_| WakeSource::Drive));
+    let forced = captured || geteuid().is_root();
+    let plan = WakePlan::new(&system, &sources, forced, args.time)?;
+    let report = PlanReport {
+        dry_run: true,
+        steps: plan.steps(),
+        seconds: plan.duration().as_secs_f64(),
+        bytes_to_fill: 0,
+        most_bytes_written: 0,
+        does: plan.describe(),
+    };
+    if args.dry_run {
+        return report.print(args.format, out);
+    }
+    tell!("{}", announce(&report.does, plan.duration(), ""));
+    let result = waiting::counting(
+        waiting::Jobs::one(),
+        plan.steps(),
+        "steps",
+        |finished, cancelled| {
+            let control = ExperimentControl::new(finished, cancelled);
+            Ok(measure(&system, &plan, args.file.as_deref(), control)?)
+        },
+    )?;
+    print_notes(&result.notes);
+    args.output.write(&result.to_toml())?;
+    match args.format {
+        Format::Json => output::json(out, &result),
+        Format::Csv => output::csv(out, HEADER, rows(&result)),
+        Format::Table => output::table(out, HEADER, rows(&result)),
+    }
+}
+
+const HEADER: [&str; 11] = [
+    "CPU",
+    "state",
+    "woken by",
+    "n",
+    "median us",
+    "p99",
+    "exit us",
+    "from",
+    "to",
+    "declared",
+    "remark",
+];
+
+/// One row for each state and what wakes a CPU from there; times in microseconds.
+fn rows(result: &WakeMeasurement) -> Vec<[String; 11]> {
+    result.wakes.iter().map(row).collect()
+}
+
+fn row(wake: &WakeLatency) -> [String; 11] {
+    let latency = wake.latency.as_ref();
+    let exit = wake.exit;
+    let text = |ns: Option<f64>| ns.map_or_else(String::new, |ns| format!("{:.2}", ns / 1e3));
+    [
+        wake.cpu.to_string(),
+        wake.state.clone().unwrap_or_else(|| "any".to_owned()),
+        wake.source.name().to_owned(),
+        latency.map_or(0, |latency| latency.n).to_string(),
+        text(latency.map(|latency| latency.median.ns)),
+        text(latency.map(|latency| latency.p99.0 as f64)),
+        text(exit.map(|exit| exit.ns)),
+        text(exit.map(|exit| exit.low)),
+        text(exit.map(|exit| exit.high)),
+        text(wake.declared_exit.map(|Nanoseconds(ns)| ns as f64)),
+        describe(wake),
+    ]
+}
+
+/// What a reader should know of a row.
+fn describe(wake: &WakeLatency) -> String {
+    let reference = wake
+        .relative_to
+        .as_ref()
+        .map(|state| format!("less {state}"));
+    let lost = wake.missed + wake.rejected;
+    let not_counted = (lost > 0 && wake.problem.is_none()).then(|| format!("{lost} do not count"));
+    let parts = [reference, wake.problem.clone(), not_counted];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join("; ")
+}

@@ -1,0 +1,149 @@
+//! `wakepath measure` as a whole command: plans, refusals, and that nothing is left behind.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use wakepath_system::System;
+
+use crate::common::captured::{content, copy_of_laptop, different};
+use crate::common::{fails_with, json, lock_machine, skip, wakepath};
+
+/// A folder on the drive of the repository.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_written_and_does_nothing() {
+    let folder = folder();
+    let new = folder.path().join("new");
+    let arguments = ["measure", "drive", "--write-to", new.to_str().unwrap()];
+    let size = ["--size", "64m", "--dry-run", "--format", "json"];
+    let plan = json(&wakepath(&[&arguments[..], &size].concat()).success());
+    assert_eq!(plan["bytes_to_fill"], 64 << 20);
+    assert!(plan["most_bytes_written"].as_u64().unwrap() >= 14 * (64 << 20));
+    assert!(plan["seconds"].as_f64().unwrap() > 10.0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = machine.path().to_str().unwrap();
+    let plan = wakepath(&["measure", "wake", "--root", root, "--dry-run"]).success();
+    let text = String::from_utf8(plan.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("POLL, C1E, C6, C8, C10"), "{text}");
+    assert!(different(&content(machine.path()), &before).is_empty());
+    assert!(!machine.path().join("var/lib/wakepath").exists());
+}
+
+#[test]
+fn bad_input_is_refused_in_one_line() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(at("small"), "x").unwrap();
+    let drive = |arguments: &[&str]| wakepath(&[&["measure", "drive"], arguments].concat());
+    fails_with(drive(&["--file", &at("none")]), &["none", "No such file"]);
+    fails_with(
+        drive(&["--file", &at("small")]),
+        &["small", "1 bytes", "16 MiB"],
+    );
+    fails_with(drive(&["--file", &at("")]), &["regular file"]);
+    fails_with(drive(&["--file", "/dev/null"]), &["block device"]);
+    fails_with(
+        drive(&["--write-to", &at("small")]),
+        &["small", "is there already"],
+    );
+    fails_with(drive(&["--write-to", &at("x/y")]), &["No such file"]);
+    let huge = drive(&["--write-to", &at("huge"), "--size", "1048576t"]);
+    fails_with(huge, &["are free", "--size"]);
+    assert!(!Path::new(&at("huge")).exists());
+    let taken = drive(&[
+        "--write-to",
+        &at("new"),
+        "--size",
+        "16m",
+        "-o",
+        &at("small"),
+    ]);
+    fails_with(taken, &["small", "--force replaces it"]);
+    for wrong in [
+        &["--size", "12"][..],
+        &["--time", "0"],
+        &["--file", "a", "--write-to", "b"],
+    ] {
+        drive(&[&["--write-to", "new"], wrong].concat()).code(2);
+    }
+    drive(&[]).code(2);
+
+    let machine = copy_of_laptop();
+    let root = machine.path().to_str().unwrap();
+    let captured = wakepath(&["measure", "wake", "--root", root]);
+    fails_with(captured, &["captured machine", "--dry-run"]);
+}
+
+/// Values that a measurement of wake-ups changes.
+fn settings() -> Vec<Option<String>> {
+    let system = System::live();
+    let root = system.root();
+    let cpus = "sys/devices/system/cpu";
+    let mut all = vec![root.optional(&format!("{cpus}/cpuidle/current_governor"))];
+    for cpu in system.cpus() {
+        for state in system.idle_states(cpu) {
+            let path = format!("{cpus}/cpu{cpu}/cpuidle/state{}/disable", state.index);
+            all.push(root.optional(&path));
+        }
+    }
+    all
+}
+
+/// Starts a measurement of wake-ups and waits until it has changed a setting; `None` if this machine allows none.
+fn start_wake(before: &[Option<String>]) -> Option<Child> {
+    let child = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .args(["measure", "wake", "--time", "1m"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = child.unwrap();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(10) {
+        if settings() != before {
+            return Some(child);
+        }
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+#[test]
+fn a_killed_or_interrupted_measurement_is_put_back() {
+    let _machine = lock_machine();
+    let before = settings();
+    let Some(mut killed) = start_wake(&before) else {
+        return skip(
+            "a_killed_or_interrupted_measurement_is_put_back",
+            "idle states cannot be switched off here",
+        );
+    };
+    // A second one is refused while the first runs.
+    let second = wakepath(&["measure", "wake", "--time", "1s"]).code(1);
+    let message = String::from_utf8(second.get_output().stderr.clone()).unwrap();
+    assert!(message.contains("another wakepath"), "{message}");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    wakepath(&["restore"]).success();
+    assert_eq!(settings(), before);
+
+    let mut interrupted = start_wake(&before).unwrap();
+    let pid = rustix::process::Pid::from_child(&interrupted);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(interrupted.wait().unwrap().code(), Some(130));
+    assert_eq!(settings(), before);
+}

@@ -1,0 +1,110 @@
+//! What the machine was like while it was measured.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use wakepath_system::{Root, System};
+
+use crate::ExperimentControl;
+
+/// How long other work is watched before an experiment.
+const WATCH: Duration = Duration::from_millis(500);
+
+/// Day, kernel and other work of an experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Conditions {
+    /// Day: YYYY-MM-DD, in UTC.
+    pub date: String,
+    /// Release of the kernel, as `uname -r` prints it.
+    pub kernel: String,
+    /// Share of all CPUs' time that other work took just before, in per cent; absent: not known.
+    pub busy_percent: Option<f64>,
+}
+
+impl Conditions {
+    /// Watches a machine for half a second.
+    pub fn observe(system: &System, control: ExperimentControl<'_>) -> Self {
+        let before = CpuTimes::read(system.root());
+        control.sleep(WATCH);
+        let after = CpuTimes::read(system.root());
+        Self {
+            date: today(),
+            kernel: system.kernel_release().unwrap_or_default(),
+            busy_percent: before.zip(after).and_then(|(b, a)| a.busy_percent_since(b)),
+        }
+    }
+
+    /// What a reader should know of the other work, if that is much.
+    pub(crate) fn note_on_load(&self) -> Option<String> {
+        let busy = self.busy_percent.filter(|busy| *busy > 5.0)?;
+        Some(format!(
+            "the CPUs were {busy:.0} % busy with other work just before; that is in the figures. End it and measure again"
+        ))
+    }
+}
+
+/// The day by the system's clock in UTC; the first day of 1970 if the clock is before that.
+fn today() -> String {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let moment = OffsetDateTime::from_unix_timestamp(since.as_secs() as i64);
+    moment
+        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
+        .date()
+        .to_string()
+}
+
+/// Times of all CPUs since boot, in ticks (`/proc/stat`, proc(5)).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuTimes {
+    total: u64,
+    idle: u64,
+}
+
+impl CpuTimes {
+    pub(crate) fn read(root: &Root) -> Option<Self> {
+        let stat = root.optional("proc/stat")?;
+        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Option<Vec<u64>> = line.split_whitespace().map(|t| t.parse().ok()).collect();
+        let ticks = ticks?;
+        // Guests' time, the last two, is in user time already.
+        let total = ticks
+            .iter()
+            .take(8)
+            .fold(0, |sum: u64, t| sum.saturating_add(*t));
+        let idle = ticks.get(3)?.saturating_add(*ticks.get(4)?);
+        Some(Self { total, idle })
+    }
+
+    pub(crate) fn busy_percent_since(self, before: Self) -> Option<f64> {
+        let total = self.total.checked_sub(before.total).filter(|t| *t > 0)?;
+        let idle = self.idle.saturating_sub(before.idle).min(total);
+        Some((total - idle) as f64 * 100.0 / total as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_what_was_not_idle() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("proc")).unwrap();
+        let read = |line: &str| {
+            std::fs::write(directory.path().join("proc/stat"), line).unwrap();
+            CpuTimes::read(&Root::at(directory.path()))
+        };
+        let before = read("cpu  100 0 50 800 50 0 0 0 30 0\n").unwrap();
+        let after = read("cpu  130 0 70 840 60 0 0 0 40 0\n").unwrap();
+        assert_eq!(after.busy_percent_since(before), Some(50.0));
+        assert_eq!(before.busy_percent_since(before), None);
+        for bad in ["", "cpu", "cpu  1 2 x 4 5", "cpu  1 2 3", "intr 1 2 3 4 5"] {
+            assert!(read(bad).is_none(), "{bad}");
+        }
+        let huge = format!("cpu  {0} {0} {0} {0} {0}", u64::MAX);
+        assert!(read(&huge).is_some());
+    }
+}

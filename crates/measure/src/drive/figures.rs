@@ -1,0 +1,262 @@
+//! Figures of a machine file from a measured drive.
+
+use serde::Serialize;
+use wakepath_hardware::machine::{DriveModel, Figure, Measurement};
+
+use super::{AccessDirection, AddressOrder, DriveMeasurement, ServiceTime};
+use crate::summary::Estimate;
+
+/// CPUs that are busy for this share of their time, in per cent, limit a load.
+const CPU_LIMITED: f64 = 85.0;
+/// Throughput that still grows by this factor at the largest depth has not reached its limit.
+const GROWING: f64 = 1.1;
+
+/// Requests that a drive serves side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ParallelUnits {
+    /// Highest throughput times service time at depth 1 (Little's law).
+    pub units: f64,
+    /// Depth of the highest throughput.
+    pub depth: usize,
+    /// Whether CPUs or the depth limited the throughput, so that the drive may have more.
+    pub at_least: bool,
+}
+
+impl ParallelUnits {
+    /// Estimates from 4 KiB random reads; `None` without reads at depth 1 and more.
+    pub(super) fn estimate(service: &[ServiceTime]) -> Option<Self> {
+        let is_small_read = |s: &&ServiceTime| {
+            s.shape.direction == AccessDirection::Read
+                && s.shape.order == AddressOrder::Random
+                && s.shape.kib == 4
+        };
+        let reads: Vec<&ServiceTime> = service.iter().filter(is_small_read).collect();
+        let alone = reads.iter().find(|s| s.shape.depth == 1)?;
+        let deeper = reads.iter().filter(|s| s.shape.depth > 1);
+        let best = deeper.clone().max_by(|a, b| a.iops.total_cmp(&b.iops))?;
+        let deepest = deeper.max_by_key(|s| s.shape.depth)?;
+        let below = reads.iter().filter(|s| s.shape.depth < deepest.shape.depth);
+        let fastest_below = below.map(|s| s.iops).fold(0.0, f64::max);
+        Some(Self {
+            units: (best.iops * alone.service().ns / 1e9).max(1.0),
+            depth: best.shape.depth,
+            at_least: best.busy_percent.is_some_and(|busy| busy > CPU_LIMITED)
+                || deepest.iops > fastest_below * GROWING,
+        })
+    }
+}
+
+impl ServiceTime {
+    /// Mean service time: that of the block layer where it counts, else as a program sees it.
+    pub fn service(&self) -> Estimate {
+        let Some(mean) = self.block_layer.mean else {
+            return self.latency.mean;
+        };
+        // The interval is as wide as the program's.
+        let (ns, seen) = (mean.0 as f64, self.latency.mean);
+        Estimate {
+            ns,
+            low: ns - (seen.ns - seen.low),
+            high: ns + (seen.high - seen.ns),
+        }
+    }
+
+    /// What [`Self::service`] is.
+    const fn service_name(&self) -> &'static str {
+        match self.block_layer.mean {
+            Some(_) => "mean time in the block layer and drive",
+            None => "mean latency as a program sees it, with the CPU's work",
+        }
+    }
+}
+
+impl DriveMeasurement {
+    /// The requests of a kind.
+    fn find(
+        &self,
+        direction: AccessDirection,
+        order: AddressOrder,
+        kib: u64,
+        depth: usize,
+    ) -> Option<&ServiceTime> {
+        self.service.iter().find(|s| {
+            s.shape.direction == direction
+                && s.shape.order == order
+                && s.shape.kib == kib
+                && s.shape.depth == depth
+        })
+    }
+
+    /// Service time of 4 KiB random requests at depth 1.
+    pub fn service_figure(&self, direction: AccessDirection) -> Option<Figure> {
+        let service = self.find(direction, AddressOrder::Random, 4, 1)?;
+        let what = format!(
+            "{} of 4 KiB random {}s at depth 1",
+            service.service_name(),
+            direction.name()
+        );
+        Some(
+            service
+                .service()
+                .figure_us(service.latency.n, &what, &self.conditions),
+        )
+    }
+
+    /// The highest data rate of a direction in 10^6 bytes per second.
+    pub fn link_figure(&self, direction: AccessDirection) -> Option<Figure> {
+        let all = self.service.iter();
+        let best = all
+            .filter(|s| s.shape.direction == direction)
+            .max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s))?;
+        let what = format!(
+            "highest data rate: {} {} KiB {}s at depth {}",
+            best.shape.order.name(),
+            best.shape.kib,
+            direction.name(),
+            best.shape.depth
+        );
+        Some(self.rate_figure(best.mb_per_s, best, &what))
+    }
+
+    /// The rate of what a single large request has beyond 4 KiB, in 10^6 bytes per second.
+    pub fn stream_figure(&self, direction: AccessDirection) -> Option<Figure> {
+        let [small, large] =
+            [4, 1024].map(|kib| self.find(direction, AddressOrder::Random, kib, 1));
+        let (small, large) = (small?, large?);
+        let longer = large.latency.mean.ns - small.latency.mean.ns;
+        let bytes = (large.shape.kib - small.shape.kib) as f64 * 1024.0;
+        let rate = bytes * 1e3 / longer;
+        let what = format!(
+            "what 1 MiB {}s take longer than 4 KiB ones",
+            direction.name()
+        );
+        (longer > 0.0).then(|| self.rate_figure(rate, large, &what))
+    }
+
+    /// A rate whose relative interval is that of the requests' mean latency.
+    fn rate_figure(&self, rate: f64, service: &ServiceTime, what: &str) -> Figure {
+        let mean = service.latency.mean;
+        let [value, low, high] = [1.0, mean.ns / mean.high, mean.ns / mean.low]
+            .map(|factor| (rate * factor * 10.0).round() / 10.0);
+        let measurement = Measurement {
+            n: service.latency.n,
+            low,
+            high: if high.is_finite() {
+                high.max(value)
+            } else {
+                value
+            },
+            date: self.conditions.date.clone(),
+            kernel: self.conditions.kernel.clone(),
+            what: what.to_owned(),
+        };
+        Figure::measured(value, measurement)
+    }
+
+    /// Median time of a flush.
+    pub fn flush_figure(&self) -> Option<Figure> {
+        let flush = self.flush.as_ref()?;
+        let what = "median of a flush after a 4 KiB write";
+        Some(flush.median.figure_us(flush.n, what, &self.conditions))
+    }
+
+    /// Spread of 4 KiB random reads at depth 1.
+    fn spread_figure(&self) -> Option<Figure> {
+        let read = self.find(AccessDirection::Read, AddressOrder::Random, 4, 1)?;
+        let spread = (read.latency.spread * 100.0).round() / 100.0;
+        Some(self.count_figure(
+            spread,
+            read,
+            "standard deviation over median, from quartiles, of 4 KiB random reads at depth 1",
+        ))
+    }
+
+    /// Requests served side by side.
+    fn units_figure(&self) -> Option<Figure> {
+        let units = self.parallel_units?;
+        let reads = self.find(AccessDirection::Read, AddressOrder::Random, 4, units.depth)?;
+        let more = if units.at_least { ", at least" } else { "" };
+        let what = format!(
+            "throughput at depth {} times service time at depth 1{more}",
+            units.depth
+        );
+        Some(self.count_figure(units.units.round().max(1.0), reads, &what))
+    }
+
+    /// A figure whose interval is not known.
+    fn count_figure(&self, value: f64, service: &ServiceTime, what: &str) -> Figure {
+        let measurement = Measurement {
+            n: service.latency.n,
+            low: value,
+            high: value,
+            date: self.conditions.date.clone(),
+            kernel: self.conditions.kernel.clone(),
+            what: what.to_owned(),
+        };
+        Figure::measured(value, measurement)
+    }
+
+    /// The figures of a machine file's drive, by key. A direction that was not measured is left out.
+    pub fn figures(&self) -> Vec<(&'static str, Figure)> {
+        use AccessDirection::{Read, Write};
+        let all = [
+            ("read_service_us", self.service_figure(Read)),
+            ("write_service_us", self.service_figure(Write)),
+            ("flush_us", self.flush_figure()),
+            ("read_mb_per_s", self.link_figure(Read)),
+            ("write_mb_per_s", self.link_figure(Write)),
+            ("read_stream_mb_per_s", self.stream_figure(Read)),
+            ("write_stream_mb_per_s", self.stream_figure(Write)),
+            ("spread", self.spread_figure()),
+            ("parallel_units", self.units_figure()),
+        ];
+        let measured = all.into_iter();
+        measured
+            .filter_map(|(key, figure)| Some((key, figure?)))
+            .collect()
+    }
+
+    /// Replaces the figures of a drive model by those measured.
+    pub fn apply_to(&self, drive: &mut DriveModel) {
+        for (key, figure) in self.figures() {
+            let place = match key {
+                "read_service_us" => &mut drive.read_service_us,
+                "write_service_us" => &mut drive.write_service_us,
+                "flush_us" => &mut drive.flush_us,
+                "read_mb_per_s" => &mut drive.read_mb_per_s,
+                "write_mb_per_s" => &mut drive.write_mb_per_s,
+                "read_stream_mb_per_s" => &mut drive.read_stream_mb_per_s,
+                "write_stream_mb_per_s" => &mut drive.write_stream_mb_per_s,
+                "spread" => &mut drive.spread,
+                "parallel_units" => &mut drive.parallel_units,
+                _ => continue,
+            };
+            *place = figure;
+        }
+    }
+
+    /// A `[drive]` table for a machine file, with a comment for each sleep state found.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::from("[drive]\n");
+        let mut add = |line: String| {
+            text.push_str(&line);
+            text.push('\n');
+        };
+        for (key, figure) in self.figures() {
+            if let Some(value) = figure.to_toml() {
+                add(format!("{key} = {value}"));
+            }
+        }
+        for entry in self.sleep.entries() {
+            add(format!(
+                "# sleeps after {} to {} without requests; waking takes {:.0} us ({:.0} to {:.0})",
+                entry.awake_after,
+                entry.asleep_after,
+                entry.exit.ns / 1e3,
+                entry.exit.low / 1e3,
+                entry.exit.high / 1e3
+            ));
+        }
+        text
+    }
+}

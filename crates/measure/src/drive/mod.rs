@@ -1,0 +1,280 @@
+//! A drive's service time, parallel units, flush and sleep, measured through a file on it.
+//!
+//! Reads and writes bypass the page cache (`O_DIRECT`). CPUs are held in their first idle state, where the user may do
+//! that, so that no idle exit is in the figures.
+
+mod block_counters;
+mod figures;
+mod load;
+mod plan;
+mod sleep;
+
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+use wakepath_system::{Root, System};
+use wakepath_units::Nanoseconds;
+
+use self::block_counters::BlockCounters;
+use self::load::{LoadTarget, run_load, transfer};
+use self::plan::DriveStep;
+use crate::conditions::CpuTimes;
+use crate::summary::LatencySummary;
+use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
+use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold};
+
+pub use self::block_counters::BlockLayerView;
+pub use self::figures::ParallelUnits;
+pub(crate) use self::load::random_block;
+pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
+pub use self::sleep::{DriveSleep, GapLatency, SleepEntry};
+pub use crate::test_file::{BackingDevice, TestTarget};
+
+/// Requests of one kind, as they were served.
+#[derive(Clone, Debug, Serialize)]
+pub struct ServiceTime {
+    /// The requests.
+    #[serde(flatten)]
+    pub shape: LoadShape,
+    /// Requests per second.
+    pub iops: f64,
+    /// Data rate in 10^6 bytes per second.
+    pub mb_per_s: f64,
+    /// Latency as a program sees it: from the system call to its return.
+    pub latency: LatencySummary,
+    /// What the block layer saw of the same requests.
+    pub block_layer: BlockLayerView,
+    /// Share of all CPUs' time that was busy meanwhile, with the requests and other work, in per cent; absent: not known.
+    pub busy_percent: Option<f64>,
+}
+
+/// Result of an experiment on a drive.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriveMeasurement {
+    /// File or device.
+    pub file: String,
+    /// Size of the measured part in bytes.
+    pub bytes: u64,
+    /// Disk behind the file; absent where that is not one disk.
+    pub device: Option<BackingDevice>,
+    /// Day, kernel, other work.
+    pub conditions: Conditions,
+    /// Whether CPUs were held in their first idle state. If not, idle exits are in the figures.
+    pub held_shallow: bool,
+    /// Requests as fast as they were served.
+    pub service: Vec<ServiceTime>,
+    /// A flush after a 4 KiB write; absent if nothing was written.
+    pub flush: Option<LatencySummary>,
+    /// A 4 KiB write that ends on the media; absent if nothing was written.
+    pub forced_write: Option<LatencySummary>,
+    /// Reads after pauses.
+    pub sleep: DriveSleep,
+    /// Requests served side by side; absent without a load at more than depth 1.
+    pub parallel_units: Option<ParallelUnits>,
+    /// Whether all steps were done; a signal ends an experiment early.
+    pub complete: bool,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// Carries the plan out. CPUs may sleep again when it returns, whatever happened.
+///
+/// # Errors
+/// The file cannot serve, a request fails, another wakepath changes settings, or a signal came before the first result.
+pub fn measure(
+    system: &System,
+    plan: &DrivePlan,
+    control: ExperimentControl<'_>,
+) -> Result<DriveMeasurement, MeasureError> {
+    // A second measurement is refused before anything is written.
+    let hold = ShallowHold::take(system)?;
+    let conditions = Conditions::observe(system, control);
+    let file = TestFile::open(&plan.target, system, control)?;
+    let mut result = DriveMeasurement {
+        file: plan.target.path().display().to_string(),
+        bytes: file.bytes(),
+        device: file.device().cloned(),
+        held_shallow: hold.refusal().is_none(),
+        service: Vec::new(),
+        flush: None,
+        forced_write: None,
+        sleep: DriveSleep::default(),
+        parallel_units: None,
+        complete: false,
+        notes: conditions.note_on_load().into_iter().collect(),
+        conditions,
+    };
+    result.notes.extend(hold.refusal().map(|why| {
+        format!("CPUs may have slept meanwhile, and their idle exits are in the figures: {why}")
+    }));
+    if result.device.is_none() {
+        result.notes.push(
+            "which disk the file is on is not known, so there is no view of the block layer"
+                .to_owned(),
+        );
+    }
+    let mut experiment = DriveExperiment {
+        root: system.root(),
+        file: &file,
+        control,
+        random: Pcg64Mcg::seed_from_u64(1),
+    };
+    for (step, time) in &plan.steps {
+        if control.is_cancelled() {
+            break;
+        }
+        experiment.run_step(*step, *time, &mut result)?;
+        control.finish_step();
+    }
+    hold.release()?;
+    result.complete = !control.is_cancelled();
+    if result.service.is_empty() {
+        return Err(MeasureError::Cancelled);
+    }
+    result.parallel_units = ParallelUnits::estimate(&result.service);
+    Ok(result)
+}
+
+/// What the steps of an experiment share.
+struct DriveExperiment<'a> {
+    root: &'a Root,
+    file: &'a TestFile,
+    control: ExperimentControl<'a>,
+    random: Pcg64Mcg,
+}
+
+impl DriveExperiment<'_> {
+    fn run_step(
+        &mut self,
+        step: DriveStep,
+        time: Duration,
+        result: &mut DriveMeasurement,
+    ) -> Result<(), MeasureError> {
+        match step {
+            DriveStep::Load(shape) => result.service.extend(self.measure_load(shape, time)?),
+            DriveStep::Flush => result.flush = self.measure_flush(time)?,
+            DriveStep::ForcedWrite => result.forced_write = self.measure_forced_write(time)?,
+            DriveStep::Gap(gap) => {
+                let samples = self.read_after(gap, time)?;
+                result.sleep.add(gap, &samples);
+            }
+            DriveStep::Refinement => {
+                if let Some(gap) = result.sleep.refinement() {
+                    let samples = self.read_after(gap, time)?;
+                    result.sleep.add(gap, &samples);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn measure_load(
+        &self,
+        shape: LoadShape,
+        time: Duration,
+    ) -> Result<Option<ServiceTime>, MeasureError> {
+        let target = LoadTarget {
+            file: self.file.file(),
+            bytes: self.file.bytes(),
+        };
+        let busy_before = CpuTimes::read(self.root);
+        let before = self.block_counters();
+        let samples = run_load(target, shape, time, self.control)
+            .map_err(|e| self.file.error(describe_failure(shape.direction), e))?;
+        let after = self.block_counters();
+        let busy_after = CpuTimes::read(self.root);
+        let Some(latency) = LatencySummary::new(&samples.latencies) else {
+            return Ok(None);
+        };
+        let seconds = samples.elapsed.as_secs_f64().max(1e-9);
+        let iops = latency.n as f64 / seconds;
+        let views = before.zip(after);
+        Ok(Some(ServiceTime {
+            shape,
+            iops,
+            mb_per_s: iops * shape.kib as f64 * 1024.0 / 1e6,
+            block_layer: views
+                .map(|(before, after)| after.view_since(before, shape.direction, latency.n))
+                .unwrap_or_default(),
+            busy_percent: busy_before
+                .zip(busy_after)
+                .and_then(|(before, after)| after.busy_percent_since(before)),
+            latency,
+        }))
+    }
+
+    fn block_counters(&self) -> Option<BlockCounters> {
+        BlockCounters::read(self.root, &self.file.device()?.disk)
+    }
+
+    /// Latency of a flush after each of a number of writes.
+    fn measure_flush(&mut self, time: Duration) -> Result<Option<LatencySummary>, MeasureError> {
+        self.time_writes(time, |file, buffer, offset| {
+            transfer(file, AccessDirection::Write, buffer, offset)?;
+            let began = Instant::now();
+            rustix::fs::fdatasync(file)?;
+            Ok(began.elapsed())
+        })
+    }
+
+    fn measure_forced_write(
+        &mut self,
+        time: Duration,
+    ) -> Result<Option<LatencySummary>, MeasureError> {
+        let forced = self.file.open_forced()?;
+        self.time_writes(time, |_, buffer, offset| {
+            let began = Instant::now();
+            transfer(&forced, AccessDirection::Write, buffer, offset)?;
+            Ok(began.elapsed())
+        })
+    }
+
+    fn time_writes(
+        &mut self,
+        time: Duration,
+        mut write: impl FnMut(&File, &mut AlignedBuffer, u64) -> io::Result<Duration>,
+    ) -> Result<Option<LatencySummary>, MeasureError> {
+        let mut buffer = AlignedBuffer::with_random_content(ALIGNMENT, 3);
+        let end = Instant::now() + time;
+        let mut samples = Vec::new();
+        let most = self.file.bytes() / ALIGNMENT as u64;
+        while Instant::now() < end && !self.control.is_cancelled() && (samples.len() as u64) < most
+        {
+            let offset = random_block(&mut self.random, self.file.bytes());
+            let took = write(self.file.file(), &mut buffer, offset)
+                .map_err(|e| self.file.error("writing it", e))?;
+            samples.push(took.as_nanos() as u64);
+        }
+        Ok(LatencySummary::new(&samples))
+    }
+
+    /// Latencies of reads, each after a pause.
+    fn read_after(&mut self, gap: Nanoseconds, time: Duration) -> Result<Vec<u64>, MeasureError> {
+        let mut buffer = AlignedBuffer::new(ALIGNMENT);
+        let mut samples = Vec::new();
+        let end = Instant::now() + time;
+        while samples.len() < sleep::FEWEST_READS || Instant::now() < end {
+            self.control.sleep(gap.as_duration());
+            if self.control.is_cancelled() {
+                break;
+            }
+            let offset = random_block(&mut self.random, self.file.bytes());
+            let began = Instant::now();
+            transfer(self.file.file(), AccessDirection::Read, &mut buffer, offset)
+                .map_err(|e| self.file.error("reading it", e))?;
+            samples.push(began.elapsed().as_nanos() as u64);
+        }
+        Ok(samples)
+    }
+}
+
+const fn describe_failure(direction: AccessDirection) -> &'static str {
+    match direction {
+        AccessDirection::Read => "reading it",
+        AccessDirection::Write => "writing it",
+    }
+}

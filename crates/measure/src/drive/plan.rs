@@ -1,0 +1,269 @@
+//! What an experiment on a drive does, and how long that takes.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+use super::sleep::FEWEST_READS;
+use crate::test_file::TestTarget;
+
+/// Whether a request reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessDirection {
+    /// Reads.
+    Read,
+    /// Writes of random data.
+    Write,
+}
+
+impl AccessDirection {
+    /// `read` or `write`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// Addresses of successive requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AddressOrder {
+    /// Uniform over the file.
+    Random,
+    /// One after the other.
+    Sequential,
+}
+
+impl AddressOrder {
+    /// `random` or `sequential`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Sequential => "sequential",
+        }
+    }
+}
+
+/// Requests of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LoadShape {
+    /// Reads or writes.
+    pub direction: AccessDirection,
+    /// Order of addresses.
+    pub order: AddressOrder,
+    /// Request size in KiB.
+    pub kib: u64,
+    /// Requests in flight; each has a thread of its own.
+    pub depth: usize,
+}
+
+/// A part of the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DriveStep {
+    /// Requests as fast as they are served.
+    Load(LoadShape),
+    /// A 4 KiB write, then a flush.
+    Flush,
+    /// 4 KiB writes that end on the media.
+    ForcedWrite,
+    /// 4 KiB reads, each after a pause.
+    Gap(Nanoseconds),
+    /// A pause between two others, found out as the experiment goes.
+    Refinement,
+}
+
+/// Steps that narrow a sleeping drive's entry time down.
+pub(crate) const REFINEMENTS: usize = 3;
+/// Pauses before a read in us, and how many seconds each is tried.
+const GAPS: [(u64, f64); 10] = [
+    (100, 1.0),
+    (300, 1.0),
+    (1_000, 1.0),
+    (3_000, 1.0),
+    (10_000, 1.0),
+    (30_000, 1.5),
+    (100_000, 2.5),
+    (300_000, 4.0),
+    (1_000_000, 6.0),
+    (3_000_000, 12.0),
+];
+/// Seconds of a refinement.
+const REFINEMENT_SECONDS: f64 = 2.0;
+/// Steps are never shorter than this part of their usual time.
+const SHORTEST: f64 = 0.02;
+
+/// Steps of an experiment on a drive.
+#[derive(Clone, Debug)]
+pub struct DrivePlan {
+    pub(crate) target: TestTarget,
+    pub(crate) steps: Vec<(DriveStep, Duration)>,
+}
+
+impl DrivePlan {
+    /// Plans the experiment for a target. With `time`, steps are shortened or prolonged to take so
+    /// long together, but for the fewest reads after long pauses.
+    pub fn new(target: TestTarget, time: Option<Duration>) -> Self {
+        let mut steps = Vec::new();
+        add_loads(&mut steps, AccessDirection::Read);
+        if matches!(target, TestTarget::Write { .. }) {
+            add_loads(&mut steps, AccessDirection::Write);
+            steps.push((DriveStep::Flush, 2.0));
+            steps.push((DriveStep::ForcedWrite, 2.0));
+        }
+        steps.extend(
+            GAPS.map(|(us, seconds)| (DriveStep::Gap(Nanoseconds::from_micros(us)), seconds)),
+        );
+        steps.extend([(DriveStep::Refinement, REFINEMENT_SECONDS); REFINEMENTS]);
+        let usual: f64 = steps.iter().map(|(_, seconds)| seconds).sum();
+        let scale = time.map_or(1.0, |time| (time.as_secs_f64() / usual).max(SHORTEST));
+        Self {
+            target,
+            steps: steps
+                .into_iter()
+                .map(|(step, seconds)| {
+                    (
+                        step,
+                        step.at_least(Duration::from_secs_f64(seconds * scale)),
+                    )
+                })
+                .collect(),
+        }
+    }
+
+    /// A plan that is over in a second or two: for tests, whose figures nobody believes.
+    pub fn short(target: TestTarget) -> Self {
+        let mut plan = Self::new(target, Some(Duration::ZERO));
+        plan.steps.retain(
+            |(step, _)| !matches!(step, DriveStep::Gap(gap) if *gap > Nanoseconds::from_millis(30)),
+        );
+        plan
+    }
+
+    /// Number of steps.
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Time of all steps, without the time to fill a new file.
+    pub fn duration(&self) -> Duration {
+        self.steps.iter().map(|(_, time)| *time).sum()
+    }
+
+    /// Bytes written to fill a new file.
+    pub const fn fill_bytes(&self) -> u64 {
+        self.target.fill_bytes()
+    }
+
+    /// The most bytes that steps write after that: each at most the size of the file.
+    pub fn most_bytes_written(&self) -> u64 {
+        let writes = self.steps.iter().filter(|(step, _)| step.writes());
+        self.fill_bytes().saturating_mul(writes.count() as u64)
+    }
+
+    /// One line for each kind of step, for people.
+    pub fn describe(&self) -> Vec<String> {
+        let path = self.target.path().display();
+        let mut lines = match &self.target {
+            TestTarget::Read(_) => vec![format!(
+                "reads {path} past the page cache; nothing is written"
+            )],
+            TestTarget::Write { bytes, .. } => vec![
+                format!(
+                    "writes {} MiB of random data to the new file {path}, which is removed at the end",
+                    bytes >> 20
+                ),
+                format!(
+                    "then writes at most {} MiB more into that file, besides reads",
+                    self.most_bytes_written() >> 20
+                ),
+            ],
+        };
+        lines.push(
+            "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state (needs root)"
+                .to_owned(),
+        );
+        lines.push(
+            "4 KiB random requests at depth 1 to 32, larger ones at depth 1, sequential ones"
+                .to_owned(),
+        );
+        lines.push(
+            "reads after pauses of 100 us to 3 s, to find out when the drive sleeps".to_owned(),
+        );
+        lines
+    }
+}
+
+impl DriveStep {
+    /// The time of a step: long enough for the fewest reads after a pause.
+    fn at_least(self, time: Duration) -> Duration {
+        match self {
+            Self::Gap(gap) => time.max(gap.as_duration() * FEWEST_READS as u32),
+            _ => time,
+        }
+    }
+
+    const fn writes(self) -> bool {
+        match self {
+            Self::Load(shape) => matches!(shape.direction, AccessDirection::Write),
+            Self::Flush | Self::ForcedWrite => true,
+            Self::Gap(_) | Self::Refinement => false,
+        }
+    }
+}
+
+fn add_loads(steps: &mut Vec<(DriveStep, f64)>, direction: AccessDirection) {
+    let mut add = |order, kib, depth, seconds| {
+        let shape = LoadShape {
+            direction,
+            order,
+            kib,
+            depth,
+        };
+        steps.push((DriveStep::Load(shape), seconds));
+    };
+    add(AddressOrder::Random, 4, 1, 4.0);
+    for depth in [2, 4, 8, 16, 32] {
+        add(AddressOrder::Random, 4, depth, 1.5);
+    }
+    for kib in [16, 64, 256, 1024] {
+        add(AddressOrder::Random, kib, 1, 1.0);
+    }
+    for depth in [1, 8] {
+        add(AddressOrder::Sequential, 128, depth, 1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_takes_the_time_that_it_is_given() {
+        let read = || TestTarget::Read("/dev/null".into());
+        let plan = DrivePlan::new(read(), Some(Duration::from_secs(100)));
+        assert!((plan.duration().as_secs_f64() - 100.0).abs() < 0.01);
+        assert_eq!(plan.most_bytes_written(), 0);
+        let shortest = DrivePlan::new(read(), Some(Duration::from_millis(1)));
+        // Four reads after pauses of 3 s, 1 s and less.
+        assert!(shortest.duration() > Duration::from_secs(17));
+        let usual = DrivePlan::new(read(), None);
+        assert!(usual.duration() < Duration::from_secs(90));
+    }
+
+    #[test]
+    fn bytes_to_be_written_are_known_before() {
+        let target = TestTarget::Write {
+            path: "new".into(),
+            bytes: 64 << 20,
+        };
+        let plan = DrivePlan::new(target, None);
+        assert_eq!(plan.fill_bytes(), 64 << 20);
+        // Twelve loads, flushes and forced writes.
+        assert_eq!(plan.most_bytes_written(), 14 * (64 << 20));
+        assert!(plan.describe().join(" ").contains("896 MiB more"));
+    }
+}

@@ -1,0 +1,159 @@
+//! When a drive sleeps, and what waking it costs: latency of reads by the pause before them.
+
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+use crate::summary::{Estimate, LatencySummary};
+
+/// Reads after each pause, however long that takes.
+pub(super) const FEWEST_READS: usize = 4;
+/// Nearly all reads after a jump are slower than the median before by this factor; caches and clocks add less. Other work on
+/// the CPUs makes some reads slow, and not the fastest tenth.
+const JUMP_FACTOR: f64 = 1.3;
+/// The least rise of a jump in ns: less is the work of the CPU.
+const LEAST_JUMP: f64 = 10_000.0;
+/// Entry times within this ratio are not narrowed down further.
+const CLOSE: f64 = 1.15;
+
+/// Latency of reads after one pause.
+#[derive(Clone, Debug, Serialize)]
+pub struct GapLatency {
+    /// The pause.
+    pub gap: Nanoseconds,
+    /// The reads.
+    pub latency: LatencySummary,
+}
+
+/// A sleep state of the drive, seen from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SleepEntry {
+    /// A pause after which the drive did not yet sleep.
+    pub awake_after: Nanoseconds,
+    /// A pause after which the drive slept.
+    pub asleep_after: Nanoseconds,
+    /// Latency beyond a read after a pause without this state.
+    pub exit: Estimate,
+}
+
+/// Reads after pauses, by pause.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DriveSleep {
+    /// Latencies, shortest pause first.
+    pub gaps: Vec<GapLatency>,
+}
+
+impl DriveSleep {
+    /// Adds the reads after a pause.
+    pub(super) fn add(&mut self, gap: Nanoseconds, samples: &[u64]) {
+        if let Some(latency) = LatencySummary::new(samples) {
+            self.gaps.push(GapLatency { gap, latency });
+            self.gaps.sort_by_key(|row| row.gap);
+        }
+    }
+
+    /// Jumps of the latency, shortest pause first.
+    pub fn entries(&self) -> Vec<SleepEntry> {
+        self.jumps().into_iter().map(|(_, entry)| entry).collect()
+    }
+
+    /// Jumps with the place of the first pause after each.
+    fn jumps(&self) -> Vec<(usize, SleepEntry)> {
+        let mut jumps = Vec::new();
+        let Some(mut base) = self.gaps.first().map(|row| row.latency.median) else {
+            return jumps;
+        };
+        for (index, pair) in self.gaps.windows(2).enumerate() {
+            let [before, after] = pair else { continue };
+            let median = after.latency.median;
+            let needed = (base.ns * JUMP_FACTOR).max(base.ns + LEAST_JUMP);
+            let stays = self.gaps[index + 1..]
+                .iter()
+                .all(|row| row.latency.p10.0 as f64 > needed);
+            if stays {
+                let entry = SleepEntry {
+                    awake_after: before.gap,
+                    asleep_after: after.gap,
+                    exit: median.minus(base),
+                };
+                jumps.push((index + 1, entry));
+                base = median;
+            }
+        }
+        jumps
+    }
+
+    /// A pause that narrows the first loose entry time down; `None`: there is none.
+    pub(super) fn refinement(&self) -> Option<Nanoseconds> {
+        let entries = self.entries();
+        let loose = entries
+            .iter()
+            .find(|entry| entry.asleep_after.0 as f64 > entry.awake_after.0 as f64 * CLOSE)?;
+        let middle = (loose.awake_after.0 as f64 * loose.asleep_after.0 as f64).sqrt();
+        Some(Nanoseconds(middle as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads of a drive that sleeps after 50 ms and wakes in 400 us, and again after 2 s with 5 ms.
+    fn sleeping(gap: Nanoseconds) -> Vec<u64> {
+        let exit = match gap.0 {
+            ..50_000_000 => 0,
+            50_000_000..2_000_000_000 => 400_000,
+            _ => 5_000_000,
+        };
+        (0..10).map(|i| 80_000 + exit + i * 100).collect()
+    }
+
+    fn measured(latencies: impl Fn(Nanoseconds) -> Vec<u64>) -> DriveSleep {
+        let mut sleep = DriveSleep::default();
+        for us in [100, 1_000, 10_000, 100_000, 1_000_000, 3_000_000] {
+            let gap = Nanoseconds::from_micros(us);
+            sleep.add(gap, &latencies(gap));
+        }
+        sleep
+    }
+
+    #[test]
+    fn jumps_are_found_and_narrowed_down() {
+        let mut sleep = measured(sleeping);
+        let exits = |sleep: &DriveSleep| -> Vec<f64> {
+            sleep
+                .entries()
+                .iter()
+                .map(|entry| entry.exit.ns / 1e3)
+                .collect()
+        };
+        assert_eq!(exits(&sleep), [400.0, 4600.0]);
+        for _ in 0..8 {
+            let Some(gap) = sleep.refinement() else { break };
+            sleep.add(gap, &sleeping(gap));
+        }
+        assert_eq!(exits(&sleep), [400.0, 4600.0]);
+        let first = sleep.entries()[0];
+        assert!(first.awake_after < Nanoseconds::from_millis(50));
+        assert!(first.asleep_after >= Nanoseconds::from_millis(50));
+        assert!(first.asleep_after.0 as f64 <= first.awake_after.0 as f64 * 1.2);
+    }
+
+    #[test]
+    fn a_drive_that_never_sleeps_has_no_entry() {
+        let awake = measured(|_| (0..10).map(|i| 80_000 + i * 3000).collect());
+        assert!(awake.entries().is_empty() && awake.refinement().is_none());
+        // One slow pause among fast ones is noise.
+        let noisy = measured(|gap| {
+            let slow = u64::from(gap == Nanoseconds::from_millis(10)) * 300_000;
+            vec![80_000 + slow; 10]
+        });
+        assert!(noisy.entries().is_empty());
+        // Medians that rise because another process gets in between.
+        let busy = measured(|gap| {
+            let slow = u64::from(gap > Nanoseconds::from_millis(1)) * 300_000;
+            (0..10).map(|i| 80_000 + i / 2 % 4 * slow).collect()
+        });
+        assert!(busy.entries().is_empty());
+        assert!(DriveSleep::default().entries().is_empty());
+    }
+}

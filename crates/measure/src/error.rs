@@ -1,0 +1,55 @@
+//! What can go wrong in an experiment.
+
+use std::io;
+use std::path::PathBuf;
+
+use wakepath_settings::SettingsError;
+use wakepath_system::SystemError;
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// A setting could not be changed or put back.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The machine could not be read.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// A file cannot serve as a measured file.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// The file or device.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A read or write of the measured file failed.
+    #[error("{}: {action}: {source}{}", path.display(), hint(source))]
+    Io {
+        /// The file or device.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The machine lacks what the experiment needs.
+    #[error("{0}")]
+    Impossible(String),
+    /// A signal ended the experiment before there was a result.
+    #[error("ended before anything was measured")]
+    Cancelled,
+}
+
+/// Advice for a system error, if any.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (this needs root, or a file of your own)",
+        io::ErrorKind::StorageFull => " (a smaller --size needs less)",
+        io::ErrorKind::InvalidInput => {
+            " (the file system does no direct I/O; name a file on a file system of the drive itself)"
+        }
+        io::ErrorKind::ResourceBusy => " (another measurement has the file)",
+        _ => "",
+    }
+}

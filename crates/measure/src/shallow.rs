@@ -1,0 +1,85 @@
+//! CPUs kept from sleeping while something else is measured.
+
+use std::io;
+
+use rustix::process::geteuid;
+use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
+use wakepath_system::setting::find;
+use wakepath_system::{At, SettingKey, System, SystemError};
+
+use crate::MeasureError;
+
+/// The system's latency limit at 0: no CPU sleeps deeper than its first state, which polls where there is such a state.
+#[derive(Debug)]
+pub struct ShallowHold {
+    hold: Option<Hold>,
+    /// Why CPUs may sleep all the same.
+    refusal: Option<String>,
+}
+
+impl ShallowHold {
+    /// Takes the lock of wakepath and holds CPUs shallow. Without the right to do so they stay as they are.
+    ///
+    /// # Errors
+    /// Another wakepath is changing settings, such as a second measurement, or the journal is damaged.
+    pub fn take(system: &System) -> Result<Self, MeasureError> {
+        if system.root().is_live() && !geteuid().is_root() {
+            return Ok(Self {
+                hold: None,
+                refusal: Some("holding CPUs shallow needs root".to_owned()),
+            });
+        }
+        match hold_system_latency(system) {
+            Ok(hold) => Ok(Self {
+                hold: Some(hold),
+                refusal: None,
+            }),
+            Err(error) if is_refused(&error) => Ok(Self {
+                hold: None,
+                refusal: Some(error.to_string()),
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Why CPUs may sleep; `None`: they are held shallow.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// Lets CPUs sleep again.
+    ///
+    /// # Errors
+    /// Something could not be put back; the journal keeps it.
+    pub fn release(self) -> Result<(), MeasureError> {
+        if let Some(hold) = self.hold {
+            hold.release()?;
+        }
+        Ok(())
+    }
+}
+
+fn hold_system_latency(system: &System) -> Result<Hold, SettingsError> {
+    let mut wanted = WantedSetting::default();
+    let setting = find("system-latency");
+    let key = setting.and_then(|setting| SettingKey::new(setting, At::System));
+    wanted.values.extend(key.map(|key| (key, "0".to_owned())));
+    // The lock first: a plan that is made before could be out of date.
+    let session = Session::open(system)?;
+    session.hold(&SettingsPlan::new(system, wanted)?)
+}
+
+/// Whether a machine has nothing to hold CPUs with, as in a container.
+fn is_refused(error: &SettingsError) -> bool {
+    let SettingsError::System(SystemError::Read { source, .. } | SystemError::Write { source, .. }) =
+        error
+    else {
+        return false;
+    };
+    matches!(
+        source.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::ReadOnlyFilesystem
+    )
+}

@@ -1,0 +1,225 @@
+//! Quantiles and intervals of samples.
+
+use serde::Serialize;
+use wakepath_hardware::machine::{Figure, Measurement};
+use wakepath_units::Nanoseconds;
+
+use crate::Conditions;
+
+/// Batches for the interval of a mean: successive samples depend on each other, means of long batches hardly.
+const BATCHES: usize = 20;
+/// Two-sided 95 % quantile of Student's t with [`BATCHES`] - 1 degrees of freedom.
+const T_95: f64 = 2.093;
+/// Distance of the quartiles of a normal distribution, in standard deviations.
+const QUARTILES: f64 = 1.349;
+/// Two-sided 95 % quantile of the normal distribution.
+const Z_95: f64 = 1.96;
+
+/// A statistic with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The statistic in nanoseconds.
+    pub ns: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// The difference to another, independent estimate.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        let ns = self.ns - other.ns;
+        let below = (self.ns - self.low).hypot(other.high - other.ns);
+        let above = (self.high - self.ns).hypot(other.ns - other.low);
+        Self {
+            ns,
+            low: ns - below,
+            high: ns + above,
+        }
+    }
+
+    /// The estimate for what cannot be negative.
+    #[must_use]
+    pub const fn at_least_zero(self) -> Self {
+        Self {
+            ns: self.ns.max(0.0),
+            low: self.low.max(0.0),
+            high: self.high.max(0.0),
+        }
+    }
+
+    /// The estimate as a figure of a machine file in microseconds. `what` names statistic and conditions of `n` samples.
+    pub fn figure_us(self, n: u64, what: &str, conditions: &Conditions) -> Figure {
+        let [value, low, high] = [self.ns, self.low, self.high].map(round_to_us);
+        let measurement = Measurement {
+            n,
+            low,
+            high,
+            date: conditions.date.clone(),
+            kernel: conditions.kernel.clone(),
+            what: what.to_owned(),
+        };
+        Figure::measured(value, measurement)
+    }
+}
+
+/// Microseconds with three decimals.
+fn round_to_us(ns: f64) -> f64 {
+    ns.round() / 1e3
+}
+
+/// Latency of a number of like operations.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LatencySummary {
+    /// Number of samples.
+    pub n: u64,
+    /// Mean; its interval is that of means of 20 batches, or the range of fewer than 40 samples.
+    pub mean: Estimate,
+    /// Median; its interval is by order statistics.
+    pub median: Estimate,
+    /// Shortest.
+    pub min: Nanoseconds,
+    /// 10th percentile.
+    pub p10: Nanoseconds,
+    /// 90th percentile.
+    pub p90: Nanoseconds,
+    /// 99th percentile.
+    pub p99: Nanoseconds,
+    /// 99.9th percentile; absent below 1000 samples.
+    pub p999: Option<Nanoseconds>,
+    /// Longest.
+    pub max: Nanoseconds,
+    /// Standard deviation over the median, from the quartiles as for a normal distribution: other work on the CPUs makes
+    /// tails that are none of the hardware's.
+    pub spread: f64,
+}
+
+impl LatencySummary {
+    /// Summarises samples in the order of time, in nanoseconds; `None` without samples.
+    pub fn new(samples: &[u64]) -> Option<Self> {
+        let mut sorted = samples.to_vec();
+        sorted.sort_unstable();
+        let (&min, &max) = (sorted.first()?, sorted.last()?);
+        let [lower, middle, upper] = [0.25, 0.5, 0.75].map(|p| quantile(&sorted, p).0 as f64);
+        Some(Self {
+            n: samples.len() as u64,
+            mean: estimate_mean(samples, (min, max)),
+            median: estimate_median(&sorted),
+            min: Nanoseconds(min),
+            p10: quantile(&sorted, 0.1),
+            p90: quantile(&sorted, 0.9),
+            p99: quantile(&sorted, 0.99),
+            p999: (samples.len() >= 1000).then(|| quantile(&sorted, 0.999)),
+            max: Nanoseconds(max),
+            spread: (upper - lower) / QUARTILES / middle.max(1.0),
+        })
+    }
+}
+
+fn mean_of(samples: &[u64]) -> f64 {
+    samples.iter().map(|s| *s as f64).sum::<f64>() / samples.len().max(1) as f64
+}
+
+/// The smallest sample that at least a share `p` of all do not exceed.
+fn quantile(sorted: &[u64], p: f64) -> Nanoseconds {
+    let rank = (p * sorted.len() as f64).ceil() as usize;
+    let index = rank.saturating_sub(1).min(sorted.len().saturating_sub(1));
+    Nanoseconds(sorted.get(index).copied().unwrap_or_default())
+}
+
+fn estimate_mean(samples: &[u64], (min, max): (u64, u64)) -> Estimate {
+    let ns = mean_of(samples);
+    if samples.len() < 2 * BATCHES {
+        return Estimate {
+            ns,
+            low: min as f64,
+            high: max as f64,
+        };
+    }
+    let means: Vec<f64> = (0..BATCHES)
+        .map(|batch| {
+            let from = batch * samples.len() / BATCHES;
+            let to = (batch + 1) * samples.len() / BATCHES;
+            mean_of(&samples[from..to])
+        })
+        .collect();
+    let centre = means.iter().sum::<f64>() / BATCHES as f64;
+    let squares: f64 = means.iter().map(|m| (m - centre).powi(2)).sum();
+    let error = (squares / (BATCHES * (BATCHES - 1)) as f64).sqrt();
+    Estimate {
+        ns,
+        low: ns - T_95 * error,
+        high: ns + T_95 * error,
+    }
+}
+
+/// Median of sorted samples. The ends of its interval are samples at binomial ranks (Conover, Practical Nonparametric
+/// Statistics, section 3.2).
+fn estimate_median(sorted: &[u64]) -> Estimate {
+    let n = sorted.len() as f64;
+    let reach = Z_95 * n.sqrt() / 2.0;
+    let at = [n / 2.0 - reach, n / 2.0 + reach + 1.0];
+    let [low, high] = at.map(|rank| {
+        let index = (rank.round().max(1.0) as usize).min(sorted.len()) - 1;
+        sorted[index] as f64
+    });
+    Estimate {
+        ns: quantile(sorted, 0.5).0 as f64,
+        low,
+        high,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    use super::*;
+
+    #[test]
+    fn quantiles_are_samples() {
+        let samples: Vec<u64> = (1..=1000).rev().collect();
+        let summary = LatencySummary::new(&samples).unwrap();
+        assert_eq!(summary.median.ns, 500.0);
+        assert_eq!([summary.p90, summary.p99].map(|q| q.0), [900, 990]);
+        assert_eq!(summary.p999, Some(Nanoseconds(999)));
+        assert_eq!((summary.min.0, summary.max.0), (1, 1000));
+        assert!((summary.mean.ns - 500.5).abs() < 1e-9);
+        assert_eq!(LatencySummary::new(&[]), None);
+    }
+
+    #[test]
+    fn intervals_cover_the_truth_as_often_as_they_say() {
+        let mut random = Pcg64Mcg::seed_from_u64(7);
+        let (mut means, mut medians) = (0, 0);
+        for _ in 0..1000 {
+            // Exponential with a mean of 10,000, whose median is 10,000 ln 2.
+            let samples: Vec<u64> = (0..400)
+                .map(|_| (-10_000.0 * (1.0 - random.random::<f64>()).ln()) as u64)
+                .collect();
+            let summary = LatencySummary::new(&samples).unwrap();
+            let covers = |e: Estimate, truth: f64| u32::from((e.low..=e.high).contains(&truth));
+            means += covers(summary.mean, 10_000.0);
+            medians += covers(summary.median, 10_000.0 * 2_f64.ln());
+        }
+        assert!((930..=970).contains(&means), "{means} of 1000");
+        assert!((935..=980).contains(&medians), "{medians} of 1000");
+    }
+
+    proptest! {
+        #[test]
+        fn any_samples_have_a_summary(samples in prop::collection::vec(any::<u64>(), 1..200)) {
+            let summary = LatencySummary::new(&samples).unwrap();
+            prop_assert!(summary.min <= summary.p10 && summary.p10 <= summary.p90);
+            prop_assert!(summary.min <= summary.p90 && summary.p90 <= summary.p99);
+            prop_assert!(summary.p99 <= summary.max);
+            prop_assert!(summary.median.low <= summary.median.ns);
+            prop_assert!(summary.median.ns <= summary.median.high);
+            prop_assert!(summary.mean.low <= summary.mean.high);
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! The file or device that a drive is measured through.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use serde::Serialize;
+use wakepath_system::extents::{FileExtent, read_extents};
+use wakepath_system::{Root, System};
+
+use crate::{ExperimentControl, MeasureError};
+
+/// Alignment of addresses, lengths and memory: the largest logical block of drives, and a page.
+pub(crate) const ALIGNMENT: usize = 4096;
+/// Smaller files are read from a drive's own cache.
+pub(crate) const MIN_BYTES: u64 = 16 << 20;
+/// Bytes per write while a file is filled.
+const CHUNK: usize = 1 << 20;
+/// Blocks looked at for zeros.
+const SAMPLED: u64 = 256;
+/// File systems without a drive behind them, by `statfs(2)`.
+const IN_MEMORY: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+
+/// What a drive is measured through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TestTarget {
+    /// A file, or a device, that is there: it is only read.
+    Read(PathBuf),
+    /// A file that is not there yet: it is filled with random data, measured by reads and writes, and removed.
+    Write {
+        /// The new file.
+        path: PathBuf,
+        /// Its size in bytes.
+        bytes: u64,
+    },
+}
+
+impl TestTarget {
+    /// Path of the file or device.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Read(path) | Self::Write { path, .. } => path,
+        }
+    }
+
+    /// Bytes written to fill the file before anything is measured.
+    pub const fn fill_bytes(&self) -> u64 {
+        match self {
+            Self::Read(_) => 0,
+            Self::Write { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Checks what can be known before anything is written.
+    ///
+    /// # Errors
+    /// The file is not there, or there although it is to be written; too small; or not on a drive.
+    pub fn check(&self) -> Result<(), MeasureError> {
+        match self {
+            Self::Read(path) => TestFile::open_to_read(path).map(|_| ()),
+            Self::Write { path, bytes } => check_new(path, *bytes),
+        }
+    }
+}
+
+/// The device behind a file, as sysfs names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BackingDevice {
+    /// Name of the disk, such as `nvme0n1`.
+    pub disk: String,
+    /// Model, if the disk tells.
+    pub model: Option<String>,
+}
+
+impl BackingDevice {
+    /// The disk with a device number; `None` for file systems over several disks, or none.
+    fn find(root: &Root, device: u64) -> Option<Self> {
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let link = root.path(&format!("sys/dev/block/{major}:{minor}"));
+        let place = std::fs::canonicalize(link).ok()?;
+        let disk = if place.join("partition").exists() {
+            place.parent()?
+        } else {
+            &place
+        };
+        let disk = disk.file_name()?.to_str()?.to_owned();
+        let model = root.optional(&format!("sys/block/{disk}/device/model"));
+        Some(Self {
+            model: model.filter(|model| !model.is_empty()),
+            disk,
+        })
+    }
+}
+
+/// An open file, read and written past the page cache.
+#[derive(Debug)]
+pub(crate) struct TestFile {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    device: Option<BackingDevice>,
+}
+
+impl TestFile {
+    /// Opens a target; a new file is filled, and loses its name at once, so that nothing is left after a kill.
+    pub(crate) fn open(
+        target: &TestTarget,
+        system: &System,
+        control: ExperimentControl<'_>,
+    ) -> Result<Self, MeasureError> {
+        let mut opened = match target {
+            TestTarget::Read(path) => Self::open_to_read(path)?,
+            TestTarget::Write { path, bytes } => {
+                check_new(path, *bytes)?;
+                let file = create(path)?;
+                let new = Self {
+                    path: path.clone(),
+                    file,
+                    bytes: *bytes,
+                    device: None,
+                };
+                new.fill(control)?;
+                new
+            }
+        };
+        opened.lock()?;
+        let metadata = opened.metadata()?;
+        let is_device = metadata.file_type().is_block_device();
+        let number = if is_device {
+            metadata.rdev()
+        } else {
+            metadata.dev()
+        };
+        opened.device = BackingDevice::find(system.root(), number);
+        if !is_device {
+            opened.check_extents()?;
+        }
+        opened.check_content()?;
+        Ok(opened)
+    }
+
+    fn open_to_read(path: &Path) -> Result<Self, MeasureError> {
+        let refuse = |why: String| MeasureError::File {
+            path: path.to_owned(),
+            why,
+        };
+        let there = std::fs::metadata(path).map_err(|source| MeasureError::Io {
+            path: path.to_owned(),
+            action: "opening it",
+            source,
+        })?;
+        let kind = there.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(refuse(
+                "expected a regular file, or a drive's block device".to_owned(),
+            ));
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file: File = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|source| MeasureError::Io {
+                path: path.to_owned(),
+                action: "opening it for direct reads",
+                source: source.into(),
+            })?
+            .into();
+        let end = rustix::fs::seek(&file, SeekFrom::End(0)).unwrap_or_else(|_| there.len());
+        // What is behind the last whole block is not read.
+        let bytes = end - end % CHUNK as u64;
+        if bytes < MIN_BYTES {
+            return Err(refuse(format!(
+                "has {end} bytes; expected at least {} MiB, so that a drive's own cache does not answer",
+                MIN_BYTES >> 20
+            )));
+        }
+        check_file_system(&file, path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            bytes,
+            device: None,
+        })
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) const fn device(&self) -> Option<&BackingDevice> {
+        self.device.as_ref()
+    }
+
+    pub(crate) const fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// A second way to write the file: each write ends when it is on the media (`O_DSYNC`).
+    pub(crate) fn open_forced(&self) -> Result<File, MeasureError> {
+        use std::os::fd::AsRawFd;
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::DSYNC | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(own, flags, Mode::empty());
+        opened
+            .map(File::from)
+            .map_err(|errno| self.error("opening it for forced writes", errno.into()))
+    }
+
+    pub(crate) fn error(&self, action: &'static str, source: std::io::Error) -> MeasureError {
+        MeasureError::Io {
+            path: self.path.clone(),
+            action,
+            source,
+        }
+    }
+
+    fn refuse(&self, why: impl Into<String>) -> MeasureError {
+        MeasureError::File {
+            path: self.path.clone(),
+            why: why.into(),
+        }
+    }
+
+    fn metadata(&self) -> Result<Metadata, MeasureError> {
+        let metadata = self.file.metadata();
+        metadata.map_err(|source| self.error("looking at it", source))
+    }
+
+    /// Keeps a second measurement, also one without root, from the same file.
+    fn lock(&self) -> Result<(), MeasureError> {
+        match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            // Not every file system has locks.
+            Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP) => Ok(()),
+            Err(Errno::AGAIN) => Err(self.refuse(
+                "another process has locked the file, such as a second measurement; wait for its end",
+            )),
+            Err(errno) => Err(self.error("locking it", errno.into())),
+        }
+    }
+
+    /// Writes random data over the whole file and waits until the drive has it.
+    fn fill(&self, control: ExperimentControl<'_>) -> Result<(), MeasureError> {
+        let mut random = Pcg64Mcg::seed_from_u64(0x5eed);
+        let mut buffer = AlignedBuffer::new(CHUNK);
+        let mut offset = 0;
+        while offset < self.bytes {
+            if control.is_cancelled() {
+                return Err(MeasureError::Cancelled);
+            }
+            // New data for each chunk: drives and file systems recognise data that repeats.
+            random.fill(buffer.bytes_mut());
+            let length = CHUNK.min((self.bytes - offset) as usize);
+            let written = rustix::io::pwrite(&self.file, &buffer.bytes()[..length], offset)
+                .map_err(|e| self.error("filling it with random data", e.into()))?;
+            if written == 0 {
+                return Err(self.error("filling it with random data", Errno::NOSPC.into()));
+            }
+            offset += written as u64;
+        }
+        rustix::fs::fsync(&self.file).map_err(|e| self.error("writing it to the drive", e.into()))
+    }
+
+    /// Refuses files with bytes that no read fetches from the device.
+    fn check_extents(&self) -> Result<(), MeasureError> {
+        let extents = match read_extents(&self.file) {
+            Ok(extents) => extents,
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                return Err(self.refuse(
+                    "its file system does not tell where the blocks are (FIEMAP), so reads may not reach the drive; \
+                     name a file on ext4, XFS, Btrfs or F2FS, or the device",
+                ));
+            }
+            Err(error) => return Err(self.error("asking for its extents", error)),
+        };
+        match find_obstacle(&extents, self.bytes) {
+            None => Ok(()),
+            Some((offset, why)) => Err(self.refuse(format!(
+                "the block at byte {offset} is {why}, so reads do not reach the drive; name a file that was written through"
+            ))),
+        }
+    }
+
+    /// Refuses content that reads as zeros: drives and hosts answer for trimmed blocks without their media.
+    fn check_content(&self) -> Result<(), MeasureError> {
+        let mut buffer = AlignedBuffer::new(ALIGNMENT);
+        let blocks = self.bytes / ALIGNMENT as u64;
+        let mut zeros = 0;
+        for sample in 0..SAMPLED {
+            let block = u128::from(blocks) * u128::from(sample) / u128::from(SAMPLED);
+            let offset = block as u64 * ALIGNMENT as u64;
+            let read = rustix::io::pread(&self.file, buffer.bytes_mut(), offset)
+                .map_err(|e| self.error("reading it", e.into()))?;
+            zeros += u64::from(buffer.bytes()[..read].iter().all(|byte| *byte == 0));
+        }
+        if zeros * 10 > SAMPLED {
+            return Err(self.refuse(format!(
+                "{zeros} of {SAMPLED} sampled blocks are zeros, as trimmed blocks read; drives answer for these without \
+                 their media. Name a file with data, or let --write-to make one"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A first byte that reads do not fetch from the device, and why.
+fn find_obstacle(extents: &[FileExtent], bytes: u64) -> Option<(u64, &'static str)> {
+    let mut next = 0;
+    for extent in extents.iter().filter(|extent| extent.start < bytes) {
+        if extent.start > next {
+            break;
+        }
+        if let Some(why) = extent.obstacle() {
+            return Some((extent.start, why));
+        }
+        next = extent.start.saturating_add(extent.length);
+    }
+    (next < bytes).then_some((next, "in a hole of the file"))
+}
+
+fn check_new(path: &Path, bytes: u64) -> Result<(), MeasureError> {
+    let refuse = |why: String| MeasureError::File {
+        path: path.to_owned(),
+        why,
+    };
+    if path.symlink_metadata().is_ok() {
+        return Err(refuse(
+            "is there already, and measuring would write over it; name a new file".to_owned(),
+        ));
+    }
+    if bytes < MIN_BYTES || bytes % CHUNK as u64 != 0 {
+        return Err(refuse(format!(
+            "a size of {bytes} bytes; expected whole MiB, at least {}",
+            MIN_BYTES >> 20
+        )));
+    }
+    let folder = folder_of(path);
+    let opened = File::open(folder).map_err(|source| MeasureError::Io {
+        path: folder.to_owned(),
+        action: "opening the folder",
+        source,
+    })?;
+    check_file_system(&opened, path)?;
+    let room = rustix::fs::fstatvfs(&opened).map_err(|e| MeasureError::Io {
+        path: folder.to_owned(),
+        action: "looking for room",
+        source: e.into(),
+    })?;
+    let free = room.f_bavail.saturating_mul(room.f_frsize);
+    let needed = bytes.saturating_add(room.f_blocks.saturating_mul(room.f_frsize) / 100);
+    if free < needed {
+        return Err(refuse(format!(
+            "{} MiB are free in its folder; expected {} MiB, a hundredth of the file system kept free. A smaller --size \
+             needs less",
+            free >> 20,
+            needed >> 20
+        )));
+    }
+    Ok(())
+}
+
+/// The folder of a file.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn check_file_system(file: &File, path: &Path) -> Result<(), MeasureError> {
+    let kind = rustix::fs::fstatfs(file).map(|about| about.f_type as i64);
+    let in_memory = kind.ok().and_then(|kind| {
+        let known = IN_MEMORY.iter().find(|(magic, _)| *magic == kind);
+        known.map(|(_, name)| *name)
+    });
+    match in_memory {
+        None => Ok(()),
+        Some(name) => Err(MeasureError::File {
+            path: path.to_owned(),
+            why: format!("is on {name}, which is memory; name a file on the drive"),
+        }),
+    }
+}
+
+/// Makes a new file without leaving its name behind.
+fn create(path: &Path) -> Result<File, MeasureError> {
+    let flags = OFlags::RDWR
+        | OFlags::CREATE
+        | OFlags::EXCL
+        | OFlags::NOFOLLOW
+        | OFlags::DIRECT
+        | OFlags::CLOEXEC;
+    let made = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+    // A file system may make the file and refuse direct I/O then (open(2)).
+    let removed = match &made {
+        Ok(_) | Err(Errno::INVAL) => rustix::fs::unlink(path),
+        Err(_) => Ok(()),
+    };
+    let file = made.map_err(|errno| MeasureError::Io {
+        path: path.to_owned(),
+        action: "making it for direct I/O",
+        source: errno.into(),
+    })?;
+    removed.map_err(|errno| MeasureError::Io {
+        path: path.to_owned(),
+        action: "taking its name away",
+        source: errno.into(),
+    })?;
+    Ok(file.into())
+}
+
+/// Memory that direct I/O accepts.
+#[derive(Debug)]
+pub(crate) struct AlignedBuffer {
+    memory: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    /// Zeroed memory of this length, at an address that is a multiple of [`ALIGNMENT`].
+    pub(crate) fn new(length: usize) -> Self {
+        let memory = vec![0; length + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        Self {
+            memory,
+            start,
+            length,
+        }
+    }
+
+    /// Memory with random content.
+    pub(crate) fn with_random_content(length: usize, seed: u64) -> Self {
+        let mut buffer = Self::new(length);
+        Pcg64Mcg::seed_from_u64(seed).fill(buffer.bytes_mut());
+        buffer
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..][..self.length]
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..][..self.length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(start: u64, length: u64, flags: u32) -> FileExtent {
+        FileExtent {
+            start,
+            length,
+            flags,
+        }
+    }
+
+    #[test]
+    fn holes_and_unwritten_blocks_are_found() {
+        let whole = [extent(0, 4096, 0), extent(4096, 8192, 1)];
+        assert_eq!(find_obstacle(&whole, 12288), None);
+        assert_eq!(find_obstacle(&whole, 16384).unwrap().0, 12288);
+        assert_eq!(find_obstacle(&whole[1..], 12288).unwrap().0, 0);
+        assert_eq!(find_obstacle(&[], 4096).unwrap().0, 0);
+        let unwritten = [extent(0, 4096, 0), extent(4096, 8192, 0x800)];
+        let (offset, why) = find_obstacle(&unwritten, 12288).unwrap();
+        assert!(offset == 4096 && why.contains("unwritten"));
+        // What is behind the measured part does not matter.
+        assert_eq!(find_obstacle(&unwritten, 4096), None);
+    }
+
+    #[test]
+    fn buffers_are_aligned() {
+        for length in [512, 4096, 1 << 20] {
+            let mut buffer = AlignedBuffer::new(length);
+            assert_eq!(buffer.bytes_mut().len(), length);
+            assert_eq!(buffer.bytes().as_ptr() as usize % ALIGNMENT, 0);
+        }
+        let [one, other] = [1, 2].map(|seed| AlignedBuffer::with_random_content(64, seed));
+        assert_ne!(one.bytes(), other.bytes());
+    }
+
+    #[test]
+    fn what_cannot_be_measured_through_is_refused() {
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let path = directory.path().join("file");
+        let says = |target: &TestTarget, part: &str| {
+            let error = target.check().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        let read = TestTarget::Read(path.clone());
+        says(&read, "No such file");
+        says(
+            &TestTarget::Read(directory.path().to_owned()),
+            "regular file",
+        );
+        File::create(&path).unwrap();
+        says(&read, "0 bytes");
+        let write = |path: PathBuf, bytes| TestTarget::Write { path, bytes };
+        says(&write(path, MIN_BYTES), "is there already");
+        let new = directory.path().join("new");
+        says(&write(new.clone(), 5), "at least 16");
+        says(&write(new.clone(), 1 << 60), "are free");
+        says(&write(new.join("below"), MIN_BYTES), "No such file");
+        says(&write("/dev/shm/new".into(), MIN_BYTES), "memory");
+        write(new, MIN_BYTES).check().unwrap();
+    }
+}

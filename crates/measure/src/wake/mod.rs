@@ -1,0 +1,410 @@
+//! What waking a CPU from each idle state takes.
+//!
+//! A pinned waker, kept busy, wakes a pinned sleeper after pauses that are log-uniform from twice the target residency to
+//! 10 ms. As root, one state at a time is allowed on the sleeping CPU, through journalled settings. A sample counts only if
+//! the kernel's counters say that the CPU was in the state, and that the hardware did not refuse.
+//!
+//! The exit latency is the median less the median from the polling state, or else from the shallowest. What hardware
+//! really did with the request is not verified: that takes residency counters.
+
+mod counters;
+mod plan;
+mod sampler;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+use wakepath_hardware::machine::{Figure, Machine};
+use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
+use wakepath_system::setting::find;
+use wakepath_system::{At, CPUS, SettingKey, System};
+use wakepath_units::Nanoseconds;
+
+use self::counters::{CpuCounters, SampleVerdict};
+use self::plan::{ROUNDS, WakeStep, state_key};
+use crate::summary::{Estimate, LatencySummary};
+use crate::test_file::{TestFile, TestTarget};
+use crate::{Conditions, ExperimentControl, MeasureError};
+
+pub use self::plan::{CpuGroup, WakePlan, WakeSource};
+pub(crate) use self::sampler::LiveSampler;
+pub use self::sampler::WakeSampler;
+
+/// Samples of a step in a round, at most.
+const MAX_SAMPLES: usize = 400;
+/// A state with fewer counted samples than this is not judged.
+const FEWEST_COUNTED: u64 = 20;
+/// A machine that is busy for more of its time than this, in per cent, hardly lets a CPU sleep.
+const MUCH_WORK: f64 = 50.0;
+/// Tries of a step in a round, however long they take.
+const FEWEST_TRIES: usize = 12;
+/// Tries after which a state that never counted is left.
+const TRIES: u64 = 10;
+
+/// Wake-ups of one CPU from one state by one source.
+#[derive(Clone, Debug, Serialize)]
+pub struct WakeLatency {
+    /// The CPU that slept.
+    pub cpu: usize,
+    /// CPUs with the same idle states.
+    pub cpus_alike: Vec<usize>,
+    /// Name of the state; absent: as the governor picked.
+    pub state: Option<String>,
+    /// Declared exit latency of the state.
+    pub declared_exit: Option<Nanoseconds>,
+    /// What woke the CPU.
+    pub source: WakeSource,
+    /// From the cause to the woken thread's first instruction, of the samples that count; absent without any.
+    pub latency: Option<LatencySummary>,
+    /// Exit latency: the median less that of `relative_to`; absent for that state itself.
+    pub exit: Option<Estimate>,
+    /// The state that the exit latency is relative to.
+    pub relative_to: Option<String>,
+    /// Samples that do not count, because the CPU was in another state or in none.
+    pub missed: u64,
+    /// Samples that do not count, because hardware or firmware refused the state.
+    pub rejected: u64,
+    /// Why there is no figure, if there is none.
+    pub problem: Option<String>,
+}
+
+/// Result of an experiment on wake-ups.
+#[derive(Clone, Debug, Serialize)]
+pub struct WakeMeasurement {
+    /// Day, kernel, other work.
+    pub conditions: Conditions,
+    /// Whether one state at a time was allowed. If not, the figures are coarse.
+    pub forced: bool,
+    /// By CPU, state and source.
+    pub wakes: Vec<WakeLatency>,
+    /// Whether all steps were done; a signal ends an experiment early.
+    pub complete: bool,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// Measures this machine. `file`: what a drive's completions are measured with.
+///
+/// # Errors
+/// As [`measure_with`]; the file cannot serve.
+pub fn measure(
+    system: &System,
+    plan: &WakePlan,
+    file: Option<&Path>,
+    control: ExperimentControl<'_>,
+) -> Result<WakeMeasurement, MeasureError> {
+    let file = file
+        .map(|path| {
+            let target = TestTarget::Read(path.to_owned());
+            TestFile::open(&target, system, control)
+        })
+        .transpose()?;
+    let sampler = LiveSampler::new(system.cpus(), file.map(Arc::new));
+    measure_with(system, plan, sampler, control)
+}
+
+/// Carries the plan out with a sampler. All settings are put back when it returns.
+///
+/// # Errors
+/// Another wakepath changes settings, a setting cannot be changed, a CPU went away, or a signal came before the first
+/// sample.
+pub fn measure_with(
+    system: &System,
+    plan: &WakePlan,
+    sampler: impl WakeSampler,
+    control: ExperimentControl<'_>,
+) -> Result<WakeMeasurement, MeasureError> {
+    let hold = if plan.forced {
+        Some(reserve(system, plan)?)
+    } else {
+        None
+    };
+    let conditions = Conditions::observe(system, control);
+    let mut experiment = WakeExperiment {
+        system,
+        plan,
+        hold: hold.as_ref(),
+        control,
+        sampler,
+        random: Pcg64Mcg::seed_from_u64(4),
+        tallies: vec![Tally::default(); plan.steps.len()],
+    };
+    experiment.run()?;
+    let tallies = experiment.tallies;
+    if let Some(hold) = hold {
+        hold.release()?;
+    }
+    let result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
+    if result.wakes.iter().all(|wake| wake.latency.is_none()) && control.is_cancelled() {
+        return Err(MeasureError::Cancelled);
+    }
+    Ok(result)
+}
+
+/// Journals the old values of all that will change.
+fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
+    let session = Session::open(system)?;
+    let wanted = WantedSetting {
+        values: plan.settings(),
+        notes: Vec::new(),
+    };
+    let hold = session.reserve(&SettingsPlan::new(system, wanted)?)?;
+    let governor = find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
+    if let Some((key, name)) = governor.zip(plan.governor) {
+        hold.set(&key, Some(name))?;
+    }
+    Ok(hold)
+}
+
+/// Samples of a step so far.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    latencies: Vec<u64>,
+    missed: u64,
+    rejected: u64,
+}
+
+impl Tally {
+    /// Whether the state was tried for a whole round, often enough and in vain.
+    fn is_hopeless(&self) -> bool {
+        self.latencies.is_empty() && self.missed + self.rejected >= TRIES
+    }
+}
+
+/// What the steps of an experiment share.
+struct WakeExperiment<'a, S> {
+    system: &'a System,
+    plan: &'a WakePlan,
+    hold: Option<&'a Hold>,
+    control: ExperimentControl<'a>,
+    sampler: S,
+    random: Pcg64Mcg,
+    tallies: Vec<Tally>,
+}
+
+impl<S: WakeSampler> WakeExperiment<'_, S> {
+    fn run(&mut self) -> Result<(), MeasureError> {
+        let plan = self.plan;
+        for _ in 0..ROUNDS {
+            for (index, step) in plan.steps.iter().enumerate() {
+                if self.control.is_cancelled() {
+                    return Ok(());
+                }
+                if !self.tallies[index].is_hopeless() {
+                    self.allow_only(step)?;
+                    self.run_step(index, step)?;
+                }
+                self.control.finish_step();
+            }
+        }
+        Ok(())
+    }
+
+    /// Switches the step's state on, and then the others of its CPU off.
+    fn allow_only(&self, step: &WakeStep) -> Result<(), MeasureError> {
+        let Some((hold, wanted)) = self.hold.zip(step.state) else {
+            return Ok(());
+        };
+        let kind = &self.plan.kinds[step.kind];
+        let others = kind.states.iter().map(|state| state.index);
+        let others = others
+            .filter(|index| *index != wanted)
+            .map(|index| (index, "1"));
+        // First on, then off: a CPU is never without a state.
+        for (index, value) in std::iter::once((wanted, "0")).chain(others) {
+            if let Some(key) = state_key(kind.cpu, index) {
+                hold.set(&key, Some(value))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_step(&mut self, index: usize, step: &WakeStep) -> Result<(), MeasureError> {
+        let kind = &self.plan.kinds[step.kind];
+        let gaps = self.plan.gaps(step);
+        let end = Instant::now() + self.plan.step_time;
+        let mut before = self.read_counters(kind)?;
+        let mut counted = 0;
+        let mut tried = 0;
+        while counted < MAX_SAMPLES && (Instant::now() < end || tried < FEWEST_TRIES) {
+            if self.control.is_cancelled() {
+                break;
+            }
+            let gap = log_uniform(&mut self.random, gaps);
+            let latency = self.sampler.sample(kind.cpu, step.source, gap)?;
+            let after = self.read_counters(kind)?;
+            // The first sample's idle period began in another state.
+            if tried > 0 {
+                let tally = &mut self.tallies[index];
+                match after.judge(&before, step.state) {
+                    SampleVerdict::Counted => {
+                        tally.latencies.push(latency.0);
+                        counted += 1;
+                    }
+                    SampleVerdict::Missed => tally.missed += 1,
+                    SampleVerdict::Rejected => tally.rejected += 1,
+                }
+            }
+            tried += 1;
+            before = after;
+        }
+        Ok(())
+    }
+
+    fn read_counters(&self, kind: &CpuGroup) -> Result<CpuCounters, MeasureError> {
+        let root = self.system.root();
+        let online = root.optional(&format!("{CPUS}/cpu{}/online", kind.cpu));
+        let counters = CpuCounters::read(root, kind.cpu, kind.states.len());
+        counters
+            .filter(|_| online.as_deref() != Some("0"))
+            .ok_or_else(|| {
+                MeasureError::Impossible(format!(
+                    "CPU {} has gone away; put it online again and repeat the measurement",
+                    kind.cpu
+                ))
+            })
+    }
+}
+
+/// A pause whose logarithm is uniform.
+fn log_uniform(random: &mut Pcg64Mcg, [from, to]: [Nanoseconds; 2]) -> Nanoseconds {
+    let [low, high] = [from, to].map(|gap| (gap.0.max(1) as f64).ln());
+    Nanoseconds((low + (high - low) * random.random::<f64>()).exp() as u64)
+}
+
+impl WakeMeasurement {
+    fn new(plan: &WakePlan, tallies: &[Tally], conditions: Conditions, complete: bool) -> Self {
+        let mut wakes: Vec<WakeLatency> = Vec::new();
+        for (step, tally) in plan.steps.iter().zip(tallies) {
+            let latency = LatencySummary::new(&tally.latencies);
+            let kind = &plan.kinds[step.kind];
+            let state = kind.states.iter().find(|s| Some(s.index) == step.state);
+            let mut wake = WakeLatency {
+                cpu: kind.cpu,
+                cpus_alike: kind.cpus.clone(),
+                state: state.map(|state| state.name.clone()),
+                declared_exit: state.map(wakepath_system::StateInfo::latency),
+                source: step.source,
+                exit: None,
+                relative_to: None,
+                missed: tally.missed,
+                rejected: tally.rejected,
+                problem: describe_problem(tally, conditions.busy_percent),
+                latency,
+            };
+            wake.set_exit(&wakes);
+            wakes.push(wake);
+        }
+        let mut notes: Vec<String> = conditions.note_on_load().into_iter().collect();
+        if plan.forced {
+            notes.push(
+                "states are requested, not verified: whether the hardware went so deep takes residency counters".to_owned(),
+            );
+        } else {
+            notes.push(
+                "coarse: the governor picked the states, because allowing one at a time needs root"
+                    .to_owned(),
+            );
+        }
+        Self {
+            conditions,
+            forced: plan.forced,
+            wakes,
+            complete,
+            notes,
+        }
+    }
+
+    /// Exit latencies as figures, by CPU and state. A wake-up by a task stands before one by a timer.
+    pub fn figures(&self) -> Vec<(usize, &str, Figure)> {
+        let measured = self
+            .wakes
+            .iter()
+            .filter(|wake| wake.source == WakeSource::Task);
+        measured
+            .filter_map(|wake| {
+                let (state, exit) = (wake.state.as_deref()?, wake.exit?);
+                let n = wake.latency.as_ref().map_or(0, |latency| latency.n);
+                let reference = wake.relative_to.as_deref().unwrap_or_default();
+                let what = format!(
+                    "median wake-up by a task less that from {reference}, CPU {}, requested, not verified",
+                    wake.cpu
+                );
+                let figure = exit.at_least_zero().figure_us(n.max(1), &what, &self.conditions);
+                Some((wake.cpu, state, figure))
+            })
+            .collect()
+    }
+
+    /// Replaces the exit latencies of a machine's idle states by those measured, where names agree. CPUs of a kind with
+    /// states of its own keep theirs.
+    pub fn apply_to(&self, machine: &mut Machine) {
+        for (_, name, figure) in self.figures() {
+            let state = machine
+                .idle_state
+                .iter_mut()
+                .find(|state| state.name == name);
+            if let Some(state) = state {
+                state.true_exit_us = figure;
+            }
+        }
+    }
+
+    /// Lines for the idle states of a machine file.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        for (cpu, name, figure) in self.figures() {
+            let value = figure.to_toml().unwrap_or_default();
+            let name = toml::Value::String(name.to_owned());
+            let _ = writeln!(
+                text,
+                "# CPU {cpu}, for the [[idle_state]] with name = {name}\ntrue_exit_us = {value}"
+            );
+        }
+        text
+    }
+}
+
+impl WakeLatency {
+    /// Sets the exit latency relative to the shallowest state of the same CPU and source.
+    fn set_exit(&mut self, earlier: &[Self]) {
+        let reference = earlier.iter().find(|other| {
+            other.cpu == self.cpu && other.source == self.source && other.latency.is_some()
+        });
+        let medians = reference.and_then(|other| {
+            Some((
+                other.latency.as_ref()?.median,
+                self.latency.as_ref()?.median,
+            ))
+        });
+        self.exit = medians.map(|(shallow, own)| own.minus(shallow));
+        self.relative_to = medians.and(reference).and_then(|other| other.state.clone());
+    }
+}
+
+/// Why a step has no figure to rely on.
+fn describe_problem(tally: &Tally, busy_percent: Option<f64>) -> Option<String> {
+    let counted = tally.latencies.len() as u64;
+    let Tally {
+        missed, rejected, ..
+    } = tally;
+    match counted {
+        0 if *rejected > 0 => Some(format!(
+            "hardware or firmware refused the state each time ({rejected} times)"
+        )),
+        0 if busy_percent.is_some_and(|busy| busy > MUCH_WORK) => Some(format!(
+            "the state never engaged in {missed} wake-ups: other work kept the CPU busy"
+        )),
+        0 if *missed > 0 => Some(format!(
+            "the state never engaged: in {missed} wake-ups the CPU was in another state or in none"
+        )),
+        0 => Some("no sample was taken".to_owned()),
+        n if n < FEWEST_COUNTED => Some(format!("only {n} samples count")),
+        _ => None,
+    }
+}

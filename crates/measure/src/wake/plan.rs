@@ -1,0 +1,267 @@
+//! What an experiment on wake-ups does, and how long that takes.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use wakepath_system::setting::find;
+use wakepath_system::{At, SettingKey, StateInfo, System};
+use wakepath_units::Nanoseconds;
+
+use crate::MeasureError;
+
+/// What wakes a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WakeSource {
+    /// A task on another CPU: a store where the state monitors memory, else an inter-processor interrupt.
+    Task,
+    /// A timer of the sleeping CPU. Hardware that wakes before the deadline makes this shorter.
+    Timer,
+    /// A read's completion by a drive.
+    Drive,
+}
+
+impl WakeSource {
+    /// `task`, `timer` or `drive`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Timer => "timer",
+            Self::Drive => "drive",
+        }
+    }
+}
+
+/// CPUs with the same idle states, and the one that stands for them.
+#[derive(Clone, Debug)]
+pub struct CpuGroup {
+    /// The CPU that is measured: the last, which seldom has the system's own work.
+    pub cpu: usize,
+    /// All CPUs alike.
+    pub cpus: Vec<usize>,
+    /// Idle states, shallowest first.
+    pub states: Vec<StateInfo>,
+}
+
+/// One state of one CPU, woken by one source.
+#[derive(Clone, Debug)]
+pub(crate) struct WakeStep {
+    /// Index into the plan's kinds.
+    pub(crate) kind: usize,
+    /// The only state allowed; `None`: as the governor picks.
+    pub(crate) state: Option<usize>,
+    pub(crate) source: WakeSource,
+}
+
+/// Rounds in which all steps are repeated, so that a drift meets all states alike.
+pub(crate) const ROUNDS: usize = 3;
+/// Time of a step in a round.
+const STEP_TIME: Duration = Duration::from_millis(700);
+/// Shortest time of a step in a round.
+const SHORTEST_STEP: Duration = Duration::from_millis(20);
+/// The longest pause, if the target residency is not above half of it.
+const LONGEST_GAP: Nanoseconds = Nanoseconds::from_millis(10);
+/// The shortest pause: entering a state takes time.
+const SHORTEST_GAP: Nanoseconds = Nanoseconds::from_micros(30);
+
+/// Steps of an experiment on wake-ups.
+#[derive(Clone, Debug)]
+pub struct WakePlan {
+    pub(crate) kinds: Vec<CpuGroup>,
+    pub(crate) steps: Vec<WakeStep>,
+    pub(crate) step_time: Duration,
+    /// Whether states are allowed one at a time; else the governor picks.
+    pub(crate) forced: bool,
+    /// A governor that keeps off disabled states, where the present one does not.
+    pub(crate) governor: Option<&'static str>,
+}
+
+impl WakePlan {
+    /// Plans the experiment. `forced`: one state at a time, which needs root. `time`: how long all steps take together.
+    ///
+    /// # Errors
+    /// The machine has no idle states, or a single CPU, or no governor that keeps off disabled states.
+    pub fn new(
+        system: &System,
+        sources: &[WakeSource],
+        forced: bool,
+        time: Option<Duration>,
+    ) -> Result<Self, MeasureError> {
+        let kinds = group_cpus(system);
+        if kinds.iter().all(|kind| kind.states.is_empty()) && forced {
+            return Err(MeasureError::Impossible(
+                "this machine has no idle states to measure: sys/devices/system/cpu/cpu*/cpuidle is empty, because no \
+                 cpuidle driver runs"
+                    .to_owned(),
+            ));
+        }
+        if system.cpus().len() < 2 {
+            return Err(MeasureError::Impossible(
+                "measuring wake-ups takes two CPUs online, one that sleeps and one that wakes it"
+                    .to_owned(),
+            ));
+        }
+        let governor = if forced {
+            choose_governor(system)?
+        } else {
+            None
+        };
+        let mut steps = Vec::new();
+        for (index, kind) in kinds.iter().enumerate() {
+            let states: Vec<Option<usize>> = if forced {
+                kind.states.iter().map(|state| Some(state.index)).collect()
+            } else {
+                vec![None]
+            };
+            for state in states {
+                steps.extend(sources.iter().map(|source| WakeStep {
+                    kind: index,
+                    state,
+                    source: *source,
+                }));
+            }
+        }
+        let step_time = time.map_or(STEP_TIME, |time| {
+            (time / (steps.len().max(1) * ROUNDS) as u32).max(SHORTEST_STEP)
+        });
+        Ok(Self {
+            kinds,
+            steps,
+            step_time,
+            forced,
+            governor,
+        })
+    }
+
+    /// Number of steps, over all rounds.
+    pub fn steps(&self) -> usize {
+        self.steps.len() * ROUNDS
+    }
+
+    /// Time of all steps.
+    pub fn duration(&self) -> Duration {
+        self.step_time * self.steps() as u32
+    }
+
+    /// What is done, for people.
+    pub fn describe(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for kind in &self.kinds {
+            let states: Vec<&str> = kind
+                .states
+                .iter()
+                .map(|state| state.name.as_str())
+                .collect();
+            let alike = match kind.cpus.len() {
+                1 => String::new(),
+                n => format!(", which stands for {n} CPUs alike"),
+            };
+            lines.push(format!(
+                "wakes CPU {}{alike} from: {}",
+                kind.cpu,
+                states.join(", ")
+            ));
+        }
+        if self.forced {
+            lines.push(
+                "allows one idle state at a time on that CPU, by the disable files of the others"
+                    .to_owned(),
+            );
+        } else {
+            lines.push(
+                "changes nothing: the governor picks the states, so there is one coarse figure for each CPU (one state at a time needs root)"
+                    .to_owned(),
+            );
+        }
+        lines.extend(self.governor.map(|governor| {
+            format!("runs the idle governor {governor} meanwhile: the present one does not keep off disabled states")
+        }));
+        lines.push("keeps the waking CPU busy throughout".to_owned());
+        lines
+    }
+
+    /// The settings that change, with a value that each may take.
+    pub(crate) fn settings(&self) -> Vec<(SettingKey, String)> {
+        let mut all = Vec::new();
+        if !self.forced {
+            return all;
+        }
+        let governor =
+            find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
+        all.extend(governor.zip(self.governor.map(str::to_owned)));
+        for kind in &self.kinds {
+            let keys = kind.states.iter();
+            all.extend(keys.filter_map(|s| Some((state_key(kind.cpu, s.index)?, "1".to_owned()))));
+        }
+        all
+    }
+
+    /// Shortest and longest pause before a wake-up from a state.
+    pub(crate) fn gaps(&self, step: &WakeStep) -> [Nanoseconds; 2] {
+        let states = &self.kinds[step.kind].states;
+        let state = states.iter().find(|state| Some(state.index) == step.state);
+        let residency = state.map_or(0, |state| state.residency_us);
+        let shortest = Nanoseconds::from_micros(residency.saturating_mul(2)).max(SHORTEST_GAP);
+        [
+            shortest,
+            LONGEST_GAP.max(Nanoseconds(shortest.0.saturating_mul(2))),
+        ]
+    }
+}
+
+/// The `disable` file of a CPU's state.
+pub(crate) fn state_key(cpu: usize, state: usize) -> Option<SettingKey> {
+    SettingKey::new(find("idle-state-off")?, At::IdleState { cpu, state })
+}
+
+/// Groups online CPUs by their idle states.
+fn group_cpus(system: &System) -> Vec<CpuGroup> {
+    let mut kinds: Vec<CpuGroup> = Vec::new();
+    for cpu in system.cpus() {
+        let states = system.idle_states(cpu);
+        let known = kinds
+            .iter_mut()
+            .find(|kind| are_alike(&kind.states, &states));
+        match known {
+            Some(kind) => {
+                kind.cpus.push(cpu);
+                kind.cpu = cpu;
+                kind.states = states;
+            }
+            None => kinds.push(CpuGroup {
+                cpu,
+                cpus: vec![cpu],
+                states,
+            }),
+        }
+    }
+    kinds
+}
+
+fn are_alike(one: &[StateInfo], other: &[StateInfo]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(a, b)| {
+            (&a.name, a.latency_us, a.residency_us) == (&b.name, b.latency_us, b.residency_us)
+        })
+}
+
+/// A governor to run meanwhile: `menu` and `teo` keep off disabled states, `ladder` and `haltpoll` do not
+/// (`drivers/cpuidle/governors`, Linux 6.12). `None`: the present one will do.
+fn choose_governor(system: &System) -> Result<Option<&'static str>, MeasureError> {
+    const OBEDIENT: [&str; 2] = ["menu", "teo"];
+    let present = system.idle_governor().unwrap_or_default();
+    if OBEDIENT.contains(&present.as_str()) {
+        return Ok(None);
+    }
+    let listed = system
+        .root()
+        .optional("sys/devices/system/cpu/cpuidle/available_governors")
+        .unwrap_or_default();
+    let mut known = listed.split_whitespace();
+    let chosen = OBEDIENT.iter().find(|name| known.any(|k| k == **name));
+    chosen.copied().map(Some).ok_or_else(|| {
+        MeasureError::Impossible(format!(
+            "the idle governor '{present}' does not keep off disabled states, and this kernel has neither menu nor teo"
+        ))
+    })
+}

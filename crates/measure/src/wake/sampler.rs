@@ -1,0 +1,273 @@
+//! Single wake-ups on this machine: a pinned sleeper and a pinned waker.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use rustix::thread::{
+    ClockId, CpuSet, clock_nanosleep_absolute, sched_setaffinity, set_current_timer_slack,
+};
+use rustix::time::{Timespec, clock_gettime};
+use wakepath_units::Nanoseconds;
+
+use super::plan::WakeSource;
+use crate::MeasureError;
+use crate::drive::random_block;
+use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
+
+/// A CPU that does not answer for so long is gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// From the order to sleep to the sleep itself, before a deadline counts.
+const LEAD_IN: u64 = 20_000;
+
+/// Takes single samples.
+pub trait WakeSampler {
+    /// Latency of one wake-up of a CPU after a pause.
+    ///
+    /// # Errors
+    /// The CPU does not answer, or the drive fails.
+    fn sample(
+        &mut self,
+        cpu: usize,
+        source: WakeSource,
+        gap: Nanoseconds,
+    ) -> Result<Nanoseconds, MeasureError>;
+}
+
+/// Orders to the sleeping thread.
+mod order {
+    pub(super) const WAIT: u8 = 0;
+    pub(super) const SLEEP: u8 = 1;
+    pub(super) const READ: u8 = 2;
+    pub(super) const END: u8 = 3;
+}
+
+/// What waker and sleeper share.
+#[derive(Debug, Default)]
+struct Mailbox {
+    /// What to do next.
+    order: AtomicU8,
+    /// Number of the present order.
+    turn: AtomicU64,
+    /// The last order that was carried out.
+    done: AtomicU64,
+    /// Deadline of a sleep, on the monotonic clock in ns.
+    deadline: AtomicU64,
+    /// Moment of the wake-up on the monotonic clock, or latency of a read; 0 after an error.
+    stamp: AtomicU64,
+}
+
+/// A thread that sleeps on a CPU.
+#[derive(Debug)]
+struct Sleeper {
+    cpu: usize,
+    mailbox: Arc<Mailbox>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Wakes CPUs of this machine.
+#[derive(Debug)]
+pub(crate) struct LiveSampler {
+    cpus: Vec<usize>,
+    file: Option<Arc<TestFile>>,
+    sleeper: Option<Sleeper>,
+}
+
+impl LiveSampler {
+    /// A sampler on these CPUs; drives complete reads of `file`.
+    pub(crate) const fn new(cpus: Vec<usize>, file: Option<Arc<TestFile>>) -> Self {
+        Self {
+            cpus,
+            file,
+            sleeper: None,
+        }
+    }
+
+    /// The sleeper on a CPU; this thread becomes the waker on another one.
+    fn sleeper_on(&mut self, cpu: usize) -> Result<&Sleeper, MeasureError> {
+        if self
+            .sleeper
+            .as_ref()
+            .is_none_or(|sleeper| sleeper.cpu != cpu)
+        {
+            self.sleeper = None;
+            let waker = self.cpus.iter().copied().find(|other| *other != cpu);
+            pin(waker.unwrap_or(cpu))?;
+            self.sleeper = Some(Sleeper::start(cpu, self.file.clone())?);
+        }
+        self.sleeper
+            .as_ref()
+            .ok_or_else(|| MeasureError::Impossible(format!("CPU {cpu}: no thread runs there")))
+    }
+}
+
+impl WakeSampler for LiveSampler {
+    fn sample(
+        &mut self,
+        cpu: usize,
+        source: WakeSource,
+        gap: Nanoseconds,
+    ) -> Result<Nanoseconds, MeasureError> {
+        let sleeper = self.sleeper_on(cpu)?;
+        match source {
+            WakeSource::Task => {
+                spin_until(monotonic_ns() + gap.0);
+                let began = monotonic_ns();
+                let woke = sleeper.command(order::WAIT)?;
+                Ok(Nanoseconds(woke.saturating_sub(began)))
+            }
+            WakeSource::Timer => {
+                let deadline = monotonic_ns() + gap.0 + LEAD_IN;
+                sleeper.mailbox.deadline.store(deadline, Ordering::Relaxed);
+                let woke = sleeper.command(order::SLEEP)?;
+                Ok(Nanoseconds(woke.saturating_sub(deadline)))
+            }
+            WakeSource::Drive => {
+                spin_until(monotonic_ns() + gap.0);
+                match sleeper.command(order::READ)? {
+                    0 => Err(MeasureError::Impossible(
+                        "the measured file cannot be read any more; is its drive still there?"
+                            .to_owned(),
+                    )),
+                    latency => Ok(Nanoseconds(latency)),
+                }
+            }
+        }
+    }
+}
+
+impl Sleeper {
+    fn start(cpu: usize, file: Option<Arc<TestFile>>) -> Result<Self, MeasureError> {
+        let mailbox = Arc::new(Mailbox::default());
+        let shared = Arc::clone(&mailbox);
+        let (started, is_pinned) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name(format!("sleeper on {cpu}"))
+            .spawn(move || {
+                let pinned = pin(cpu);
+                let ready = pinned.is_ok();
+                // The other end waits.
+                let _ = started.send(pinned);
+                if ready {
+                    carry_out_orders(&shared, file.as_deref());
+                }
+            })
+            .map_err(|e| MeasureError::Impossible(format!("no thread can be started: {e}")))?;
+        is_pinned
+            .recv()
+            .unwrap_or_else(|_| Err(gone(cpu, "its thread has ended")))?;
+        Ok(Self {
+            cpu,
+            mailbox,
+            thread: Some(thread),
+        })
+    }
+
+    /// Gives an order, wakes the sleeper and returns the stamp that it leaves.
+    fn command(&self, order: u8) -> Result<u64, MeasureError> {
+        let mailbox = &self.mailbox;
+        mailbox.order.store(order, Ordering::Relaxed);
+        let turn = mailbox.turn.fetch_add(1, Ordering::Release) + 1;
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+        let began = Instant::now();
+        while mailbox.done.load(Ordering::Acquire) < turn {
+            if began.elapsed() > PATIENCE {
+                return Err(gone(self.cpu, "it did not answer for 2 s"));
+            }
+            std::hint::spin_loop();
+        }
+        Ok(mailbox.stamp.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.mailbox.order.store(order::END, Ordering::Relaxed);
+        self.mailbox.turn.fetch_add(1, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The sleeping thread.
+fn carry_out_orders(mailbox: &Mailbox, file: Option<&TestFile>) {
+    // Refused only by kernels before 2.6.28; then timers are later by 50 us.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    let mut buffer = AlignedBuffer::new(ALIGNMENT);
+    let mut random = Pcg64Mcg::seed_from_u64(2);
+    loop {
+        let done = mailbox.done.load(Ordering::Relaxed);
+        while mailbox.turn.load(Ordering::Acquire) == done {
+            std::thread::park();
+        }
+        let woke = monotonic_ns();
+        let stamp = match mailbox.order.load(Ordering::Relaxed) {
+            order::WAIT => woke,
+            order::SLEEP => {
+                sleep_until(mailbox.deadline.load(Ordering::Relaxed));
+                monotonic_ns()
+            }
+            order::READ => file.map_or(0, |file| time_read(file, &mut random, &mut buffer)),
+            _ => return,
+        };
+        mailbox.stamp.store(stamp, Ordering::Relaxed);
+        mailbox.done.store(done + 1, Ordering::Release);
+    }
+}
+
+/// Latency of a random read in ns; 0 if it fails.
+fn time_read(file: &TestFile, random: &mut Pcg64Mcg, buffer: &mut AlignedBuffer) -> u64 {
+    let offset = random_block(random, file.bytes());
+    let began = monotonic_ns();
+    let read = rustix::io::pread(file.file(), buffer.bytes_mut(), offset);
+    let latency = monotonic_ns() - began;
+    if read == Ok(ALIGNMENT) { latency } else { 0 }
+}
+
+fn gone(cpu: usize, why: &str) -> MeasureError {
+    MeasureError::Impossible(format!(
+        "CPU {cpu} has gone away ({why}); put it online again and repeat the measurement"
+    ))
+}
+
+fn pin(cpu: usize) -> Result<(), MeasureError> {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(gone(cpu, "its number is too high to run a thread there"));
+    }
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(|e| gone(cpu, &io::Error::from(e).to_string()))
+}
+
+/// Now, on the monotonic clock.
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn spin_until(deadline: u64) {
+    while monotonic_ns() < deadline {
+        std::hint::spin_loop();
+    }
+}
+
+fn sleep_until(deadline: u64) {
+    let request = Timespec {
+        tv_sec: (deadline / 1_000_000_000) as i64,
+        tv_nsec: (deadline % 1_000_000_000) as _,
+    };
+    // After a signal the rest of the sleep follows.
+    while clock_nanosleep_absolute(ClockId::Monotonic, &request).is_err()
+        && monotonic_ns() < deadline
+    {}
+}

@@ -1,0 +1,170 @@
+//! A drive measured through files of the machine that runs the test, with the settings of a captured one.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use wakepath_hardware::machine::{DriveModel, Origin};
+use wakepath_measure::drive::{DriveMeasurement, DrivePlan, TestTarget, measure};
+use wakepath_measure::{ExperimentControl, MeasureError};
+use wakepath_settings::{Session, SettingsError};
+use wakepath_system::{Root, System};
+
+use crate::captured::{content, copy_of_laptop, different};
+
+const MIB: u64 = 1 << 20;
+
+/// A folder on the drive of the repository; `None` on memory, or where files have no extents.
+fn folder() -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("probe");
+    fs::write(&path, [1; 4096]).unwrap();
+    let extents = wakepath_system::extents::read_extents(&File::open(&path).unwrap());
+    let new = TestTarget::Write {
+        path: folder.path().join("new"),
+        bytes: 16 * MIB,
+    };
+    if extents.is_err() || new.check().is_err() {
+        eprintln!("skipped: measure drive: no direct I/O or no extents here");
+        return None;
+    }
+    Some(folder)
+}
+
+/// A captured machine whose latency limit can be held, and which counts no idle time.
+fn machine() -> (tempfile::TempDir, System) {
+    let machine = copy_of_laptop();
+    let system = System::new(Root::at(machine.path()));
+    (machine, system)
+}
+
+fn run(
+    system: &System,
+    target: TestTarget,
+    cancel_after: usize,
+) -> Result<DriveMeasurement, MeasureError> {
+    let plan = DrivePlan::short(target);
+    let (steps, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let finished = |done: usize| {
+        let all = steps.fetch_add(done, Ordering::Relaxed) + done;
+        cancelled.store(all >= cancel_after, Ordering::Relaxed);
+    };
+    measure(system, &plan, ExperimentControl::new(&finished, &cancelled))
+}
+
+fn new_file(folder: &Path, mib: u64) -> TestTarget {
+    TestTarget::Write {
+        path: folder.join("new"),
+        bytes: mib * MIB,
+    }
+}
+
+#[test]
+fn a_new_file_gives_all_figures_and_goes_again() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let before = content(machine.path());
+    let result = run(&system, new_file(folder.path(), 32), usize::MAX).unwrap();
+    assert!(result.complete && result.held_shallow);
+    assert_eq!(result.bytes, 32 * MIB);
+    assert!(result.flush.is_some() && result.forced_write.is_some());
+    assert!(result.parallel_units.unwrap().units >= 1.0);
+    assert!(different(&content(machine.path()), &before).is_empty());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+
+    let mut drive = DriveModel::find("pm991").unwrap();
+    result.apply_to(&mut drive);
+    for figure in [
+        &drive.read_service_us,
+        &drive.write_service_us,
+        &drive.flush_us,
+    ] {
+        assert!(matches!(figure.origin, Origin::Measured(_)), "{figure:?}");
+        assert!(figure.value > 0.0);
+    }
+    let fragment: toml::Table = result.to_toml().parse().unwrap();
+    let read = &fragment["drive"]["read_service_us"];
+    assert!((read["value"].as_float().unwrap() - drive.read_service_us.value).abs() < 1e-9);
+}
+
+#[test]
+fn a_file_that_is_there_is_only_read() {
+    let Some(folder) = folder() else { return };
+    let path = folder.path().join("data");
+    let data: Vec<u8> = (0..20 * MIB).map(|i| (i % 251) as u8 + 1).collect();
+    fs::write(&path, &data).unwrap();
+    let (_machine, system) = machine();
+    let result = run(&system, TestTarget::Read(path.clone()), usize::MAX).unwrap();
+    assert!(result.flush.is_none() && result.service.iter().all(|s| s.latency.n > 0));
+    assert_eq!(fs::read(&path).unwrap(), data);
+}
+
+#[test]
+fn blocks_that_no_drive_reads_are_refused() {
+    let Some(folder) = folder() else { return };
+    let (_machine, system) = machine();
+    let path = folder.path().join("file");
+    let refusal = |system: &System| {
+        let error = run(system, TestTarget::Read(path.clone()), usize::MAX).unwrap_err();
+        error.to_string()
+    };
+    File::create(&path).unwrap().set_len(20 * MIB).unwrap();
+    let hole = refusal(&system);
+    assert!(hole.contains("in a hole of the file"), "{hole}");
+
+    let file = File::create(&path).unwrap();
+    let whole = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 20 * MIB);
+    if whole.is_ok() {
+        let unwritten = refusal(&system);
+        assert!(unwritten.contains("unwritten"), "{unwritten}");
+    }
+    fs::write(&path, vec![0; 20 * MIB as usize]).unwrap();
+    let zeros = refusal(&system);
+    assert!(zeros.contains("zeros"), "{zeros}");
+}
+
+#[test]
+fn an_end_by_signal_keeps_what_was_measured() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let before = content(machine.path());
+    let result = run(&system, new_file(folder.path(), 16), 2).unwrap();
+    assert!(!result.complete && result.service.len() == 2);
+    let none = run(&system, new_file(folder.path(), 16), 0);
+    assert!(none.is_ok_and(|none| none.service.len() <= 1));
+    assert!(different(&content(machine.path()), &before).is_empty());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_second_measurement_is_refused_before_anything_is_written() {
+    let Some(folder) = folder() else { return };
+    let (_machine, system) = machine();
+    let session = Session::open(&system).unwrap();
+    let error = run(&system, new_file(folder.path(), 16), usize::MAX).unwrap_err();
+    assert!(
+        matches!(error, MeasureError::Settings(SettingsError::Locked { .. })),
+        "{error}"
+    );
+    drop(session);
+    // Without the lock of wakepath, the file's own lock.
+    let path = folder.path().join("data");
+    let mut file = File::create(&path).unwrap();
+    file.write_all(&vec![7; 20 * MIB as usize]).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let error = run(&system, TestTarget::Read(path), usize::MAX).unwrap_err();
+    assert!(error.to_string().contains("has locked the file"), "{error}");
+}
+
+#[test]
+fn a_machine_that_cannot_be_held_shallow_is_said() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    fs::remove_file(machine.path().join("dev/cpu_dma_latency")).unwrap();
+    let result = run(&system, new_file(folder.path(), 16), 3).unwrap();
+    assert!(!result.held_shallow);
+    let notes = result.notes.join("\n");
+    assert!(notes.contains("idle exits are in the figures"), "{notes}");
+}

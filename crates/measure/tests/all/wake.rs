@@ -1,0 +1,294 @@
+//! Wake-ups on a captured machine, whose counters a sampler moves: what counts, and that everything is put back.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use wakepath_hardware::Machine;
+use wakepath_measure::wake::{WakeMeasurement, WakePlan, WakeSampler, WakeSource, measure_with};
+use wakepath_measure::{ExperimentControl, MeasureError};
+use wakepath_settings::{Session, SettingsError};
+use wakepath_system::{Root, System};
+use wakepath_units::Nanoseconds;
+
+use crate::captured::{content, copy_of_laptop, different};
+
+/// Files below the captured machine's CPU 1.
+const CPU: &str = "sys/devices/system/cpu/cpu1";
+/// Latency of a wake-up from each state of the laptop, in ns.
+const LATENCIES: [u64; 5] = [2_000, 6_000, 80_000, 150_000, 300_000];
+
+/// What the machine does at a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behaviour {
+    /// The CPU enters the only state that is allowed.
+    Obedient,
+    /// The CPU stays awake.
+    Awake,
+    /// Firmware refuses every state.
+    Refusing,
+    /// The CPU goes offline at the tenth sample.
+    GoingAway,
+    /// A signal comes at the tenth sample.
+    Interrupted,
+}
+
+struct FakeSampler<'a> {
+    machine: PathBuf,
+    behaviour: Behaviour,
+    samples: usize,
+    cancelled: &'a AtomicBool,
+}
+
+impl FakeSampler<'_> {
+    fn path(&self, state: usize, file: &str) -> PathBuf {
+        self.machine
+            .join(format!("{CPU}/cpuidle/state{state}/{file}"))
+    }
+
+    fn number(&self, state: usize, file: &str) -> u64 {
+        let text = fs::read_to_string(self.path(state, file)).unwrap();
+        text.trim().parse().unwrap()
+    }
+
+    fn add(&self, state: usize, file: &str, more: u64) {
+        let sum = self.number(state, file) + more;
+        fs::write(self.path(state, file), format!("{sum}\n")).unwrap();
+    }
+}
+
+impl WakeSampler for FakeSampler<'_> {
+    fn sample(
+        &mut self,
+        cpu: usize,
+        source: WakeSource,
+        gap: Nanoseconds,
+    ) -> Result<Nanoseconds, MeasureError> {
+        assert_eq!(cpu, 1);
+        self.samples += 1;
+        let allowed: Vec<usize> = (0..5).filter(|s| self.number(*s, "disable") == 0).collect();
+        let [state] = allowed[..] else {
+            panic!("not one state is allowed, but {allowed:?}");
+        };
+        match (self.behaviour, self.samples) {
+            (Behaviour::Awake, _) => return Ok(Nanoseconds(500)),
+            (Behaviour::Refusing, _) => {
+                self.add(state, "rejected", 1);
+                return Ok(Nanoseconds(500));
+            }
+            (Behaviour::GoingAway, 10) => {
+                fs::remove_dir_all(self.machine.join(CPU)).unwrap();
+                return Ok(Nanoseconds(500));
+            }
+            (Behaviour::Interrupted, 10) => self.cancelled.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+        self.add(state, "usage", 1);
+        self.add(state, "time", gap.as_micros().max(1));
+        let timer = u64::from(source == WakeSource::Timer) * 500;
+        Ok(Nanoseconds(
+            LATENCIES[state] + timer + self.samples as u64 % 7,
+        ))
+    }
+}
+
+/// Runs the experiment on a copy of the laptop; its result, and the settings that are not as before.
+fn run(
+    behaviour: Behaviour,
+) -> (
+    tempfile::TempDir,
+    Result<WakeMeasurement, MeasureError>,
+    Vec<String>,
+) {
+    let machine = copy_of_laptop();
+    let before = settings(machine.path());
+    let system = System::new(Root::at(machine.path()));
+    let sources = [WakeSource::Task, WakeSource::Timer];
+    let plan = WakePlan::new(&system, &sources, true, Some(Duration::from_secs(1))).unwrap();
+    let (steps, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let finished = |done: usize| {
+        steps.fetch_add(done, Ordering::Relaxed);
+    };
+    let sampler = FakeSampler {
+        machine: machine.path().to_owned(),
+        behaviour,
+        samples: 0,
+        cancelled: &cancelled,
+    };
+    let control = ExperimentControl::new(&finished, &cancelled);
+    let result = measure_with(&system, &plan, sampler, control);
+    if result.as_ref().is_ok_and(|result| result.complete) {
+        assert_eq!(steps.into_inner(), plan.steps());
+    }
+    let after = settings(machine.path());
+    let changed = different(&after, &before).into_iter().collect();
+    (machine, result, changed)
+}
+
+/// Files of a machine but for its counters.
+fn settings(machine: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut all = content(machine);
+    all.retain(|path, _| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        !["usage", "time", "rejected"].contains(&name)
+    });
+    all
+}
+
+#[test]
+fn exit_latencies_are_differences_to_polling_and_everything_is_put_back() {
+    let (_machine, result, changed) = run(Behaviour::Obedient);
+    let result = result.unwrap();
+    assert_eq!(changed, Vec::<String>::new());
+    assert!(result.complete && result.forced);
+    let tasks = result
+        .wakes
+        .iter()
+        .filter(|wake| wake.source == WakeSource::Task);
+    let exits: Vec<(String, Option<u64>)> = tasks
+        .map(|wake| {
+            assert!(wake.problem.is_none(), "{wake:?}");
+            let exit = wake.exit.map(|exit| (exit.ns / 1e3).round() as u64);
+            (wake.state.clone().unwrap(), exit)
+        })
+        .collect();
+    let expected = [
+        ("POLL", None),
+        ("C1E", Some(4)),
+        ("C6", Some(78)),
+        ("C8", Some(148)),
+        ("C10", Some(298)),
+    ];
+    assert_eq!(exits, expected.map(|(name, exit)| (name.to_owned(), exit)));
+}
+
+#[test]
+fn measured_exits_become_figures_of_a_machine() {
+    let (_machine, result, _) = run(Behaviour::Obedient);
+    let mut machine = Machine::find("laptop").unwrap();
+    let result = result.unwrap();
+    result.apply_to(&mut machine);
+    let text = machine.to_toml().unwrap();
+    let again = Machine::parse(&text, "measured").unwrap();
+    let names: Vec<&str> = again.idle_state.iter().map(|s| s.name.as_str()).collect();
+    let measured = text.matches("measured = {").count();
+    assert!(measured >= 2, "{measured} of {names:?}");
+    assert_eq!(again.to_toml().unwrap(), text);
+    let fragment: toml::Table = result
+        .to_toml()
+        .lines()
+        .next_back()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(
+        fragment["true_exit_us"]["measured"]["n"]
+            .as_integer()
+            .unwrap()
+            > 20
+    );
+}
+
+#[test]
+fn states_that_never_engage_have_no_figure() {
+    for (behaviour, says) in [
+        (Behaviour::Awake, "never engaged"),
+        (Behaviour::Refusing, "refused"),
+    ] {
+        let (_machine, result, changed) = run(behaviour);
+        assert_eq!(changed, Vec::<String>::new());
+        for wake in result.unwrap().wakes {
+            assert!(wake.latency.is_none() && wake.exit.is_none());
+            let problem = wake.problem.unwrap();
+            assert!(problem.contains(says), "{problem}");
+        }
+    }
+}
+
+#[test]
+fn a_cpu_that_goes_away_ends_the_experiment_and_leaves_the_journal() {
+    let (machine, result, _) = run(Behaviour::GoingAway);
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("CPU 1 has gone away"), "{error}");
+    // CPU 0 was not touched, and what CPU 1 had waits for it.
+    let journal = machine.path().join("var/lib/wakepath/journal.json");
+    let text = fs::read_to_string(journal).unwrap();
+    assert!(text.contains("cpu1/state2"), "{text}");
+    let original = copy_of_laptop();
+    let copied = fs::create_dir_all(machine.path().join(CPU).join("cpuidle"));
+    copied.unwrap();
+    for (path, bytes) in content(&original.path().join(CPU)) {
+        let path = machine.path().join(CPU).join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    let disable = machine.path().join(CPU).join("cpuidle/state2/disable");
+    fs::write(&disable, "1\n").unwrap();
+    let system = System::new(Root::at(machine.path()));
+    Session::open(&system).unwrap().restore().unwrap();
+    assert_eq!(fs::read_to_string(disable).unwrap(), "0\n");
+}
+
+#[test]
+fn a_signal_ends_the_experiment_with_what_there_is() {
+    let (_machine, result, changed) = run(Behaviour::Interrupted);
+    assert_eq!(changed, Vec::<String>::new());
+    let result = result.unwrap();
+    assert!(!result.complete);
+    assert!(result.wakes[0].latency.is_some() && result.wakes[2].latency.is_none());
+}
+
+#[test]
+fn a_second_experiment_is_refused() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let system = System::new(Root::at(machine.path()));
+    let plan = WakePlan::new(&system, &[WakeSource::Task], true, None).unwrap();
+    let session = Session::open(&system).unwrap();
+    let cancelled = AtomicBool::new(false);
+    let sampler = FakeSampler {
+        machine: machine.path().to_owned(),
+        behaviour: Behaviour::Obedient,
+        samples: 0,
+        cancelled: &cancelled,
+    };
+    let error = measure_with(
+        &system,
+        &plan,
+        sampler,
+        ExperimentControl::new(&|_| {}, &cancelled),
+    );
+    let error = error.unwrap_err();
+    assert!(
+        matches!(error, MeasureError::Settings(SettingsError::Locked { .. })),
+        "{error}"
+    );
+    drop(session);
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
+fn machines_without_what_it_takes_are_refused() {
+    let machine = copy_of_laptop();
+    let system = System::new(Root::at(machine.path()));
+    let plan = |forced| WakePlan::new(&system, &[WakeSource::Task], forced, None);
+    let governors = machine.path().join("sys/devices/system/cpu/cpuidle");
+    fs::write(governors.join("current_governor"), "ladder\n").unwrap();
+    let described = plan(true).unwrap().describe().join("\n");
+    assert!(described.contains("governor menu meanwhile"), "{described}");
+    fs::write(governors.join("available_governors"), "ladder haltpoll\n").unwrap();
+    let error = plan(true).unwrap_err().to_string();
+    assert!(error.contains("neither menu nor teo"), "{error}");
+    // Without root nothing has to be forced.
+    assert_eq!(plan(false).unwrap().steps(), 3);
+    fs::write(machine.path().join("sys/devices/system/cpu/online"), "0\n").unwrap();
+    let error = plan(false).unwrap_err().to_string();
+    assert!(error.contains("two CPUs"), "{error}");
+    let empty = tempfile::tempdir().unwrap();
+    let nothing = System::new(Root::at(empty.path()));
+    let error = WakePlan::new(&nothing, &[WakeSource::Task], true, None).unwrap_err();
+    assert!(error.to_string().contains("no idle states"), "{error}");
+}
