@@ -148,6 +148,29 @@ fn layers() -> Vec<BTreeSet<String>> {
     picture.lines().map(line).collect()
 }
 
+/// The names in the drawing, by height.
+fn drawn_layers() -> Vec<BTreeSet<String>> {
+    let drawing = fs::read_to_string(root().join("docs/images/layers.svg")).unwrap();
+    let mut layers: BTreeMap<u32, BTreeSet<String>> = BTreeMap::new();
+    for text in drawing.split("<text class=\"name\"").skip(1) {
+        let (_, height) = text.split_once("y=\"").unwrap();
+        let (height, _) = height.split_once('"').unwrap();
+        let (_, name) = text.split_once('>').unwrap();
+        let (name, _) = name.split_once('<').unwrap();
+        let layer = layers.entry(height.parse().unwrap()).or_default();
+        layer.insert(name.to_owned());
+    }
+    layers.into_values().collect()
+}
+
+#[test]
+fn the_drawing_has_the_layers_of_the_page() {
+    let mut expected = layers();
+    // The Python package stands outside of `crates`.
+    expected[0].insert("python".to_owned());
+    assert_eq!(drawn_layers(), expected);
+}
+
 #[test]
 fn a_crate_imports_from_lines_below_its_own() {
     let layers = layers();

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::keys::{Key, find_key};
+use super::keys::{MachineKey, find_key};
 use super::validate::Fault;
 use super::{DriveModel, Figure, Machine, Origin};
 
@@ -15,7 +15,7 @@ pub struct MachineFigure {
     pub figure: Figure,
     /// The `source` of the figure's table, which covers plain figures.
     table_source: Option<String>,
-    declared: Option<&'static Key>,
+    declared: Option<&'static MachineKey>,
 }
 
 impl Machine {

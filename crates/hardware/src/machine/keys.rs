@@ -36,7 +36,7 @@ const ABSENT: &str = "Absent: ";
 
 /// A key of machine files.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Key {
+pub struct MachineKey {
     /// Path of the table with dots, without names of instances: `cluster.idle_state`; empty at the top.
     pub table: String,
     /// The key.
@@ -62,7 +62,7 @@ pub struct Key {
 }
 
 /// Every key, in the order of the structs.
-pub(super) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+pub(super) static KEYS: LazyLock<Vec<MachineKey>> = LazyLock::new(|| {
     let schema = schema();
     let mut keys = Vec::new();
     collect_keys(&schema, schema.as_object(), "", &mut keys);
@@ -76,13 +76,13 @@ pub fn schema() -> Value {
 
 impl Machine {
     /// Every key of a machine file, in the order of the reference.
-    pub fn keys() -> &'static [Key] {
+    pub fn keys() -> &'static [MachineKey] {
         &KEYS
     }
 }
 
 /// The figure's key in a table; `None` for a table that machine files do not have.
-pub(super) fn find_key(table: &str, name: &str) -> Option<&'static Key> {
+pub(super) fn find_key(table: &str, name: &str) -> Option<&'static MachineKey> {
     KEYS.iter()
         .find(|key| key.name == name && key.table == table)
 }
@@ -116,7 +116,7 @@ impl JsonSchema for Figure {
 }
 
 /// Appends the keys of a table's schema, and of the tables below.
-fn collect_keys(root: &Value, table: Option<&Map<String, Value>>, path: &str, keys: &mut Vec<Key>) {
+fn collect_keys(root: &Value, table: Option<&Map<String, Value>>, path: &str, keys: &mut Vec<MachineKey>) {
     let properties = table.and_then(|schema| schema.get("properties"));
     let required = table.and_then(|schema| schema.get("required"));
     for (name, property) in properties.and_then(Value::as_object).into_iter().flatten() {
@@ -157,7 +157,7 @@ fn find_table<'s>(root: &'s Value, property: &'s Value) -> Option<&'s Map<String
         .filter(|schema| schema.contains_key("properties"))
 }
 
-fn read_key(table: &str, name: &str, property: &Value, required: bool) -> Key {
+fn read_key(table: &str, name: &str, property: &Value, required: bool) -> MachineKey {
     let text = |field: &str| property.get(field).and_then(Value::as_str);
     let unit = text("unit").unwrap_or_default();
     let described = text("description").unwrap_or_default().replace('\n', " ");
@@ -168,7 +168,7 @@ fn read_key(table: &str, name: &str, property: &Value, required: bool) -> Key {
     let number = |field: &str| property.get(field).and_then(Value::as_f64);
     let most = MAX_BY_UNIT.iter().find(|(known, _)| *known == unit);
     let (minimum, maximum) = (number("minimum"), number("maximum"));
-    Key {
+    MachineKey {
         table: table.to_owned(),
         name: name.to_owned(),
         unit: unit.to_owned(),

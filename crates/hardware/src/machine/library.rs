@@ -107,7 +107,7 @@ pub enum MachineError {
     Invalid {
         /// File or built-in name.
         origin: String,
-        /// Key of the value.
+        /// MachineKey of the value.
         key: String,
         /// The fault and the expected value.
         message: String,

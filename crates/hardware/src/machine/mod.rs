@@ -35,7 +35,7 @@ pub use figure::{Figure, Measurement, Origin};
 pub use figures::MachineFigure;
 pub use from_recorded::Captured;
 pub use isolation::Isolation;
-pub use keys::{Key, schema};
+pub use keys::{MachineKey, schema};
 pub use kinds::{CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY};
 pub use latency::{LatencyRequest, MAX_LATENCY_REQUEST_US};
 pub use library::{MachineError, builtin_names};

@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{self, Key};
+use wakepath_hardware::machine::{self, MachineKey};
 use wakepath_units::spelling::closest;
 
 use crate::output::{self, Screen};
@@ -59,7 +59,7 @@ struct Row<'k> {
 }
 
 impl<'k> Row<'k> {
-    fn new(key: &'k Key) -> Self {
+    fn new(key: &'k MachineKey) -> Self {
         Self {
             table: if key.table.is_empty() {
                 TOP
