@@ -245,7 +245,9 @@ class Results:
         counts = ", ".join(_count(document, what) for what in ("machine", "workload", "policy"))
         where = "in memory" if self.in_memory else str(self.path)
         unfinished = "" if document["complete"] else ", not finished"
-        return f"<wakepath.Results of {self.name}: {counts}, {document['repeats']} runs each; {where}{unfinished}>"
+        repeats = document["repeats"]
+        runs = "1 run" if repeats == 1 else f"{repeats} runs"
+        return f"<wakepath.Results of {self.name}: {counts}, {runs} each; {where}{unfinished}>"
 
     def _repr_html_(self) -> str:
         document = self.document

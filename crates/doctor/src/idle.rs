@@ -64,7 +64,9 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
         .unwrap_or_default();
     let booted: Vec<&str> = boot
         .split_whitespace()
-        .filter(|word| keeps_shallow(word, states.len()))
+        .filter(|word| {
+            keeps_shallow(word, states.len()) || case.system.forced_polling() == Some(word)
+        })
         .collect();
     if !booted.is_empty() {
         evidence.push(format!(

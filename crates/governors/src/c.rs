@@ -33,6 +33,9 @@ const ANSWER: usize = 16;
 /// `EXIT_ENDLESS` and `EXIT_UNCONFINED`.
 const ENDLESS: i32 = 86;
 const UNCONFINED: i32 = 87;
+/// The limit of processor time ends an endless loop first, unless others keep the CPUs busy.
+const SILENCE_ADVICE: &str =
+    "it has a loop without an end, or other programs leave it no processor time";
 
 /// A governor's C code.
 #[derive(Debug)]
@@ -140,7 +143,8 @@ impl Server {
     fn start(binary: &Binary) -> Result<Self, String> {
         let (mut command, _launcher) = binary.command()?;
         sandbox::limit(&mut command, process::LIMITS);
-        let process = Process::start(command, None).map_err(|e| crate::cannot_start(&e))?;
+        let process =
+            Process::start(command, None, SILENCE_ADVICE).map_err(|e| crate::cannot_start(&e))?;
         let slots = binary.slots();
         Ok(Self(Mutex::new(Served {
             process,

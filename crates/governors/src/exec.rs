@@ -26,6 +26,8 @@ use crate::group;
 use crate::process::{self, Process};
 use crate::sandbox::{self, Files, Need};
 
+/// Advice for a program that does not answer.
+const SILENCE_ADVICE: &str = "answer every question with a line, and flush it at once";
 /// The longest answer in bytes.
 const LONGEST: usize = 128;
 
@@ -63,7 +65,7 @@ impl Governor {
             group.take(&mut command);
         }
         sandbox::confine(&mut command, process::LIMITS, &files, self.need)?;
-        Process::start(command, group).map_err(|e| match e.raw_os_error() {
+        Process::start(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
             Some(libc::ENOEXEC | libc::ENOENT | libc::EACCES) => format!(
                 "{} cannot be started ({e}): it has to be a program of this machine, or a script that begins with #! and \
                  the path of its language",

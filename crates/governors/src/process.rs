@@ -151,6 +151,8 @@ pub(crate) struct Process {
     owner: u32,
     // Limits shared with other processes.
     _group: Option<Arc<Group>>,
+    /// What to look for when it does not answer in time.
+    silence_advice: &'static str,
     /// Questions so far.
     pub(crate) asked: u64,
     /// Exit status, once collected.
@@ -159,7 +161,11 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a command with this socket as standard input and output.
-    pub(crate) fn start(mut command: Command, group: Option<Arc<Group>>) -> io::Result<Self> {
+    pub(crate) fn start(
+        mut command: Command,
+        group: Option<Arc<Group>>,
+        silence_advice: &'static str,
+    ) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_read_timeout(Some(LOOK))?;
         socket.set_write_timeout(Some(PATIENCE))?;
@@ -174,6 +180,7 @@ impl Process {
             said,
             owner: std::process::id(),
             _group: group,
+            silence_advice,
             asked: 0,
             ended: None,
         })
@@ -231,10 +238,10 @@ impl Process {
     /// Explains a missing answer.
     fn why(&mut self, error: &io::Error) -> String {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, WouldBlock};
-        let question = self.asked;
+        let (question, advice) = (self.asked, self.silence_advice);
         match error.kind() {
             WouldBlock | TimedOut => format!(
-                "no answer to question {question} within {} s; answer every question with a line, and flush it at once{}",
+                "no answer to question {question} within {} s; {advice}{}",
                 PATIENCE.as_secs(),
                 self.last_words()
             ),

@@ -98,6 +98,11 @@ impl<'a> Model<'a> {
         })
     }
 
+    /// The machine under its policies.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// Simulates the run of a seed.
     ///
     /// # Errors

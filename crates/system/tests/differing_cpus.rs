@@ -4,6 +4,9 @@
 #[path = "../../cli/tests/all/common/captured.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod captured;
+#[path = "../../cli/tests/all/common/files.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod files;
 
 use std::fs;
 use std::path::Path;

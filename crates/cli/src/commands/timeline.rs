@@ -52,8 +52,8 @@ impl TimelineArgs {
         let workload = workload.context("no workload that can be simulated")?;
         new_file::write(path, self.force, |file| {
             let span = self.perfetto_span;
-            let machine = sim.machine(cell);
-            let mut observed = Observed::new(machine, workload, span, |_| waiting::cancelled());
+            let machine = sim.machine(cell)?;
+            let mut observed = Observed::new(&machine, workload, span, |_| waiting::cancelled());
             sim.simulate(cell, &mut observed)?;
             let out = BufWriter::new(UntilCancelled(file));
             perfetto::write(out, &observed.timeline())?;

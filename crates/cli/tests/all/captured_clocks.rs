@@ -6,19 +6,16 @@ use std::path::Path;
 
 use crate::common;
 use crate::common::captured::{copy_of_laptop, copy_of_server, planted};
-use crate::common::wakepath;
+use crate::common::{captured_machine, wakepath};
 use wakepath_hardware::Machine;
 
 const CPUS: &str = "sys/devices/system/cpu";
 
 /// The machine of a root, and what was said about it on lines that are joined.
 fn captured(root: &Path) -> (Machine, String) {
-    let assert = wakepath(&["machine", "capture", "--root", root.to_str().unwrap()]).success();
-    let output = assert.get_output();
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    let notes = String::from_utf8(output.stderr.clone()).unwrap();
-    let notes = notes.split_whitespace().collect::<Vec<_>>().join(" ");
-    (Machine::parse(&text, "captured").unwrap(), notes)
+    let (machine, notes) = captured_machine(root);
+    let notes: Vec<&str> = notes.split_whitespace().collect();
+    (machine, notes.join(" "))
 }
 
 fn write(root: &Path, path: &str, text: &str) {

@@ -5,26 +5,17 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::captured::{laptop, planted};
-use crate::common::{json, wakepath};
+use crate::common::{captured_machine, json, wakepath};
 use serde_json::Value;
 use wakepath_hardware::Machine;
 
 const JOB: &str = "[j]\nfilename=/dev/nvme0n1\nrw=randread\nbs=4k\ndirect=1\nruntime=1s\ntime_based\nrate_iops=6\n";
 
-/// The machine of a root, and what was said about it.
-fn captured(root: &Path) -> (Machine, String) {
-    let assert = wakepath(&["machine", "capture", "--root", root.to_str().unwrap()]).success();
-    let output = assert.get_output();
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    let notes = String::from_utf8(output.stderr.clone()).unwrap();
-    (Machine::parse(&text, "captured").unwrap(), notes)
-}
-
 /// What a simulation of this machine says.
 fn simulated(root: &Path) -> (Value, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (machine, _) = captured(root);
+    let (machine, _) = captured_machine(root);
     fs::write(path("machine.toml"), machine.to_toml().unwrap()).unwrap();
     fs::write(path("job.fio"), JOB).unwrap();
     let arguments = [
@@ -63,7 +54,7 @@ fn says_watts(report: &Value) -> bool {
 #[test]
 fn a_ryzen_laptop_draws_what_a_ryzen_laptop_does() {
     let tree = planted("ryzen-laptop");
-    let (machine, notes) = captured(tree.path());
+    let (machine, notes) = captured_machine(tree.path());
     assert!(
         notes.contains("figures as on ryzen-8840u: AMD family 25"),
         "{notes}"
@@ -87,7 +78,7 @@ fn a_ryzen_laptop_draws_what_a_ryzen_laptop_does() {
 #[test]
 fn an_arm_board_has_its_core_and_the_figures_of_a_board_with_it() {
     let tree = planted("arm-board");
-    let (machine, notes) = captured(tree.path());
+    let (machine, notes) = captured_machine(tree.path());
     assert!(
         notes.contains("figures as on rk3399: Cortex-A53, board"),
         "{notes}"
@@ -105,7 +96,7 @@ fn an_arm_board_has_its_core_and_the_figures_of_a_board_with_it() {
 
 #[test]
 fn cores_of_a_third_kind_are_a_cluster_of_their_own() {
-    let (machine, notes) = captured(planted("three-kinds").path());
+    let (machine, notes) = captured_machine(planted("three-kinds").path());
     let kinds: Vec<_> = machine
         .cluster
         .iter()
@@ -128,7 +119,7 @@ fn capacities(machine: &Machine) -> Vec<(u32, Option<&str>)> {
 fn capacities_that_no_kernel_tells_are_assumed() {
     let tree = planted("three-kinds");
     assert!(
-        capacities(&captured(tree.path()).0)
+        capacities(&captured_machine(tree.path()).0)
             .iter()
             .all(|(_, why)| why.is_none())
     );
@@ -136,7 +127,7 @@ fn capacities_that_no_kernel_tells_are_assumed() {
         let file = format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
         fs::remove_file(tree.path().join(file)).unwrap();
     }
-    let (machine, _) = captured(tree.path());
+    let (machine, _) = captured_machine(tree.path());
     let found = capacities(&machine);
     assert_eq!(found[0], (1024, None));
     for (capacity, why) in &found[1..] {
@@ -155,7 +146,7 @@ fn a_machine_that_polls_by_its_command_line_never_halts() {
     let tree = planted("ryzen-laptop");
     let polls = |words: &str| {
         fs::write(tree.path().join("proc/cmdline"), words).unwrap();
-        let (machine, notes) = captured(tree.path());
+        let (machine, notes) = captured_machine(tree.path());
         let states: Vec<String> = machine.idle_state.iter().map(|s| s.name.clone()).collect();
         assert_eq!(
             machine.idle_state.iter().all(|s| s.polling),
@@ -208,7 +199,7 @@ fn cores_of_a_kind_need_not_follow_each_other() {
             &format!("{highest}\n"),
         );
     }
-    let (machine, notes) = captured(tree.path());
+    let (machine, notes) = captured_machine(tree.path());
     let runs = machine
         .cluster
         .iter()
@@ -227,7 +218,7 @@ fn cores_of_a_kind_need_not_follow_each_other() {
 #[test]
 fn a_guest_has_latency_and_no_watts() {
     let tree = planted("guest-haltpoll");
-    let (machine, notes) = captured(tree.path());
+    let (machine, notes) = captured_machine(tree.path());
     assert!(!machine.has_power() && machine.power_limit.is_none());
     assert!(
         notes.contains("a virtual machine") && notes.contains("not known until measured"),
@@ -258,7 +249,7 @@ fn a_guest_has_latency_and_no_watts() {
 #[test]
 fn a_guest_with_states_of_its_own_keeps_them() {
     let tree = planted("guest-mwait");
-    let (machine, notes) = captured(tree.path());
+    let (machine, notes) = captured_machine(tree.path());
     let exits: Vec<_> = machine
         .idle_state
         .iter()
@@ -285,7 +276,7 @@ fn a_machine_of_a_cloud_that_is_no_guest_has_watts() {
         "m6i.metal\n",
     )
     .unwrap();
-    let (machine, notes) = captured(tree.path());
+    let (machine, notes) = captured_machine(tree.path());
     assert!(machine.has_power(), "{notes}");
 }
 
@@ -300,7 +291,7 @@ fn power_and_risc_v_are_named_and_have_no_watts() {
         ("riscv-board", "sifive,u74-mc", false),
     ] {
         let root = planted(tree);
-        let (machine, notes) = captured(root.path());
+        let (machine, notes) = captured_machine(root.path());
         assert_eq!(machine.cluster[0].core, name);
         assert_eq!(machine.idle_state[0].polling, polls, "{tree}");
         assert!(notes.contains("no power figures"), "{notes}");
@@ -315,7 +306,7 @@ fn the_governor_is_known_from_the_file_that_nobody_can_write() {
     let root = tree.path().to_str().unwrap();
     let status = json(&wakepath(&["status", "--format", "json", "--root", root]).success());
     assert_eq!(status["governor"], "teo (psci_idle)");
-    let (machine, _) = captured(tree.path());
+    let (machine, _) = captured_machine(tree.path());
     assert!(machine.runs.as_deref().unwrap().starts_with("teo"));
 }
 
@@ -327,7 +318,7 @@ fn a_kernel_without_residencies_has_its_states_all_the_same() {
     let names = status["cpus"][0]["states"].as_array().unwrap().iter();
     let names: Vec<_> = names.map(|state| state["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["WFI", "cpu-sleep"]);
-    let (machine, notes) = captured(tree.path());
+    let (machine, notes) = captured_machine(tree.path());
     assert!(
         notes.contains("this kernel tells none") && !notes.contains("no cpuidle driver"),
         "{notes}"
@@ -368,7 +359,7 @@ fn drivers_that_do_not_tell_everything_are_captured_and_simulated() {
         for (name, content) in files {
             fs::write(policy.join(name), format!("{content}\n")).unwrap();
         }
-        let (machine, _) = captured(tree.path());
+        let (machine, _) = captured_machine(tree.path());
         assert_eq!(machine.runs.as_deref(), Some(expected));
         let (result, _) = simulated(tree.path());
         assert!(!result["results"].is_null(), "{expected}");
@@ -384,7 +375,7 @@ fn a_kernel_older_than_all_that_are_known_is_simulated_as_the_nearest() {
         ("8.0.1", "7.3"),
     ] {
         fs::write(tree.path().join("proc/sys/kernel/osrelease"), release).unwrap();
-        let (machine, notes) = captured(tree.path());
+        let (machine, notes) = captured_machine(tree.path());
         assert_eq!(machine.kernel.unwrap().to_string(), nearest);
         assert!(notes.contains("nearest: "), "{notes}");
     }
@@ -400,13 +391,13 @@ fn what_runs_is_captured() {
         ),
         (server, "menu + amd-pstate"),
     ] {
-        let (machine, _) = captured(&root);
+        let (machine, _) = captured_machine(&root);
         let runs = machine.runs.unwrap();
         assert!(runs.starts_with(expected), "{runs}");
         let (result, _) = {
             let folder = tempfile::tempdir().unwrap();
             let path = |name: &str| folder.path().join(name).display().to_string();
-            let (machine, notes) = captured(&root);
+            let (machine, notes) = captured_machine(&root);
             fs::write(path("machine.toml"), machine.to_toml().unwrap()).unwrap();
             fs::write(path("job.fio"), JOB).unwrap();
             let (job, file) = (path("job.fio"), path("machine.toml"));
@@ -458,14 +449,14 @@ fn what_tells_the_kind_of_machine_is_kept() {
         assert_eq!(fs::read_to_string(directory.join(path)).unwrap(), text);
     }
     // ACPI says desktop, and no desktop with Ryzen is known.
-    let (machine, notes) = captured(&directory);
+    let (machine, notes) = captured_machine(&directory);
     assert!(!machine.has_power(), "{notes}");
     assert!(notes.contains("desktop by ACPI's pm_profile 1"), "{notes}");
     let mouse = directory.join("sys/class/power_supply/BAT0/scope");
     fs::write(mouse, "Device").unwrap();
     fs::remove_file(directory.join("sys/firmware/acpi/pm_profile")).unwrap();
     fs::remove_file(directory.join("sys/class/dmi/id/chassis_type")).unwrap();
-    let (_, notes) = captured(&directory);
+    let (_, notes) = captured_machine(&directory);
     assert!(
         notes.contains("laptop by the device tree's chassis"),
         "{notes}"

@@ -162,6 +162,10 @@ fn switching_deep_states_off_everywhere_costs_power() {
             .to_string()
             .contains("intel_idle.max_cstate=1")
     );
+    let polls = planted("arm-board");
+    set(polls.path(), "proc/cmdline", "quiet nohlt");
+    let polls = finding(polls.path(), "deep-states-off").unwrap();
+    assert!(polls["evidence"].to_string().contains("nohlt"), "{polls}");
     // Words that only sound like it, and a limit beyond the states that there are.
     let root = copy_of_laptop();
     let words = "idle=nomwait intel_idle.max_cstate=9 processor.max_cstate=9 cpuidle.off=0";

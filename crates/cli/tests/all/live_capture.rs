@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::captured::{content, copy_of_laptop, copy_of_server, laptop};
-use crate::common::{fails_with, json, wakepath};
-use wakepath_hardware::Machine;
+use crate::common::{captured_machine, fails_with, json, wakepath};
 
 /// Captures a machine into a directory below `directory`.
 fn capture(directory: &Path, more: &[&str]) -> (String, serde_json::Value) {
@@ -141,10 +140,7 @@ fn the_machine_file_has_the_latency_limits_in_force() {
         fs::write(root.join(path), value).unwrap();
     };
     let capture = || {
-        let root = root.to_str().unwrap();
-        let output = wakepath(&["machine", "capture", "--root", root]).success();
-        let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
-        let requests = Machine::parse(&text, "captured").unwrap().latency_requests;
+        let requests = captured_machine(root).0.latency_requests;
         requests
             .into_iter()
             .map(|r| (r.us, r.cpus))

@@ -8,9 +8,10 @@
 )]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::common::processes::{running, script, wait};
 use crate::common::{json, repository, skip};
 use assert_cmd::Command;
 use rustix::process::{Pid, Signal, kill_process};
@@ -342,13 +343,23 @@ fn results_do_not_go_on_with_a_program_that_changed() {
     );
 }
 
-/// A program, as a policy.
-fn script(folder: &Path, text: &str) -> String {
-    use std::os::unix::fs::PermissionsExt as _;
-    let file: PathBuf = folder.join("x");
-    fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-    "exec:x".to_owned()
+fn nvme_pair() -> String {
+    let job = repository().join("docs/examples/nvme-pair.fio");
+    job.to_str().unwrap().to_owned()
+}
+
+/// The command that simulates a job once under a policy.
+fn simulation<'a>(job: &'a str, policy: &'a str) -> [&'a str; 8] {
+    [
+        "sim",
+        job,
+        "--machine",
+        "rk3399",
+        "--runs",
+        "1",
+        "--policy",
+        policy,
+    ]
 }
 
 /// It took ten seconds for each of the six CPUs.
@@ -356,22 +367,8 @@ fn script(folder: &Path, text: &str) -> String {
 fn a_silent_program_is_waited_for_once() {
     let folder = tempfile::tempdir().unwrap();
     let policy = script(folder.path(), "exec sleep 100");
-    let job = repository().join("docs/examples/nvme-pair.fio");
     let begun = Instant::now();
-    let failed = run(
-        folder.path(),
-        &[
-            "sim",
-            job.to_str().unwrap(),
-            "--machine",
-            "rk3399",
-            "--runs",
-            "1",
-            "--policy",
-            &policy,
-        ],
-    )
-    .failure();
+    let failed = run(folder.path(), &simulation(&nvme_pair(), &policy)).failure();
     let said = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
     assert!(
         said.contains("no answer to question 1 within 10 s"),
@@ -422,18 +419,8 @@ fn an_interrupt_ends_a_run_whose_governor_does_not_answer() {
         folder.path(),
         &format!("setsid sleep {mark} & exec sleep {mark}"),
     );
-    let job = repository().join("docs/examples/nvme-pair.fio");
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_wakepath"))
-        .args([
-            "sim",
-            job.to_str().unwrap(),
-            "--machine",
-            "rk3399",
-            "--runs",
-            "1",
-            "--policy",
-            &policy,
-        ])
+        .args(simulation(&nvme_pair(), &policy))
         .current_dir(folder.path())
         .stderr(fs::File::create(folder.path().join("said")).unwrap())
         .spawn()
@@ -459,22 +446,6 @@ fn an_interrupt_ends_a_run_whose_governor_does_not_answer() {
     wait(&mut || running(&mark) == 0);
 }
 
-/// How many processes have this word in their command line.
-fn running(mark: &str) -> usize {
-    let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    all.filter_map(|process| fs::read(process.path().join("cmdline")).ok())
-        .filter(|line| String::from_utf8_lossy(line).contains(mark))
-        .count()
-}
-
-fn wait(until: &mut dyn FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(30);
-    while !until() {
-        assert!(Instant::now() < patience, "it takes too long");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Also what has left its group and its session.
 #[test]
 fn nothing_outlives_a_kill() {
@@ -482,10 +453,8 @@ fn nothing_outlives_a_kill() {
     let mark = format!("{}.75", 900_000 + std::process::id());
     let away = format!("setsid sh -c 'sleep {mark}' & setsid sleep {mark} & sleep {mark}");
     let policy = script(folder.path(), &away);
-    let job = repository().join("docs/examples/nvme-pair.fio");
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_wakepath"))
-        .args(["sim", job.to_str().unwrap(), "--machine", "rk3399"])
-        .args(["--runs", "1", "--policy", &policy])
+        .args(simulation(&nvme_pair(), &policy))
         .current_dir(folder.path())
         .spawn()
         .unwrap();

@@ -464,7 +464,10 @@ fn recordings_of_several_machines_are_compared_each_on_its_own() {
     let again = folder.path().join("again");
     let kept = out.join("study.toml");
     run(kept.to_str().unwrap(), again.to_str().unwrap(), &[]).success();
-    assert_eq!(common::contents(&out), common::contents(&again));
+    assert_eq!(
+        common::files::contents(&out),
+        common::files::contents(&again)
+    );
 
     // A grid: the figures of two machines. One recording is replayed with those of one of them.
     let machines = head.replace("repeats", "machine = ['epyc-7502', 'rk3399']\nrepeats");

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::common::{contents, wakepath};
+use crate::common::files::contents;
+use crate::common::wakepath;
 
 /// One workload, two policies, five repeats.
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 5\n\
@@ -62,7 +63,7 @@ impl Folder {
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 
-    fn contents(&self, dir: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+    fn contents(&self, dir: &str) -> BTreeMap<String, Vec<u8>> {
         contents(&self.0.path().join(dir))
     }
 }

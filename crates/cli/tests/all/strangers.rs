@@ -3,50 +3,17 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
 
 use crate::common::captured::{content, copy_of_laptop, different};
+use crate::common::files::{change, fifo, tiny_results};
 use crate::common::{fails_with, json, wakepath};
 
 const JOURNAL: &str = "var/lib/wakepath/journal.json";
 
-/// A copy of a small study's results.
-fn tiny() -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
-    let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/tests/data/tiny");
-    copy_folder(&original, copy.path());
-    copy
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            fs::create_dir(&target).unwrap();
-            copy_folder(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
-fn change(path: &Path, from: &str, to: &str) {
-    let text = fs::read_to_string(path).unwrap();
-    assert!(text.contains(from), "{from} is not in {}", path.display());
-    fs::write(path, text.replace(from, to)).unwrap();
-}
-
-fn fifo(path: &Path) {
-    let _ = fs::remove_file(path);
-    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
-}
-
 #[test]
 fn a_level_out_of_range_is_refused() {
     for level in ["5", "-1", "0", "1", "1e308"] {
-        let dir = tiny();
+        let dir = tiny_results();
         let level = format!("\"level\": {level}");
         change(&dir.path().join("result.json"), "\"level\": 0.95", &level);
         let path = dir.path().to_str().unwrap();
@@ -71,7 +38,7 @@ fn a_report_has_no_file_from_elsewhere() {
         ("workloads/reads.fio", climbing.as_str()),
         ("workloads/reads.fio", outside.to_str().unwrap()),
     ] {
-        let dir = tiny();
+        let dir = tiny_results();
         let source = |name: &str| format!("\"source\": \"{name}\"");
         change(
             &dir.path().join("result.json"),
@@ -90,7 +57,7 @@ fn a_report_has_no_file_from_elsewhere() {
     }
     // By a link in the directory.
     for name in ["machine.toml", "workloads/reads.fio", "study.toml"] {
-        let dir = tiny();
+        let dir = tiny_results();
         let path = dir.path().join(name);
         fs::remove_file(&path).unwrap();
         symlink(&outside, &path).unwrap();
@@ -108,7 +75,7 @@ fn a_report_has_no_file_from_elsewhere() {
 
 #[test]
 fn a_page_has_no_commands_of_a_stranger() {
-    let dir = tiny();
+    let dir = tiny_results();
     let document = dir.path().join("result.json");
     change(
         &document,
@@ -131,7 +98,7 @@ fn counts_beyond_all_bounds_are_refused() {
         ("\"latency\":[", format!("\"latency\":[[1,2,{most}],")),
         ("\"entries\":513,", format!("\"entries\":{most},")),
     ] {
-        let dir = tiny();
+        let dir = tiny_results();
         let run = dir.path().join("runs/000001.json");
         for table in [
             "metrics",

@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::common;
-use crate::common::{contents, fails_with, json, skip, wakepath};
+use crate::common::files::contents;
+use crate::common::{fails_with, json, skip, wakepath};
 
 /// Two workloads, two policies, four repeats: 16 short runs.
 const STUDY: &str = "name = 's'\nmachine = 'rk3399'\nrepeats = 4\n\
@@ -144,17 +145,17 @@ fn a_replacement_that_was_killed_never_takes_the_old_runs_for_its_own() {
         child.wait().unwrap();
         // Whatever runs are there are those of the study that the document names.
         let there = contents(&killed);
-        let document = String::from_utf8_lossy(&there[Path::new("result.json")]).into_owned();
+        let document = String::from_utf8_lossy(&there["result.json"]).into_owned();
         let of = if document.contains("epyc-7502") {
             &wanted
         } else {
             &old
         };
-        let runs = there.iter().filter(|(name, _)| {
-            name.starts_with("runs") && !name.to_string_lossy().contains(".unfinished-")
-        });
+        let runs = there
+            .iter()
+            .filter(|(name, _)| name.starts_with("runs") && !name.contains(".unfinished-"));
         for (name, content) in runs {
-            assert!(of[name] == *content, "{} after {ms} ms", name.display());
+            assert!(of[name] == *content, "{name} after {ms} ms");
         }
         if ms % 8 == 0 {
             // The other study is refused as long as it is not its directory.
@@ -175,11 +176,7 @@ fn a_replacement_that_was_killed_never_takes_the_old_runs_for_its_own() {
     // Runs without the document that says what they are of.
     let mix = temp.path().join("mix");
     copy(&temp.path().join("old"), &mix);
-    for name in old
-        .keys()
-        .filter(|name| name.parent() == Some(Path::new("")))
-    {
-        let name = name.to_str().unwrap();
+    for name in old.keys().filter(|name| !name.contains('/')) {
         if name == "result.json" || name.ends_with(".parquet") {
             fs::remove_file(mix.join(name)).unwrap();
         }
@@ -280,7 +277,7 @@ fn the_commands_of_a_page_make_the_same_results_again() {
     let again = contents(&temp.path().join("again"));
     assert!(first.keys().eq(again.keys()), "{:?}", again.keys());
     for (name, content) in &first {
-        assert!(again[name] == *content, "{} differs", name.display());
+        assert!(again[name] == *content, "{name} differs");
     }
     assert!(temp.path().join("again.html").exists());
     // Two results on one page.
@@ -658,7 +655,7 @@ fn more_repeats_are_added_to_results_as_if_they_had_been_there_at_once() {
     let [grown_files, at_once] = [&grown, &at_once].map(|dir| contents(Path::new(dir)));
     assert!(grown_files == at_once, "{:?}", grown_files.keys());
     // The runs that were there have not been made again under other names.
-    let run = Path::new("runs/000003.json");
+    let run = "runs/000003.json";
     assert_eq!(first[run], grown_files[run]);
     // Anything else is still another study.
     let study = written(

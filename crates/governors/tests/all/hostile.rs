@@ -8,11 +8,12 @@
 )]
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
+use crate::compiler::has_gcc;
+use crate::processes::{running, script, wait};
 use wakepath_governors::load;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::{Governor, IdleGovernor, IdleQuery};
@@ -30,15 +31,6 @@ fn states() -> IdleStates {
         disabled: false,
     };
     IdleStates::new((0..3).map(state).collect()).unwrap()
-}
-
-fn has_gcc() -> bool {
-    let there = Command::new("gcc").arg("--version").output().is_ok();
-    if !there {
-        eprintln!("skipped: no gcc");
-        assert!(std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(), "no gcc");
-    }
-    there
 }
 
 /// The choice of a policy, or why there is none.
@@ -338,7 +330,7 @@ fn what_a_kernel_cannot_have_is_refused() {
             "MiB are the most",
         ),
         ("", "\treturn 99;", "it chose idle state 99"),
-        ("", "\tfor (;;)\n\t\tbarrier();", "a loop without an end"),
+        ("", "\tfor (;;)\n\t\tbarrier();", "loop without an end"),
         (
             "static int deep(int n) { volatile char a[4096]; a[0] = n; return n ? deep(n + 1) + a[0] : 0; }",
             "\treturn deep(1);",
@@ -394,12 +386,6 @@ fn a_process_that_is_used_again_remembers_nothing() {
     }
 }
 
-fn script(folder: &Path, text: &str) {
-    let file = folder.join("x");
-    fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// What a script answers once it has tried something: state 2 if that went well, else 1.
 fn tried(scene: &Scene, what: &str) -> Result<usize, String> {
     let text = format!(
@@ -452,14 +438,6 @@ fn a_program_sees_the_system_and_its_folder() {
     }
 }
 
-/// How many processes have this word in their command line.
-fn running(mark: &str) -> usize {
-    let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    all.filter_map(|process| fs::read(process.path().join("cmdline")).ok())
-        .filter(|line| String::from_utf8_lossy(line).contains(mark))
-        .count()
-}
-
 #[test]
 fn what_leaves_its_group_ends_with_it() {
     let scene = Scene::new();
@@ -474,16 +452,9 @@ fn what_leaves_its_group_ends_with_it() {
     let mut governor = Governor::new(&set.idle().unwrap(), &states(), TickRate::HZ_250);
     governor.select(&IdleQuery::default());
     assert_eq!(governor.failure(), None);
-    let wait = |until: &dyn Fn() -> bool| {
-        let patience = Instant::now() + Duration::from_secs(20);
-        while !until() && Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        until()
-    };
-    assert!(wait(&|| running(&mark) >= 3));
+    wait(&mut || running(&mark) >= 3);
     drop(governor);
-    assert!(wait(&|| running(&mark) == 0), "{}", running(&mark));
+    wait(&mut || running(&mark) == 0);
 }
 
 #[test]

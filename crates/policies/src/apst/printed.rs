@@ -11,6 +11,8 @@ const FORMS: &str = "expected what `nvme get-feature -f 0x0c` prints (with -H, w
 
 /// Hexadecimal digits in a row of a dump.
 const ROW_NIBBLES: usize = 32;
+/// Bytes of an entry, one for each power state.
+const ENTRY_BYTES: usize = 8;
 
 /// A table printed by a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +53,11 @@ impl PrintedTable {
         if text.contains("(ITPT)") {
             return Self::of_words(&lines);
         }
-        Self::of_bytes(&dumped(&lines)?, enabled(&lines))
+        let mut bytes = dumped(&lines)?;
+        let missing = MAX_POWER_STATES - bytes.len() / ENTRY_BYTES;
+        bytes.resize(TABLE_BYTES, 0);
+        let printed = Self::of_bytes(&bytes, enabled(&lines))?;
+        Ok(Self { missing, ..printed })
     }
 
     fn of_bytes(bytes: &[u8], enabled: Option<bool>) -> Result<Self, NoPrintedTable> {
@@ -179,7 +185,7 @@ fn enabled(lines: &[&str]) -> Option<bool> {
     Some(u64::from_str_radix(&digits[..end], 16).ok()? & 1 != 0)
 }
 
-/// The bytes of a hexadecimal dump, with offsets or without.
+/// The bytes of a hexadecimal dump. Without offsets it is a whole table; with offsets, its first entries.
 fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
     // Dumps with offsets also have columns of text and headings; without, all is digits.
     let with_offsets = lines.iter().any(|line| offset(line).is_some());
@@ -224,7 +230,11 @@ fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
             }
         }
     }
-    if nibbles.len() != 2 * TABLE_BYTES {
+    // Rows at the end may be left out, as entries in words may be.
+    let has_first_entries = with_offsets
+        && (2 * ENTRY_BYTES..2 * TABLE_BYTES).contains(&nibbles.len())
+        && nibbles.len().is_multiple_of(2 * ENTRY_BYTES);
+    if nibbles.len() != 2 * TABLE_BYTES && !has_first_entries {
         return Err(NoPrintedTable::whole(format!(
             "{} hexadecimal digits, expected the {} of an APST table; {FORMS}",
             nibbles.len(),
@@ -368,6 +378,14 @@ get-feature:0x0c (Autonomous Power State Transition), Current value:0x00000001
         assert!(
             error(&WORDS.replace(": 4", ": 32")).starts_with("line 12: expected a power state")
         );
+    }
+
+    #[test]
+    fn rows_at_the_end_may_be_left_out() {
+        let rows = "0000: 18 64 00 00 00 00 00 00 20 d0 07 00 00 00 00 00 \".d..\"\n";
+        let printed = PrintedTable::parse(rows.as_bytes()).unwrap();
+        assert_eq!(printed.missing, 30);
+        assert_eq!(printed.table.0[..3], [0x6418, 0x7_d020, 0]);
     }
 
     #[test]

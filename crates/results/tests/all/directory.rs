@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::files::contents;
 use proptest::prelude::*;
 use wakepath_results::directory::DOCUMENT;
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
@@ -107,24 +108,6 @@ fn run(repeat: u32, value: f64) -> RunRecord {
 
 fn has(writer: &ResultWriter, index: u32) -> bool {
     writer.has(index as usize, &run(index, 0.0).key).unwrap()
-}
-
-/// All files below a directory with their contents.
-fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    let mut open = vec![dir.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let name = path.strip_prefix(dir).unwrap().display().to_string();
-                all.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    all
 }
 
 #[test]

@@ -9,39 +9,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode as FileMode, mknodat};
+use crate::files::{change, copy_folder, fifo, tiny_results};
 use wakepath_results::{Mode, ResultReader, ResultWriter, ResultsError, merge};
-
-/// A copy of a small study's results: 2 policies, 4 repeats.
-fn tiny() -> tempfile::TempDir {
-    let copy = tempfile::tempdir().unwrap();
-    let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tiny");
-    copy_folder(&original, copy.path());
-    copy
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            fs::create_dir(&target).unwrap();
-            copy_folder(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
-fn change(path: &Path, from: &str, to: &str) {
-    let text = fs::read_to_string(path).unwrap();
-    assert!(text.contains(from), "{from} is not in {}", path.display());
-    fs::write(path, text.replace(from, to)).unwrap();
-}
 
 /// An unfinished study: its tables are made from the runs.
 fn unfinished() -> tempfile::TempDir {
-    let dir = tiny();
+    let dir = tiny_results();
     change(
         &dir.path().join("result.json"),
         "\"complete\": true",
@@ -59,18 +32,6 @@ fn said(error: &ResultsError) -> String {
         cause = error.source();
     }
     text
-}
-
-fn fifo(path: &Path) {
-    let _ = fs::remove_file(path);
-    mknodat(
-        CWD,
-        path,
-        FileType::Fifo,
-        FileMode::RUSR | FileMode::WUSR,
-        0,
-    )
-    .unwrap();
 }
 
 /// All that a reader gives.
@@ -93,7 +54,7 @@ fn read_all(dir: &Path) -> Result<(), ResultsError> {
 
 #[test]
 fn what_wakepath_has_written_is_read() {
-    read_all(tiny().path()).unwrap();
+    read_all(tiny_results().path()).unwrap();
     read_all(unfinished().path()).unwrap();
 }
 
@@ -102,7 +63,7 @@ fn a_number_out_of_range_is_refused_with_its_key() {
     for level in [
         "-1", "0", "1", "5", "1e308", "0.4999", "0.9991", "NaN", "null",
     ] {
-        let dir = tiny();
+        let dir = tiny_results();
         let level = format!("\"level\": {level}");
         change(&dir.path().join("result.json"), "\"level\": 0.95", &level);
         let error = said(&ResultReader::open(dir.path()).unwrap_err());
@@ -123,7 +84,7 @@ fn a_number_out_of_range_is_refused_with_its_key() {
         ("\"kind\": \"fio\"", &warm_up("-1"), "warm_up_s"),
         ("\"kind\": \"fio\"", &warm_up("1e308"), "warm_up_s"),
     ] {
-        let dir = tiny();
+        let dir = tiny_results();
         change(&dir.path().join("result.json"), from, to);
         let error = said(&ResultReader::open(dir.path()).unwrap_err());
         assert!(error.contains(&format!("`{key}`")), "{error}");
@@ -142,7 +103,7 @@ fn a_source_outside_of_the_directory_is_refused() {
             "workloads/..",
             "./../x",
         ] {
-            let dir = tiny();
+            let dir = tiny_results();
             let source = format!("\"source\": \"{foreign}\"");
             change(&dir.path().join("result.json"), own, &source);
             let error = said(&ResultReader::open(dir.path()).unwrap_err());
@@ -157,7 +118,7 @@ fn a_source_outside_of_the_directory_is_refused() {
 #[test]
 fn links_and_fifos_are_refused_wherever_they_are() {
     let outside = tempfile::tempdir().unwrap();
-    copy_folder(tiny().path(), outside.path());
+    copy_folder(tiny_results().path(), outside.path());
     for name in [
         "result.json",
         "study.toml",
@@ -174,7 +135,7 @@ fn links_and_fifos_are_refused_wherever_they_are() {
             let dir = if name.starts_with("runs") {
                 unfinished()
             } else {
-                tiny()
+                tiny_results()
             };
             let path = dir.path().join(name);
             if is_folder {
@@ -282,7 +243,7 @@ fn tables_of_other_runs_are_refused() {
         ("\"name\": \"teo\"", "\"name\": \"ladder\""),
         ("\"repeats\": 4", "\"repeats\": 3"),
     ] {
-        let dir = tiny();
+        let dir = tiny_results();
         change(&dir.path().join("result.json"), from, to);
         let reader = ResultReader::open(dir.path()).unwrap();
         let error = said(&reader.metrics().unwrap_err());

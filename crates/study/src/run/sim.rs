@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,8 +31,6 @@ const MOST_MODELS: usize = 4096;
 /// The simulator.
 pub struct Sim<'a> {
     plan: &'a Plan,
-    /// Each machine under each policy that runs there.
-    under: BTreeMap<(usize, usize), Machine>,
     /// Idle tasks in rt-app files by workload and task, with the reason in the first such cell.
     never_ran: Mutex<BTreeMap<(usize, String), (Cell, String)>>,
     /// By machine, workload and policy: prepared by the first run, for all seeds. Empty above [`MOST_MODELS`].
@@ -44,37 +41,44 @@ impl<'a> Sim<'a> {
     /// A plan's simulator.
     ///
     /// # Errors
-    /// No machine, or a policy impossible on one.
+    /// No machine to simulate.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
-        let mut under = BTreeMap::new();
-        let mut models = BTreeMap::new();
-        for cell in plan.cells() {
-            if plan.cells().len() <= MOST_MODELS {
-                models.insert((cell.machine, cell.workload, cell.policy), OnceLock::new());
-            }
-            let Entry::Vacant(place) = under.entry((cell.machine, cell.policy)) else {
-                continue;
-            };
-            let (machine, policy) = (&plan.machines[cell.machine], &plan.policies[cell.policy]);
-            let Some(model) = &machine.model else {
-                let message = format!("{}: no machine to simulate", plan.origin);
-                return Err(StudyError::Settings(message));
-            };
-            let changed = machine_under(model, &policy.set);
-            let changed = changed.map_err(|e| StudyError::Settings(e.to_string()))?;
-            place.insert(changed.into_owned());
-        }
-        Ok(Self {
+        let sim = Self {
             plan,
-            under,
             never_ran: Mutex::default(),
-            models,
+            models: BTreeMap::new(),
+        };
+        for cell in plan.cells() {
+            sim.as_described(*cell)?;
+        }
+        let cells = plan.cells().iter();
+        let keys = cells.map(|cell| (cell.machine, cell.workload, cell.policy));
+        let kept = keys.filter(|_| plan.cells().len() <= MOST_MODELS);
+        Ok(Self {
+            models: kept.map(|key| (key, OnceLock::new())).collect(),
+            ..sim
         })
     }
 
-    /// A cell's machine under its policy.
-    pub fn machine(&self, cell: Cell) -> &Machine {
-        &self.under[&(cell.machine, cell.policy)]
+    /// The machine of a cell, whatever its policy makes of it.
+    fn as_described(&self, cell: Cell) -> Result<&'a Machine, StudyError> {
+        let machine = self.plan.machines[cell.machine].model.as_ref();
+        machine.ok_or_else(|| {
+            StudyError::Settings(format!("{}: no machine to simulate", self.plan.origin))
+        })
+    }
+
+    /// The machine of a cell, as its policy makes it.
+    ///
+    /// # Errors
+    /// The machine cannot have the policy.
+    pub fn machine(&self, cell: Cell) -> Result<Cow<'_, Machine>, StudyError> {
+        let kept = self.models.get(&(cell.machine, cell.workload, cell.policy));
+        if let Some(model) = kept.and_then(OnceLock::get) {
+            return Ok(Cow::Borrowed(model.machine()));
+        }
+        let set = &self.plan.policies[cell.policy].set;
+        machine_under(self.as_described(cell)?, set).map_err(|source| self.failure(cell, source))
     }
 
     /// Simulates a cell.
@@ -117,11 +121,8 @@ impl<'a> Sim<'a> {
             let message = format!("{} cannot be simulated", planned.name);
             return Err(StudyError::Settings(message));
         };
-        let Some(machine) = &self.plan.machines[cell.machine].model else {
-            let message = format!("{}: no machine to simulate", self.plan.origin);
-            return Err(StudyError::Settings(message));
-        };
-        Model::new(machine, workload, set).map_err(|source| self.failure(cell, source))
+        Model::new(self.as_described(cell)?, workload, set)
+            .map_err(|source| self.failure(cell, source))
     }
 
     fn run_model(
@@ -168,7 +169,7 @@ impl<'a> Sim<'a> {
             .filter(|(_, runs)| !runs.is_empty())
             .map(|(cell, runs)| {
                 let policy = &self.plan.policies[cell.policy];
-                let in_force = in_force(self.machine(*cell), &policy.set);
+                let in_force = in_force(&*self.machine(*cell)?, &policy.set);
                 let in_force = in_force.map_err(|e| StudyError::Settings(e.to_string()))?;
                 Ok(PolicyResult::new(in_force, runs))
             });
@@ -236,7 +237,7 @@ impl<'a> Sim<'a> {
         let simulated = self.whole(cell, cancelled)?;
         run.seed = Some(self.plan.seed(cell.repeat));
         self.note_idle_tasks(cell, &simulated);
-        rows::fill(run, self.machine(cell), &simulated);
+        rows::fill(run, &*self.machine(cell)?, &simulated);
         Ok(())
     }
 
@@ -334,7 +335,7 @@ impl Backend for Sim<'_> {
             by_clock += trial.took;
             let lasts = self.plan.workloads[cell.workload].duration();
             let workload = self.plan.workloads[cell.workload].workload();
-            let capacity = self.machine(cell).drive.capacity();
+            let capacity = self.machine(cell)?.drive.capacity();
             let amount = workload.and_then(|workload| Amount::asked(workload, capacity));
             let factor = trial.remains(lasts, amount);
             let program = self.plan.policies[cell.policy].set.program();
@@ -363,7 +364,8 @@ impl Backend for Sim<'_> {
         if cell.repeat == 0
             && let Some(workload) = self.plan.workloads[cell.workload].workload()
         {
-            let mut observed = representative::observe(self.machine(cell), workload, is_cancelled);
+            let machine = self.machine(cell)?;
+            let mut observed = representative::observe(&machine, workload, is_cancelled);
             self.simulate(cell, &mut observed)?;
             run.timeline = representative::rows(observed);
         }
@@ -604,7 +606,7 @@ mod tests {
             let trial = sim.try_for(cell, set, Duration::from_millis(5)).unwrap();
             assert!(trial.is_cut, "{options}");
             let workload = plan.workloads[0].workload().unwrap();
-            let amount = Amount::asked(workload, sim.machine(cell).drive.capacity());
+            let amount = Amount::asked(workload, sim.machine(cell).unwrap().drive.capacity());
             let factor = trial.remains(plan.workloads[0].duration(), amount);
             let all = factor * trial.run.requests as f64;
             assert!((all / requests - 1.0).abs() < 0.01, "{options}: {all}");

@@ -300,7 +300,7 @@ fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<
         polling: s.polling,
         disabled: s.disabled,
     };
-    if let Some(word) = forced_polling(system.root()) {
+    if let Some(word) = system.forced_polling() {
         notes.push(format!(
             "`{word}` on the kernel's command line: idle CPUs poll and enter no idle state"
         ));
@@ -327,23 +327,6 @@ fn only_state(name: &str, us: u64, polling: bool) -> IdleStates {
     };
     #[expect(clippy::expect_used, reason = "one state is a table")]
     IdleStates::new(vec![state]).expect("one state")
-}
-
-/// The word of the kernel's command line that makes idle CPUs poll and ignore cpuidle: `idle=poll` on x86, `nohlt`
-/// elsewhere (`idle_setup` in Linux 6.12 arch/x86/kernel/process.c, `cpu_idle_poll_setup` in kernel/sched/idle.c).
-fn forced_polling(root: &Root) -> Option<&'static str> {
-    let text = root.optional("proc/cmdline").unwrap_or_default();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    if words.contains(&"idle=poll") {
-        return Some("idle=poll");
-    }
-    // x86 has no such parameter.
-    let processors = root.optional("proc/cpuinfo").unwrap_or_default();
-    let is_x86 = processors
-        .lines()
-        .any(|line| line.starts_with("cpu family"));
-    let last = words.iter().rfind(|word| ["nohlt", "hlt"].contains(word));
-    (last == Some(&"nohlt") && !is_x86).then_some("nohlt")
 }
 
 /// Frequency policies, with the reason if assumed.
@@ -646,5 +629,25 @@ fn in_force(root: &Root, name: &str) -> DriveInForce {
                 idle_ms: entry.timeout_ms,
             })
             .collect(),
+    }
+}
+
+impl System {
+    /// The word of the kernel's command line that makes idle CPUs poll and ignore cpuidle: `idle=poll` on x86, `nohlt`
+    /// elsewhere (`idle_setup` in Linux 6.12 arch/x86/kernel/process.c, `cpu_idle_poll_setup` in kernel/sched/idle.c).
+    pub fn forced_polling(&self) -> Option<&'static str> {
+        let root = self.root();
+        let text = root.optional("proc/cmdline").unwrap_or_default();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.contains(&"idle=poll") {
+            return Some("idle=poll");
+        }
+        // x86 has no such parameter.
+        let processors = root.optional("proc/cpuinfo").unwrap_or_default();
+        let is_x86 = processors
+            .lines()
+            .any(|line| line.starts_with("cpu family"));
+        let last = words.iter().rfind(|word| ["nohlt", "hlt"].contains(word));
+        (last == Some(&"nohlt") && !is_x86).then_some("nohlt")
     }
 }

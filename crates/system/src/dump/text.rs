@@ -428,16 +428,16 @@ fn path_alone(line: &str) -> Option<Place> {
     Place::find(path.rsplit(char::is_whitespace).next()?)
 }
 
-/// `PATH:VALUE`, `PATH:1:VALUE` as grep -n has it, `PATH VALUE` or `PATH = VALUE`.
+/// `PATH:VALUE`, `PATH:1:VALUE` as grep -n has it, `PATH VALUE` or `PATH = VALUE`; also as a row of CSV, JSON or Markdown.
 fn path_and_value(line: &str) -> Option<(Place, String)> {
-    let end = line.find(|c: char| c == ':' || c == '=' || c.is_whitespace())?;
-    let (path, rest) = line.split_at(end);
+    let row = line.trim_matches(|c: char| c.is_whitespace() || "\"'|,;".contains(c));
+    let is_separator = |c: char| c.is_whitespace() || ":=,;|\"'".contains(c);
+    let (path, rest) = row.split_at(row.find(is_separator)?);
     let place = Place::find(path)?;
-    let value = rest.trim_start_matches(|c: char| c == '=' || c.is_whitespace());
-    let value = value.strip_prefix(':').unwrap_or(value).trim();
+    let value = rest.trim_start_matches(is_separator);
     // A sysfs file has a single line.
-    let value = value.strip_prefix("1:").unwrap_or(value).trim();
-    Some((place, value.to_owned()))
+    let text = value.strip_prefix("1:").unwrap_or(value).trim();
+    Some((place, text.to_owned()))
 }
 
 impl Cpupower {

@@ -21,7 +21,7 @@ use wakepath_results::Mode;
 use wakepath_results::directory::DOCUMENT;
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::replay::{Replay, Replayed, other_machine};
+use wakepath_study::run::replay::{Replay, Replayed, doubtful_machine, other_machine};
 use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
 use wakepath_units::cpus;
@@ -59,15 +59,18 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let request = study::request(args, &metadata)?;
     let plan = Plan::of_replay(&request, args.programs.allowed)?;
-    if let Some(machine) = plan.machines.iter().find_map(|m| m.model.as_ref())
-        && !args.any_machine
-        && let Some(what) = other_machine(&metadata, machine)
-    {
-        bail!(
-            "{} is of another machine than {}: {what}. Replay it without --machine, on its own, or give --any-machine",
-            args.trace.display(),
-            machine.name
-        );
+    let named = plan.machines.iter().find_map(|m| m.model.as_ref());
+    if let Some(machine) = named.filter(|_| !args.any_machine) {
+        let trace = args.trace.display();
+        if let Some(what) = other_machine(&metadata, machine) {
+            bail!(
+                "{trace} is of another machine than {}: {what}. Replay it without --machine, on its own, or give --any-machine",
+                machine.name
+            );
+        }
+        if let Some(doubt) = doubtful_machine(&metadata, machine) {
+            warning!("{trace}: {doubt}. --any-machine says that this is meant");
+        }
     }
     let backend = Replay::new(&plan)?;
     let recording = backend.recording(0, 0).context("no recording")?;

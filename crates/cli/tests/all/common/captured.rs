@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::files::{contents, copy_folder};
+
 /// The captured laptop of the documentation.
 pub(crate) fn laptop() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/captured-laptop")
@@ -41,43 +43,15 @@ pub(crate) fn planted(name: &str) -> tempfile::TempDir {
 
 fn copy_of(machine: &Path) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    copy(machine, directory.path());
+    copy_folder(machine, directory.path());
     directory
-}
-
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            fs::create_dir(&target).unwrap();
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// Every file of a machine, without wakepath's own directory, where files come and go.
 pub(crate) fn content(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    collect(directory, directory, &mut all);
+    let mut all = contents(directory);
+    all.retain(|path, _| !path.starts_with("var/"));
     all
-}
-
-fn collect(base: &Path, directory: &Path, all: &mut BTreeMap<String, Vec<u8>>) {
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path == base.join("var") {
-            continue;
-        }
-        if path.is_dir() {
-            collect(base, &path, all);
-        } else {
-            let name = path.strip_prefix(base).unwrap().display().to_string();
-            all.insert(name, fs::read(&path).unwrap());
-        }
-    }
 }
 
 /// The names of the files that differ.

@@ -8,18 +8,28 @@
 
 pub(crate) mod bursts;
 pub(crate) mod captured;
+pub(crate) mod files;
 pub(crate) mod leases;
+pub(crate) mod processes;
 pub(crate) mod recording;
 pub(crate) mod rig;
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
 use serde_json::Value;
+use wakepath_hardware::Machine;
+
+/// The machine of a root, and the notes of its capture.
+pub(crate) fn captured_machine(root: &Path) -> (Machine, String) {
+    let assert = wakepath(&["machine", "capture", "--root", root.to_str().unwrap()]).success();
+    let output = assert.get_output();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let notes = String::from_utf8(output.stderr.clone()).unwrap();
+    (Machine::parse(&text, "captured").unwrap(), notes)
+}
 
 /// The repository's root.
 pub(crate) fn repository() -> PathBuf {
@@ -39,24 +49,6 @@ pub(crate) fn wakepath(arguments: &[&str]) -> Assert {
         .args(arguments)
         .env("COLUMNS", "1000")
         .assert()
-}
-
-/// All files below a directory with their contents.
-pub(crate) fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    let mut open = vec![dir.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let content = fs::read(&path).unwrap();
-                all.insert(path.strip_prefix(dir).unwrap().to_owned(), content);
-            }
-        }
-    }
-    all
 }
 
 /// Standard output as JSON.

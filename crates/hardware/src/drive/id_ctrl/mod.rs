@@ -2,6 +2,7 @@
 //!
 //! - `nvme id-ctrl`: binary (`-b`, the controller's 4096 bytes), JSON (`-o json`) and text;
 //! - smartctl (`-c`, `-a`, `-x`): text and JSON (`-j`);
+//! - FreeBSD's `nvmecontrol power -l`;
 //! - lines with power states alone, as found in mails.
 //!
 //! The content decides the format. Text may be quoted, indented or incomplete; unknown facts besides the power states
@@ -23,7 +24,7 @@ pub const SIZE: usize = 4096;
 
 /// Accepted formats, for messages.
 const FORMS: &str = "the output of `nvme id-ctrl` (with -b, with -o json, or text) or of `smartctl -a` or `-c` (text, \
-     or JSON with -j), or the lines of its power states alone";
+     or JSON with -j) or of `nvmecontrol power -l`, or the lines of its power states alone";
 
 /// A drive as a tool printed it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -442,6 +442,32 @@ fn a_drive_of_another_bus_is_called_so() {
 }
 
 #[test]
+fn the_table_of_nvmecontrol_is_read() {
+    let text = "\nPower States Supported: 2\n\n\
+         \u{20}#   Max pwr  Enter Lat  Exit Lat RT RL WT WL Idle Pwr  Act Pwr Workload\n\
+         --  --------  --------- --------- -- -- -- -- -------- -------- --\n\
+         \u{20}0:  8.5000W    0.000ms   0.000ms  0  0  0  0  0.6300W  5.0000W 2\n\
+         \u{20}1:  0.0500W*   2.210ms  11.500ms  1  2  3  4  0.0000W  0.0000W 0\n";
+    let found = parse("dump", text.as_bytes()).unwrap();
+    assert!(found.unnamed && !found.npss_assumed && found.drive.npss == 1);
+    let [first, second] = &found.drive.states[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(first.max_power, Some(Microwatts(8_500_000)));
+    assert_eq!(first.idle_power, Some(Microwatts(630_000)));
+    assert!(!first.non_operational && second.non_operational);
+    let latencies = (second.entry_latency_us, second.exit_latency_us);
+    assert_eq!((latencies, second.write_latency_rank), ((2210, 11_500), 4));
+    assert_eq!(second.idle_power, None);
+    let wrong = text.replace("2.210ms", "2.21ms");
+    let error = parse("dump", wrong.as_bytes()).unwrap_err().to_string();
+    assert!(
+        error.contains("dump:7: state 1 Enter Lat is \"2.21ms\""),
+        "{error}"
+    );
+}
+
+#[test]
 fn tabs_and_decimal_commas_are_read() {
     let found = parse("dump", TEXT.as_bytes()).unwrap();
     let tabs = TEXT.replace(" : ", "\t:\t");

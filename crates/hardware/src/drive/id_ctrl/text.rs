@@ -1,4 +1,4 @@
-//! Text from `nvme id-ctrl` and smartctl, complete or partial.
+//! Text from `nvme id-ctrl`, smartctl and FreeBSD's `nvmecontrol power -l`, complete or partial.
 
 use wakepath_units::pasted;
 
@@ -59,7 +59,7 @@ struct TextReader {
     printed: Printed,
     /// A fact about a drive was found.
     known: bool,
-    /// smartctl's table heading was found; the table lists all states.
+    /// The heading of smartctl's or nvmecontrol's table was found; the table lists all states.
     has_table: bool,
     /// The power state under construction.
     open: Option<OpenState>,
@@ -99,8 +99,9 @@ impl TextReader {
         if let Some(open) = self.open.as_mut().filter(|_| goes_on(line)) {
             return open.fields(line);
         }
-        self.has_table |= line.starts_with("St Op") && line.ends_with("Ex_Lat");
-        if let Some(state) = smartctl_state(line)? {
+        self.has_table |= line.starts_with("St Op") && line.ends_with("Ex_Lat")
+            || line.starts_with("#   Max pwr");
+        if let Some(state) = smartctl_state(line)?.or(nvmecontrol_state(line)?) {
             self.close().map_err(|(_, problem)| problem)?;
             return self.add(state.0, state.1);
         }
@@ -330,6 +331,49 @@ fn smartctl_state(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProbl
     Ok(Some((index, state)))
 }
 
+/// A row of `nvmecontrol power -l`, such as ` 3:  0.0500W*   5.000ms  10.000ms  3  3  3  3  0.0000W  0.0000W 0`, as its index
+/// and state; `None`: the line is something else.
+fn nvmecontrol_state(line: &str) -> Result<Option<(usize, PowerState)>, IdCtrlProblem> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [
+        index,
+        max,
+        entry,
+        exit,
+        rrt,
+        rrl,
+        rwt,
+        rwl,
+        idle,
+        active,
+        ..,
+    ] = &words[..]
+    else {
+        return Ok(None);
+    };
+    let number = index.strip_suffix(':').and_then(|index| index.parse().ok());
+    let Some(index) = number.filter(|_| entry.ends_with("ms") && exit.ends_with("ms")) else {
+        return Ok(None);
+    };
+    let place = |name: &str, value| Place {
+        name: format!("state {index} {name}"),
+        value,
+    };
+    let state = PowerState {
+        max_power: place("Max pwr", max.trim_end_matches('*')).power()?,
+        non_operational: max.ends_with('*'),
+        entry_latency_us: place("Enter Lat", entry).milliseconds()?,
+        exit_latency_us: place("Exit Lat", exit).milliseconds()?,
+        read_throughput_rank: place("RT", rrt).rank()?,
+        read_latency_rank: place("RL", rrl).rank()?,
+        write_throughput_rank: place("WT", rwt).rank()?,
+        write_latency_rank: place("WL", rwl).rank()?,
+        idle_power: place("Idle Pwr", idle).power()?,
+        active_power: place("Act Pwr", active).power()?,
+    };
+    Ok(Some((index, state)))
+}
+
 /// A value in a power state, and the name for error messages.
 struct Place<'a> {
     name: String,
@@ -357,6 +401,17 @@ impl Place<'_> {
         number
             .and_then(unwrapped_latency)
             .ok_or_else(|| self.wrong(LATENCY))
+    }
+
+    /// A latency such as `0.210ms`, in microseconds.
+    fn milliseconds(&self) -> Result<u32, IdCtrlProblem> {
+        let digits = self
+            .value
+            .strip_suffix("ms")
+            .and_then(|ms| ms.split_once('.'));
+        let us = digits.filter(|(_, thousandths)| thousandths.len() == 3);
+        us.and_then(|(whole, thousandths)| format!("{whole}{thousandths}").parse().ok())
+            .ok_or_else(|| self.wrong("milliseconds such as 0.210ms"))
     }
 
     fn rank(&self) -> Result<u8, IdCtrlProblem> {

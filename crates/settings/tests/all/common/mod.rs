@@ -7,6 +7,8 @@
 
 #[path = "../../../../cli/tests/all/common/captured.rs"]
 mod captured;
+#[path = "../../../../cli/tests/all/common/files.rs"]
+mod files;
 
 use std::collections::BTreeMap;
 use std::path::Path;

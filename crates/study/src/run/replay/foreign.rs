@@ -32,6 +32,23 @@ pub fn other_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
         .or_else(|| other_states(recorded, machine))
 }
 
+/// Machines with fewer CPUs may leave most of them out of a trace by chance.
+const MANY_CPUS: usize = 8;
+
+/// Why a recording may be of another machine although nothing proves it: most of the machine's CPUs have nothing in the
+/// recording.
+pub fn doubtful_machine(recorded: &Metadata, machine: &Machine) -> Option<String> {
+    let (theirs, ours) = (recorded.cpus as usize, machine.cpus());
+    let is_doubtful = ours >= MANY_CPUS && (1..=ours / 4).contains(&theirs);
+    let name = &machine.name;
+    (is_doubtful && other_machine(recorded, machine).is_none()).then(|| {
+        format!(
+            "it has events of {theirs} CPUs and {name} has {ours}, so it may be of another machine, and the figures of {name} \
+             then mean nothing"
+        )
+    })
+}
+
 fn other_processor(recorded: &Metadata, title: &str) -> Option<String> {
     let processor = recorded.processor.as_deref();
     let of_architecture = match recorded.architecture.as_deref() {
@@ -165,6 +182,14 @@ mod tests {
         }
         // A trace of another tool may lack CPUs and names.
         assert_eq!(other(&recorded(None, 3, &[]), "epyc-7502"), None);
+        let doubt = |cpus, name: &str| doubtful_machine(&recorded(None, cpus, &[]), &machine(name));
+        assert!(
+            doubt(6, "epyc-7502")
+                .unwrap()
+                .contains("6 CPUs and epyc-7502 has 128")
+        );
+        assert_eq!(doubt(33, "epyc-7502"), None);
+        assert_eq!(doubt(1, "laptop"), None);
         assert_eq!(other(&recorded(None, 1, &[]), "laptop"), None);
         let laptop = "Intel(R) Core(TM) i7-7500U CPU @ 2.70GHz";
         assert_eq!(

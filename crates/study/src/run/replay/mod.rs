@@ -23,7 +23,7 @@ use crate::plan::{
     Cell, Plan, PlannedMachine, PlannedRecording, PlannedWorkload, Provenance, Task, sha256_of,
 };
 
-pub use foreign::other_machine;
+pub use foreign::{doubtful_machine, other_machine};
 pub use recording::{Replayed, Replaying};
 
 /// Remarks for readers.
@@ -158,9 +158,16 @@ impl Replay<'_> {
     fn foreign_figures(&self) -> Vec<String> {
         let on_machines = self.recordings.iter();
         let found = on_machines.filter_map(|((machine, workload), recording)| {
-            let machine = &self.plan.machines[*machine];
-            let what = other_machine(recording.replaying.metadata(), machine.model.as_ref()?)?;
+            let (machine, metadata) = (
+                &self.plan.machines[*machine],
+                recording.replaying.metadata(),
+            );
             let workload = &self.plan.workloads[*workload].name;
+            let model = machine.model.as_ref()?;
+            if let Some(doubt) = doubtful_machine(metadata, model) {
+                return Some(format!("{workload}: about the recording: {doubt}"));
+            }
+            let what = other_machine(metadata, model)?;
             Some(format!(
                 "{workload}: the recording is of another machine than {}: {what}",
                 machine.name
