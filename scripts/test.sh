@@ -69,9 +69,8 @@ python_skips=0
 
 echo "Each step writes $logs/STEP.log; a summary comes at the end. The first build takes the longest."
 step format cargo fmt --all --check
-step fuzz-format cargo fmt --manifest-path fuzz/Cargo.toml --check
 step bench-format cargo fmt --manifest-path bench/Cargo.toml --check
-step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+step clippy cargo clippy --workspace --exclude wakepath-fuzz --all-targets --locked -- -D warnings
 [ -z "$nightly" ] || step bench-clippy cargo clippy --manifest-path bench/Cargo.toml --target-dir target --locked -- -D warnings
 if [ -x "$python/ruff" ]; then
     step ruff "$python/ruff" check .
@@ -80,7 +79,7 @@ if [ -x "$python/ruff" ]; then
 else
     python_skips=3
 fi
-[ -z "$nightly" ] || step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+[ -z "$nightly" ] || step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --exclude wakepath-fuzz --no-deps --locked
 # The output of tests that pass is shown as well, because a skipped test passes and says so there.
 test_options=(--show-output --test-threads "${TEST_THREADS:-3}")
 [ -z "$nightly" ] || test_options+=(--include-ignored)
@@ -95,7 +94,7 @@ step conformance conformance run
 step mutants conformance mutants
 [ "$fuzz_seconds" = 0 ] ||
     step fuzz env FUZZ_SECONDS="$fuzz_seconds" FUZZ_SEED="${FUZZ_SEED:-1}" FUZZ_JOBS="${FUZZ_JOBS:-2}" \
-        CARGO_PROFILE_RELEASE_DEBUG=0 scripts/fuzz.sh
+        scripts/fuzz.sh
 
 # Sums "N word" over the `test result:` lines of the test binaries.
 sum() { grep -h '^test result:' "$logs/tests.log" | grep -o "[0-9]* $1" | awk '{n += $1} END {print n + 0}'; }
@@ -120,7 +119,7 @@ failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
 package_skips=$(count '^skipped: ' "$logs/package.log")
 skipped=$(($(sum ignored) - deferred + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
-for name in format fuzz-format bench-format clippy bench-clippy ruff ruff-format mypy doc wheel conformance mutants; do
+for name in format bench-format clippy bench-clippy ruff ruff-format mypy doc wheel conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
 done
 for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do
