@@ -39,9 +39,8 @@ nightly: setup ## Everything that there is to test; a test that cannot run is a 
 
 lint: ## Formatting and clippy
 	$(CARGO) fmt --all --check
-	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) fmt --manifest-path bench/Cargo.toml --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --exclude wakepath-fuzz --all-targets --locked -- -D warnings
 
 conformance: setup ## Compare the policies with the kernel's own C, compiled on the spot
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- run
@@ -69,7 +68,7 @@ fuzz: setup ## Fuzz every parser, FUZZ_SECONDS (60) each
 	@scripts/fuzz.sh
 
 doc: ## Build the API documentation; open target/doc/wakepath_policies/index.html
-	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --exclude wakepath-fuzz --no-deps --locked
 
 clean: ## Remove what was built; downloaded kernel sources stay in their cache
 	$(CARGO) clean

@@ -24,14 +24,12 @@ mount -t sysfs sysfs sys
 mount --rbind /dev dev
 mount -t tmpfs tmpfs run
 mount -t tmpfs tmpfs tmp
-# A repository below /tmp is still there, as one that is elsewhere, but cannot be changed.
-case $repository in
-/tmp/*)
+# A repository below /tmp, or on a file system of its own as in a container, is shown as well, but cannot be changed.
+if [ ! -e ".$repository/rig/service.sh" ]; then
     mkdir -p ".$repository"
     mount --bind "$repository" ".$repository"
     mount -o remount,bind,ro ".$repository"
-    ;;
-esac
+fi
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 
 # What a unit with the usual dependencies asks for.

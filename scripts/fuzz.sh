@@ -5,6 +5,9 @@
 #   scripts/fuzz.sh               all targets of fuzz/Cargo.toml
 #   scripts/fuzz.sh fio_job ...   these targets
 #
+# FUZZ_COVERAGE=all (default)  every crate counts the coverage that guides libFuzzer
+# FUZZ_COVERAGE=own            only this workspace's crates count, as debug builds: `make test`, which has compiled the others
+#
 # The layout is cargo-fuzz's, and `cargo +nightly fuzz run TARGET` works in this repository. This script does not
 # need it: the flags below are those by which cargo-fuzz has the compiler count coverage for libFuzzer, and they
 # are stable. What cargo-fuzz needs a nightly compiler for is the address sanitizer, which has nothing to find in
@@ -27,13 +30,26 @@ for target in $targets; do
     fi
 done
 
-host=$(rustc -vV | sed -n 's/^host: //p')
-# Naming the target keeps the flags away from build scripts, which have no libFuzzer to link with.
-RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
-    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
-    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares" \
-    cargo build --quiet --release --locked --manifest-path fuzz/Cargo.toml \
-    --target-dir target/fuzz --target "$host"
+case ${FUZZ_COVERAGE:-all} in
+all)
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    programs=target/fuzz/$host/fuzz
+    # Naming the target keeps the flags away from build scripts, which have no libFuzzer to link with.
+    RUSTFLAGS="$(scripts/fuzz-rustc.sh flags)" \
+        cargo build --quiet --profile fuzz --locked -p wakepath-fuzz --target-dir target/fuzz --target "$host"
+    ;;
+own)
+    programs=target/debug
+    # Features of third-party crates are those of the tests only where all packages are selected, as there.
+    mapfile -t binaries < <(printf -- '--bin\n%s\n' $targets)
+    CARGO_INCREMENTAL=0 RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/fuzz-rustc.sh \
+        cargo build --quiet --locked --workspace "${binaries[@]}"
+    ;;
+*)
+    echo "fuzz: unknown FUZZ_COVERAGE '$FUZZ_COVERAGE'; expected all or own" >&2
+    exit 2
+    ;;
+esac
 
 fuzz_one() {
     local target=$1 seeds=() extra= longest=16384 corpus=fuzz/corpus/$1 artifacts=fuzz/artifacts/$1
@@ -51,7 +67,7 @@ fuzz_one() {
     done
     mkdir -p "$corpus" "$artifacts"
     # -timeout: 10 s on one input is a fault of its own; -rss_limit_mb likewise.
-    if RUST_BACKTRACE=0 "target/fuzz/$host/release/$target" "$corpus" "${seeds[@]}" "-artifact_prefix=$artifacts/" \
+    if RUST_BACKTRACE=0 "$programs/$target" "$corpus" "${seeds[@]}" "-artifact_prefix=$artifacts/" \
         -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=$longest -print_final_stats=1 \
         >"$logs/fuzz-$target.log" 2>&1; then
         echo "fuzz $target: ok, $(sed -n 's/^stat::number_of_executed_units: *//p' "$logs/fuzz-$target.log") inputs"

@@ -27,11 +27,11 @@ clean() {
 }
 trap clean EXIT
 
-# Builds the program of the tree $1.
+# Builds the program of the tree $1, by a profile that is quicker to compile than a release and gives the same results.
 build() {
     echo "same-results: building $1" >&2
-    (cd "$1" && CARGO_TARGET_DIR="$folder/target-$2" cargo build --release --locked --quiet -p wakepath-cli)
-    mv "$folder/target-$2/release/wakepath" "$folder/wakepath-$2"
+    (cd "$1" && CARGO_TARGET_DIR="$folder/target-$2" cargo build --profile demo --locked --quiet -p wakepath-cli)
+    mv "$folder/target-$2/demo/wakepath" "$folder/wakepath-$2"
     rm -rf "$folder/target-$2"
     echo "$folder/wakepath-$2"
 }

@@ -11,7 +11,7 @@
 # FUZZ_JOBS=2             fuzz targets at a time
 # FUZZ_SEED=1             where fuzzing starts: the same inputs each time, so that a change is blamed for what it did;
 #                         `make fuzz` goes elsewhere each time
-# TEST_THREADS=3          tests at a time in a binary: some wait for a guest or a timeout
+# TEST_THREADS=4          tests at a time in a binary: several may wait for one guest, or for a timeout
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,11 +20,14 @@ quick)
     nightly=
     unset WAKEPATH_NIGHTLY
     fuzz_seconds=${FUZZ_SECONDS:-5}
+    # The tests have compiled all but this repository's crates.
+    fuzz_coverage=own
     ;;
 nightly)
     nightly=yes
     export WAKEPATH_NIGHTLY=1 WAKEPATH_REQUIRE_ALL=1
     fuzz_seconds=${FUZZ_SECONDS:-60}
+    fuzz_coverage=all
     ;;
 *)
     echo "test: unknown mode '$1'; expected nothing or: nightly" >&2
@@ -39,19 +42,46 @@ failed_steps=()
 seconds=()
 began=$SECONDS
 
-# Runs a step quietly; shows the end of its log when it fails.
-step() {
-    local name=$1 started=$SECONDS
-    shift
-    printf '%-12s ' "$name"
-    if "$@" >"$logs/$name.log" 2>&1 </dev/null; then
-        echo "ok, $((SECONDS - started)) s"
+# Says how a step went, by its exit status and seconds; shows the end of its log when it failed.
+report() {
+    local name=$1 status=$2 took=$3
+    if [ "$status" = 0 ]; then
+        echo "ok, $took s"
     else
-        echo "FAILED after $((SECONDS - started)) s; the end of $logs/$name.log:"
+        echo "FAILED after $took s; the end of $logs/$name.log:"
         tail -n 40 "$logs/$name.log" | sed 's/^/    /'
         failed_steps+=("$name")
     fi
-    seconds+=("$name $((SECONDS - started)),")
+    seconds+=("$name $took,")
+}
+
+# Runs a step quietly.
+step() {
+    local name=$1 started=$SECONDS status=0
+    shift
+    printf '%-12s ' "$name"
+    "$@" >"$logs/$name.log" 2>&1 </dev/null || status=$?
+    report "$name" "$status" "$((SECONDS - started))"
+}
+
+# Starts a step beside those that follow. `finish NAME` waits for it.
+begin() {
+    local name=$1
+    shift
+    (
+        started=$SECONDS status=0
+        "$@" >"$logs/$name.log" 2>&1 </dev/null || status=$?
+        echo "$status $((SECONDS - started))" >"$logs/$name.status"
+    ) &
+}
+
+finish() {
+    local name=$1 status=1 took=0
+    printf '%-12s ' "$name"
+    wait
+    read -r status took <"$logs/$name.status"
+    rm -f "$logs/$name.status"
+    report "$name" "$status" "$took"
 }
 
 # As the tests have built it: a release build takes minutes more, and saves some seconds.
@@ -69,9 +99,8 @@ python_skips=0
 
 echo "Each step writes $logs/STEP.log; a summary comes at the end. The first build takes the longest."
 step format cargo fmt --all --check
-step fuzz-format cargo fmt --manifest-path fuzz/Cargo.toml --check
 step bench-format cargo fmt --manifest-path bench/Cargo.toml --check
-step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
+step clippy cargo clippy --workspace --exclude wakepath-fuzz --all-targets --locked -- -D warnings
 [ -z "$nightly" ] || step bench-clippy cargo clippy --manifest-path bench/Cargo.toml --target-dir target --locked -- -D warnings
 if [ -x "$python/ruff" ]; then
     step ruff "$python/ruff" check .
@@ -80,14 +109,17 @@ if [ -x "$python/ruff" ]; then
 else
     python_skips=3
 fi
-[ -z "$nightly" ] || step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked
+[ -z "$nightly" ] || step doc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --exclude wakepath-fuzz --no-deps --locked
 # The output of tests that pass is shown as well, because a skipped test passes and says so there.
-test_options=(--show-output --test-threads "${TEST_THREADS:-3}")
+test_options=(--show-output --test-threads "${TEST_THREADS:-4}")
 [ -z "$nightly" ] || test_options+=(--include-ignored)
 step tests cargo test --workspace --locked --no-fail-fast -- "${test_options[@]}"
+package_began=
 if [ -x "$python/maturin" ]; then
     step wheel scripts/wheel.sh dev
-    step package scripts/test-python.sh
+    # Tests of the package keep one core busy.
+    begin package scripts/test-python.sh
+    package_began=yes
 else
     python_skips=$((python_skips + 2))
 fi
@@ -95,7 +127,8 @@ step conformance conformance run
 step mutants conformance mutants
 [ "$fuzz_seconds" = 0 ] ||
     step fuzz env FUZZ_SECONDS="$fuzz_seconds" FUZZ_SEED="${FUZZ_SEED:-1}" FUZZ_JOBS="${FUZZ_JOBS:-2}" \
-        CARGO_PROFILE_RELEASE_DEBUG=0 scripts/fuzz.sh
+        FUZZ_COVERAGE="$fuzz_coverage" scripts/fuzz.sh
+[ -z "$package_began" ] || finish package
 
 # Sums "N word" over the `test result:` lines of the test binaries.
 sum() { grep -h '^test result:' "$logs/tests.log" | grep -o "[0-9]* $1" | awk '{n += $1} END {print n + 0}'; }
@@ -120,7 +153,7 @@ failed=$(($(sum failed) + fuzz_failed + $(package_sum failed)))
 package_skips=$(count '^skipped: ' "$logs/package.log")
 skipped=$(($(sum ignored) - deferred + skips + python_skips + $(package_sum skipped) + ${package_skips:-0}))
 # Steps that do not count tests count as one, and a step that failed to even build must not look like none.
-for name in format fuzz-format bench-format clippy bench-clippy ruff ruff-format mypy doc wheel conformance mutants; do
+for name in format bench-format clippy bench-clippy ruff ruff-format mypy doc wheel conformance mutants; do
     [ -f "$logs/$name.log" ] && [[ " ${failed_steps[*]-} " != *" $name "* ]] && passed=$((passed + 1))
 done
 for name in "${failed_steps[@]+"${failed_steps[@]}"}"; do

@@ -1,4 +1,4 @@
-//! APST tables: 256 bytes are decoded whatever they hold, and come back unchanged; text is a table or an error.
+//! APST tables: any 256 bytes are decoded and encode to the same bytes; text is a table or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

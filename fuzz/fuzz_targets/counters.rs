@@ -1,4 +1,4 @@
-//! Dumps of the counters of idle states, as archives and in every form of text: whatever is read can be counted.
+//! Dumps of the counters of idle states, as archives and in every form of text: an accepted dump can be counted.
 #![no_main]
 
 use std::path::Path;

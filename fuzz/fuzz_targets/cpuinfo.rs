@@ -1,4 +1,4 @@
-//! `/proc/cpuinfo`: any processor has a name and a machine that lends it figures.
+//! `/proc/cpuinfo`: any processor has a name, and a machine with its figures.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

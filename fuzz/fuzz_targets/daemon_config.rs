@@ -1,5 +1,5 @@
-//! The daemon's configuration: an accepted one has only what the daemon can do, and a refused one has one line and a
-//! line number.
+//! Configurations of the daemon: an accepted configuration asks only for policies of the daemon; a refusal is one line
+//! with a line number.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,10 +1,10 @@
-//! fio job files: whatever is accepted prints as a job file that says the same, and has an end.
+//! fio job files: an accepted file prints as an equal job file, and its jobs end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wakepath_workloads::fio::{self, Draw, Sizes, Walk};
 
-/// Numbers that go round.
+/// A sequence of numbers without chance.
 struct Numbers(u64);
 
 impl Draw for Numbers {

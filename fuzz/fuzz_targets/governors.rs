@@ -1,5 +1,5 @@
-//! Every idle governor over a state table and a call log of the input: no panic, no state that is
-//! not in the table. The table comes first, the log after a line `--`.
+//! Every idle governor over a state table and a call log: no panic, and no state outside the table. A line `--` divides
+//! the input into table and log.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -44,8 +44,7 @@ fuzz_target!(|text: &str| {
         .map_while(Result::ok)
         .collect();
     for policy in &POLICIES {
-        // haltpoll and ladder take a state after the polling one for granted, as in the kernel,
-        // whose drivers always have one.
+        // haltpoll and ladder rely on a state after the polling state, as every driver of the kernel has.
         let takes_two = matches!(policy, IdlePolicy::Haltpoll(..) | IdlePolicy::Ladder(_));
         if takes_two && states.len() < 2 {
             continue;

@@ -1,4 +1,4 @@
-//! Identify Controller dumps and smartctl's, in every form: whatever is accepted can be planned for.
+//! Identify Controller dumps and smartctl's, in every form: an accepted dump gets an APST table.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Results of other tools: fio's and hyperfine's output, and logs of MMTests, whose first line is their name. Whatever is
-//! accepted has finite numbers and can be compared.
+//! Results of other tools: fio's and hyperfine's output, and logs of MMTests, named by their first line. Accepted
+//! results have finite numbers and can be compared.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -29,7 +29,7 @@ fuzz_target!(|text: &str| {
             metrics: vec!["all".to_owned()],
             ..CompareOptions::default()
         };
-        // Nothing to compare is the only thing that may be wrong with it.
+        // Accepted results may only lack anything to compare.
         let _ = compare(&[source], &options);
     }
 });

@@ -1,5 +1,5 @@
-//! What a running or captured machine says of itself: a file of a small machine gets other content, and everything that
-//! reads machines has to cope. The first byte picks the file.
+//! Files of a running or captured machine: one file of a small machine gets other content, and every reader of machines
+//! has to cope. The first byte picks the file.
 #![no_main]
 
 use std::fs;
@@ -74,7 +74,7 @@ const FILES: [(&str, &str); 24] = [
 fn machine() -> &'static PathBuf {
     static MACHINE: OnceLock<PathBuf> = OnceLock::new();
     MACHINE.get_or_init(|| {
-        // In memory, where there is such a place.
+        // In memory, where a file system in memory is mounted.
         let memory = PathBuf::from("/dev/shm");
         let base = if memory.is_dir() {
             memory

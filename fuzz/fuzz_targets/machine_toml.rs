@@ -1,4 +1,4 @@
-//! Machine descriptions and drive models: an accepted one answers all questions without panicking.
+//! Machine descriptions and drive models: an accepted file answers all questions without panicking.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

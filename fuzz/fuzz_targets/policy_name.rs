@@ -1,4 +1,4 @@
-//! Policy names: an accepted name prints as a name that means and prints the same.
+//! Policy names: an accepted name prints as a name of the same policy, and prints the same again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! rt-app files: whatever is accepted prints as a file that says the same.
+//! rt-app files: an accepted file prints as an equal file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

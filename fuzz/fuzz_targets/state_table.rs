@@ -1,4 +1,4 @@
-//! Idle states that are given as a table or a dump.
+//! Idle states as a table or a dump.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Study files: whatever is accepted has runs, and whatever is not is refused in a line.
+//! Study files: an accepted study has runs, and a refusal is one line.
 #![no_main]
 
 use std::path::Path;
@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
     if let Err(error) = StudyFile::parse(source) {
         assert!(!error.to_string().is_empty());
     }
-    // A folder without files: none that a study names is found.
+    // An empty folder: files named by a study are not found.
     for target in [RunOrigin::Sim, RunOrigin::Live] {
         if let Ok(plan) = Plan::new(text, "fuzz.toml", Path::new("/nonexistent"), target) {
             assert!(plan.runs() > 0);

@@ -1,4 +1,4 @@
-//! trace.dat: whatever follows its start, there is a recording or an error.
+//! trace.dat with a valid start: the import gives a recording or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

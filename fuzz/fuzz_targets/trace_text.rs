@@ -1,4 +1,4 @@
-//! The text of trace tools: there is a recording or an error.
+//! Text of trace tools: the import gives a recording or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,12 +1,11 @@
-//! What several fuzz targets share.
+//! Imports for several fuzz targets.
 
 use std::path::Path;
 
 use wakepath_trace::import::{ImportOptions, import_bytes};
 use wakepath_trace::recording::{Metadata, Overwrite, Writer};
 
-/// Imports `data`, of which the first bytes are replaced by `start` so that it is taken for the kind
-/// of file that it is to be.
+/// Imports `data` with its first bytes replaced by `start`, the mark of a kind of file.
 pub fn import(start: &[u8], data: &[u8]) {
     let mut data = data.to_vec();
     if data.len() < start.len() {

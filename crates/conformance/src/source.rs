@@ -4,12 +4,13 @@
 //! Only the few files of `FILES` are kept, in a cache outside the repository's history, under the
 //! exact Debian version of the package.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rayon::prelude::*;
+use rustix::fs::{FlockOperation, flock};
 use wakepath_policies::idle::KernelVersion;
 
 use crate::program::Subject;
@@ -115,10 +116,13 @@ impl KernelSource {
         let package = format!("linux-source-{version}");
         let shelf = cache.join(&package);
         let elsewhere = ELSEWHERE.iter().find(|package| package.kernel == version);
-        if let Some(elsewhere) = elsewhere
-            && is_complete(&shelf.join(elsewhere.version), version)
-        {
-            return Self::read(version, elsewhere.version.to_owned(), &shelf);
+        if let Some(pinned) = unpacked(elsewhere, &shelf) {
+            return Self::read(version, pinned.version.to_owned(), &shelf);
+        }
+        // Where there is no lock, such as on a read-only file system, the same package may be downloaded twice.
+        let _lock = lock(&shelf).ok();
+        if let Some(pinned) = unpacked(elsewhere, &shelf) {
+            return Self::read(version, pinned.version.to_owned(), &shelf);
         }
         let origin = match (Origin::find(&package), elsewhere) {
             (None, Some(elsewhere)) => Origin::find_elsewhere(&package, elsewhere, &shelf)
@@ -325,6 +329,19 @@ impl Origin {
             renamed => Ok(renamed?),
         }
     }
+}
+
+/// A package of another suite, if the version that the comparison was made with is in the cache.
+fn unpacked(elsewhere: Option<&'static Elsewhere>, shelf: &Path) -> Option<&'static Elsewhere> {
+    elsewhere.filter(|package| is_complete(&shelf.join(package.version), package.kernel))
+}
+
+/// Keeps other threads and processes away from a folder of the cache until the file is closed: whoever is first downloads.
+fn lock(shelf: &Path) -> Result<File> {
+    fs::create_dir_all(shelf)?;
+    let file = File::create(shelf.join("lock"))?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    Ok(file)
 }
 
 /// The files taken from the package of a kernel.

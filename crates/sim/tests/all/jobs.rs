@@ -23,30 +23,51 @@ fn run(lines: &str) -> Run {
     try_run(&parse(lines).into()).unwrap()
 }
 
+/// Holds a figure to within 1 % of what is expected.
+fn assert_near(found: f64, expected: f64) {
+    assert!(
+        (found / expected - 1.0).abs() < 0.01,
+        "{found}, not {expected}"
+    );
+}
+
 #[test]
-fn rates_hold_requests_back_as_in_fio() {
-    let near = |what: f64, wanted: f64| assert!((what / wanted - 1.0).abs() < 0.01, "{what}");
-    near(run("rw=randread\nrate_iops=1000\nruntime=2").iops, 1000.0);
-    near(
-        run("rw=randread\nrate_iops=1000\nruntime=2\nioengine=libaio\niodepth=8").iops,
-        1000.0,
-    );
-    near(
-        run("rw=randread\nrate_iops=100\nnumjobs=3\nruntime=2").iops,
-        300.0,
-    );
-    let bytes = run("rw=write\nbs=64k\nrate=,6400k\nruntime=4");
-    near(bytes.written_bytes as f64 / bytes.seconds, 6400.0 * 1024.0);
-    // Each direction has its own; fio 3.33's null engine makes 200 reads and 600 writes a second of it,
-    // whatever rwmixread says.
-    let mixed = run("rw=randrw\nrwmixread=80\nrate_iops=200,600\nruntime=2");
-    near(mixed.reads as f64 / mixed.seconds, 200.0);
-    near(mixed.writes as f64 / mixed.seconds, 600.0);
-    // Faster than the drive is no limit.
+fn a_rate_of_ios_holds_whatever_the_depth() {
+    let lines = "rw=randread\nrate_iops=1000\nruntime=2";
+    assert_near(run(lines).iops, 1000.0);
+    let deep = run(&format!("{lines}\nioengine=libaio\niodepth=8"));
+    assert_near(deep.iops, 1000.0);
+}
+
+#[test]
+fn each_process_of_a_job_has_its_rate() {
+    let run = run("rw=randread\nrate_iops=100\nnumjobs=3\nruntime=2");
+    assert_near(run.iops, 300.0);
+}
+
+#[test]
+fn a_rate_of_bytes_holds() {
+    let run = run("rw=write\nbs=64k\nrate=,6400k\nruntime=4");
+    assert_near(run.written_bytes as f64 / run.seconds, 6400.0 * 1024.0);
+}
+
+/// As fio 3.33's null engine, which makes 200 reads and 600 writes a second of it.
+#[test]
+fn each_direction_has_its_rate_whatever_the_mix() {
+    let run = run("rw=randrw\nrwmixread=80\nrate_iops=200,600\nruntime=2");
+    assert_near(run.reads as f64 / run.seconds, 200.0);
+    assert_near(run.writes as f64 / run.seconds, 600.0);
+}
+
+#[test]
+fn a_rate_above_that_of_the_drive_is_no_limit() {
     let free = run("rw=randread\nruntime=1");
     let limited = run("rw=randread\nruntime=1\nrate_iops=100000");
-    near(limited.iops, free.iops);
-    // The end does not wait for the next turn.
+    assert_near(limited.iops, free.iops);
+}
+
+#[test]
+fn a_job_ends_without_waiting_for_its_next_turn() {
     let slow = run("rw=randread\nruntime=3\ntime_based\nrate_iops=1");
     assert_eq!(slow.requests, 3);
     assert!((3.0..3.01).contains(&slow.seconds), "{}", slow.seconds);
@@ -89,16 +110,20 @@ fn a_flush_follows_as_many_writes_as_the_job_says() {
             "{option}: {latency:?}"
         );
     }
-    // A drive without a volatile cache gets none; reads are not flushed.
-    assert_eq!(
-        on_flushing_drive(&job("fsync=1"), 0.0).seconds.to_bits(),
-        plain.seconds.to_bits()
-    );
-    let reads = |more: &str| on_flushing_drive(&format!("rw=randread\nsize=1m\n{more}"), 500.0);
-    assert_eq!(
-        reads("fsync=1").seconds.to_bits(),
-        reads("").seconds.to_bits()
-    );
+}
+
+#[test]
+fn a_drive_without_a_volatile_cache_gets_no_flushes() {
+    let seconds = |lines: &str| on_flushing_drive(lines, 0.0).seconds.to_bits();
+    let writes = "rw=randwrite\nsize=1m\n";
+    assert_eq!(seconds(&format!("{writes}fsync=1")), seconds(writes));
+}
+
+#[test]
+fn reads_are_not_flushed() {
+    let seconds = |lines: &str| on_flushing_drive(lines, 500.0).seconds.to_bits();
+    let reads = "rw=randread\nsize=1m\n";
+    assert_eq!(seconds(&format!("{reads}fsync=1")), seconds(reads));
 }
 
 /// With several in flight, the process that flushes waits, and the others go on.
@@ -133,7 +158,11 @@ fn jobs_behind_a_stonewall_wait_for_those_before() {
     assert_eq!((two.reads, two.writes), (one.reads, 1024));
     let together = run("rw=randread\nruntime=1\ntime_based\n[k]\nrw=write\nbs=16k\nsize=16m");
     assert!(together.seconds < 1.01 && together.writes == 1024);
-    // The runtime of each counts from its own start; a wall before the first job is none.
+}
+
+/// A wall before the first job is none.
+#[test]
+fn a_runtime_counts_from_the_start_of_its_job() {
     let three = run(
         "stonewall\nrw=randread\nruntime=1\ntime_based\n[k]\nstonewall\nrw=randread\nruntime=1\n\
          time_based\n[l]\nrw=randread\nruntime=2\ntime_based",
@@ -181,90 +210,119 @@ fn block_sizes_have_the_shares_of_fio() {
     near("bssplit=4k/100,8k/100", 8.0 * kib);
     near("bssplit=4k/100,8k/100\nbs_is_seq_rand", 4.0 * kib);
     near("bs=64k\nbsrange=8k-8k", 8.0 * kib);
-    // A rate counts bytes, and I/Os as the smallest.
-    let rate = run("rw=write\nruntime=2\nbssplit=4k/50:64k/50\nrate=4m");
-    let per_second = rate.written_bytes as f64 / rate.seconds;
-    assert!(
-        (per_second / 4_194_304.0 - 1.0).abs() < 0.03,
-        "{per_second}"
-    );
-    let iops = run("rw=write\nruntime=2\nbssplit=4k/50:64k/50\nrate_iops=1024");
-    let per_second = iops.written_bytes as f64 / iops.seconds;
-    assert!(
-        (per_second / 4_194_304.0 - 1.0).abs() < 0.03,
-        "{per_second}"
-    );
+}
+
+/// As fio counts: 1,024 I/Os of the smallest size, 4 KiB, are 4 MiB.
+#[test]
+fn a_rate_of_mixed_sizes_counts_bytes_and_ios_as_the_smallest() {
+    for rate in ["rate=4m", "rate_iops=1024"] {
+        let run = run(&format!(
+            "rw=write\nruntime=2\nbssplit=4k/50:64k/50\n{rate}"
+        ));
+        let per_second = run.written_bytes as f64 / run.seconds;
+        assert!(
+            (per_second / 4_194_304.0 - 1.0).abs() < 0.03,
+            "{rate}: {per_second}"
+        );
+    }
+}
+
+/// 16 random reads in flight, which are submitted and waited for as the lines say.
+fn run_deep(lines: &str) -> Run {
+    run(&format!(
+        "rw=randread\nioengine=libaio\niodepth=16\nnorandommap\nsize=64m\n{lines}"
+    ))
 }
 
 #[test]
-fn batches_are_submitted_and_waited_for_together() {
-    let of = |lines: &str| {
-        run(&format!(
-            "rw=randread\nioengine=libaio\niodepth=16\nnorandommap\nsize=64m\n{lines}"
-        ))
-    };
-    let one = of("");
-    let batched = of("iodepth_batch=16\niodepth_batch_complete_min=16");
+fn a_drive_is_idle_while_the_next_batch_is_prepared() {
+    let one = run_deep("");
+    let batched = run_deep("iodepth_batch=16\niodepth_batch_complete_min=16");
     assert_eq!(batched.requests, one.requests);
-    // The drive is idle while the next batch is prepared.
     assert!(
         batched.iops < 0.9 * one.iops,
         "{} {}",
         batched.iops,
         one.iops
     );
-    // Without a minimum or maximum fio waits for each, whatever iodepth is.
-    let each = of("iodepth_batch_complete_min=0");
+}
+
+/// fio waits for each request, whatever iodepth is.
+#[test]
+fn a_queue_without_a_minimum_to_wait_for_is_one_deep() {
+    let each = run_deep("iodepth_batch_complete_min=0");
     let depth_1 = run("rw=randread\nioengine=libaio\nnorandommap\nsize=64m");
     assert_eq!(each.iops.to_bits(), depth_1.iops.to_bits());
-    // What fio takes for its defaults changes nothing.
-    let same = of("iodepth_batch=1\niodepth_batch_complete=1\niodepth_low=16");
-    assert_eq!(same.iops.to_bits(), one.iops.to_bits());
-    // The queue runs down to a fourth before more is submitted.
-    let low = of("iodepth_low=4\niodepth_batch=4");
-    assert!(
-        low.iops < one.iops && low.iops > batched.iops,
-        "{}",
-        low.iops
-    );
+}
+
+#[test]
+fn defaults_of_batches_change_nothing_where_they_are_written() {
+    let written = run_deep("iodepth_batch=1\niodepth_batch_complete=1\niodepth_low=16");
+    assert_eq!(written.iops.to_bits(), run_deep("").iops.to_bits());
+}
+
+#[test]
+fn a_queue_runs_down_to_iodepth_low_before_more_is_submitted() {
+    let low = run_deep("iodepth_low=4\niodepth_batch=4").iops;
+    let batched = run_deep("iodepth_batch=16\niodepth_batch_complete_min=16").iops;
+    assert!(low < run_deep("").iops && low > batched, "{low}");
+}
+
+#[test]
+fn unusual_batches_do_all_requests() {
+    let requests = run_deep("").requests;
     for lines in [
         "iodepth_batch=0",
-        "iodepth_batch=99999999",
         "iodepth_batch_complete_min=99\niodepth_batch_complete_max=2\nthinktime=50\nthinktime_blocks=7",
         "iodepth_batch=7\niodepth_low=1\nrate_iops=20000",
     ] {
-        if lines.contains("99999999") {
-            let file = fio::parse(&format!("[j]\nsize=1m\n{lines}"), "t").unwrap();
-            assert!(file.check_modelled().is_err());
-        } else {
-            assert_eq!(of(lines).requests, one.requests, "{lines}");
-        }
+        assert_eq!(run_deep(lines).requests, requests, "{lines}");
     }
 }
 
 #[test]
-fn filling_buffers_takes_the_cpu_before_each_write() {
-    let period_us = |lines: &str| {
-        let run = run(&format!("bs=128k\nsize=64m\n{lines}"));
-        (1e6 / run.iops, run.latency_us.mean)
-    };
-    let (plain, latency) = period_us("rw=write");
-    let (refilled, same) = period_us("rw=write\nrefill_buffers");
-    // 490 cycles per KiB of a CPU that does at most some 2 GHz.
+fn a_batch_that_is_too_large_is_refused() {
+    let file = fio::parse("[j]\nsize=1m\niodepth_batch=99999999", "t").unwrap();
+    assert!(file.check_modelled().is_err());
+}
+
+/// Period and mean latency, in us, of a job of 128 KiB blocks.
+fn period_and_latency(lines: &str) -> (f64, f64) {
+    let run = run(&format!("bs=128k\nsize=64m\n{lines}"));
+    (1e6 / run.iops, run.latency_us.mean)
+}
+
+/// 490 cycles per KiB of a CPU that does at most some 2 GHz.
+#[test]
+fn filling_a_buffer_takes_the_cpu_before_its_write() {
+    let (plain, latency) = period_and_latency("rw=write");
+    let (refilled, same) = period_and_latency("rw=write\nrefill_buffers");
     assert!(
         (20.0..80.0).contains(&(refilled - plain)),
         "{plain} {refilled}"
     );
     assert!((same / latency - 1.0).abs() < 0.15, "{latency} {same}");
-    let (half, _) = period_us("rw=write\nbuffer_compress_percentage=50");
+    let (half, _) = period_and_latency("rw=write\nbuffer_compress_percentage=50");
     assert!(half > plain + 8.0 && half < refilled - 8.0, "{half}");
-    // By default fio changes some words of each block, after the latency has begun.
-    let off = period_us("rw=write\nscramble_buffers=0");
-    assert!((2.0..12.0).contains(&(plain - off.0)), "{plain} {off:?}");
-    assert!(
-        (2.0..12.0).contains(&(latency - off.1)),
-        "{latency} {off:?}"
-    );
+}
+
+/// By default fio changes some words of each block, after the latency has begun.
+#[test]
+fn scrambling_a_buffer_is_part_of_the_latency() {
+    let scrambled = period_and_latency("rw=write");
+    let off = period_and_latency("rw=write\nscramble_buffers=0");
+    for longer in [scrambled.0 - off.0, scrambled.1 - off.1] {
+        assert!((2.0..12.0).contains(&longer), "{scrambled:?} {off:?}");
+    }
+    for lines in ["zero_buffers=0", "scramble_buffers=1\nzero_buffers"] {
+        let same = period_and_latency(&format!("rw=write\n{lines}"));
+        assert_eq!(same, scrambled, "{lines}");
+    }
+}
+
+#[test]
+fn buffers_with_contents_of_their_own_are_not_scrambled() {
+    let off = period_and_latency("rw=write\nscramble_buffers=0");
     for lines in [
         "zero_buffers",
         "dedupe_percentage=50\nrefill_buffers=0",
@@ -273,48 +331,61 @@ fn filling_buffers_takes_the_cpu_before_each_write() {
         "buffer_pattern=0xdeadbeef",
         "refill_buffers\nbuffer_pattern=0xdeadbeef",
     ] {
-        assert_eq!(period_us(&format!("rw=write\n{lines}")), off, "{lines}");
+        let same = period_and_latency(&format!("rw=write\n{lines}"));
+        assert_eq!(same, off, "{lines}");
     }
-    for lines in ["zero_buffers=0", "scramble_buffers=1\nzero_buffers"] {
-        let scrambled = period_us(&format!("rw=write\n{lines}"));
-        assert_eq!(scrambled, (plain, latency), "{lines}");
-    }
-    let (zeros, _) = period_us("rw=write\nrefill_buffers\nzero_buffers");
-    assert!((1.0..8.0).contains(&(zeros - off.0)), "{zeros} {off:?}");
-    assert_eq!(period_us("rw=read"), period_us("rw=read\nrefill_buffers"));
 }
 
 #[test]
-fn checking_data_takes_the_cpu_where_fio_checks_it() {
-    let period_us = |lines: &str| {
-        let run = run(&format!("bs=128k\nsize=64m\n{lines}"));
-        (1e6 / run.iops, run.latency_us.mean)
-    };
-    // What fio reads it checks when the latency is over. 3910 cycles per KiB of a CPU that does at most some 2 GHz.
-    let (plain, latency) = period_us("rw=read");
-    let (checked, same) = period_us("rw=read\nverify=md5");
+fn zeros_are_filled_in_faster_than_random_bytes() {
+    let (off, _) = period_and_latency("rw=write\nscramble_buffers=0");
+    let (zeros, _) = period_and_latency("rw=write\nrefill_buffers\nzero_buffers");
+    assert!((1.0..8.0).contains(&(zeros - off)), "{zeros} {off}");
+}
+
+#[test]
+fn buffers_of_reads_are_not_filled() {
+    assert_eq!(
+        period_and_latency("rw=read"),
+        period_and_latency("rw=read\nrefill_buffers")
+    );
+}
+
+/// 3,910 cycles per KiB of a CPU that does at most some 2 GHz.
+#[test]
+fn reads_are_checked_when_their_latency_is_over() {
+    let (plain, latency) = period_and_latency("rw=read");
+    let (checked, same) = period_and_latency("rw=read\nverify=md5");
     assert!(
         (230.0..600.0).contains(&(checked - plain)),
         "{plain} {checked}"
     );
     assert!((same / latency - 1.0).abs() < 0.15, "{latency} {same}");
-    // What it writes it fills and adds up while the latency runs.
-    let (plain, latency) = period_us("rw=write\nscramble_buffers=0");
-    let (summed, longer) = period_us("rw=write\nverify=md5\ndo_verify=0");
+    for off in ["verify=0", "verify=null"] {
+        let unchecked = period_and_latency(&format!("rw=read\n{off}"));
+        assert_eq!(unchecked, (plain, latency), "{off}");
+    }
+}
+
+#[test]
+fn writes_are_filled_and_summed_within_their_latency() {
+    let (plain, latency) = period_and_latency("rw=write\nscramble_buffers=0");
+    let (summed, longer) = period_and_latency("rw=write\nverify=md5\ndo_verify=0");
     assert!(
         (260.0..700.0).contains(&(summed - plain)) && longer - latency > 250.0,
         "{plain} {summed} {latency} {longer}"
     );
-    let (pattern, _) = period_us("rw=write\nverify=md5\ndo_verify=0\nverify_pattern=0xff");
+}
+
+#[test]
+fn a_pattern_to_verify_is_not_filled_in_and_summed_again() {
+    let off = period_and_latency("rw=write\nscramble_buffers=0");
+    let (summed, _) = period_and_latency("rw=write\nverify=md5\ndo_verify=0");
+    let (pattern, _) = period_and_latency("rw=write\nverify=md5\ndo_verify=0\nverify_pattern=0xff");
     assert!(pattern < summed - 20.0, "{pattern} {summed}");
-    for lines in [
-        "verify=pattern\ndo_verify=0\nverify_pattern=0xff",
-        "verify=meta\ndo_verify=0\nverify_pattern=0xff",
-    ] {
-        assert_eq!(period_us(&format!("rw=write\n{lines}")), (plain, latency));
-    }
-    for off in ["verify=0", "verify=null"] {
-        assert_eq!(period_us(&format!("rw=read\n{off}")), period_us("rw=read"));
+    for method in ["pattern", "meta"] {
+        let lines = format!("rw=write\nverify={method}\ndo_verify=0\nverify_pattern=0xff");
+        assert_eq!(period_and_latency(&lines), off, "{method}");
     }
 }
 
@@ -437,27 +508,31 @@ fn run_jobs(sections: &str) -> Run {
     simulate(&machine, &file.into(), &policies, 1).unwrap()
 }
 
-#[test]
-fn a_rate_says_what_it_came_to_however_its_job_starts_and_mixes() {
-    let rates = |sections: &str| {
-        let run = run_jobs(sections);
-        let of = run.rates.iter();
-        of.map(|r| {
-            (
-                r.job,
-                r.direction,
-                r.unit,
-                r.asked,
-                (r.share() * 100.0).round(),
-            )
+/// What a run says of a rate: job, direction, unit, what was asked for, and whole percents of it.
+type ReportedRate = (usize, &'static str, &'static str, f64, f64);
+
+fn reported_rates(run: &Run) -> Vec<ReportedRate> {
+    let percent = |share: f64| (share * 100.0).round();
+    run.rates
+        .iter()
+        .map(|rate| {
+            let share = percent(rate.share());
+            (rate.job, rate.direction, rate.unit, rate.asked, share)
         })
-        .collect::<Vec<_>>()
-    };
-    let reached = (0, "read", "1/s", 1000.0, 100.0);
-    assert_eq!(rates("[a]\n"), [reached]);
-    assert_eq!(rates("[a]\nstartdelay=2s\n"), [reached]);
-    assert_eq!(rates("[a]\nramp_time=1s\n"), [reached]);
-    // A pause of 3 ms after each I/O leaves room for no more than 333 per second in each process.
+        .collect()
+}
+
+#[test]
+fn a_rate_is_reached_however_its_job_starts() {
+    for start in ["", "startdelay=2s\n", "ramp_time=1s\n"] {
+        let rates = reported_rates(&run_jobs(&format!("[a]\n{start}")));
+        assert_eq!(rates, [(0, "read", "1/s", 1000.0, 100.0)], "{start}");
+    }
+}
+
+/// A pause of 3 ms after each I/O leaves room for no more than 333 per second in each process.
+#[test]
+fn a_rate_that_pauses_keep_from_being_reached_says_so() {
     let paused = run_jobs("[a]\nthinktime=3ms\nnumjobs=2\nstartdelay=500ms\n");
     let [rate] = &paused.rates[..] else {
         panic!("{:?}", paused.rates)
@@ -465,13 +540,20 @@ fn a_rate_says_what_it_came_to_however_its_job_starts_and_mixes() {
     assert!((rate.asked - 2000.0).abs() < 1e-9);
     assert!(rate.done < 667.0, "{rate:?}");
     assert!((rate.done / paused.iops - 1.0).abs() < 0.01, "{rate:?}");
-    // Both directions of a mixed job have a rate; only those that it uses count.
+}
+
+#[test]
+fn each_direction_that_a_mixed_job_uses_reports_its_rate() {
     let mixed = "[a]\nrw=randrw\nrate_iops=100,20000\n";
-    let found = rates(mixed);
-    assert_eq!(found[0], (0, "read", "1/s", 100.0, 100.0));
-    assert!(found[1].1 == "write" && found[1].4 < 90.0, "{found:?}");
-    assert_eq!(rates(&format!("{mixed}rwmixread=100\n")).len(), 1);
-    // Bytes count where bytes are asked for, also where sizes vary.
+    let rates = reported_rates(&run_jobs(mixed));
+    assert_eq!(rates[0], (0, "read", "1/s", 100.0, 100.0));
+    assert!(rates[1].1 == "write" && rates[1].4 < 90.0, "{rates:?}");
+    let reads = run_jobs(&format!("{mixed}rwmixread=100\n"));
+    assert_eq!(reported_rates(&reads).len(), 1);
+}
+
+#[test]
+fn a_rate_of_bytes_is_reported_in_bytes_whatever_the_sizes() {
     for sizes in ["bs=4k", "bssplit=4k/50:8k/50"] {
         let run = run(&format!("rw=randread\nrate=1m\nruntime=1\n{sizes}"));
         let [rate] = &run.rates[..] else {
@@ -483,7 +565,7 @@ fn a_rate_says_what_it_came_to_however_its_job_starts_and_mixes() {
 }
 
 #[test]
-fn a_ramp_comes_before_the_runtime_and_does_not_count() {
+fn a_ramp_comes_before_the_runtime() {
     let plain = run_jobs("[a]\n");
     let ramped = run_jobs("[a]\nramp_time=2s\n");
     assert_eq!(ramped.requests, plain.requests);
@@ -493,7 +575,13 @@ fn a_ramp_comes_before_the_runtime_and_does_not_count() {
         ramped.seconds
     );
     assert!((ramped.warm_up_seconds - 2.0).abs() < 1e-6);
-    // Times of a CPU add up to the time that counts, and what it did in the ramp is left out.
+    assert!((ramped.iops - plain.iops).abs() < 2.0, "{}", ramped.iops);
+}
+
+#[test]
+fn times_and_energy_of_a_ramp_do_not_count() {
+    let plain = run_jobs("[a]\n");
+    let ramped = run_jobs("[a]\nramp_time=2s\n");
     for (cpu, plain) in ramped.cpus.iter().zip(&plain.cpus) {
         let idle: f64 = cpu.idle_seconds.iter().sum();
         assert!(
@@ -507,14 +595,18 @@ fn a_ramp_comes_before_the_runtime_and_does_not_count() {
             "{cpu:?}"
         );
     }
-    let energy = |run: &wakepath_sim::Run| run.energy.as_ref().map(|e| (e.mean_mw, e.per_io_uj));
-    if let (Some((ramped, _)), Some((plain, _))) = (energy(&ramped), energy(&plain)) {
+    let [ramped, plain] =
+        [&ramped, &plain].map(|run| run.energy.as_ref().map(|energy| energy.mean_mw));
+    if let (Some(ramped), Some(plain)) = (ramped, plain) {
         assert!((ramped / plain - 1.0).abs() < 0.1, "{ramped} {plain}");
     }
-    assert!((ramped.iops - plain.iops).abs() < 2.0, "{}", ramped.iops);
-    // As fio 3.33: what is transferred in the ramp is part of `size`. 32 of 64 blocks are left.
-    let sized = run_jobs("[a]\ntime_based=0\nruntime=0\nsize=256k\nrate_iops=16\nramp_time=2s\n");
-    assert!((31..=33).contains(&sized.requests), "{}", sized.requests);
+}
+
+/// As fio 3.33: the ramp transfers 32 of the 64 blocks.
+#[test]
+fn data_of_a_ramp_is_part_of_the_size() {
+    let run = run_jobs("[a]\ntime_based=0\nruntime=0\nsize=256k\nrate_iops=16\nramp_time=2s\n");
+    assert!((31..=33).contains(&run.requests), "{}", run.requests);
 }
 
 /// A Poisson process asks for the arrivals that it has drawn, which are more or fewer than its rate makes on average.
@@ -529,7 +621,10 @@ fn a_poisson_rate_is_reached_when_all_that_came_was_done() {
         let run = wakepath_sim::simulate(&machine, &job, &"menu".parse().unwrap(), seed).unwrap();
         assert!(run.rates[0].share() > 0.98, "{seed}: {:?}", run.rates);
     }
-    // One that cannot keep up still misses it.
+}
+
+#[test]
+fn a_poisson_rate_above_that_of_the_drive_is_missed() {
     let late = run_jobs("[a]\nrate_process=poisson\nrate_iops=1000000\n");
     assert!(late.rates[0].share() < 0.9, "{:?}", late.rates);
 }
@@ -550,37 +645,51 @@ fn a_job_waits_for_another_one_of_its_group() {
     assert!((3980..=4020).contains(&run.requests), "{}", run.requests);
 }
 
+/// A job of 1 s that ends its group, and one of 5 s in the group.
+const EXITALL: &str = "[a]\nexitall\n[b]\nruntime=5s\n";
+
 #[test]
 fn exitall_ends_the_others_with_the_first() {
-    let both = "[a]\nexitall\n[b]\nruntime=5s\n";
-    let run = run_jobs(both);
+    let run = run_jobs(EXITALL);
     assert!((run.seconds - 1.0).abs() < 0.02, "{}", run.seconds);
-    let next = format!("{both}[c]\nstonewall\n");
+}
+
+#[test]
+fn exitall_leaves_the_jobs_behind_a_stonewall() {
+    let next = format!("{EXITALL}[c]\nstonewall\n");
     assert!((run_jobs(&next).seconds - 2.0).abs() < 0.02);
     let all = next.replace("exitall\n", "exitall\nexit_what=all\n");
     assert!((run_jobs(&all).seconds - 1.0).abs() < 0.02);
-    // Who waits for a job of a group that has ended does not begin.
-    let waiting = format!("{both}[c]\nwait_for=b\n");
+}
+
+#[test]
+fn a_job_that_waits_for_one_of_an_ended_group_does_not_begin() {
+    let waiting = format!("{EXITALL}[c]\nwait_for=b\n");
     assert!((run_jobs(&waiting).seconds - 1.0).abs() < 0.02);
+}
+
+/// The CPUs that four processes keep busy.
+fn busy_cpus(lines: &str) -> Vec<usize> {
+    let run = run_jobs(&format!("[a]\nnumjobs=4\nthinkcycles=1000000\n{lines}"));
+    let used = run.cpus.iter().filter(|cpu| cpu.busy_seconds > 0.05);
+    used.map(|cpu| cpu.cpu).collect()
 }
 
 #[test]
 fn processes_stay_on_their_cpus() {
-    let busy = |lines: &str| {
-        let run = run_jobs(&format!("[a]\nnumjobs=4\nthinkcycles=1000000\n{lines}"));
-        let cpus = run.cpus.into_iter();
-        let used = cpus.filter(|cpu| cpu.busy_seconds > 0.05);
-        used.map(|cpu| cpu.cpu).collect::<Vec<_>>()
-    };
-    assert_eq!(busy("cpus_allowed=2,5\n"), [2, 5]);
-    assert_eq!(busy("cpumask=0x12\n"), [1, 4]);
+    assert_eq!(busy_cpus("cpus_allowed=2,5\n"), [2, 5]);
+    assert_eq!(busy_cpus("cpumask=0x12\n"), [1, 4]);
     assert_eq!(
-        busy("cpus_allowed=1-3\ncpus_allowed_policy=split\nnumjobs=3\n"),
+        busy_cpus("cpus_allowed=1-3\ncpus_allowed_policy=split\nnumjobs=3\n"),
         [1, 2, 3]
     );
-    // Those that the machine lacks are left out; where none is left, all are allowed.
-    assert_eq!(busy("cpus_allowed=3,70-90\n"), [3]);
-    assert!(busy("cpus_allowed=70-90\n").len() >= 4);
+}
+
+/// Where none of the allowed CPUs is there, all are allowed.
+#[test]
+fn allowed_cpus_that_the_machine_lacks_are_left_out() {
+    assert_eq!(busy_cpus("cpus_allowed=3,70-90\n"), [3]);
+    assert!(busy_cpus("cpus_allowed=70-90\n").len() >= 4);
 }
 
 #[test]
@@ -591,7 +700,10 @@ fn a_job_without_a_runtime_is_simulated_for_a_while() {
     long.jobs[0].at_most = Some(Nanoseconds::from_secs(3));
     let run = try_run(&long.into()).unwrap();
     assert_eq!((run.requests, &run.cut_jobs[..]), (6, &[0][..]));
-    // What ends before is not cut.
+}
+
+#[test]
+fn a_job_that_ends_by_itself_is_not_cut() {
     let short = parse("rw=read\nsize=40k\nrate_iops=2");
     let run = try_run(&short.into()).unwrap();
     assert_eq!((run.requests, run.cut_jobs.len()), (10, 0));
@@ -643,8 +755,11 @@ fn pauses_come_and_rates_count_as_in_fio() {
             "{lines}: {requests}, fio {wanted}"
         );
     }
-    // With real I/O of a disk, fio made 28 pauses of 4 I/Os when they counted at their issue, and 155 I/Os
-    // when those that were done counted.
+}
+
+/// fio, on a disk, paused 28 times after 4 I/Os where issued ones count, and made 155 I/Os where completed ones do.
+#[test]
+fn pauses_come_after_ios_that_are_issued_or_completed() {
     let queue =
         "rw=randread\nioengine=libaio\niodepth=8\nruntime=3\nthinktime=100ms\nthinktime_blocks=4";
     let by_issue = run(&format!("{queue}\nthinktime_blocks_type=issue")).requests;
@@ -667,14 +782,21 @@ fn a_poisson_process_has_fios_rate_and_varying_distances() {
     // Some come close together, and wait for each other.
     let even = run(lines);
     assert!(poisson.latency_us.p99 > even.latency_us.p99);
-    // One request in years.
+}
+
+#[test]
+fn a_poisson_process_of_one_request_in_years_ends() {
     let rare = run("rw=randread\nbs=1g\nrate=1\nrate_process=poisson\nruntime=1");
     assert_eq!(rare.requests, 1);
+}
+
+/// fio 3.33: 900 requests; 1,620 without rate_ignore_thinktime.
+#[test]
+fn a_poisson_process_makes_up_for_its_pauses_only_if_told_so() {
     let forgives = run(
         "rw=randread\nrate_iops=300\nruntime=6\nrate_process=poisson\n\
         thinktime=100ms\nthinktime_blocks=30\nrate_ignore_thinktime=1",
     );
-    // fio 3.33: 900; 1620 without rate_ignore_thinktime.
     assert!(
         forgives.requests.abs_diff(900) < 90,
         "{}",
@@ -689,9 +811,12 @@ fn trims_are_writes_of_no_data() {
     // The kernel waits for each, whatever iodepth is.
     let one = run("rw=randtrim\nbs=1m\nruntime=1\nioengine=libaio");
     assert_eq!(trims.iops.to_bits(), one.iops.to_bits());
-    // There is nothing to transfer.
     let writes = run("rw=randwrite\nbs=1m\nruntime=1");
     assert!(one.iops > 3.0 * writes.iops, "{} {}", one.iops, writes.iops);
+}
+
+#[test]
+fn trims_have_sizes_of_their_own_and_writes_behind_them() {
     let both = run("rw=trimwrite\nbs=64k\nsize=1m");
     assert_eq!((both.writes, both.written_bytes), (32, 1 << 20));
     let sizes = run("rw=trim\nbs=4k,4k,64k\nsize=1m\nrate_iops=0,0,100");

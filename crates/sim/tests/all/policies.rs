@@ -71,87 +71,114 @@ fn every_mechanism_says_rightly_whether_it_is_simulated() {
     }
 }
 
-#[test]
-fn idle_states_above_the_ceiling_are_off() {
+/// The idle states that a set switches off on the server.
+fn states_switched_off(policies: &str) -> Vec<String> {
     let server = Machine::find(SERVER).unwrap();
-    let off = |text: &str| -> Vec<String> {
-        let machine = machine_under(&server, &set(text)).unwrap();
-        let off = machine.idle_state.iter().filter(|s| s.disabled);
-        off.map(|s| s.name.clone()).collect()
-    };
-    assert!(off("menu").is_empty());
-    let by_name = off("idle-states[disable=c6]");
-    assert_eq!(by_name, ["C6"]);
-    assert!(off("idle-states[ceiling=C1E]").contains(&"C6".to_owned()));
-    assert_eq!(
-        off("idle-states[ceiling=C1E]"),
-        off("idle-states[ceiling=10us]")
-    );
-    // The shallowest state stays on.
-    assert_eq!(
-        off("idle-states[ceiling=0us]").len(),
-        server.idle_state.len() - 1
-    );
-    let residency = |text: &str| -> f64 {
-        let run = run_on(&server, text).unwrap();
+    let machine = machine_under(&server, &set(policies)).unwrap();
+    let off = machine.idle_state.iter().filter(|state| state.disabled);
+    off.map(|state| state.name.clone()).collect()
+}
+
+#[test]
+fn idle_states_are_off_by_name_or_above_the_ceiling() {
+    assert!(states_switched_off("menu").is_empty());
+    assert_eq!(states_switched_off("idle-states[disable=c6]"), ["C6"]);
+    let ceiling = states_switched_off("idle-states[ceiling=C1E]");
+    assert!(ceiling.contains(&"C6".to_owned()), "{ceiling:?}");
+    assert_eq!(ceiling, states_switched_off("idle-states[ceiling=10us]"));
+}
+
+#[test]
+fn the_shallowest_state_stays_on_under_any_ceiling() {
+    let states = Machine::find(SERVER).unwrap().idle_state.len();
+    let off = states_switched_off("idle-states[ceiling=0us]");
+    assert_eq!(off.len(), states - 1);
+}
+
+#[test]
+fn no_cpu_enters_a_state_above_the_ceiling() {
+    let server = Machine::find(SERVER).unwrap();
+    let entries = |policies: &str| -> u64 {
+        let run = run_on(&server, policies).unwrap();
         let deep = run.idle_states.iter().filter(|s| s.name.starts_with("C6"));
-        deep.map(|s| s.entries as f64).sum()
+        deep.map(|state| state.entries).sum()
     };
-    assert!(residency("menu") > 0.0);
-    assert!(residency("menu + idle-states[ceiling=C1E]") == 0.0);
-    for (text, says) in [
-        ("idle-states[disable=C9]", "there are POLL, C1, C1E"),
-        ("idle-states[ceiling=C9]", "there are POLL, C1, C1E"),
-    ] {
+    assert!(entries("menu") > 0);
+    assert_eq!(entries("menu + idle-states[ceiling=C1E]"), 0);
+}
+
+#[test]
+fn an_unknown_idle_state_is_refused_with_those_that_there_are() {
+    let server = Machine::find(SERVER).unwrap();
+    for text in ["idle-states[disable=C9]", "idle-states[ceiling=C9]"] {
         let error = run_on(&server, text).unwrap_err().to_string();
+        let says = "there are POLL, C1, C1E";
         assert!(error.contains(text) && error.contains(says), "{error}");
     }
 }
 
-#[test]
-fn latency_requests_reach_the_cpus() {
+/// The latency requests of a set on the server.
+fn latency_requests(policies: &str) -> Vec<LatencyRequest> {
     let server = Machine::find(SERVER).unwrap();
-    let requests = |text: &str| {
-        machine_under(&server, &set(text))
-            .unwrap()
-            .latency_requests
-            .clone()
-    };
+    let machine = machine_under(&server, &set(policies)).unwrap();
+    machine.latency_requests.clone()
+}
+
+#[test]
+fn a_latency_request_is_for_all_cpus_or_those_that_it_names() {
     assert_eq!(
-        requests("cpu-latency[limit=20us]"),
+        latency_requests("cpu-latency[limit=20us]"),
         [LatencyRequest::system(20)]
     );
     assert_eq!(
-        requests("cpu-latency[limit=5us,cpus=1-2]"),
+        latency_requests("cpu-latency[limit=5us,cpus=1-2]"),
         [LatencyRequest {
             us: 5,
             cpus: vec![1, 2]
         }]
     );
     // One for each cluster, since a limit may be the name of a state.
-    let of_clusters = requests("cpu-latency[limit=5us,cpus=all]");
-    let limited: usize = of_clusters.iter().map(|request| request.cpus.len()).sum();
-    assert_eq!(limited, server.cpus());
-    assert!(requests("cpu-latency[limit=none]").is_empty());
-    let mut asked = server.clone();
-    asked.set_latency_requests(&(0..server.cpus()).collect::<Vec<_>>(), Some(7));
-    let lifted = machine_under(&asked, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
+    let clusters = latency_requests("cpu-latency[limit=5us,cpus=all]");
+    let limited: usize = clusters.iter().map(|request| request.cpus.len()).sum();
+    assert_eq!(limited, Machine::find(SERVER).unwrap().cpus());
+}
+
+#[test]
+fn a_latency_request_of_none_lifts_what_the_machine_has() {
+    assert!(latency_requests("cpu-latency[limit=none]").is_empty());
+    let mut server = Machine::find(SERVER).unwrap();
+    server.set_latency_requests(&(0..server.cpus()).collect::<Vec<_>>(), Some(7));
+    let lifted = machine_under(&server, &set("cpu-latency[limit=none,cpus=0]")).unwrap();
     assert_eq!(lifted.latency_request(0), None);
     assert_eq!(lifted.latency_request(1).map(|limit| limit.0), Some(7_000));
-    // By the states of the machine: POLL, C1, C1E and so on.
+}
+
+#[test]
+fn a_latency_request_may_name_a_state_or_its_number() {
+    let server = Machine::find(SERVER).unwrap();
     let states = server.declared_idle_states().unwrap();
     for (text, state) in [("state=C1E", 2), ("state=1", 1), ("state=1,limit=3us", 1)] {
         let us = states[state].exit_latency.as_micros();
-        let requested = requests(&format!("cpu-latency[{text}]"));
+        let requested = latency_requests(&format!("cpu-latency[{text}]"));
         assert_eq!(requested, [LatencyRequest::system(us)], "{text}");
     }
-    let error = run_on(&server, "cpu-latency[state=C9]").unwrap_err();
-    assert!(
-        error.to_string().contains("`C9` here; there are POLL"),
-        "{error}"
-    );
-    let error = run_on(&server, "cpu-latency[limit=5us,cpus=0,9999]").unwrap_err();
-    assert!(error.to_string().contains("no CPU 9999"), "{error}");
+}
+
+#[test]
+fn latency_requests_of_unknown_states_and_cpus_are_refused() {
+    let server = Machine::find(SERVER).unwrap();
+    for (text, says) in [
+        ("cpu-latency[state=C9]", "`C9` here; there are POLL"),
+        ("cpu-latency[limit=5us,cpus=0,9999]", "no CPU 9999"),
+    ] {
+        let error = run_on(&server, text).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_latency_request_reaches_the_idle_governor() {
+    let server = Machine::find(SERVER).unwrap();
     assert_ne!(
         all(&server, "menu"),
         all(&server, "menu + cpu-latency[limit=2us]")
@@ -274,7 +301,11 @@ fn a_profile_is_what_it_stands_for_on_the_machine() {
     ] {
         assert_eq!(all(machine, profile), all(machine, same), "{profile}");
     }
-    // What a profile does not set stays as the machine has it: HWP dynamic boost is on here.
+}
+
+#[test]
+fn what_a_profile_does_not_set_stays_as_the_machine_has_it() {
+    // HWP dynamic boost is on.
     let sapphire = Machine::find("spr1").unwrap();
     let turin = Machine::find("turin0").unwrap();
     // Its kernel runs the governor performance of intel_pstate.
@@ -313,6 +344,11 @@ fn a_profile_is_what_it_stands_for_on_the_machine() {
     ] {
         assert_eq!(all(machine, profile), all(machine, same), "{profile}");
     }
+}
+
+#[test]
+fn parts_of_a_profile_that_do_nothing_are_noted() {
+    let board = Machine::find("rk3399").unwrap();
     let notes = expanded(&board, &set("tuned[balanced]")).unwrap().notes;
     assert!(notes[0].contains("energy_perf_bias=normal"), "{notes:?}");
     assert!(notes[1].contains("epp[value=balance_performance] does not apply"));
