@@ -146,9 +146,11 @@ impl Plan {
         repeats: u32,
     ) -> Self {
         let unchanged = policies.is_empty().then(PolicySet::default);
-        let policies = policies.into_iter().chain(unchanged);
-        let policies = policies.map(|set| PlannedPolicy::on_machine(set, &machine));
-        let policies: Vec<PlannedPolicy> = policies.collect();
+        let policies: Vec<PlannedPolicy> = policies
+            .into_iter()
+            .chain(unchanged)
+            .map(|set| PlannedPolicy::on_machine(set, &machine))
+            .collect();
         let mut plan = Self {
             origin: name.to_owned(),
             file_text: None,

@@ -32,13 +32,12 @@ pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, S
             let names = &entry.get_ref().machines;
             question.machines = named(source, "machine", names, &known.machines)?;
         }
-        let is_asked = |cell: &Cell| {
+        if !plan.cells().iter().any(|cell: &Cell| {
             let key = plan.key_of(*cell);
             question.has_machine(&key.machine)
                 && question.has_workload(&key.workload)
                 && question.has_policy(&key.policy)
-        };
-        if !plan.cells().iter().any(is_asked) {
+        }) {
             let message = "the question is about nothing that is run: its workloads do not run on its machines under its \
                            policies";
             return Err(source.error(entry, message));
@@ -85,16 +84,15 @@ fn question(
         let message = "a question with `minimise` or `maximise` compares with no baseline";
         return Err(source.error(baseline, message));
     }
-    let condition = |text: &Spanned<String>| -> Result<Condition, StudyError> {
-        let parsed = text.get_ref().parse::<Condition>();
-        let condition = parsed.map_err(|message| source.error(text, message))?;
-        find(text, &condition.metric, source, known)?;
-        Ok(condition)
-    };
     let keep: Vec<Condition> = of
         .keep
         .iter()
-        .map(condition)
+        .map(|text: &Spanned<String>| -> Result<Condition, StudyError> {
+            let parsed = text.get_ref().parse::<Condition>();
+            let condition = parsed.map_err(|message| source.error(text, message))?;
+            find(text, &condition.metric, source, known)?;
+            Ok(condition)
+        })
         .collect::<Result<_, StudyError>>()?;
     Ok(Question {
         ask: match &of.ask {

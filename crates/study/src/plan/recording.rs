@@ -77,8 +77,11 @@ impl PlannedRecording {
         };
         let RecordingName { path: file, sha256 } = name.get_ref();
         if let Some(sha256) = sha256 {
-            let digits = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-            if sha256.len() != 64 || !sha256.bytes().all(digits) {
+            if sha256.len() != 64
+                || !sha256
+                    .bytes()
+                    .all(|b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+            {
                 let message = format!("`{sha256}` is no SHA-256: 64 digits from 0 to 9 and a to f");
                 return Err(source.error(name, message));
             }

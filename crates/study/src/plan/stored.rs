@@ -225,8 +225,9 @@ fn quoted(text: String) -> String {
 /// A change that removes a key's lines from the file's first table.
 fn without_line(text: &str, value: Range<usize>) -> Change {
     let start = text[..value.start].rfind('\n').map_or(0, |at| at + 1);
-    let end = text[value.end..].find('\n');
-    let end = end.map_or(text.len(), |at| value.end + at + 1);
+    let end = text[value.end..]
+        .find('\n')
+        .map_or(text.len(), |at| value.end + at + 1);
     (start..end, String::new())
 }
 
@@ -240,8 +241,10 @@ mod tests {
 
     /// Content for this study's result directory.
     fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
-        let toml = |m: &PlannedMachine| m.model.as_ref().map(|model| model.to_toml().unwrap());
-        let machines = plan.machines.iter().map(toml);
+        let machines = plan
+            .machines
+            .iter()
+            .map(|m: &PlannedMachine| m.model.as_ref().map(|model| model.to_toml().unwrap()));
         plan.files(
             machines
                 .map(|m| m.unwrap_or_default().into_bytes())

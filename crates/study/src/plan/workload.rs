@@ -101,8 +101,11 @@ pub(super) fn all(
 ) -> Result<Vec<PlannedWorkload>, StudyError> {
     let mut all: Vec<PlannedWorkload> = Vec::new();
     for (number, entry) in file.workload.iter().enumerate() {
-        let warm_up = entry.warm_up_s.as_ref().or(file.warm_up_s.as_ref());
-        let warm_up = warm_up.map(|seconds| Nanoseconds((seconds.get_ref() * 1e9).round() as u64));
+        let warm_up = entry
+            .warm_up_s
+            .as_ref()
+            .or(file.warm_up_s.as_ref())
+            .map(|seconds| Nanoseconds((seconds.get_ref() * 1e9).round() as u64));
         for (name, options) in grid::variants(entry, source)? {
             let options = JobOptions {
                 given: &options,
@@ -308,26 +311,28 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
     let Workload::Fio(file) = workload else {
         return Vec::new();
     };
-    let of_job = |job: &fio::FioJob| {
-        let rates = job.rates();
-        let each = [("read", rates.read), ("write", rates.write)];
-        let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
-        let poisson = job.rate_poisson;
-        each.into_iter().filter_map(move |(direction, rate)| {
-            let (rate, unit) = match rate? {
-                fio::Rate::Bytes(bytes) => (bytes, "bytes"),
-                fio::Rate::Ios(ios) => (ios, "I/Os"),
-            };
-            Some(RequestedRate {
-                job: name.clone(),
-                direction: direction.to_owned(),
-                per_second: rate as f64 * processes,
-                unit: unit.to_owned(),
-                poisson,
+    file.jobs
+        .iter()
+        .flat_map(|job: &fio::FioJob| {
+            let rates = job.rates();
+            let each = [("read", rates.read), ("write", rates.write)];
+            let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
+            let poisson = job.rate_poisson;
+            each.into_iter().filter_map(move |(direction, rate)| {
+                let (rate, unit) = match rate? {
+                    fio::Rate::Bytes(bytes) => (bytes, "bytes"),
+                    fio::Rate::Ios(ios) => (ios, "I/Os"),
+                };
+                Some(RequestedRate {
+                    job: name.clone(),
+                    direction: direction.to_owned(),
+                    per_second: rate as f64 * processes,
+                    unit: unit.to_owned(),
+                    poisson,
+                })
             })
         })
-    };
-    file.jobs.iter().flat_map(of_job).collect()
+        .collect()
 }
 
 /// A file's text: beside the study, or built in.
@@ -580,10 +585,17 @@ impl Reading {
         };
         match &self.from {
             Extract::Pattern(regex) => {
-                let found = output.lines().rev().find_map(|line| regex.captures(line));
-                let found = found.as_ref().and_then(|c| c.get(1));
-                let missing = || format!("{name}: no line of the output matches `{regex}`");
-                number(found.ok_or_else(missing)?.as_str())
+                let found = output
+                    .lines()
+                    .rev()
+                    .find_map(|line| regex.captures(line))
+                    .as_ref()
+                    .and_then(|c| c.get(1));
+                number(
+                    found
+                        .ok_or_else(|| format!("{name}: no line of the output matches `{regex}`"))?
+                        .as_str(),
+                )
             }
             Extract::Json(pointer) => {
                 let json: serde_json::Value = serde_json::from_str(output)
@@ -611,8 +623,8 @@ mod tests {
             ("runtime", "500ms"),
             ("time_based", "1"),
             ("size", "1g"),
-        ];
-        let options = options.map(|(k, v)| (k.to_owned(), v.to_owned()));
+        ]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()));
         let file = fio::parse(&with_options(text, &options), "x").unwrap();
         assert_eq!(file.jobs[0].block_size.read, 16384);
         assert_eq!(file.jobs[0].runtime, Some(Nanoseconds::from_millis(500)));

@@ -63,8 +63,10 @@ impl Criterion {
                 cells.push(&all[table][cell]);
             }
         }
-        let against = expectation.against.iter();
-        let against = against.filter_map(|&[table, cell]| all[table][cell].simulated.number());
+        let against = expectation
+            .against
+            .iter()
+            .filter_map(|&[table, cell]| all[table][cell].simulated.number());
         let judged = Judged {
             cells,
             against: against.fold(f64::NEG_INFINITY, f64::max),
@@ -137,13 +139,16 @@ impl Judged<'_> {
 
     /// Every cell judged by `holds` does hold.
     fn every(&self, holds: impl Fn(&TableCell) -> Option<bool>) -> Verdict {
-        let judged = self
+        let judged: Vec<_> = self
             .cells
             .iter()
-            .filter_map(|cell| Some((cell, holds(cell)?)));
-        let judged: Vec<_> = judged.collect();
-        let against = judged.iter().filter(|(_, holds)| !holds);
-        let against: Vec<String> = against.map(|(cell, _)| cell.name()).collect();
+            .filter_map(|cell| Some((cell, holds(cell)?)))
+            .collect();
+        let against: Vec<String> = judged
+            .iter()
+            .filter(|(_, holds)| !holds)
+            .map(|(cell, _)| cell.name())
+            .collect();
         let (all, holding) = (judged.len(), judged.len() - against.len());
         let found = match against.join(", ") {
             none if none.is_empty() => format!("{holding} of {all}"),
@@ -154,11 +159,11 @@ impl Judged<'_> {
 
     /// Published numbers are met within `tolerance`, as a share.
     fn within(&self, tolerance: f64) -> Verdict {
-        let errors = self
+        let errors: Vec<_> = self
             .cells
             .iter()
-            .filter_map(|cell| Some((cell, cell.relative_error?)));
-        let errors: Vec<_> = errors.collect();
+            .filter_map(|cell| Some((cell, cell.relative_error?)))
+            .collect();
         let holding = errors
             .iter()
             .filter(|(_, error)| error.abs() <= tolerance)
@@ -185,11 +190,11 @@ impl Judged<'_> {
 
     /// Simulated numbers are in published order.
     fn same_order(&self) -> Verdict {
-        let numbers = self
+        let numbers: Vec<&&TableCell> = self
             .cells
             .iter()
-            .filter(|cell| cell.relative_error.is_some());
-        let numbers: Vec<&&TableCell> = numbers.collect();
+            .filter(|cell| cell.relative_error.is_some())
+            .collect();
         let order = |value: fn(&TableCell) -> Option<f64>| {
             let mut order: Vec<usize> = (0..numbers.len()).collect();
             let of = |index: &usize| value(numbers[*index]).unwrap_or_default();
@@ -361,14 +366,19 @@ mod tests {
         let cells = [number("up", 1.5, 1.4), number("chance", 0.99, 0.9995)];
         let mut ratios = judged(&cells);
         ratios.show = Show::Ratio;
-        let same =
-            |published: f64, simulated: f64| published * simulated > 0.0 && simulated.abs() > 0.005;
         assert_eq!(
-            ratios.changes(same).unwrap(),
+            ratios
+                .changes(|published: f64, simulated: f64| published * simulated > 0.0
+                    && simulated.abs() > 0.005)
+                .unwrap(),
             ("1 of 2, not chance".to_owned(), false)
         );
-        let near = |published: f64, simulated: f64| (published - simulated).abs() < 0.11;
-        assert!(ratios.changes(near).unwrap().1);
+        assert!(
+            ratios
+                .changes(|published: f64, simulated: f64| (published - simulated).abs() < 0.11)
+                .unwrap()
+                .1
+        );
     }
 
     #[test]

@@ -33,8 +33,10 @@ pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
             };
             let of_drive = plan.compares_drives() && key.starts_with("drive.");
             let model = if of_drive { drive } else { name };
-            let there = |f: &FittedFigure| f.key == key && f.model.as_deref() == Some(model);
-            if !all.iter().any(there) {
+            if !all
+                .iter()
+                .any(|f: &FittedFigure| f.key == key && f.model.as_deref() == Some(model))
+            {
                 all.push(FittedFigure {
                     model: Some(model.to_owned()),
                     key,
@@ -58,8 +60,10 @@ pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
 
 /// An rt-app file's work, as named by an entry.
 fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
-    let named = |w: &&PlannedWorkload| w.name == *entry.workload.get_ref();
-    let planned = plan.workloads.iter().find(named);
+    let planned = plan
+        .workloads
+        .iter()
+        .find(|w: &&PlannedWorkload| w.name == *entry.workload.get_ref());
     let Some((planned, Workload::RtApp(file))) = planned.and_then(|w| Some((w, w.workload()?)))
     else {
         return Vec::new();
@@ -79,8 +83,11 @@ fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
         value,
         fitted: entry.to.clone(),
     };
-    let mean = entry.mean.as_ref().filter(|_| !work.is_empty());
-    let mean = mean.map(|key| figure(key, work.iter().sum::<f64>() / work.len() as f64));
+    let mean = entry
+        .mean
+        .as_ref()
+        .filter(|_| !work.is_empty())
+        .map(|key| figure(key, work.iter().sum::<f64>() / work.len() as f64));
     let each = entry
         .figures
         .iter()

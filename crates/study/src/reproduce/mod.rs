@@ -57,16 +57,20 @@ pub fn reproduce(plans: &[Plan], control: &RunControl<'_>) -> Result<Vec<Outcome
         runs.extend((0..plan.runs()).map(|index| (plan.cell(index).repeat, position, index)));
     }
     runs.sort_unstable();
-    let one = |(_, position, index): (u32, usize, usize)| {
-        let plan: &Plan = &plans[position];
-        let cell = plan.cell(index);
-        let mut run = RunRecord::new(plan.key(index), None, cell.repeat, index as u32);
-        sims[position].measure(cell, &mut run, control.cancelled)?;
-        (control.finished)(1);
-        Ok((position, index, run.metrics))
-    };
     let mut found: Vec<Found<'_>> = plans.iter().map(Found::new).collect();
-    for (position, index, metrics) in each(runs, true, control.cancelled, one)? {
+    for (position, index, metrics) in each(
+        runs,
+        true,
+        control.cancelled,
+        |(_, position, index): (u32, usize, usize)| {
+            let plan: &Plan = &plans[position];
+            let cell = plan.cell(index);
+            let mut run = RunRecord::new(plan.key(index), None, cell.repeat, index as u32);
+            sims[position].measure(cell, &mut run, control.cancelled)?;
+            (control.finished)(1);
+            Ok((position, index, run.metrics))
+        },
+    )? {
         found[position].add(index, metrics);
     }
     let outcomes = found.iter().filter(|found| found.fewest() > 0);
@@ -119,16 +123,19 @@ impl Outcome {
             .map(|table| found.table(table))
             .collect::<Result<_, _>>()?;
         let fitted_figures = fitted::figures(plan);
-        let criteria = plan.expectations.iter().map(|expectation| {
-            Criterion::of(
-                expectation,
-                &plan.tables,
-                &cells,
-                found,
-                fitted_figures.len(),
-            )
-        });
-        let criteria: Vec<Criterion> = criteria.collect::<Result<_, _>>()?;
+        let criteria: Vec<Criterion> = plan
+            .expectations
+            .iter()
+            .map(|expectation| {
+                Criterion::of(
+                    expectation,
+                    &plan.tables,
+                    &cells,
+                    found,
+                    fitted_figures.len(),
+                )
+            })
+            .collect::<Result<_, _>>()?;
         let sections: Vec<Section> = plan
             .tables
             .iter()

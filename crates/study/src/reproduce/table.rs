@@ -49,8 +49,11 @@ impl<'a> Found<'a> {
         let simulated = if let Some(text) = &wanted.decided {
             Value::Text(text.clone())
         } else {
-            let values = wanted.pairs.iter().map(|pair| self.shown(table, *pair));
-            let values: Vec<f64> = values.collect::<Result<_, _>>()?;
+            let values: Vec<f64> = wanted
+                .pairs
+                .iter()
+                .map(|pair| self.shown(table, *pair))
+                .collect::<Result<_, _>>()?;
             let (value, of) = across(how, wanted, &values);
             if how.across == Some(Across::Extreme)
                 && let Some(at) = table.columns.iter().position(|c| c == "workload")
@@ -105,16 +108,20 @@ impl<'a> Found<'a> {
         cell: Cell,
     ) -> Result<f64, StudyError> {
         let index = self.plan.cells().iter().position(|of| *of == cell);
-        let runs = index.and_then(|index| self.runs.get(index));
-        let runs = runs.map_or(&[][..], Vec::as_slice);
-        let values: Option<Vec<f64>> = runs.iter().map(|run| metric.of(run)).collect();
-        let values = values.ok_or_else(|| {
-            let name = match metric {
-                Quantity::Metric(name) => name,
-                Quantity::Rate | Quantity::Time => "ops_per_s` or `iops",
-            };
-            self.error(table, cell, &format!("no `{name}` among the results"))
-        })?;
+        let runs = index
+            .and_then(|index| self.runs.get(index))
+            .map_or(&[][..], Vec::as_slice);
+        let values = runs
+            .iter()
+            .map(|run| metric.of(run))
+            .collect::<Option<Vec<f64>>>()
+            .ok_or_else(|| {
+                let name = match metric {
+                    Quantity::Metric(name) => name,
+                    Quantity::Rate | Quantity::Time => "ops_per_s` or `iops",
+                };
+                self.error(table, cell, &format!("no `{name}` among the results"))
+            })?;
         Ok(match table.how.runs {
             Aggregate::Median => median(values).unwrap_or(0.0),
             Aggregate::Sum => values.into_iter().sum(),
@@ -158,10 +165,11 @@ fn across(how: &How, wanted: &Wanted, values: &[f64]) -> (f64, usize) {
         }
         Some(Across::Extreme) => {
             let sign = wanted.published.number().unwrap_or(1.0).signum();
-            let farther = |a: &(usize, &f64), b: &(usize, &f64)| -> Ordering {
-                (a.1 * sign).total_cmp(&(b.1 * sign))
-            };
-            let farthest = values.iter().enumerate().max_by(farther);
+            let farthest = values.iter().enumerate().max_by(
+                |a: &(usize, &f64), b: &(usize, &f64)| -> Ordering {
+                    (a.1 * sign).total_cmp(&(b.1 * sign))
+                },
+            );
             farthest.map_or((f64::NAN, 0), |(index, value)| (*value, index))
         }
         None => (values.first().copied().unwrap_or(f64::NAN), 0),

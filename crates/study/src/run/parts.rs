@@ -51,8 +51,11 @@ impl Parts {
     /// The file system refuses, or a run is missing.
     pub fn finish(self, plan: &Plan) -> Result<(), StudyError> {
         let finished = self.writer.finished()?;
-        let absent = |index: &usize| finished.binary_search(index).is_err();
-        if let Some(index) = self.missing.into_iter().find(absent) {
+        if let Some(index) = self
+            .missing
+            .into_iter()
+            .find(|index: &usize| finished.binary_search(index).is_err())
+        {
             return Err(StudyError::Missing(plan.key(index)));
         }
         Ok(self.writer.finish()?)
@@ -126,12 +129,16 @@ pub fn of_backend(
         complete: true,
         ..plan.document(backend.provenance()?)
     };
-    let make = |index: usize| {
-        let run = run_of(plan, backend, index, index as u32, control.cancelled)?;
-        (control.finished)(1);
-        Ok(run)
-    };
-    let runs = each((0..plan.runs()).collect(), true, control.cancelled, make)?;
+    let runs = each(
+        (0..plan.runs()).collect(),
+        true,
+        control.cancelled,
+        |index: usize| {
+            let run = run_of(plan, backend, index, index as u32, control.cancelled)?;
+            (control.finished)(1);
+            Ok(run)
+        },
+    )?;
     if runs.len() < plan.runs() {
         return Err(StudyError::Interrupted);
     }

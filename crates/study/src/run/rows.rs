@@ -112,11 +112,12 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
             ("frequency_changes_per_s", changes as f64 / run.seconds),
         ]);
     }
-    let boosts = run
+    let boosts: Vec<u64> = run
         .clocks
         .iter()
-        .filter_map(|clock| clock.hwp_boost.as_ref());
-    let boosts: Vec<u64> = boosts.map(|boost| boost.raises).collect();
+        .filter_map(|clock| clock.hwp_boost.as_ref())
+        .map(|boost| boost.raises)
+        .collect();
     if !boosts.is_empty() {
         all.push(("boosts", boosts.iter().sum::<u64>() as f64));
     }
@@ -161,37 +162,40 @@ fn idle(
     let table = machine.idle_states_of(cluster);
     let costs = Costs::new(machine, cluster, &table, details);
     let states = table.iter().zip(&details.states).enumerate();
-    let row = |(index, (state, sums)): (
-        usize,
-        (&MachineIdleState, &wakepath_sim::details::StateDetails),
-    )| {
-        let mut row = Idle {
-            cpu_kind: cluster.name.clone(),
-            state: state.name.clone(),
-            time_ns: sums.time,
-            entries: sums.entries,
-            too_deep: 0,
-            too_shallow: 0,
-            above: Some(sums.above),
-            below: Some(sums.below),
-            added_latency_ns: None,
-            wasted_energy_uj: None,
-        };
-        let (mut added, mut wasted) = (0, 0.0);
-        for fit in details.fits.iter().filter(|s| s.entered == index) {
-            if fit.fitting < index {
-                row.too_deep += fit.periods;
-                added += costs.added_latency(fit);
-            } else if fit.fitting > index {
-                row.too_shallow += fit.periods;
-            }
-            wasted += costs.wasted_energy(fit);
-        }
-        row.added_latency_ns = Some(added);
-        row.wasted_energy_uj = has_power.then_some(wasted);
-        row
-    };
-    states.map(row).collect()
+    states
+        .map(
+            |(index, (state, sums)): (
+                usize,
+                (&MachineIdleState, &wakepath_sim::details::StateDetails),
+            )| {
+                let mut row = Idle {
+                    cpu_kind: cluster.name.clone(),
+                    state: state.name.clone(),
+                    time_ns: sums.time,
+                    entries: sums.entries,
+                    too_deep: 0,
+                    too_shallow: 0,
+                    above: Some(sums.above),
+                    below: Some(sums.below),
+                    added_latency_ns: None,
+                    wasted_energy_uj: None,
+                };
+                let (mut added, mut wasted) = (0, 0.0);
+                for fit in details.fits.iter().filter(|s| s.entered == index) {
+                    if fit.fitting < index {
+                        row.too_deep += fit.periods;
+                        added += costs.added_latency(fit);
+                    } else if fit.fitting > index {
+                        row.too_shallow += fit.periods;
+                    }
+                    wasted += costs.wasted_energy(fit);
+                }
+                row.added_latency_ns = Some(added);
+                row.wasted_energy_uj = has_power.then_some(wasted);
+                row
+            },
+        )
+        .collect()
 }
 
 /// Cost to a cluster's CPU when an idle period has the wrong state.
@@ -216,11 +220,15 @@ impl<'a> Costs<'a> {
         let full_khz = biggest.map_or(1, |c| c.max_frequency().0);
         let all: u64 = details.powered.iter().map(|(_, time)| time).sum();
         let mean = |power: &dyn Fn(&wakepath_hardware::machine::Opp) -> u64| {
-            let of = |(khz, time): &(u32, u64)| {
-                let opp = cluster.opps.iter().find(|o| o.khz == *khz);
-                opp.map_or(0.0, |opp| power(opp) as f64 * *time as f64)
-            };
-            details.powered.iter().map(of).sum::<f64>() / all.max(1) as f64
+            details
+                .powered
+                .iter()
+                .map(|(khz, time): &(u32, u64)| {
+                    let opp = cluster.opps.iter().find(|o| o.khz == *khz);
+                    opp.map_or(0.0, |opp| power(opp) as f64 * *time as f64)
+                })
+                .sum::<f64>()
+                / all.max(1) as f64
         };
         Self {
             states,

@@ -60,8 +60,8 @@ impl<'a> Sim<'a> {
                 let message = format!("{}: no machine to simulate", plan.origin);
                 return Err(StudyError::Settings(message));
             };
-            let changed = machine_under(model, &policy.set);
-            let changed = changed.map_err(|e| StudyError::Settings(e.to_string()))?;
+            let changed = machine_under(model, &policy.set)
+                .map_err(|e| StudyError::Settings(e.to_string()))?;
             place.insert(changed.into_owned());
         }
         Ok(Self {
@@ -168,8 +168,8 @@ impl<'a> Sim<'a> {
             .filter(|(_, runs)| !runs.is_empty())
             .map(|(cell, runs)| {
                 let policy = &self.plan.policies[cell.policy];
-                let in_force = in_force(self.machine(*cell), &policy.set);
-                let in_force = in_force.map_err(|e| StudyError::Settings(e.to_string()))?;
+                let in_force = in_force(self.machine(*cell), &policy.set)
+                    .map_err(|e| StudyError::Settings(e.to_string()))?;
                 Ok(PolicyResult::new(in_force, runs))
             });
         Ok(PolicyComparison {
@@ -304,11 +304,15 @@ impl Backend for Sim<'_> {
             .never_ran
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let say = |((workload, task), (_, why)): (&(usize, String), &(Cell, String))| {
-            let name = &self.plan.workloads[*workload].name;
-            format!("workload `{name}`: task `{task}` never ran: {why}")
-        };
-        noted.iter().map(say).collect()
+        noted
+            .iter()
+            .map(
+                |((workload, task), (_, why)): (&(usize, String), &(Cell, String))| {
+                    let name = &self.plan.workloads[*workload].name;
+                    format!("workload `{name}`: task `{task}` never ran: {why}")
+                },
+            )
+            .collect()
     }
 
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
@@ -484,8 +488,11 @@ fn notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<St
 
 /// Stand-in for a recorded system's own policies, if a study's policy leaves any open.
 fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
-    let leaves_open = |p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none();
-    let system = recorded::find(&machine.name).filter(|_| plan.policies.iter().any(leaves_open));
+    let system = recorded::find(&machine.name).filter(|_| {
+        plan.policies
+            .iter()
+            .any(|p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none())
+    });
     system.and_then(|system| system.kernel_policy().stands_in)
 }
 

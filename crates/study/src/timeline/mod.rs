@@ -132,8 +132,12 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
             cpus,
             drive,
         };
-        let counters = observed.cpus.iter().map(|cpu| cpu.runnable);
-        let counters: Vec<usize> = counters.chain([observed.drive.counter]).collect();
+        let counters: Vec<usize> = observed
+            .cpus
+            .iter()
+            .map(|cpu| cpu.runnable)
+            .chain([observed.drive.counter])
+            .collect();
         for counter in counters {
             observed.value(0, counter, 0.0);
         }
@@ -268,8 +272,11 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
 
     fn issued(&mut self, now: u64, task: usize, request: usize, read: bool) {
         let drive = &mut self.drive;
-        let submitting = |s: &Slot| s.submitting && s.task == Some(task);
-        let Some(slot) = drive.slots.iter().position(submitting) else {
+        let Some(slot) = drive
+            .slots
+            .iter()
+            .position(|s: &Slot| s.submitting && s.task == Some(task))
+        else {
             return;
         };
         drive.slots[slot].submitting = false;

@@ -21,8 +21,10 @@ impl Study<'_> {
             if !names.are_in(&entry.cells) || tables.iter().any(|t| t.names == names) {
                 continue;
             }
-            let power = self.plan.machines[cell.machine].model.as_ref();
-            let power = power.and_then(|model| model.drive.power.as_ref());
+            let power = self.plan.machines[cell.machine]
+                .model
+                .as_ref()
+                .and_then(|model| model.drive.power.as_ref());
             let (Some(settings), Some(power)) = (policy.set.apst(), power) else {
                 let message = format!(
                     "`{}` has no APST rule, or `{}` no power states",

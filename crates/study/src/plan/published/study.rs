@@ -22,9 +22,12 @@ pub(in crate::plan) fn all(
     for entry in &plan.file.published {
         tables.push(study.table(entry, &tables)?);
     }
-    let expectations = plan.file.expect.iter();
-    let expectations = expectations.map(|entry| study.expectation(entry, &tables));
-    let expectations = expectations.collect::<Result<_, _>>()?;
+    let expectations = plan
+        .file
+        .expect
+        .iter()
+        .map(|entry| study.expectation(entry, &tables))
+        .collect::<Result<_, _>>()?;
     Ok((tables, expectations))
 }
 

@@ -198,14 +198,18 @@ impl Study<'_> {
                 .map(|(index, name)| (index, None, (*name).to_owned()))
                 .collect());
         }
-        let pair = |pair: &Spanned<CompareEntry>| {
-            let of = pair.get_ref();
-            let at = |name| position(self.source, "policy", name, &known);
-            let both = || format!("{} over {}", of.policy.get_ref(), of.over.get_ref());
-            let name = of.name.clone().unwrap_or_else(both);
-            Ok((at(&of.policy)?, Some(at(&of.over)?), name))
-        };
-        entry.compare.iter().map(pair).collect()
+        entry
+            .compare
+            .iter()
+            .map(|pair: &Spanned<CompareEntry>| {
+                let of = pair.get_ref();
+                let at = |name| position(self.source, "policy", name, &known);
+                let name = of.name.clone().unwrap_or_else(|| {
+                    format!("{} over {}", of.policy.get_ref(), of.over.get_ref())
+                });
+                Ok((at(&of.policy)?, Some(at(&of.over)?), name))
+            })
+            .collect()
     }
 
     /// Cells with simulated values, one by one.
@@ -220,9 +224,10 @@ impl Study<'_> {
             .iter()
             .map(|w| w.name.as_str())
             .collect();
-        let over_workload = entry.over_workload.as_ref();
-        let over_workload =
-            over_workload.map(|name| position(self.source, "workload", name, &workloads));
+        let over_workload = entry
+            .over_workload
+            .as_ref()
+            .map(|name| position(self.source, "workload", name, &workloads));
         let over_workload = over_workload.transpose()?;
         let left_out = entry.except.as_ref().map(Spanned::get_ref);
         let cells = self.plan.cells();
@@ -303,8 +308,10 @@ impl Study<'_> {
         entry: &'a PublishedEntry,
         wanted: &Wanted,
     ) -> Result<Option<&'a RowEntry>, StudyError> {
-        let about = |row: &&Spanned<RowEntry>| wanted.names.are_in(&row.get_ref().cells());
-        let mut rows = entry.row.iter().filter(about);
+        let mut rows = entry
+            .row
+            .iter()
+            .filter(|row: &&Spanned<RowEntry>| wanted.names.are_in(&row.get_ref().cells()));
         let first = rows.next();
         match rows.next() {
             Some(second) => {
@@ -335,8 +342,12 @@ impl Study<'_> {
                 let known: Vec<&str> = before.iter().map(|t| t.name.as_str()).collect();
                 let of = position(self.source, "[[published]] before this one", name, &known)?;
                 let of = |cell: Cell| {
-                    let has = |c: &&Wanted| matches!(c.pairs[..], [Pair { at, .. }] if at == cell);
-                    before[of].cells.iter().find(has)?.published.number()
+                    before[of]
+                        .cells
+                        .iter()
+                        .find(|c: &&Wanted| matches!(c.pairs[..], [Pair { at, .. }] if at == cell))?
+                        .published
+                        .number()
                 };
                 wanted
                     .pairs
@@ -356,8 +367,9 @@ impl Study<'_> {
             _ => Published::Nothing,
         };
         // Small differences have meaningless relative errors.
-        let change = both.filter(|_| entry.show == Show::Percent);
-        let change = change.map(|(value, base)| format!("{:+.2}", (value / base - 1.0) * 100.0));
+        let change = both
+            .filter(|_| entry.show == Show::Percent)
+            .map(|(value, base)| format!("{:+.2}", (value / base - 1.0) * 100.0));
         Ok(change.unwrap_or_default())
     }
 }

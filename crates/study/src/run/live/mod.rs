@@ -79,8 +79,11 @@ impl<'a> Live<'a> {
     /// # Errors
     /// As [`Self::new`].
     pub fn on(plan: &'a Plan, system: System, wakepath: PathBuf) -> Result<Self, StudyError> {
-        let needs_fio = |w: &PlannedWorkload| matches!(w.task, Task::Fio { .. });
-        let fio = if plan.workloads.iter().any(needs_fio) {
+        let fio = if plan
+            .workloads
+            .iter()
+            .any(|w: &PlannedWorkload| matches!(w.task, Task::Fio { .. }))
+        {
             Some(program::fio_version()?)
         } else {
             None

@@ -189,8 +189,8 @@ mod tests {
                     Some((first, rest)) => (format!("{first}[a]"), rest.to_owned()),
                     None => (place.clone(), String::new()),
                 };
-                let error = refused(&format!("{first}\nreadwrite={rw}\n{rest}"));
-                let error = error.unwrap_or_else(|| panic!("{place} is not refused"));
+                let error = refused(&format!("{first}\nreadwrite={rw}\n{rest}"))
+                    .unwrap_or_else(|| panic!("{place} is not refused"));
                 assert!(error.contains(what), "{place}: {error}");
                 assert!(
                     error.contains("fio_options = { filename = \"fio.tmp\""),

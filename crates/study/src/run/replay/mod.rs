@@ -60,8 +60,9 @@ impl<'a> Replay<'a> {
         let mut policies: BTreeMap<(usize, usize), Vec<(&str, &PolicySet)>> = BTreeMap::new();
         for cell in plan.cells() {
             let all = || plan.policies.iter().map(|p| (p.name.as_str(), &unchanged));
-            let of_recording = policies.entry((cell.machine, cell.workload));
-            let of_recording = of_recording.or_insert_with(|| all().collect());
+            let of_recording = policies
+                .entry((cell.machine, cell.workload))
+                .or_insert_with(|| all().collect());
             of_recording[cell.policy].1 = &plan.policies[cell.policy].set;
         }
         let mut recordings = BTreeMap::new();
@@ -140,8 +141,11 @@ impl<'a> Replay<'a> {
     /// Recordings that were made on another machine than the first, and are replayed with the same figures.
     fn other_machines(&self) -> impl Iterator<Item = String> {
         let known = self.plan.machines.iter().any(|m| m.model.is_some());
-        let of_workload = |w: &'a PlannedWorkload| Some((w, recording_of(w).ok()?));
-        let mut all = self.plan.workloads.iter().filter_map(of_workload);
+        let mut all = self
+            .plan
+            .workloads
+            .iter()
+            .filter_map(|w: &'a PlannedWorkload| Some((w, recording_of(w).ok()?)));
         let first = all.next().filter(|_| known);
         all.filter_map(move |(workload, recording)| {
             let what = first?.1.metadata.conflict_with(&recording.metadata)?;
@@ -257,10 +261,14 @@ impl Replay<'_> {
                 }
             }
         }
-        let say = |(name, text, count, workloads): (&str, &str, u64, Vec<&str>)| {
-            format!("{}: {name} ({count}x): {text}", first_of(&workloads))
-        };
-        Ok(all.into_iter().map(say).collect())
+        Ok(all
+            .into_iter()
+            .map(
+                |(name, text, count, workloads): (&str, &str, u64, Vec<&str>)| {
+                    format!("{}: {name} ({count}x): {text}", first_of(&workloads))
+                },
+            )
+            .collect())
     }
 }
 

@@ -74,8 +74,7 @@ impl<'a> Replaying<'a> {
             }
             (None, None) => {
                 let states = States::of_recording(metadata).map_err(|e| failed(&e))?;
-                let names = states.iter().map(|group| group_name(&group.cpus));
-                let names = names.collect();
+                let names = states.iter().map(|group| group_name(&group.cpus)).collect();
                 (states, names)
             }
         };
@@ -244,14 +243,21 @@ fn passes(
         let idle = set.idle().or(ran).ok_or_else(|| {
             error("it names no idle governor, and the recording does not say which one ran")
         })?;
-        let psd = set.psd().map(|settings| leases(settings, &setup.states));
-        let psd = psd.transpose().map_err(|e| error(&e))?;
-        let latency = set.cpu_latency();
-        let latency = latency.map(|request| limits(request, &setup.states));
-        let latency = latency.transpose().map_err(|e| error(&e))?;
+        let psd = set
+            .psd()
+            .map(|settings| leases(settings, &setup.states))
+            .transpose()
+            .map_err(|e| error(&e))?;
+        let latency = set
+            .cpu_latency()
+            .map(|request| limits(request, &setup.states))
+            .transpose()
+            .map_err(|e| error(&e))?;
         let policy = (place, ((*name).to_owned(), idle));
-        let alike = |pass: &&mut Pass| pass.psd == psd && pass.latency == latency;
-        match passes.iter_mut().find(alike) {
+        match passes
+            .iter_mut()
+            .find(|pass: &&mut Pass| pass.psd == psd && pass.latency == latency)
+        {
             Some(pass) => pass.policies.push(policy),
             None => passes.push(Pass {
                 psd,
@@ -285,16 +291,14 @@ fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String
 
 /// A latency request for given idle states.
 fn limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, String> {
-    let on = |states: &States| {
-        let known = states.declared.iter();
-        let known = known.map(|s| (s.name.as_str(), s.exit_latency));
+    Ok(LatencyLimits {
+        limits: states.iter().map(|states: &States| {
+        let known = states.declared.iter().map(|s| (s.name.as_str(), s.exit_latency));
         let limit = request.limit.on(known).map_err(|e| with_causes(&e))?;
         limit.ok_or_else(|| {
             "cpu-latency[limit=none]: who asked for the recorded limits is not known, so none can be lifted".to_owned()
         })
-    };
-    Ok(LatencyLimits {
-        limits: states.iter().map(on).collect::<Result<_, _>>()?,
+    }).collect::<Result<_, _>>()?,
         cpus: match &request.scope {
             LatencyScope::System | LatencyScope::EachCpu => Vec::new(),
             LatencyScope::Cpus(cpus) => cpus.clone(),
@@ -307,8 +311,10 @@ fn that_ran(metadata: &Metadata) -> Option<Ran> {
     let governor = metadata.idle_governor.as_deref()?;
     let version = KernelVersion::nearest(metadata.kernel.as_deref()?)?;
     let (spec, parameters_known) = if governor == "haltpoll" {
-        let value = |name: &str| metadata.system_setting(name).map(str::to_owned);
-        let as_set = HaltpollAsSet::of(version, value).ok()?;
+        let as_set = HaltpollAsSet::of(version, |name: &str| {
+            metadata.system_setting(name).map(str::to_owned)
+        })
+        .ok()?;
         (as_set.policy, as_set.complete)
     } else {
         (
