@@ -60,14 +60,14 @@ pub(crate) struct Screen {
 impl Screen {
     /// As wide as `COLUMNS` says, else as the terminal is, else 100 columns.
     pub(crate) fn for_stdout() -> Self {
-        let said = std::env::var("COLUMNS").ok();
-        let said = said.and_then(|text| text.trim().parse().ok());
-        let terminal = || {
+        let said = std::env::var("COLUMNS")
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
+        let columns = said.filter(|columns| *columns > 0).or_else(|| {
             io::stdout()
                 .is_terminal()
                 .then(|| usize::from(Term::stdout().size().1))
-        };
-        let columns = said.filter(|columns| *columns > 0).or_else(terminal);
+        });
         Self::with_columns(columns.unwrap_or(COLUMNS).max(FEWEST_COLUMNS))
     }
 
@@ -153,9 +153,10 @@ pub(crate) fn table<H: ToString>(
     let header = header.as_ref().iter();
     // Policies have columns.
     let header: Vec<String> = header.map(|name| shown(&name.to_string())).collect();
-    let rows = rows.into_iter();
-    let rows = rows.map(|row| row.as_ref().iter().map(|cell| shown(cell)).collect());
-    let rows: Vec<Vec<String>> = rows.collect();
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|row| row.as_ref().iter().map(|cell| shown(cell)).collect())
+        .collect();
     for line in table::lines(&header, &rows, out.columns) {
         writeln!(out, "{line}")?;
     }

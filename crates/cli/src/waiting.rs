@@ -176,8 +176,10 @@ pub(crate) struct Jobs {
 impl Jobs {
     /// Number of threads.
     pub(crate) fn threads(self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.map_or_else(all, usize::from)
+        self.jobs.map_or_else(
+            || std::thread::available_parallelism().map_or(1, usize::from),
+            usize::from,
+        )
     }
 }
 

@@ -266,8 +266,8 @@ fn print(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyhow::Resu
                 .ebpf_missed_runs
                 .map_or_else(unknown, |n| n.to_string()),
         ),
-    ];
-    let rows = rows.map(|(name, value)| [name.to_owned(), value]);
+    ]
+    .map(|(name, value)| [name.to_owned(), value]);
     match args.format {
         Format::Csv => output::csv(out, ["recorded", "value"], rows),
         _ => output::table(out, ["recorded", "value"], rows),

@@ -288,8 +288,9 @@ fn check(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
         Order::Parallel => jobs,
         Order::Serial(_) => 1,
     };
-    let seconds = backend.estimate(TRY)?;
-    let seconds = seconds.map(|all| all.as_secs_f64() / side_by_side as f64);
+    let seconds = backend
+        .estimate(TRY)?
+        .map(|all| all.as_secs_f64() / side_by_side as f64);
     let checked = Checked {
         study: plan.file.name.get_ref().clone(),
         on: args.on,
@@ -496,8 +497,9 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
             shard.unwrap_or_default()
         ))
     });
-    let has = |index: &usize| args.shard.is_none_or(|shard| shard.has(*index));
-    let runs = (0..plan.runs()).filter(has).count();
+    let runs = (0..plan.runs())
+        .filter(|index: &usize| args.shard.is_none_or(|shard| shard.has(*index)))
+        .count();
     let mode = match (args.resume, args.force) {
         (true, _) => Mode::Resume,
         (false, true) => Mode::Replace,

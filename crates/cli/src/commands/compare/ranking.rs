@@ -216,9 +216,10 @@ pub(super) fn fronts(
                     writeln!(out)?;
                 }
                 heading(scope, out, comparison, style(format))?;
-                let on = comparison.loads.iter();
-                let on =
-                    on.filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
+                let on = comparison
+                    .loads
+                    .iter()
+                    .filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
                 let style = style(format);
                 front(out, comparison, &scope.said, on.count(), style)?;
             }

@@ -132,7 +132,6 @@ pub(super) fn number(value: Option<f64>) -> String {
 }
 
 pub(super) fn drive_row(of: &DriveStatus) -> [String; 9] {
-    let apst = |on: bool| if on { "on" } else { "off" }.to_owned();
     [
         of.name.clone(),
         number(of.reads_per_s),
@@ -141,7 +140,9 @@ pub(super) fn drive_row(of: &DriveStatus) -> [String; 9] {
         number(of.writes_per_s),
         number(of.write_mb_per_s),
         of.latency_tolerance.clone().unwrap_or_default(),
-        of.apst.map_or_else(String::new, apst),
+        of.apst.map_or_else(String::new, |on: bool| {
+            if on { "on" } else { "off" }.to_owned()
+        }),
         of.power_state
             .map_or_else(String::new, |ps| format!("PS{ps}")),
     ]

@@ -113,8 +113,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // A request that the kernel dropped by itself is not written.
     let is_request = |change: &&Change| change.key.setting.mechanism == Access::Held;
     let requests = plan.changes.iter().filter(is_request).count();
-    let restored = hold.release()?.map(|(_, restored)| restored);
-    let restored = restored.unwrap_or_default();
+    let restored = hold
+        .release()?
+        .map(|(_, restored)| restored)
+        .unwrap_or_default();
     let written = restored.written.iter().filter(|c| !is_request(c)).count();
     let count = written + requests;
     tell!("put {count} setting(s) back");

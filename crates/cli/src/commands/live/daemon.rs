@@ -55,8 +55,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             psd::check_ceiling(&args.root.system()?, &leases.ceiling)
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }
-        let path = args.config.clone();
-        let path = path.unwrap_or_else(|| PathBuf::from(daemon_config::PATH));
+        let path = args
+            .config
+            .clone()
+            .unwrap_or_else(|| PathBuf::from(daemon_config::PATH));
         let what = if path.exists() {
             "fine"
         } else {

@@ -123,22 +123,23 @@ fn scored(asked: &Asked, name: &str, answers: &[IdleDecision]) -> anyhow::Result
     }
     let names = asked.states.declared.iter().map(|state| state.name.clone());
     let rows = names.zip(by_state).chain([("all".to_owned(), all)]);
-    let row = |(state, totals): (String, Totals)| {
-        let report = StateReport::new(state, &totals, has_power);
-        Row {
-            governor: name.to_owned(),
-            state: report.state,
-            time_ns: report.time_ns,
-            count: report.count,
-            too_deep: report.too_deep,
-            too_shallow: report.too_shallow,
-            slower: report.slower,
-            added_latency_ns: report.added_latency_ns,
-            wasted_j: report.wasted_j,
-            energy_j: report.energy_j,
-        }
-    };
-    Ok(rows.map(row).collect())
+    Ok(rows
+        .map(|(state, totals): (String, Totals)| {
+            let report = StateReport::new(state, &totals, has_power);
+            Row {
+                governor: name.to_owned(),
+                state: report.state,
+                time_ns: report.time_ns,
+                count: report.count,
+                too_deep: report.too_deep,
+                too_shallow: report.too_shallow,
+                slower: report.slower,
+                added_latency_ns: report.added_latency_ns,
+                wasted_j: report.wasted_j,
+                energy_j: report.energy_j,
+            }
+        })
+        .collect())
 }
 
 impl Row {

@@ -59,11 +59,14 @@ impl Intervals {
     ) -> anyhow::Result<Self> {
         let reader = parts::of_backend(plan, backend, &RunControl::for_nobody())?;
         let comparison = compare(&[Source::read("", &reader)?], &CompareOptions::default())?;
-        let figure = |row: &Row| {
-            let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
-            Figure::of(row, metric)
-        };
-        let mut rows: Vec<Figure> = comparison.rows.iter().map(figure).collect();
+        let mut rows: Vec<Figure> = comparison
+            .rows
+            .iter()
+            .map(|row: &Row| {
+                let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
+                Figure::of(row, metric)
+            })
+            .collect();
         if report.is_sparse() {
             for row in &mut rows {
                 row.withhold_verdict(report.spans);
@@ -127,8 +130,12 @@ impl Intervals {
     /// The reason against any verdict, if common to all rows.
     fn reason_for_all(&self) -> Option<&str> {
         let reason = self.rows.first()?.verdict.as_str();
-        let same = |row: &Figure| row.interval.is_none() && row.verdict == reason;
-        (!reason.is_empty() && self.rows.iter().all(same)).then_some(reason)
+        (!reason.is_empty()
+            && self
+                .rows
+                .iter()
+                .all(|row: &Figure| row.interval.is_none() && row.verdict == reason))
+        .then_some(reason)
     }
 
     /// As CSV.
@@ -203,36 +210,44 @@ impl Figure {
 
 /// CPU time shares per idle state, without verdicts: no state is better.
 fn times(report: &Report, level: f64) -> Vec<Figure> {
-    let names = report.policies.first().map_or(&[][..], |p| &p.states);
-    let names = names.iter().map(|state| state.state.as_str());
+    let names = report
+        .policies
+        .first()
+        .map_or(&[][..], |p| &p.states)
+        .iter()
+        .map(|state| state.state.as_str());
     let policies = || report.policies.iter().enumerate();
     let cells = names.flat_map(|name| policies().map(move |policy| (name, policy)));
-    let figure = |(name, (index, policy)): (&str, (usize, &PolicyReport))| {
-        let of_block = |block: &BlockReport| {
-            let groups = block.policies.get(index).map(|policy| &policy.groups);
-            let states = groups.into_iter().flatten().flatten();
-            let time: u64 = states.filter(|s| s.state == name).map(|s| s.time_ns).sum();
-            let whole = block.duration_ns as f64 * report.cpus.len() as f64;
-            100.0 * time as f64 / whole.max(1.0)
-        };
-        let shares: Vec<f64> = report.blocks.iter().map(of_block).collect();
-        Figure {
-            metric: format!("time_in_{}", name.replace(char::is_whitespace, "_")),
-            governor: policy.policy.clone(),
-            unit: "%".to_owned(),
-            title: format!("time in {name}"),
-            mean: Mean::Arithmetic.of(&shares),
-            // An idle span counts in its first block, so single blocks may exceed their time; a mean never does.
-            interval: interval_of_mean(Mean::Arithmetic, &shares, level)
-                .map(|[low, high]| [low, high.min(100.0)]),
-            deviation: standard_deviation(&shares),
-            gain_percent: None,
-            gain_interval: None,
-            significant: false,
-            verdict: String::new(),
-        }
-    };
-    cells.map(figure).collect()
+    cells
+        .map(|(name, (index, policy)): (&str, (usize, &PolicyReport))| {
+            let shares: Vec<f64> = report
+                .blocks
+                .iter()
+                .map(|block: &BlockReport| {
+                    let groups = block.policies.get(index).map(|policy| &policy.groups);
+                    let states = groups.into_iter().flatten().flatten();
+                    let time: u64 = states.filter(|s| s.state == name).map(|s| s.time_ns).sum();
+                    let whole = block.duration_ns as f64 * report.cpus.len() as f64;
+                    100.0 * time as f64 / whole.max(1.0)
+                })
+                .collect();
+            Figure {
+                metric: format!("time_in_{}", name.replace(char::is_whitespace, "_")),
+                governor: policy.policy.clone(),
+                unit: "%".to_owned(),
+                title: format!("time in {name}"),
+                mean: Mean::Arithmetic.of(&shares),
+                // An idle span counts in its first block, so single blocks may exceed their time; a mean never does.
+                interval: interval_of_mean(Mean::Arithmetic, &shares, level)
+                    .map(|[low, high]| [low, high.min(100.0)]),
+                deviation: standard_deviation(&shares),
+                gain_percent: None,
+                gain_interval: None,
+                significant: false,
+                verdict: String::new(),
+            }
+        })
+        .collect()
 }
 
 fn none() -> String {

@@ -36,8 +36,15 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
             bail!("--policy '{set}': {message}");
         }
     }
-    let stem = args.trace.file_stem().unwrap_or_default().to_string_lossy();
-    let stem: String = stem.chars().filter(|c| !c.is_control()).take(25).collect();
+    let stem: String = args
+        .trace
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(25)
+        .collect();
     Ok(ReplayRequest {
         title: if args.kernel.is_empty() {
             format!("Which governor suits {stem}?")

@@ -40,14 +40,20 @@ pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut Screen) -> anyhow
     let numbers = Numbers::Full;
     let report = &replayed.report;
     let of_drives = |header: &[&'static str], rows: fn(&DriveReport, Numbers) -> Rows| {
-        let with_name = |drive: &DriveReport| {
-            let name = drive.name.clone();
-            rows(drive, numbers)
-                .into_iter()
-                .map(move |row| [vec![name.clone()], row].concat())
-        };
         let header = [&["drive"], header].concat();
-        (header, report.drives.iter().flat_map(with_name).collect())
+        (
+            header,
+            report
+                .drives
+                .iter()
+                .flat_map(|drive: &DriveReport| {
+                    let name = drive.name.clone();
+                    rows(drive, numbers)
+                        .into_iter()
+                        .map(move |row| [vec![name.clone()], row].concat())
+                })
+                .collect(),
+        )
     };
     let (header, rows): (Vec<&str>, Rows) = match table {
         Table::States | Table::Intervals => (STATES.to_vec(), states(report, numbers)),
@@ -172,32 +178,35 @@ const KERNELS: [&str; 9] = [
 
 /// A row per governor.
 fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
-    let row = |(place, policy): &(usize, Option<IdlePolicy>)| {
-        let policy = policy.as_ref()?;
-        let of_policy = replayed.report.policies.get(*place)?;
-        let name = &of_policy.policy;
-        let sums = of_policy.sums();
-        let share = |count: u64| numbers.percent(count as f64 / sums.count.max(1) as f64);
-        let by_state = of_policy
-            .states
-            .iter()
-            .map(|state| format!("{} {}", state.state, share(state.count)));
-        let generation = policy.generation();
-        Some(vec![
-            name.clone(),
-            generation.map_or_else(none, Generation::begins),
-            generation.map_or_else(none, |generation| {
-                generation.compared.unwrap_or("not compared").to_owned()
-            }),
-            share(sums.too_deep),
-            share(sums.too_shallow),
-            numbers.micros(sums.added_latency_ns),
-            numbers.micros(sums.added_io_latency_ns),
-            numbers.joules(sums.energy_j),
-            by_state.collect::<Vec<_>>().join(", "),
-        ])
-    };
-    replayed.policies.iter().filter_map(row).collect()
+    replayed
+        .policies
+        .iter()
+        .filter_map(|(place, policy): &(usize, Option<IdlePolicy>)| {
+            let policy = policy.as_ref()?;
+            let of_policy = replayed.report.policies.get(*place)?;
+            let name = &of_policy.policy;
+            let sums = of_policy.sums();
+            let share = |count: u64| numbers.percent(count as f64 / sums.count.max(1) as f64);
+            let by_state = of_policy
+                .states
+                .iter()
+                .map(|state| format!("{} {}", state.state, share(state.count)));
+            let generation = policy.generation();
+            Some(vec![
+                name.clone(),
+                generation.map_or_else(none, Generation::begins),
+                generation.map_or_else(none, |generation| {
+                    generation.compared.unwrap_or("not compared").to_owned()
+                }),
+                share(sums.too_deep),
+                share(sums.too_shallow),
+                numbers.micros(sums.added_latency_ns),
+                numbers.micros(sums.added_io_latency_ns),
+                numbers.joules(sums.energy_j),
+                by_state.collect::<Vec<_>>().join(", "),
+            ])
+        })
+        .collect()
 }
 
 /// Prints several kernels' governors before other tables.
@@ -221,22 +230,25 @@ const GOVERNORS: [&str; 10] = [
 ];
 
 fn governors(report: &Report, numbers: Numbers) -> Rows {
-    let row = |p: &PolicyReport| {
-        let sums = p.sums();
-        vec![
-            p.policy.clone(),
-            p.selections.to_string(),
-            optional(p.tick_stops),
-            optional(p.poll_limit_hits),
-            sums.too_deep.to_string(),
-            sums.too_shallow.to_string(),
-            numbers.micros(sums.added_latency_ns),
-            numbers.micros(sums.added_io_latency_ns),
-            numbers.joules(sums.wasted_j),
-            numbers.joules(sums.energy_j),
-        ]
-    };
-    report.policies.iter().map(row).collect()
+    report
+        .policies
+        .iter()
+        .map(|p: &PolicyReport| {
+            let sums = p.sums();
+            vec![
+                p.policy.clone(),
+                p.selections.to_string(),
+                optional(p.tick_stops),
+                optional(p.poll_limit_hits),
+                sums.too_deep.to_string(),
+                sums.too_shallow.to_string(),
+                numbers.micros(sums.added_latency_ns),
+                numbers.micros(sums.added_io_latency_ns),
+                numbers.joules(sums.wasted_j),
+                numbers.joules(sums.energy_j),
+            ]
+        })
+        .collect()
 }
 
 const AGREEMENT: [&str; 6] = [
@@ -284,30 +296,36 @@ fn requests(drive: &DriveReport) -> Vec<String> {
 const GAPS: [&str; 4] = ["idle from us", "to us", "gaps", "total ms"];
 
 fn gaps(drive: &DriveReport, numbers: Numbers) -> Rows {
-    let row = |gap: &wakepath_replay::drives::Gap| {
-        vec![
-            gap.from_us.to_string(),
-            gap.to_us.to_string(),
-            gap.count.to_string(),
-            numbers.millis(gap.total_us.saturating_mul(1000)),
-        ]
-    };
-    drive.gaps.iter().map(row).collect()
+    drive
+        .gaps
+        .iter()
+        .map(|gap: &wakepath_replay::drives::Gap| {
+            vec![
+                gap.from_us.to_string(),
+                gap.to_us.to_string(),
+                gap.count.to_string(),
+                numbers.millis(gap.total_us.saturating_mul(1000)),
+            ]
+        })
+        .collect()
 }
 
 const TIMEOUTS: [&str; 4] = ["entry + exit ms", "APST timeout ms", "wake-ups", "asleep %"];
 
 fn timeouts(drive: &DriveReport, numbers: Numbers) -> Rows {
-    let row = |t: &wakepath_replay::drives::Timeout| {
-        vec![
-            t.transition_ms.to_string(),
-            t.timeout_ms
-                .map_or_else(|| "never".to_owned(), |ms| numbers.of(ms, 3)),
-            t.wake_ups.to_string(),
-            numbers.of(100.0 * t.asleep, 1),
-        ]
-    };
-    drive.timeouts.iter().map(row).collect()
+    drive
+        .timeouts
+        .iter()
+        .map(|t: &wakepath_replay::drives::Timeout| {
+            vec![
+                t.transition_ms.to_string(),
+                t.timeout_ms
+                    .map_or_else(|| "never".to_owned(), |ms| numbers.of(ms, 3)),
+                t.wake_ups.to_string(),
+                numbers.of(100.0 * t.asleep, 1),
+            ]
+        })
+        .collect()
 }
 
 fn notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<()> {

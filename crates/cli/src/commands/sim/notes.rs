@@ -35,24 +35,27 @@ pub(super) fn tell_warm_up(workload: &Workload, format: Format) {
 
 /// Notes policies with unsettled latency.
 pub(super) fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
-    let drifts = comparison.results.iter().filter_map(|result| {
-        let drifts: Vec<f64> = result
-            .runs
-            .iter()
-            .filter_map(|run| Some(run.drift?.percent))
-            .collect();
-        let percent = match &result.runs[..] {
-            [_, _, _, _, ..] => steady_change(&drifts)?,
-            // With too few runs for an interval between runs, each run's own interval counts.
-            runs => {
-                let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);
-                let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
-                median(sure?)?
-            }
-        };
-        Some((result.policy.to_string(), percent))
-    });
-    let drifts: Vec<(String, f64)> = drifts.collect();
+    let drifts: Vec<(String, f64)> = comparison
+        .results
+        .iter()
+        .filter_map(|result| {
+            let drifts: Vec<f64> = result
+                .runs
+                .iter()
+                .filter_map(|run| Some(run.drift?.percent))
+                .collect();
+            let percent = match &result.runs[..] {
+                [_, _, _, _, ..] => steady_change(&drifts)?,
+                // With too few runs for an interval between runs, each run's own interval counts.
+                runs => {
+                    let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);
+                    let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
+                    median(sure?)?
+                }
+            };
+            Some((result.policy.to_string(), percent))
+        })
+        .collect();
     if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
         let job = job.display().to_string();
         messages::add(Kind::Warning, Some(&job), warning);
@@ -114,8 +117,13 @@ pub(super) fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) 
 /// Says where a power limit decided how fast the machine was.
 pub(super) fn tell_power_limits(comparison: &PolicyComparison) {
     for result in &comparison.results {
-        let of_run = |run: &Run| run.energy.as_ref()?.power_limited_percent;
-        let percent = median(result.runs.iter().filter_map(of_run)).unwrap_or(0.0);
+        let percent = median(
+            result
+                .runs
+                .iter()
+                .filter_map(|run: &Run| run.energy.as_ref()?.power_limited_percent),
+        )
+        .unwrap_or(0.0);
         if percent >= 1.0 {
             note!(
                 "a power limit of the processor held its clock down for {percent:.0} % of the time under {}",
@@ -129,8 +137,11 @@ pub(super) fn tell_power_limits(comparison: &PolicyComparison) {
 pub(super) fn missed_rates(workload: &Workload, comparison: &PolicyComparison) -> Option<String> {
     let rates = requested_rates(workload);
     let reached = |result: &PolicyResult| {
-        let of_run = |run: &Run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp);
-        let shares: Option<Vec<f64>> = result.runs.iter().map(of_run).collect();
+        let shares: Option<Vec<f64>> = result
+            .runs
+            .iter()
+            .map(|run: &Run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp))
+            .collect();
         Some((result.policy.to_string(), 100.0 * median(shares?)?))
     };
     let reached: Vec<(String, f64)> = comparison.results.iter().filter_map(reached).collect();

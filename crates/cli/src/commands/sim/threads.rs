@@ -38,8 +38,8 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyCompariso
         );
         messages::add(Kind::Note, Some(&job), text);
     }
-    let capped = |run: &&Run| run.threads.as_ref().is_some_and(|t| t.time_capped);
-    if let Some(run) = runs().find(capped) {
+    if let Some(run) = runs().find(|run: &&Run| run.threads.as_ref().is_some_and(|t| t.time_capped))
+    {
         let asked = match file.duration {
             Some(duration) => format!("of its {} s", duration.as_secs_f64()),
             None => "of its threads, which have not ended,".to_owned(),
@@ -58,11 +58,14 @@ fn never_ran(task: &str, comparison: &PolicyComparison) -> Option<String> {
         let found = threads.tasks.iter().find(|t| t.name == task);
         found.and_then(|t| t.never_ran.clone())
     };
-    let in_result = |result: &PolicyResult| {
-        let mut runs = result.runs.iter().filter_map(|run| run.threads.as_ref());
-        Some((result.policy.to_string(), runs.find_map(why)?))
-    };
-    let found: Vec<(String, String)> = comparison.results.iter().filter_map(in_result).collect();
+    let found: Vec<(String, String)> = comparison
+        .results
+        .iter()
+        .filter_map(|result: &PolicyResult| {
+            let mut runs = result.runs.iter().filter_map(|run| run.threads.as_ref());
+            Some((result.policy.to_string(), runs.find_map(why)?))
+        })
+        .collect();
     let (first, why) = found.first()?;
     let under = match found.len() {
         all if all == comparison.results.len() => String::new(),
