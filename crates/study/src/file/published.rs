@@ -197,7 +197,8 @@ pub struct ExpectEntry {
     /// In words.
     pub text: Spanned<String>,
     /// The tables.
-    pub of: Spanned<Names>,
+    #[serde(rename = "of")]
+    pub tables: Spanned<Names>,
     /// Cells to hold to it.
     #[serde(default)]
     pub cells: Selection,

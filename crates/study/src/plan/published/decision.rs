@@ -5,13 +5,16 @@ use wakepath_policies::{apst, poll};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use super::study::Study;
-use super::tables::{CellNames, Wanted};
+use super::tables::{CellNames, PublishedCell};
 use crate::file::{PublishedEntry, StudyError};
 
 impl Study<'_> {
     /// `PS3 745 ms, PS4 2200 ms`: states used per drive and rule.
-    pub(super) fn apst_tables(&self, entry: &PublishedEntry) -> Result<Vec<Wanted>, StudyError> {
-        let mut tables: Vec<Wanted> = Vec::new();
+    pub(super) fn apst_tables(
+        &self,
+        entry: &PublishedEntry,
+    ) -> Result<Vec<PublishedCell>, StudyError> {
+        let mut tables: Vec<PublishedCell> = Vec::new();
         let mut cells = self.plan.cells().to_vec();
         cells.sort_by_key(|cell| (self.order(*cell), cell.policy));
         for cell in cells {
@@ -39,7 +42,7 @@ impl Study<'_> {
                 .targets()
                 .map(|(state, ms)| format!("PS{state} {ms} ms"))
                 .collect();
-            let mut table = Wanted::new(Vec::new(), names);
+            let mut table = PublishedCell::new(Vec::new(), names);
             table.decided = Some(targets.join(", "));
             tables.push(table);
         }
@@ -50,7 +53,7 @@ impl Study<'_> {
     pub(super) fn poll_limits(
         &self,
         entry: &PublishedEntry,
-    ) -> Result<(Vec<String>, Vec<Wanted>), StudyError> {
+    ) -> Result<(Vec<String>, Vec<PublishedCell>), StudyError> {
         let state = |us: u64, polling: bool| IdleState {
             name: format!("{us}"),
             exit_latency: Nanoseconds::from_micros(us),
@@ -73,7 +76,7 @@ impl Study<'_> {
                 policy: label.join("/"),
                 ..CellNames::default()
             };
-            let mut limit = Wanted::new(Vec::new(), names);
+            let mut limit = PublishedCell::new(Vec::new(), names);
             limit.labels = vec![label.join("/")];
             limit.decided = Some(
                 poll::limit(&states, TickRate::HZ_250, None)
