@@ -250,27 +250,31 @@ fn named(name: &str, folder: &Path) -> String {
 /// Short names for several machines. Captured machines share a file name, so their own names count, or directories if
 /// equal.
 fn short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
-    let same_file = |name: &str| {
-        let of_file = machines
-            .iter()
-            .filter(|(machine, _)| short(machine, folder) == *name);
-        of_file.count() > 1
-    };
-    let same_name = |name: &str| machines.iter().filter(|(_, m)| m.name == name).count() > 1;
+    let files: Vec<String> = machines
+        .iter()
+        .map(|(machine, _)| short(machine, folder))
+        .collect();
+    let own: Vec<&String> = machines.iter().map(|(_, model)| &model.name).collect();
     let names = machines.iter().map(|(machine, model)| {
-        let of_file = short(machine, folder);
+        let file_name = short(machine, folder);
         let is_file = folder.join(machine.get_ref()).is_file();
         let directory = Path::new(machine.get_ref())
             .parent()
             .and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned());
         match directory {
-            _ if !is_file || (of_file != CAPTURED && !same_file(&of_file)) => of_file,
-            Some(directory) if same_name(&model.name) => directory,
+            _ if !is_file || (file_name != CAPTURED && !is_repeated(&files, &file_name)) => {
+                file_name
+            }
+            Some(directory) if is_repeated(&own, &&model.name) => directory,
             _ => model.name.clone(),
         }
     });
     names.collect()
+}
+
+fn is_repeated<T: PartialEq>(names: &[T], name: &T) -> bool {
+    names.iter().filter(|other| *other == name).count() > 1
 }
 
 /// A short name: a file's stem, as in [`copy_name`].

@@ -38,6 +38,12 @@ pub struct PlannedRecording {
     pub ran: Option<PolicySpec>,
 }
 
+/// A file's path without links; `name` counts from the study's folder.
+fn whole_path(folder: &Path, name: &str) -> Result<PathBuf, StudyError> {
+    let path = in_folder(folder, name);
+    fs::canonicalize(&path).map_err(read_error(&path))
+}
+
 impl PlannedRecording {
     pub(super) fn new(
         entry: &WorkloadEntry,
@@ -45,13 +51,9 @@ impl PlannedRecording {
         source: StudyText<'_>,
         folder: &Path,
     ) -> Result<Self, StudyError> {
-        let path = |name: &str| {
-            let path = in_folder(folder, name);
-            fs::canonicalize(&path).map_err(read_error(&path))
-        };
         let states = match &entry.states {
             Some(name) => {
-                let path = path(name.get_ref())?;
+                let path = whole_path(folder, name.get_ref())?;
                 let given =
                     GivenStates::open(&path).map_err(|e| source.error(name, e.to_string()))?;
                 Some((path, given.states))
@@ -86,7 +88,7 @@ impl PlannedRecording {
                 return Err(source.error(name, message));
             }
         }
-        let path = path(file)?;
+        let path = whole_path(folder, file)?;
         let reader = Reader::open(&path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
         Ok(Self {
             sha256: sha256.clone(),

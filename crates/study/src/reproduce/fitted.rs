@@ -68,8 +68,7 @@ fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
     else {
         return Vec::new();
     };
-    let name = plan.file.workload[planned.entry].rt_app.as_ref();
-    let name = name.map(|name| name.get_ref().clone());
+    let file_name = plan.file.workload[planned.entry].rt_app.as_ref();
     let events = file.tasks.iter().flat_map(RtTask::events);
     let work: Vec<f64> = events
         .filter_map(|event| match event {
@@ -77,21 +76,15 @@ fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
             _ => None,
         })
         .collect();
-    let figure = |key: &String, value: f64| FittedFigure {
-        model: name.clone(),
+    let sum: f64 = work.iter().sum();
+    let mean = entry.mean.iter().filter(|_| !work.is_empty());
+    let mean = mean.map(|key| (key, sum / work.len() as f64));
+    let each = entry.figures.iter().zip(work.iter().copied());
+    let figures = each.chain(mean).map(|(key, value)| FittedFigure {
+        model: file_name.map(|name| name.get_ref().clone()),
         key: key.clone(),
         value,
         fitted: entry.to.clone(),
-    };
-    let mean = entry
-        .mean
-        .as_ref()
-        .filter(|_| !work.is_empty())
-        .map(|key| figure(key, work.iter().sum::<f64>() / work.len() as f64));
-    let each = entry
-        .figures
-        .iter()
-        .zip(&work)
-        .map(|(key, value)| figure(key, *value));
-    each.chain(mean).collect()
+    });
+    figures.collect()
 }

@@ -33,11 +33,57 @@ const MOST_MODELS: usize = 4096;
 pub struct Sim<'a> {
     plan: &'a Plan,
     /// Each machine under each policy that runs there.
-    under: BTreeMap<(usize, usize), Machine>,
+    under: BTreeMap<MachineUnderPolicy, Machine>,
     /// Idle tasks in rt-app files by workload and task, with the reason in the first such cell.
-    never_ran: Mutex<BTreeMap<(usize, String), (Cell, String)>>,
-    /// By machine, workload and policy: prepared by the first run, for all seeds. Empty above [`MOST_MODELS`].
-    models: BTreeMap<(usize, usize, usize), OnceLock<Box<Model<'a>>>>,
+    never_ran: Mutex<BTreeMap<WorkloadTask, IdleTask>>,
+    /// Models by their cell's first repeat, prepared by the first run for all seeds. Empty above [`MOST_MODELS`].
+    models: BTreeMap<ModelKey, OnceLock<Box<Model<'a>>>>,
+}
+
+/// Indices in the plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct MachineUnderPolicy {
+    machine: usize,
+    policy: usize,
+}
+
+impl MachineUnderPolicy {
+    fn new(cell: Cell) -> Self {
+        Self {
+            machine: cell.machine,
+            policy: cell.policy,
+        }
+    }
+}
+
+/// A cell, whatever its repeat.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ModelKey {
+    under: MachineUnderPolicy,
+    workload: usize,
+}
+
+impl ModelKey {
+    fn new(cell: Cell) -> Self {
+        Self {
+            under: MachineUnderPolicy::new(cell),
+            workload: cell.workload,
+        }
+    }
+}
+
+/// A task of a workload in the plan.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct WorkloadTask {
+    workload: usize,
+    task: String,
+}
+
+/// Why a task did nothing, in the first cell with an idle one.
+#[derive(Clone)]
+struct IdleTask {
+    cell: Cell,
+    reason: String,
 }
 
 impl<'a> Sim<'a> {
@@ -50,9 +96,9 @@ impl<'a> Sim<'a> {
         let mut models = BTreeMap::new();
         for cell in plan.cells() {
             if plan.cells().len() <= MOST_MODELS {
-                models.insert((cell.machine, cell.workload, cell.policy), OnceLock::new());
+                models.insert(ModelKey::new(*cell), OnceLock::new());
             }
-            let Entry::Vacant(place) = under.entry((cell.machine, cell.policy)) else {
+            let Entry::Vacant(place) = under.entry(MachineUnderPolicy::new(*cell)) else {
                 continue;
             };
             let (machine, policy) = (&plan.machines[cell.machine], &plan.policies[cell.policy]);
@@ -74,7 +120,7 @@ impl<'a> Sim<'a> {
 
     /// A cell's machine under its policy.
     pub fn machine(&self, cell: Cell) -> &Machine {
-        &self.under[&(cell.machine, cell.policy)]
+        &self.under[&MachineUnderPolicy::new(cell)]
     }
 
     /// Simulates a cell.
@@ -87,8 +133,7 @@ impl<'a> Sim<'a> {
         observer: &mut impl Observer,
     ) -> Result<wakepath_sim::Run, StudyError> {
         let set = &self.plan.policies[cell.policy].set;
-        let models = &self.models;
-        let Some(slot) = models.get(&(cell.machine, cell.workload, cell.policy)) else {
+        let Some(slot) = self.models.get(&ModelKey::new(cell)) else {
             return self.simulate_under(cell, set, observer);
         };
         let model = if let Some(model) = slot.get() {
@@ -153,14 +198,14 @@ impl<'a> Sim<'a> {
     /// # Errors
     /// From the earliest failing run.
     pub fn compare(&self, control: &RunControl<'_>) -> Result<PolicyComparison, StudyError> {
-        let one = |index: usize| {
+        let all = (0..self.plan.runs()).collect();
+        let runs = each(all, true, control.cancelled, |index| {
             let run = self.whole(self.plan.cell(index), control.cancelled)?;
             (control.finished)(1);
             Ok((index, run))
-        };
-        let all = (0..self.plan.runs()).collect();
+        })?;
         let mut finished: Vec<Vec<wakepath_sim::Run>> = vec![Vec::new(); self.plan.cells().len()];
-        for (index, run) in each(all, true, control.cancelled, one)? {
+        for (index, run) in runs {
             finished[index % self.plan.cells().len()].push(run);
         }
         let cells = self.plan.cells().iter().zip(finished);
@@ -248,21 +293,28 @@ impl<'a> Sim<'a> {
             .never_ran
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        for (name, why) in idle {
-            let place = noted.entry((cell.workload, name.clone()));
-            let first = place.or_insert_with(|| (cell, why.clone()));
-            if place_in_plan(cell) < place_in_plan(first.0) {
-                *first = (cell, why.clone());
+        for (name, reason) in idle {
+            let key = WorkloadTask {
+                workload: cell.workload,
+                task: name.clone(),
+            };
+            let found = IdleTask {
+                cell,
+                reason: reason.clone(),
+            };
+            let first = noted.entry(key).or_insert_with(|| found.clone());
+            if place_in_plan(cell) < place_in_plan(first.cell) {
+                *first = found;
             }
         }
     }
 
     /// Simulates a cell to its end.
     fn whole(&self, cell: Cell, cancelled: &AtomicBool) -> Result<wakepath_sim::Run, StudyError> {
-        let is_cancelled = || cancelled.load(Ordering::Relaxed);
-        let simulated = self.simulate(cell, &mut StopWhen(is_cancelled))?;
+        let mut observer = StopWhen(|| cancelled.load(Ordering::Relaxed));
+        let simulated = self.simulate(cell, &mut observer)?;
         // The run may be cut short or just finished.
-        if is_cancelled() {
+        if observer.has_enough() {
             return Err(StudyError::Interrupted);
         }
         Ok(simulated)
@@ -282,20 +334,22 @@ impl Backend for Sim<'_> {
     }
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
-        let machines = self.plan.machines.iter();
-        let models = || {
-            machines
-                .clone()
-                .filter_map(|m| Some((m, m.model.as_ref()?)))
-        };
-        let files = models().map(|(_, model)| Ok::<_, MachineError>(model.to_toml()?.into_bytes()));
+        let models = self
+            .plan
+            .machines
+            .iter()
+            .filter_map(|m| Some((m, m.model.as_ref()?)));
+        let files = models
+            .clone()
+            .map(|(_, model)| Ok::<_, MachineError>(model.to_toml()?.into_bytes()));
         Ok(Provenance {
             tools: BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-            machines: models()
+            machines: models
+                .clone()
                 .map(|(machine, model)| machine.in_short(model))
                 .collect(),
             machine_files: files.collect::<Result<_, _>>()?,
-            notes: notes(self.plan, models().map(|(_, model)| model)),
+            notes: notes(self.plan, models.map(|(_, model)| model)),
         })
     }
 
@@ -306,12 +360,13 @@ impl Backend for Sim<'_> {
             .unwrap_or_else(PoisonError::into_inner);
         noted
             .iter()
-            .map(
-                |((workload, task), (_, why)): (&(usize, String), &(Cell, String))| {
-                    let name = &self.plan.workloads[*workload].name;
-                    format!("workload `{name}`: task `{task}` never ran: {why}")
-                },
-            )
+            .map(|(WorkloadTask { workload, task }, idle)| {
+                let name = &self.plan.workloads[*workload].name;
+                format!(
+                    "workload `{name}`: task `{task}` never ran: {}",
+                    idle.reason
+                )
+            })
             .collect()
     }
 
@@ -363,16 +418,17 @@ impl Backend for Sim<'_> {
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
         self.measure(cell, run, cancelled)?;
-        let is_cancelled = || cancelled.load(Ordering::Relaxed);
         if cell.repeat == 0
             && let Some(workload) = self.plan.workloads[cell.workload].workload()
         {
-            let mut observed = representative::observe(self.machine(cell), workload, is_cancelled);
+            let mut observed = representative::observe(self.machine(cell), workload, || {
+                cancelled.load(Ordering::Relaxed)
+            });
             self.simulate(cell, &mut observed)?;
             run.timeline = representative::rows(observed);
         }
         // The run may be cut short or just finished.
-        if is_cancelled() {
+        if cancelled.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
         }
         Ok(())
@@ -550,8 +606,10 @@ mod tests {
         let plan = plan("rw=randread\ntime_based\nruntime=50ms\n");
         let sim = Sim::new(&plan).unwrap();
         let all = sim.compare(&RunControl::for_nobody()).unwrap();
-        let seeds = |of: &PolicyResult| of.runs.iter().map(|run| run.seed).collect::<Vec<_>>();
-        assert!(all.results.iter().all(|result| seeds(result) == [1, 2, 3]));
+        for result in &all.results {
+            let seeds: Vec<u64> = result.runs.iter().map(|run| run.seed).collect();
+            assert_eq!(seeds, [1, 2, 3]);
+        }
         let after = |runs: usize| {
             let cancelled = AtomicBool::new(runs == 0);
             let done = AtomicUsize::new(0);

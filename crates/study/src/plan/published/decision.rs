@@ -54,22 +54,16 @@ impl Study<'_> {
         &self,
         entry: &PublishedEntry,
     ) -> Result<(Vec<String>, Vec<PublishedCell>), StudyError> {
-        let state = |us: u64, polling: bool| IdleState {
-            name: format!("{us}"),
-            exit_latency: Nanoseconds::from_micros(us),
-            target_residency: Nanoseconds::from_micros(us),
-            polling,
-            disabled: false,
-        };
         let mut limits = Vec::new();
         for row in &entry.row {
             let Some(residencies) = &row.get_ref().residencies_us else {
                 let message = "a polling limit needs `residencies_us`, such as [2, 20, 100]";
                 return Err(self.source.error(row, message));
             };
-            let sleeping = residencies.get_ref().iter().map(|us| state(*us, false));
-            let states = std::iter::once(state(0, true)).chain(sleeping).collect();
-            let states = IdleStates::new(states)
+            let sleeping = residencies.get_ref().iter();
+            let all = std::iter::once(idle_state(0, true))
+                .chain(sleeping.map(|us| idle_state(*us, false)));
+            let states = IdleStates::new(all.collect())
                 .map_err(|e| self.source.error(residencies, e.to_string()))?;
             let label: Vec<String> = residencies.get_ref().iter().map(u64::to_string).collect();
             let names = CellNames {
@@ -86,5 +80,16 @@ impl Study<'_> {
             limits.push(limit);
         }
         Ok((vec!["target residencies in us".to_owned()], limits))
+    }
+}
+
+/// A state with equal exit latency and target residency in us.
+fn idle_state(us: u64, polling: bool) -> IdleState {
+    IdleState {
+        name: format!("{us}"),
+        exit_latency: Nanoseconds::from_micros(us),
+        target_residency: Nanoseconds::from_micros(us),
+        polling,
+        disabled: false,
     }
 }

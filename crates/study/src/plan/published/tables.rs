@@ -111,12 +111,14 @@ pub struct Expectation {
 impl CellNames {
     /// Whether a selection has the cell.
     pub(super) fn are_in(&self, selection: &Selection) -> bool {
-        let has = |names: &Option<Spanned<Names>>, name: &String| {
-            names.as_ref().is_none_or(|n| n.get_ref().has(name))
-        };
-        has(&selection.drive, &self.drive)
-            && has(&selection.workload, &self.workload)
-            && has(&selection.machine, &self.machine)
-            && (has(&selection.policy, &self.policy) || has(&selection.policy, &self.first))
+        allows(&selection.drive, &self.drive)
+            && allows(&selection.workload, &self.workload)
+            && allows(&selection.machine, &self.machine)
+            && (allows(&selection.policy, &self.policy) || allows(&selection.policy, &self.first))
     }
+}
+
+/// Whether names, if given, have a name.
+fn allows(names: &Option<Spanned<Names>>, name: &str) -> bool {
+    names.as_ref().is_none_or(|n| n.get_ref().has(name))
 }

@@ -31,7 +31,7 @@ impl<'a> Meter<'a> {
     }
 
     /// A meter for the platform: another figure than the packages' sum.
-    pub(super) fn of_platform(system: &'a System) -> Self {
+    pub(super) fn for_platform(system: &'a System) -> Self {
         Self::counting(system, Counted::Platform)
     }
 
@@ -125,15 +125,16 @@ fn zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> 
     let zones = root.names(POWERCAP).into_iter();
     zones
         .filter_map(|name: String| {
-            let file = |what: &str| format!("{POWERCAP}/{name}/{what}");
+            let folder = format!("{POWERCAP}/{name}");
             // The whole platform (`psys`) includes the packages, and a package its cores.
-            let label = root.optional(&file("name"))?;
+            let label = root.optional(&format!("{folder}/name"))?;
             if !label.starts_with(counted.label()) {
                 return None;
             }
-            let energy = root.number(&file("energy_uj"))?;
+            let energy = root.number(&format!("{folder}/energy_uj"))?;
             // Some packages are counted by two zones.
-            Some((label, (energy, root.number(&file("max_energy_range_uj")))))
+            let wrap = root.number(&format!("{folder}/max_energy_range_uj"));
+            Some((label, (energy, wrap)))
         })
         .collect()
 }

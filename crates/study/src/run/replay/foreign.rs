@@ -99,9 +99,11 @@ fn other_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
         .filter(|s| !s.polling)
         .map(|s| plain(&s.name))
         .collect();
-    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
     let differ = !theirs.is_empty() && !ours.is_empty() && theirs.is_disjoint(&ours);
-    differ.then(|| format!("idle states {} against {}", list(&theirs), list(&ours)))
+    differ.then(|| {
+        let [theirs, ours] = [theirs, ours].map(|names| Vec::from_iter(names).join(", "));
+        format!("idle states {theirs} against {ours}")
+    })
 }
 
 /// An idle state's name without drivers' suffixes: `C1` for `C1-SKL` and `C1_ACPI`.
