@@ -72,12 +72,11 @@ impl TypedValueParser for WholeSet {
 /// Parses a set. Commas between sets get their own error.
 fn parse(text: &str) -> Result<PolicySet, String> {
     let one = wakepath_settings::policy_set::parse(text);
-    let several = || {
-        let mut parts = text.split(',').map(str::trim);
-        text.contains(',')
-            && parts.all(|part| part.parse::<PolicySet>().is_ok_and(|set| !set.is_empty()))
-    };
-    if one.is_err() && several() {
+    let mut parts = text.split(',').map(str::trim);
+    if one.is_err()
+        && text.contains(',')
+        && parts.all(|part| part.parse::<PolicySet>().is_ok_and(|set| !set.is_empty()))
+    {
         let each: Vec<String> = text
             .split(',')
             .map(|part| format!("--policy '{}'", part.trim()))

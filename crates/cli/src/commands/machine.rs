@@ -401,19 +401,20 @@ fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<
     Ok(())
 }
 
+fn recorded_states(system: &RecordedSystem) -> anyhow::Result<&IdleStates> {
+    let idle = system.idle.as_ref().map(|idle| &idle.states);
+    idle.ok_or_else(|| anyhow::anyhow!("{}: no idle states were recorded", system.name))
+}
+
 fn show_recorded(
     system: &RecordedSystem,
     format: ShowFormat,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let states = || {
-        let idle = system.idle.as_ref().map(|idle| &idle.states);
-        idle.ok_or_else(|| anyhow::anyhow!("{}: no idle states were recorded", system.name))
-    };
     match format {
         ShowFormat::Json => output::json(out, system),
-        ShowFormat::Csv => output::csv(out, STATE_HEADER, state_rows(states()?)),
-        ShowFormat::States => write_states(states()?, out),
+        ShowFormat::Csv => output::csv(out, STATE_HEADER, state_rows(recorded_states(system)?)),
+        ShowFormat::States => write_states(recorded_states(system)?, out),
         ShowFormat::Table => {
             writeln!(out, "{}, Linux {}", system.cpu_model, system.kernel)?;
             write_processor(system, out)?;

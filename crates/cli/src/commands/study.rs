@@ -371,6 +371,16 @@ fn tell_notes(plan: &Plan) {
     }
 }
 
+fn settings_in_words(policy: &wakepath_results::PolicyInfo) -> String {
+    let settings = policy.settings.iter();
+    let all: Vec<String> = settings.map(|(k, v)| format!("{k}={v}")).collect();
+    if all.is_empty() {
+        "nothing changed".to_owned()
+    } else {
+        all.join(", ")
+    }
+}
+
 fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
     let names: Vec<&str> = checked.machines.iter().map(|m| m.name.as_str()).collect();
     let on = match (&checked.machines[..], checked.on) {
@@ -391,24 +401,16 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
         RunOrigin::Replay => "as recorded",
         _ => "until it ends",
     };
-    let seconds = |s: Option<f64>| s.map_or_else(|| otherwise.to_owned(), |s| format!("{s} s"));
     output::table(
         out,
         ["workload", "what", "length"],
-        checked
-            .workloads
-            .iter()
-            .map(|w| [w.name.clone(), w.what.clone(), seconds(w.seconds)]),
+        checked.workloads.iter().map(|w| {
+            let length = w.seconds.map(|s| format!("{s} s"));
+            let length = length.unwrap_or_else(|| otherwise.to_owned());
+            [w.name.clone(), w.what.clone(), length]
+        }),
     )?;
     writeln!(out)?;
-    let settings = |p: &wakepath_results::PolicyInfo| {
-        let all: Vec<String> = p.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        if all.is_empty() {
-            "nothing changed".to_owned()
-        } else {
-            all.join(", ")
-        }
-    };
     output::table(
         out,
         ["policy", "settings", ""],
@@ -418,7 +420,7 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
             } else {
                 ""
             };
-            [p.name.clone(), settings(p), baseline.to_owned()]
+            [p.name.clone(), settings_in_words(p), baseline.to_owned()]
         }),
     )?;
     if !checked.questions.is_empty() {

@@ -267,24 +267,25 @@ pub(super) fn sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<Strin
 
 /// A comparison in cells.
 pub(super) fn sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
-    let of = |text: &dyn Fn(&wakepath_compare::Gain) -> String| {
-        row.gain.as_ref().map_or_else(String::new, text)
-    };
+    let gain = row.gain.as_ref();
+    let [change, interval, effect] = [
+        gain.map(|g| percents([g.percent], Some(g.interval)).concat()),
+        gain.map(|g| percents(g.interval, Some(g.interval)).join(" to ")),
+        gain.and_then(|g| g.effect).map(effect),
+    ]
+    .map(Option::unwrap_or_default);
     let mut line = vec![row.metric.clone()];
     line.extend(load_cells(comparison, &row.load));
     line.extend([
         row.policy.clone(),
         row.sentence.clone(),
-        of(&|g| percents([g.percent], Some(g.interval)).concat()),
-        of(&|g| {
-            let [low, high] = percents(g.interval, Some(g.interval));
-            format!("{low} to {high}")
-        }),
+        change,
+        interval,
         row.corrected_p.map_or_else(String::new, |p| match p {
             p if p < 1e-4 => "<0.0001".to_owned(),
             p => format!("{p:.4}"),
         }),
-        of(&|g| g.effect.map_or_else(String::new, effect)),
+        effect,
         row.runs.to_string(),
     ]);
     line
@@ -295,24 +296,24 @@ pub(super) fn reasons(rows: &[&Row]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in rows {
         match reasons.iter_mut().find(|(why, _)| *why == row.sentence) {
-            Some((_, of)) => of.push(row),
+            Some((_, rows)) => rows.push(row),
             None => reasons.push((&row.sentence, vec![row])),
         }
     }
     reasons
         .into_iter()
-        .map(|(why, of): (&str, Vec<&Row>)| {
+        .map(|(why, rows)| {
             let advice = if why.contains("no interval") {
                 "; give `repeats` of 4 or more"
             } else {
                 ""
             };
-            match of[..] {
+            match rows[..] {
                 [row] => format!(
                     "{why} ({}, {}, {}){advice}.",
                     row.metric, row.load, row.policy
                 ),
-                _ => format!("{why} ({} comparisons){advice}.", of.len()),
+                _ => format!("{why} ({} comparisons){advice}.", rows.len()),
             }
         })
         .collect()

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{CompareOptions, Row, Source, compare};
 use wakepath_compare::{Mean, Metric, interval_of_mean, standard_deviation};
-use wakepath_replay::{BlockReport, FEWEST_SPANS, PolicyReport, Report};
+use wakepath_replay::{FEWEST_SPANS, Report};
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
 use wakepath_study::run::parts;
@@ -51,7 +51,7 @@ struct Figure {
 impl Intervals {
     /// Figures from a replay: the study's results compared as `wakepath compare` does. `by_state` adds the time in each
     /// idle state.
-    pub(super) fn of(
+    pub(super) fn new(
         plan: &Plan,
         backend: &Replay<'_>,
         report: &Report,
@@ -62,9 +62,9 @@ impl Intervals {
         let mut rows: Vec<Figure> = comparison
             .rows
             .iter()
-            .map(|row: &Row| {
+            .map(|row| {
                 let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
-                Figure::of(row, metric)
+                Figure::new(row, metric)
             })
             .collect();
         if report.is_sparse() {
@@ -153,12 +153,9 @@ impl Intervals {
             "significant",
             "verdict",
         ];
-        let number = |value: Option<f64>| value.map_or_else(none, |value| value.to_string());
         let rows = self.rows.iter().map(|row| {
-            let ends =
-                |interval: Option<[f64; 2]>| [0, 1].map(|i| number(interval.map(|ends| ends[i])));
-            let [low, high] = ends(row.interval);
-            let [gain_low, gain_high] = ends(row.gain_interval);
+            let [low, high] = interval_cells(row.interval);
+            let [gain_low, gain_high] = interval_cells(row.gain_interval);
             [
                 row.metric.clone(),
                 row.governor.clone(),
@@ -166,7 +163,7 @@ impl Intervals {
                 row.mean.to_string(),
                 low,
                 high,
-                number(row.gain_percent),
+                row.gain_percent.map_or_else(none, |gain| gain.to_string()),
                 gain_low,
                 gain_high,
                 row.significant.to_string(),
@@ -178,7 +175,7 @@ impl Intervals {
 }
 
 impl Figure {
-    fn of(row: &Row, metric: Option<&Metric>) -> Self {
+    fn new(row: &Row, metric: Option<&Metric>) -> Self {
         Self {
             metric: row.metric.clone(),
             governor: row.policy.clone(),
@@ -216,14 +213,14 @@ fn times(report: &Report, level: f64) -> Vec<Figure> {
         .map_or(&[][..], |p| &p.states)
         .iter()
         .map(|state| state.state.as_str());
-    let policies = || report.policies.iter().enumerate();
-    let cells = names.flat_map(|name| policies().map(move |policy| (name, policy)));
+    let policies = report.policies.iter().enumerate();
+    let cells = names.flat_map(|name| policies.clone().map(move |policy| (name, policy)));
     cells
-        .map(|(name, (index, policy)): (&str, (usize, &PolicyReport))| {
+        .map(|(name, (index, policy))| {
             let shares: Vec<f64> = report
                 .blocks
                 .iter()
-                .map(|block: &BlockReport| {
+                .map(|block| {
                     let groups = block.policies.get(index).map(|policy| &policy.groups);
                     let states = groups.into_iter().flatten().flatten();
                     let time: u64 = states.filter(|s| s.state == name).map(|s| s.time_ns).sum();
@@ -252,4 +249,9 @@ fn times(report: &Report, level: f64) -> Vec<Figure> {
 
 fn none() -> String {
     "-".to_owned()
+}
+
+/// Lower and upper end.
+fn interval_cells(interval: Option<[f64; 2]>) -> [String; 2] {
+    interval.map_or_else(|| [none(), none()], |ends| ends.map(|end| end.to_string()))
 }

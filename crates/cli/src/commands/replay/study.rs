@@ -72,10 +72,10 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
 
 /// An absolute path for a study.
 fn whole(path: &Path) -> anyhow::Result<String> {
-    let shown = || path.display().to_string();
-    let whole = fs::canonicalize(path).with_context(shown)?;
+    let shown = path.display();
+    let whole = fs::canonicalize(path).with_context(|| shown.to_string())?;
     let text = whole.to_str().map(str::to_owned);
-    text.with_context(|| format!("{}: the path is not UTF-8; rename the file", shown()))
+    text.with_context(|| format!("{shown}: the path is not UTF-8; rename the file"))
 }
 
 /// The sets to replay: each in each kernel, if there are kernels.

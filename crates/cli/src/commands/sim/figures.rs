@@ -14,10 +14,6 @@ pub(super) fn power(machine: &Machine, comparison: &PolicyComparison) -> Unit {
 
 /// A power or energy unit with digits to match the machine's figures.
 pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
-    // Simulations exclude the whole machine's power at rest.
-    let is_power = |key: &str| {
-        !key.starts_with("platform.") && (key.contains("power") || key.ends_with("_mw"))
-    };
     let figures = machine.figures().into_iter();
     let mut power = figures.filter(|(key, _)| is_power(key));
     if power.any(|(_, figure)| matches!(figure.origin, Origin::Assumed(_))) {
@@ -25,6 +21,11 @@ pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
     } else {
         unit
     }
+}
+
+/// Whether a figure is about simulated power, which excludes the whole machine at rest.
+fn is_power(key: &str) -> bool {
+    !key.starts_with("platform.") && (key.contains("power") || key.ends_with("_mw"))
 }
 
 /// A policy set's mean power.
