@@ -69,11 +69,7 @@ struct Report {
     notes: Vec<String>,
 }
 
-fn plan(
-    system: &System,
-    set: &PolicySet,
-    selection: &Targets,
-) -> anyhow::Result<SettingsPlan> {
+fn plan(system: &System, set: &PolicySet, selection: &Targets) -> anyhow::Result<SettingsPlan> {
     let wanted = policy::resolve(system, set, selection)?;
     Ok(SettingsPlan::new(system, wanted)?)
 }

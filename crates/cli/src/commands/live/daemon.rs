@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use wakepath_daemon::daemon::{self, Lender};
+use wakepath_daemon::daemon::{self, LockLender};
 use wakepath_daemon::psd;
 use wakepath_settings::daemon_config;
 
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let lender = args
         .lent_by
-        .map(Lender::parent)
+        .map(LockLender::parent)
         .transpose()
         .context("--lent-by")?;
     Ok(daemon::run(
