@@ -87,14 +87,16 @@ impl Canvas {
             .filter(|v| v.is_finite())
             .fold(0.0, f64::max);
         let levels = if self.unicode { LEVELS } else { PLAIN_LEVELS };
-        let column = |value: &f64| {
-            if !value.is_finite() || *value <= 0.0 || highest <= 0.0 {
-                return ' ';
-            }
-            let level = (value / highest * levels.len() as f64).ceil() as usize;
-            levels[level.clamp(1, levels.len()) - 1]
-        };
-        values.iter().map(column).collect()
+        values
+            .iter()
+            .map(|value: &f64| {
+                if !value.is_finite() || *value <= 0.0 || highest <= 0.0 {
+                    return ' ';
+                }
+                let level = (value / highest * levels.len() as f64).ceil() as usize;
+                levels[level.clamp(1, levels.len()) - 1]
+            })
+            .collect()
     }
 }
 

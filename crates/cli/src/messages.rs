@@ -38,8 +38,10 @@ static MESSAGES: Mutex<Vec<Message>> = Mutex::new(Vec::new());
 pub(crate) fn add(kind: Kind, about: Option<&str>, text: String) {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let about = about.map(str::to_owned);
-    let same = |message: &&mut Message| message.kind == kind && message.text == text;
-    match messages.iter_mut().find(same) {
+    match messages
+        .iter_mut()
+        .find(|message: &&mut Message| message.kind == kind && message.text == text)
+    {
         Some(message) => message.about.push(about),
         None => messages.push(Message {
             kind,

@@ -60,14 +60,14 @@ pub(crate) struct Screen {
 impl Screen {
     /// As wide as `COLUMNS` says, else as the terminal is, else 100 columns.
     pub(crate) fn for_stdout() -> Self {
-        let said = std::env::var("COLUMNS").ok();
-        let said = said.and_then(|text| text.trim().parse().ok());
-        let terminal = || {
+        let said = std::env::var("COLUMNS")
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
+        let columns = said.filter(|columns| *columns > 0).or_else(|| {
             io::stdout()
                 .is_terminal()
                 .then(|| usize::from(Term::stdout().size().1))
-        };
-        let columns = said.filter(|columns| *columns > 0).or_else(terminal);
+        });
         Self::with_columns(columns.unwrap_or(COLUMNS).max(FEWEST_COLUMNS))
     }
 
@@ -149,14 +149,22 @@ pub(crate) fn table<H: ToString>(
     header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
-    let shown = |text: &str| printable::one_line(text).into_owned();
-    let header = header.as_ref().iter();
-    // Policies have columns.
-    let header: Vec<String> = header.map(|name| shown(&name.to_string())).collect();
-    let rows = rows.into_iter();
-    let rows = rows.map(|row| row.as_ref().iter().map(|cell| shown(cell)).collect());
-    let rows: Vec<Vec<String>> = rows.collect();
-    for line in table::lines(&header, &rows, out.columns) {
+    // Names in headers are strangers' too, such as policies'.
+    let names: Vec<String> = header
+        .as_ref()
+        .iter()
+        .map(|name| printable::one_line(&name.to_string()).into_owned())
+        .collect();
+    let cells: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|row| {
+            let cells = row.as_ref().iter();
+            cells
+                .map(|cell| printable::one_line(cell).into_owned())
+                .collect()
+        })
+        .collect();
+    for line in table::lines(&names, &cells, out.columns) {
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -169,16 +177,17 @@ pub(crate) fn markdown<H: ToString>(
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
     let header: Vec<String> = header.as_ref().iter().map(ToString::to_string).collect();
-    let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|cell| printable::markdown(cell)).collect();
-        format!("| {} |", cells.join(" | "))
-    };
-    writeln!(out, "{}", line(&header))?;
+    writeln!(out, "{}", markdown_row(&header))?;
     writeln!(out, "| {} |", vec!["---"; header.len()].join(" | "))?;
     for row in rows {
-        writeln!(out, "{}", line(row.as_ref()))?;
+        writeln!(out, "{}", markdown_row(row.as_ref()))?;
     }
     Ok(())
+}
+
+fn markdown_row(cells: &[String]) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| printable::markdown(cell)).collect();
+    format!("| {} |", cells.join(" | "))
 }
 
 /// Writes rows under a header as CSV; no cell can act as a spreadsheet formula.
@@ -188,13 +197,20 @@ pub(crate) fn csv<H: AsRef<str>>(
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
     let mut writer = csv::Writer::from_writer(out.raw());
-    let cell = |text: &str| printable::csv_cell(text).into_owned();
-    writer.write_record(header.as_ref().iter().map(|name| cell(name.as_ref())))?;
+    write_csv_row(&mut writer, header.as_ref())?;
     for row in rows {
-        writer.write_record(row.as_ref().iter().map(|text| cell(text)))?;
+        write_csv_row(&mut writer, row.as_ref())?;
     }
     writer.flush()?;
     Ok(())
+}
+
+fn write_csv_row<T: AsRef<str>>(
+    writer: &mut csv::Writer<&mut Vec<u8>>,
+    cells: &[T],
+) -> csv::Result<()> {
+    let cells = cells.iter();
+    writer.write_record(cells.map(|text| printable::csv_cell(text.as_ref()).into_owned()))
 }
 
 #[cfg(test)]

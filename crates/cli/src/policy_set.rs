@@ -72,16 +72,15 @@ impl TypedValueParser for WholeSet {
 /// Parses a set. Commas between sets get their own error.
 fn parse(text: &str) -> Result<PolicySet, String> {
     let one = wakepath_settings::policy_set::parse(text);
-    let several = || {
-        let mut parts = text.split(',').map(str::trim);
-        text.contains(',')
-            && parts.all(|part| part.parse::<PolicySet>().is_ok_and(|set| !set.is_empty()))
-    };
-    if one.is_err() && several() {
-        let each = text
+    let mut parts = text.split(',').map(str::trim);
+    if one.is_err()
+        && text.contains(',')
+        && parts.all(|part| part.parse::<PolicySet>().is_ok_and(|set| !set.is_empty()))
+    {
+        let each: Vec<String> = text
             .split(',')
-            .map(|part| format!("--policy '{}'", part.trim()));
-        let each: Vec<String> = each.collect();
+            .map(|part| format!("--policy '{}'", part.trim()))
+            .collect();
         return Err(format!(
             "each set has an option of its own: {}",
             each.join(" ")
@@ -133,9 +132,11 @@ pub(crate) struct Programs {
 /// # Errors
 /// A file is missing, or cannot be run.
 pub(crate) fn load(sets: &[PolicySet], programs: Programs) -> anyhow::Result<Vec<PolicySet>> {
-    let load = |set: &PolicySet| governors::load(set.clone(), Path::new("."), programs.allowed);
-    let loaded: Result<Vec<PolicySet>, _> = sets.iter().map(load).collect();
-    let loaded = loaded.context("--policy")?;
+    let loaded = sets
+        .iter()
+        .map(|set| governors::load(set.clone(), Path::new("."), programs.allowed))
+        .collect::<Result<Vec<_>, _>>()
+        .context("--policy")?;
     tell_warnings(&loaded);
     Ok(loaded)
 }
@@ -175,15 +176,17 @@ pub(crate) fn beside(study: &Path, sets: &[PolicySet]) -> anyhow::Result<Vec<Pol
     if folder == Path::new("") || folder == Path::new(".") {
         return Ok(sets.to_vec());
     }
-    let whole = |program: &Program| {
-        let path = std::path::absolute(program.path())?;
-        let path = path
-            .to_str()
-            .context("the path of this folder is not UTF-8")?;
-        anyhow::Ok(program.at(path))
-    };
-    let sets = sets.iter().map(|set| set.clone().map_program(whole));
-    sets.collect()
+    sets.iter()
+        .map(|set| set.clone().map_program(with_absolute_path))
+        .collect()
+}
+
+fn with_absolute_path(program: &Program) -> anyhow::Result<Program> {
+    let path = std::path::absolute(program.path())?;
+    let text = path
+        .to_str()
+        .context("the path of this folder is not UTF-8")?;
+    Ok(program.at(text))
 }
 
 /// Joins all arguments into one set.

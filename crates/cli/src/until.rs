@@ -138,15 +138,13 @@ mod tests {
 
     #[test]
     fn a_plain_number_counts_seconds_where_people_wait() {
-        let waits = |text| duration(text).ok();
-        assert_eq!(waits("10"), Some(Duration::from_secs(10)));
-        assert_eq!(waits("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(waits("10 parsecs"), None);
-        assert_eq!(waits("0"), None);
-        let warms_up = |text| warm_up(text).ok();
-        assert_eq!(warms_up("0"), Some(Nanoseconds::ZERO));
-        assert_eq!(warms_up("2"), Some(Nanoseconds::from_secs(2)));
-        assert_eq!(warms_up("500ms"), Some(Nanoseconds::from_millis(500)));
-        assert_eq!(warms_up("-1"), None);
+        assert_eq!(duration("10").ok(), Some(Duration::from_secs(10)));
+        assert_eq!(duration("500ms").ok(), Some(Duration::from_millis(500)));
+        assert_eq!(duration("10 parsecs").ok(), None);
+        assert_eq!(duration("0").ok(), None);
+        assert_eq!(warm_up("0").ok(), Some(Nanoseconds::ZERO));
+        assert_eq!(warm_up("2").ok(), Some(Nanoseconds::from_secs(2)));
+        assert_eq!(warm_up("500ms").ok(), Some(Nanoseconds::from_millis(500)));
+        assert_eq!(warm_up("-1").ok(), None);
     }
 }

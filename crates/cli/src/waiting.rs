@@ -42,41 +42,51 @@ pub(crate) fn exit_code() -> u8 {
 
 /// Reports progress to a calling program, such as the Python package. `WAKEPATH_PROGRESS` names a file or pipe. Each line
 /// has two numbers, `DONE TOTAL`; an unknown total is 0.
-pub(crate) struct Told {
+pub(crate) struct ProgressReporter {
     total: u64,
-    to: Option<Mutex<To>>,
+    sink: Option<Mutex<ProgressSink>>,
 }
 
-struct To {
+struct ProgressSink {
     file: File,
     /// Time of the last report.
     last: Option<Instant>,
 }
 
-impl Told {
+impl ProgressSink {
+    fn open(path: OsString) -> anyhow::Result<Self> {
+        let file = File::options()
+            .append(true)
+            .open(&path)
+            .with_context(|| format!("WAKEPATH_PROGRESS={}", path.display()))?;
+        Ok(Self { file, last: None })
+    }
+}
+
+impl ProgressReporter {
     /// How often at most.
     const EVERY: Duration = Duration::from_millis(50);
 
     /// # Errors
     /// The file cannot be opened.
-    pub(crate) fn of(total: u64) -> anyhow::Result<Self> {
-        let open = |path: OsString| {
-            let file = File::options().append(true).open(&path);
-            file.with_context(|| format!("WAKEPATH_PROGRESS={}", path.display()))
-        };
-        let file = env::var_os("WAKEPATH_PROGRESS").map(open).transpose()?;
-        let to = file.map(|file| Mutex::new(To { file, last: None }));
-        Ok(Self { total, to })
+    pub(crate) fn new(total: u64) -> anyhow::Result<Self> {
+        let sink = env::var_os("WAKEPATH_PROGRESS")
+            .map(ProgressSink::open)
+            .transpose()?;
+        Ok(Self {
+            total,
+            sink: sink.map(Mutex::new),
+        })
     }
 
     /// Reports progress. Write errors are ignored: nobody may be reading.
-    pub(crate) fn tell(&self, done: u64) {
-        let Some(to) = &self.to else { return };
-        let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
-        let soon = to.last.is_some_and(|last| last.elapsed() < Self::EVERY);
+    pub(crate) fn report(&self, done: u64) {
+        let Some(sink) = &self.sink else { return };
+        let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let soon = sink.last.is_some_and(|last| last.elapsed() < Self::EVERY);
         if !soon || done == self.total {
-            to.last = Some(Instant::now());
-            _ = writeln!(to.file, "{done} {}", self.total);
+            sink.last = Some(Instant::now());
+            _ = writeln!(sink.file, "{done} {}", self.total);
         }
     }
 }
@@ -181,8 +191,10 @@ impl Jobs {
 
     /// Number of threads.
     pub(crate) fn threads(self) -> usize {
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.map_or_else(all, usize::from)
+        self.jobs.map_or_else(
+            || std::thread::available_parallelism().map_or(1, usize::from),
+            usize::from,
+        )
     }
 }
 
@@ -215,7 +227,7 @@ pub(crate) fn counting<T: Send>(
         "{{bar:30}} {{pos}} of {{len}} {what}, {{per_sec}}, {{eta}} left"
     ))?);
     bar.enable_steady_tick(Duration::from_millis(200));
-    let told = Told::of(total as u64)?;
+    let reporter = ProgressReporter::new(total as u64)?;
     let done = Arc::new(AtomicUsize::new(0));
     let log = ProgressLog::start(Arc::clone(&done), Some(total), what);
     let finished = |parts| {
@@ -225,7 +237,7 @@ pub(crate) fn counting<T: Send>(
             bar.suspend(messages::flush);
         }
         bar.inc(parts as u64);
-        told.tell((before + parts) as u64);
+        reporter.report((before + parts) as u64);
     };
     let result = threads.install(|| work(&finished, &CANCELLED));
     drop(log);

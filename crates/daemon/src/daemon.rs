@@ -100,7 +100,7 @@ fn tell(state: &[NotifyState]) {
 pub fn run(
     system: &System,
     path: Option<&Path>,
-    lender: Option<Lender>,
+    lender: Option<LockLender>,
 ) -> Result<(), DaemonError> {
     // Before the first change, so that a signal never ends us in the middle of one.
     let signals = Signals::new(lender.as_ref())?;
@@ -168,13 +168,13 @@ pub fn run(
 
 /// A process that has lent its lock of the machine's settings, and starts this daemon for a while.
 #[derive(Debug)]
-pub struct Lender {
+pub struct LockLender {
     lock: OwnedFd,
     /// Readable once the process has ended.
     process: OwnedFd,
 }
 
-impl Lender {
+impl LockLender {
     /// The parent of this process, which has this id and whose lock is standard input.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl Lender {
 }
 
 /// The right to change settings: of this process, or lent.
-fn open_session(system: &System, lender: Option<&Lender>) -> Result<Session, DaemonError> {
+fn open_session(system: &System, lender: Option<&LockLender>) -> Result<Session, DaemonError> {
     Ok(match lender {
         None => Session::open(system)?,
         Some(lender) => Session::lent(system, lender.lock.try_clone()?)?,
@@ -230,7 +230,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new(lender: Option<&Lender>) -> io::Result<Self> {
+    fn new(lender: Option<&LockLender>) -> io::Result<Self> {
         let (wake, send) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let signals = Self {

@@ -93,26 +93,38 @@ const HEADER: [&str; 12] = [
 ];
 
 fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
-    let of = |name: &str, cpus: usize, states: &[StateSum]| -> Vec<[String; 12]> {
-        let idle: f64 = states
-            .iter()
-            .filter_map(|s| s.time_us)
-            .map(|us| us as f64)
-            .sum();
-        let whole = counted.seconds.map_or(idle, |s| s * 1e6 * cpus as f64);
-        let row = |state: &StateSum| {
-            let count = |count: Option<u64>| count.map_or_else(none, |count| count.to_string());
-            let share = |count: Option<u64>, whole: f64| {
-                let part = count.filter(|_| whole > 0.0);
-                part.map_or_else(none, |part| percent(part as f64, whole))
-            };
+    if !per_cpu {
+        return state_rows(counted, "all", counted.cpus, &counted.states);
+    }
+    let each = counted.by_cpu.iter();
+    each.flat_map(|(cpu, states)| state_rows(counted, &cpu.to_string(), 1, states))
+        .collect()
+}
+
+fn state_rows(
+    counted: &Counted,
+    name: &str,
+    cpus: usize,
+    states: &[StateSum],
+) -> Vec<[String; 12]> {
+    let idle: f64 = states
+        .iter()
+        .filter_map(|s| s.time_us)
+        .map(|us| us as f64)
+        .sum();
+    let whole = counted.seconds.map_or(idle, |s| s * 1e6 * cpus as f64);
+    states
+        .iter()
+        .map(|state| {
             let entries = state.usage.unwrap_or(0) as f64;
             // The kernel does not count a refused entry as one.
             let attempts = state.usage.map_or(0.0, |usage| {
                 usage as f64 + state.rejected.unwrap_or(0) as f64
             });
-            let rate = state.usage.zip(counted.seconds);
-            let rate = rate.map(|(usage, s)| usage as f64 / s.max(1e-9));
+            let rate = state
+                .usage
+                .zip(counted.seconds)
+                .map(|(usage, s)| usage as f64 / s.max(1e-9));
             [
                 name.to_owned(),
                 state.state.clone(),
@@ -120,24 +132,26 @@ fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
                     .time_us
                     .map_or_else(none, |us| format!("{:.3}", us as f64 / 1e6)),
                 share(state.time_us, whole),
-                count(state.usage),
+                known(state.usage),
                 rate.map_or_else(none, |rate| format!("{rate:.1}")),
-                count(state.above),
+                known(state.above),
                 share(state.above, entries),
-                count(state.below),
+                known(state.below),
                 share(state.below, entries),
-                count(state.rejected),
+                known(state.rejected),
                 share(state.rejected, attempts),
             ]
-        };
-        states.iter().map(row).collect()
-    };
-    if !per_cpu {
-        return of("all", counted.cpus, &counted.states);
-    }
-    let each = counted.by_cpu.iter();
-    each.flat_map(|(cpu, states)| of(&cpu.to_string(), 1, states))
+        })
         .collect()
+}
+
+fn known(count: Option<u64>) -> String {
+    count.map_or_else(none, |count| count.to_string())
+}
+
+fn share(count: Option<u64>, whole: f64) -> String {
+    let part = count.filter(|_| whole > 0.0);
+    part.map_or_else(none, |part| percent(part as f64, whole))
 }
 
 fn cpus(count: usize) -> String {

@@ -215,7 +215,7 @@ fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
         None => model.tables.iter().collect(),
     };
     match args.format {
-        Format::Json => output::json(out, &Shown::new(model, &tables)),
+        Format::Json => output::json(out, &ShownDrive::new(model, &tables)),
         Format::Csv => print_csv(out, model, &tables),
         Format::Table => print_tables(out, model, &tables),
     }
@@ -243,8 +243,12 @@ fn printed(path: &str) -> anyhow::Result<CatalogEntry> {
     })
 }
 
+fn microwatts(power: Option<Microwatts>) -> String {
+    power.map_or_else(String::new, |power| power.0.to_string())
+}
+
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ShownDrive<'a> {
     model: &'a str,
     label: Option<&'a str>,
     tables: Vec<ShownTable<'a>>,
@@ -280,7 +284,7 @@ struct ShownQuirk<'a> {
     file: &'a str,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownDrive<'a> {
     fn new(model: &'a CatalogEntry, tables: &[&'a DriveTable]) -> Self {
         Self {
             model: &model.name,
@@ -352,7 +356,6 @@ fn print_csv(out: &mut Screen, model: &CatalogEntry, tables: &[&DriveTable]) -> 
         "idle_power_uw",
         "active_power_uw",
     ];
-    let power = |p: Option<Microwatts>| p.map_or_else(String::new, |p| p.0.to_string());
     let rows = tables.iter().flat_map(|table| {
         table.drive.states.iter().enumerate().map(move |(i, s)| {
             [
@@ -361,15 +364,15 @@ fn print_csv(out: &mut Screen, model: &CatalogEntry, tables: &[&DriveTable]) -> 
                 table.samples.to_string(),
                 i.to_string(),
                 u8::from(s.non_operational).to_string(),
-                power(s.max_power),
+                microwatts(s.max_power),
                 s.entry_latency_us.to_string(),
                 s.exit_latency_us.to_string(),
                 s.read_throughput_rank.to_string(),
                 s.read_latency_rank.to_string(),
                 s.write_throughput_rank.to_string(),
                 s.write_latency_rank.to_string(),
-                power(s.idle_power),
-                power(s.active_power),
+                microwatts(s.idle_power),
+                microwatts(s.active_power),
             ]
         })
     });

@@ -20,7 +20,7 @@ use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::until;
-use crate::waiting::{ProgressLog, Told};
+use crate::waiting::{ProgressLog, ProgressReporter};
 
 /// Make a recording of traces that other tools made.
 ///
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     };
     let mut files = Vec::new();
     // A trace does not say how many events it has.
-    let told = Told::of(0)?;
+    let reporter = ProgressReporter::new(0)?;
     let events_read = Arc::new(AtomicUsize::new(0));
     let in_log = ProgressLog::start(Arc::clone(&events_read), None, "events");
     let mut before = 0;
@@ -100,18 +100,17 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template(
             "{spinner} {human_pos} events, {per_sec}",
         )?);
-        let mut progress = |events| {
+        let file = spooled.as_ref().unwrap_or(path);
+        let imported = import_file(file, &mut writer, options, &mut |events| {
             bar.set_position(events);
-            told.tell(before + events);
+            reporter.report(before + events);
             let all = usize::try_from(before + events).unwrap_or(usize::MAX);
             events_read.store(all, Ordering::Relaxed);
-        };
-        let file = spooled.as_ref().unwrap_or(path);
-        let imported = import_file(file, &mut writer, options, &mut progress)?;
+        })?;
         bar.finish_and_clear();
         let summary = summarise(path, imported);
         before += summary.events;
-        told.tell(before);
+        reporter.report(before);
         files.push(summary);
     }
     drop(in_log);
@@ -160,10 +159,9 @@ fn spool(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     let is_own = ["/dev/fd", "/proc/self/fd"]
         .iter()
         .any(|fds| path.starts_with(fds));
-    let is_pipe = || fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo());
     let mut input: Box<dyn Read> = if is_stdin(path) {
         Box::new(io::stdin())
-    } else if is_own && is_pipe() {
+    } else if is_own && fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
         Box::new(File::open(path)?)
     } else {
         return Ok(None);

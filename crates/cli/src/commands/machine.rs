@@ -177,13 +177,14 @@ fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     });
     match args.format {
         // Only recorded systems have sockets and TDP.
-        Format::Table if entries.iter().all(|e| e.sockets.is_none()) => {
-            let short = |row: [String; 6]| {
+        Format::Table if entries.iter().all(|e| e.sockets.is_none()) => output::table(
+            out,
+            ["name", "kind", "cpus", "title"],
+            rows.map(|row: [String; 6]| {
                 let [name, kind, cpus, _, _, title] = row;
                 [name, kind, cpus, title]
-            };
-            output::table(out, ["name", "kind", "cpus", "title"], rows.map(short))
-        }
+            }),
+        ),
         Format::Table => output::table(out, LIST_HEADER, rows),
         Format::Csv => output::csv(out, LIST_HEADER, rows),
         Format::Json => output::json(out, &entries),
@@ -337,16 +338,21 @@ fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<
     )?;
     let machine = Machine::from_recorded(system).ok();
     if let Some(machine) = machine.as_ref().filter(|_| p.is_hybrid()) {
-        let kinds = machine.cluster.iter();
-        let kinds = kinds.map(|c| format!("{} {} CPUs", c.cpus, c.name));
-        let kinds: Vec<String> = kinds.collect();
+        let kinds: Vec<String> = machine
+            .cluster
+            .iter()
+            .map(|c| format!("{} {} CPUs", c.cpus, c.name))
+            .collect();
         out.prose(&format!("simulated as {}", kinds.join(", ")), 2)?;
     }
     if p.base_mhz.is_given() {
         writeln!(out, "base: {} MHz", p.base_mhz.value)?;
     }
-    let turbo = p.turbo.iter();
-    let turbo: Vec<String> = turbo.map(|(n, mhz)| format!("{mhz} up to {n}")).collect();
+    let turbo: Vec<String> = p
+        .turbo
+        .iter()
+        .map(|(n, mhz)| format!("{mhz} up to {n}"))
+        .collect();
     match turbo.as_slice() {
         [] => writeln!(out, "turbo by active cores: not known")?,
         limits => out.prose(
@@ -365,13 +371,15 @@ fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<
     }
     if let Some(limit) = machine.and_then(|m| m.power_limit) {
         let assumed = matches!(limit.pl1_mw.origin, Origin::Assumed(_));
-        let limits = limit.limits().zip(["PL1", "PL2"]);
-        let limits = limits.map(|((power, window), name)| {
-            let (watts, ms) = (power.0 as f64 / 1e6, window.0 as f64 / 1e6);
-            let tenths = (ms * 10.0).round() / 10.0;
-            format!("{name} {watts} W over {tenths} ms")
-        });
-        let limits: Vec<String> = limits.collect();
+        let limits: Vec<String> = limit
+            .limits()
+            .zip(["PL1", "PL2"])
+            .map(|((power, window), name)| {
+                let (watts, ms) = (power.0 as f64 / 1e6, window.0 as f64 / 1e6);
+                let tenths = (ms * 10.0).round() / 10.0;
+                format!("{name} {watts} W over {tenths} ms")
+            })
+            .collect();
         let assumed = if assumed { " (assumed)" } else { "" };
         out.prose(&format!("power limits: {}{assumed}", limits.join(", ")), 2)?;
     }
@@ -390,19 +398,20 @@ fn write_processor(system: &RecordedSystem, out: &mut Screen) -> anyhow::Result<
     Ok(())
 }
 
+fn recorded_states(system: &RecordedSystem) -> anyhow::Result<&IdleStates> {
+    let idle = system.idle.as_ref().map(|idle| &idle.states);
+    idle.ok_or_else(|| anyhow::anyhow!("{}: no idle states were recorded", system.name))
+}
+
 fn show_recorded(
     system: &RecordedSystem,
     format: ShowFormat,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let states = || {
-        let idle = system.idle.as_ref().map(|idle| &idle.states);
-        idle.ok_or_else(|| anyhow::anyhow!("{}: no idle states were recorded", system.name))
-    };
     match format {
         ShowFormat::Json => output::json(out, system),
-        ShowFormat::Csv => output::csv(out, STATE_HEADER, state_rows(states()?)),
-        ShowFormat::States => write_states(states()?, out),
+        ShowFormat::Csv => output::csv(out, STATE_HEADER, state_rows(recorded_states(system)?)),
+        ShowFormat::States => write_states(recorded_states(system)?, out),
         ShowFormat::Table => {
             writeln!(out, "{}, Linux {}", system.cpu_model, system.kernel)?;
             write_processor(system, out)?;

@@ -237,15 +237,14 @@ fn idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     let (input, name) = open(args.calls.as_deref())?;
     // The whole log is read before the first decision: a bad line must leave nothing printed.
     let calls: Vec<Call> = CallReader::new(input, &name).collect::<Result<_, _>>()?;
-    let fresh = || Governor::new(&policy, &states, args.tick.rate);
-    let log = || calls.iter().map(|call| (&call.query, &call.outcome));
+    let log = calls.iter().map(|call| (&call.query, &call.outcome));
 
     if let Some(runs) = args.bench {
         let start = Instant::now();
         for _ in 0..runs {
             let mut used = 0_usize;
-            let mut governor = fresh();
-            governor.run_log(log(), |decision| {
+            let mut governor = Governor::new(&policy, &states, args.tick.rate);
+            governor.run_log(log.clone(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
             check(&governor)?;
@@ -262,8 +261,8 @@ fn idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     }
 
     let mut written = Ok(());
-    let mut governor = fresh();
-    governor.run_log(log(), |decision| {
+    let mut governor = Governor::new(&policy, &states, args.tick.rate);
+    governor.run_log(log.clone(), |decision| {
         if written.is_ok() {
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }

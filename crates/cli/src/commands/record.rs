@@ -146,30 +146,38 @@ fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
     Ok(Some(child))
 }
 
+/// In place of a figure that was not measured.
+const UNKNOWN: &str = "unknown";
+
 /// Ends the command and its process group after the recording: first politely, two seconds later by force.
 fn end_command(child: &mut Child) {
-    let running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
-    if !running(child) {
+    if !is_running(child) {
         return;
     }
-    let pid = Pid::from_child(child);
-    let end = |signal| {
-        // Processes may have just ended.
-        let _ = if getpgid(Some(pid)) == Ok(pid) {
-            kill_process_group(pid, signal)
-        } else {
-            kill_process(pid, signal)
-        };
-    };
-    end(Signal::TERM);
+    signal_command(child, Signal::TERM);
     let asked = Instant::now();
-    while running(child) && asked.elapsed() < Duration::from_secs(2) {
+    while is_running(child) && asked.elapsed() < Duration::from_secs(2) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    if running(child) {
-        end(Signal::KILL);
+    if is_running(child) {
+        signal_command(child, Signal::KILL);
         let _ = child.wait();
     }
+}
+
+fn is_running(child: &mut Child) -> bool {
+    matches!(child.try_wait(), Ok(None))
+}
+
+/// Signals the command's process group, or the command alone if it has none.
+fn signal_command(child: &Child, signal: Signal) {
+    let pid = Pid::from_child(child);
+    // Processes may have just ended.
+    let _ = if getpgid(Some(pid)) == Ok(pid) {
+        kill_process_group(pid, signal)
+    } else {
+        kill_process(pid, signal)
+    };
 }
 
 /// One line per missing event kind, however many hooks belong together.
@@ -235,7 +243,6 @@ fn print(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyhow::Resu
     if args.format == Format::Json {
         return output::json(out, &printed);
     }
-    let unknown = || "unknown".to_owned();
     let rows = [
         ("file", printed.file),
         ("seconds", format!("{:.1}", printed.seconds)),
@@ -252,22 +259,22 @@ fn print(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyhow::Resu
             "eBPF ns per event",
             printed
                 .ebpf_ns_per_event
-                .map_or_else(unknown, |ns| format!("{ns:.0}")),
+                .map_or_else(|| UNKNOWN.to_owned(), |ns| format!("{ns:.0}")),
         ),
         (
             "eBPF % of all CPUs",
             printed
                 .ebpf_cpu_percent
-                .map_or_else(unknown, |p| format!("{p:.3}")),
+                .map_or_else(|| UNKNOWN.to_owned(), |p| format!("{p:.3}")),
         ),
         (
             "eBPF runs left out",
             printed
                 .ebpf_missed_runs
-                .map_or_else(unknown, |n| n.to_string()),
+                .map_or_else(|| UNKNOWN.to_owned(), |n| n.to_string()),
         ),
-    ];
-    let rows = rows.map(|(name, value)| [name.to_owned(), value]);
+    ]
+    .map(|(name, value)| [name.to_owned(), value]);
     match args.format {
         Format::Csv => output::csv(out, ["recorded", "value"], rows),
         _ => output::table(out, ["recorded", "value"], rows),
@@ -280,16 +287,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said_once() {
-        let hook = |name, gives, reason: &str| MissingHook {
+        let missing = [
+            ("a", "governor inputs"),
+            ("b", "governor inputs"),
+            ("c", "wake-ups"),
+        ]
+        .map(|(name, gives)| MissingHook {
             name,
             gives,
-            reason: reason.to_owned(),
-        };
-        let missing = [
-            hook("a", "governor inputs", "no"),
-            hook("b", "governor inputs", "no"),
-            hook("c", "wake-ups", "no"),
-        ];
+            reason: "no".to_owned(),
+        });
         let lines = said_once(&missing);
         assert_eq!(lines.len(), 2);
         assert!(lines[0].contains("governor inputs") && lines[0].contains("a, b"));

@@ -33,8 +33,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let output = || format!("--output {}", args.output.display());
-    new_file::check(&args.output, args.force).with_context(output)?;
+    let place = format!("--output {}", args.output.display());
+    new_file::check(&args.output, args.force).with_context(|| place.clone())?;
     let opened = import::open_all(&args.results)?;
     let readers: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
     let view = from_results::view(&readers, args.baseline.as_deref())?;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     new_file::write(&args.output, args.force, |mut file| {
         Ok(file.write_all(page.as_bytes())?)
     })
-    .with_context(output)?;
+    .context(place)?;
     writeln!(
         out,
         "{}: {:.1} MB, opens in any browser, also offline",

@@ -34,7 +34,7 @@ Examples:
 docs/experiments.md says how to write an experiment.")]
 pub(crate) struct Args {
     /// Which experiment: a built-in one, or a study file with published values.
-    #[arg(default_value = ALL, hide_default_value = true, value_parser = Named)]
+    #[arg(default_value = ALL, hide_default_value = true, value_parser = ExperimentName)]
     experiment: String,
     /// Runs per cell, each with a seed of its own [default: the study's repeats].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -59,9 +59,9 @@ const ALL: &str = "all";
 
 /// Names the built-in experiments, and takes files, too.
 #[derive(Clone)]
-struct Named;
+struct ExperimentName;
 
-impl TypedValueParser for Named {
+impl TypedValueParser for ExperimentName {
     type Value = String;
 
     fn parse_ref(
@@ -132,8 +132,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
             Ok(())
         }
     }?;
-    let met = |outcome: &Outcome| outcome.summary.met == outcome.summary.criteria;
-    let failed = args.exit_code && !outcomes.iter().all(met);
+    let failed = args.exit_code
+        && !outcomes
+            .iter()
+            .all(|outcome: &Outcome| outcome.summary.met == outcome.summary.criteria);
     Ok(if failed { NOT_MET } else { 0 })
 }
 
@@ -263,16 +265,20 @@ fn grid(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
         let mut labels = cell.labels.clone();
         labels.remove(wide);
         let name = cell.labels[wide].as_str();
-        let column = across.iter().position(|of| *of == name);
-        let column = column.unwrap_or_else(|| {
-            across.push(name);
-            across.len() - 1
-        });
-        let row = rows.iter().position(|(of, _)| *of == labels);
-        let row = row.unwrap_or_else(|| {
-            rows.push((labels, Vec::new()));
-            rows.len() - 1
-        });
+        let column = across
+            .iter()
+            .position(|other| *other == name)
+            .unwrap_or_else(|| {
+                across.push(name);
+                across.len() - 1
+            });
+        let row = rows
+            .iter()
+            .position(|(others, _)| *others == labels)
+            .unwrap_or_else(|| {
+                rows.push((labels, Vec::new()));
+                rows.len() - 1
+            });
         let values = &mut rows[row].1;
         values.resize(values.len().max(column + 1), String::new());
         values[column] = cell.simulated.to_string();
@@ -295,8 +301,10 @@ fn runs(runs: usize) -> String {
 }
 
 fn key(figure: &FittedFigure) -> String {
-    let model = figure.model.as_deref();
-    let model = model.map_or_else(String::new, |m| format!("{m}: "));
+    let model = figure
+        .model
+        .as_deref()
+        .map_or_else(String::new, |m| format!("{m}: "));
     format!("{model}{}", figure.key)
 }
 
@@ -365,14 +373,15 @@ fn markdown_summary(outcomes: &[Outcome]) -> String {
 }
 
 fn markdown_table(text: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let mut line = |cells: Vec<String>| {
-        let shown = |cell: &String| printable::without_tags(cell).replace('|', "\\|");
-        let cells: Vec<String> = cells.iter().map(shown).collect();
+    let names = header.iter().map(|name| (*name).to_owned()).collect();
+    let rule = vec!["---".to_owned(); header.len()];
+    for row in [names, rule].into_iter().chain(rows) {
+        let cells: Vec<String> = row
+            .iter()
+            .map(|cell| printable::without_tags(cell).replace('|', "\\|"))
+            .collect();
         let _ = writeln!(text, "| {} |", cells.join(" | "));
-    };
-    line(header.iter().map(|&h| h.to_owned()).collect());
-    line(vec!["---".to_owned(); header.len()]);
-    rows.for_each(line);
+    }
 }
 
 fn capital(text: &str) -> String {

@@ -102,8 +102,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 
 fn timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     let path = &args.output;
-    let there = || path.display().to_string();
-    new_file::check(path, args.force).with_context(there)?;
+    new_file::check(path, args.force).with_context(|| path.display().to_string())?;
     let results = ResultReader::open(&args.results)?;
     let mut rows = results.timeline()?;
     anyhow::ensure!(
@@ -125,8 +124,12 @@ fn timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
         perfetto::write(BufWriter::new(file), &timeline)?;
         Ok(())
     })
-    .with_context(there)?;
-    writeln!(out, "{}: open it at https://ui.perfetto.dev", there())?;
+    .with_context(|| path.display().to_string())?;
+    writeln!(
+        out,
+        "{}: open it at https://ui.perfetto.dev",
+        path.display()
+    )?;
     Ok(())
 }
 

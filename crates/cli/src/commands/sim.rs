@@ -200,10 +200,13 @@ fn plain(error: anyhow::Error) -> anyhow::Error {
 fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
     let unchanged = [PolicySet::default()];
     let given = if given.is_empty() { &unchanged } else { given };
-    let open = |set: &PolicySet| set.idle().is_none() || set.frequency().is_none();
     let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
     let stands_in = ran.and_then(|ran| ran.stands_in);
-    if let Some(told) = stands_in.filter(|_| given.iter().any(open)) {
+    if let Some(told) = stands_in.filter(|_| {
+        given
+            .iter()
+            .any(|set: &PolicySet| set.idle().is_none() || set.frequency().is_none())
+    }) {
         messages::add(Kind::Remark, None, told);
     }
     policy_set::tell_notes(machine, given).context("--policy")?;

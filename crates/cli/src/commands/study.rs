@@ -288,8 +288,9 @@ fn check(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
         Order::Parallel => jobs,
         Order::Serial(_) => 1,
     };
-    let seconds = backend.estimate(TRY)?;
-    let seconds = seconds.map(|all| all.as_secs_f64() / side_by_side as f64);
+    let seconds = backend
+        .estimate(TRY)?
+        .map(|all| all.as_secs_f64() / side_by_side as f64);
     let checked = Checked {
         study: plan.file.name.get_ref().clone(),
         on: args.on,
@@ -370,6 +371,16 @@ fn tell_notes(plan: &Plan) {
     }
 }
 
+fn settings_in_words(policy: &wakepath_results::PolicyInfo) -> String {
+    let settings = policy.settings.iter();
+    let all: Vec<String> = settings.map(|(k, v)| format!("{k}={v}")).collect();
+    if all.is_empty() {
+        "nothing changed".to_owned()
+    } else {
+        all.join(", ")
+    }
+}
+
 fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
     let names: Vec<&str> = checked.machines.iter().map(|m| m.name.as_str()).collect();
     let on = match (&checked.machines[..], checked.on) {
@@ -390,24 +401,16 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
         RunOrigin::Replay => "as recorded",
         _ => "until it ends",
     };
-    let seconds = |s: Option<f64>| s.map_or_else(|| otherwise.to_owned(), |s| format!("{s} s"));
     output::table(
         out,
         ["workload", "what", "length"],
-        checked
-            .workloads
-            .iter()
-            .map(|w| [w.name.clone(), w.what.clone(), seconds(w.seconds)]),
+        checked.workloads.iter().map(|w| {
+            let length = w.seconds.map(|s| format!("{s} s"));
+            let length = length.unwrap_or_else(|| otherwise.to_owned());
+            [w.name.clone(), w.what.clone(), length]
+        }),
     )?;
     writeln!(out)?;
-    let settings = |p: &wakepath_results::PolicyInfo| {
-        let all: Vec<String> = p.settings.iter().map(|(k, v)| format!("{k}={v}")).collect();
-        if all.is_empty() {
-            "nothing changed".to_owned()
-        } else {
-            all.join(", ")
-        }
-    };
     output::table(
         out,
         ["policy", "settings", ""],
@@ -417,7 +420,7 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
             } else {
                 ""
             };
-            [p.name.clone(), settings(p), baseline.to_owned()]
+            [p.name.clone(), settings_in_words(p), baseline.to_owned()]
         }),
     )?;
     if !checked.questions.is_empty() {
@@ -496,8 +499,9 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
             shard.unwrap_or_default()
         ))
     });
-    let has = |index: &usize| args.shard.is_none_or(|shard| shard.has(*index));
-    let runs = (0..plan.runs()).filter(has).count();
+    let runs = (0..plan.runs())
+        .filter(|index: &usize| args.shard.is_none_or(|shard| shard.has(*index)))
+        .count();
     let mode = match (args.resume, args.force) {
         (true, _) => Mode::Resume,
         (false, true) => Mode::Replace,

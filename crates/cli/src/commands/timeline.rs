@@ -48,8 +48,9 @@ impl TimelineArgs {
 
     fn write_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
         let cell = plan.cell(0);
-        let workload = plan.workloads[cell.workload].workload();
-        let workload = workload.context("no workload that can be simulated")?;
+        let workload = plan.workloads[cell.workload]
+            .workload()
+            .context("no workload that can be simulated")?;
         new_file::write(path, self.force, |file| {
             let span = self.perfetto_span;
             let machine = sim.machine(cell)?;

@@ -55,15 +55,17 @@ pub(crate) fn hanging(text: &str, columns: usize, indent: usize) -> Vec<String> 
     // All lines are folded to the indented width, except the first.
     let first = fold(text, columns).into_iter().next().unwrap_or_default();
     let rest = text.get(first.len()..).unwrap_or_default().trim_start();
-    let more = fold(rest, columns.saturating_sub(indent));
-    let more = more.into_iter().map(|line| " ".repeat(indent) + &line);
+    let more = fold(rest, columns.saturating_sub(indent))
+        .into_iter()
+        .map(|line| " ".repeat(indent) + &line);
     std::iter::once(first).chain(more).collect()
 }
 
 /// The widest unbreakable part; a name before a bracket is such a part.
 pub(crate) fn widest_piece(text: &str) -> usize {
-    let parts = pieces(text).into_iter();
-    let parts = parts.flat_map(|piece| piece.split_inclusive('['));
+    let parts = pieces(text)
+        .into_iter()
+        .flat_map(|piece| piece.split_inclusive('['));
     parts.map(|part| width(part.trim_end())).max().unwrap_or(0)
 }
 

@@ -68,22 +68,24 @@ impl Column {
 /// A table's lines. If folding is not enough, splits into several tables, each beginning with the columns that identify
 /// rows.
 pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> Vec<String> {
-    let table = header.iter().enumerate().map(|(index, header)| {
-        let cells = rows
-            .iter()
-            .map(|row| row.get(index).cloned().unwrap_or_default());
-        let cells: Vec<String> = cells.collect();
-        let signs = |c: char| c.is_ascii_digit() || "+-".contains(c);
-        Column {
-            header: header.clone(),
-            numeric: cells
+    let table: Vec<Column> = header
+        .iter()
+        .enumerate()
+        .map(|(index, header)| {
+            let cells: Vec<String> = rows
                 .iter()
-                .all(|cell| cell.is_empty() || cell.starts_with(signs))
-                && cells.iter().any(|cell| !cell.is_empty()),
-            cells,
-        }
-    });
-    let table: Vec<Column> = table.collect();
+                .map(|row| row.get(index).cloned().unwrap_or_default())
+                .collect();
+            Column {
+                header: header.clone(),
+                numeric: cells.iter().all(|cell| {
+                    cell.is_empty()
+                        || cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c))
+                }) && cells.iter().any(|cell| !cell.is_empty()),
+                cells,
+            }
+        })
+        .collect();
     let all: Vec<&Column> = table.iter().collect();
     if let Some(widths) = fitted(&all, columns, WORD) {
         return rendered(&all, &widths);
@@ -128,15 +130,17 @@ fn parts<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
     let (labels, rest) = table.split_at(labels(table, columns));
     let room = columns.saturating_sub(label_width(labels, columns));
     let fewest = grouped(labels, rest, room).len();
-    let evenly = (1..=room).map(|most| grouped(labels, rest, most));
-    let mut evenly = evenly.skip_while(|parts| parts.len() > fewest);
+    let mut evenly = (1..=room)
+        .map(|most| grouped(labels, rest, most))
+        .skip_while(|parts| parts.len() > fewest);
     evenly.next().unwrap_or_else(|| grouped(labels, rest, room))
 }
 
 /// As many columns, from the first on, as tell the rows apart; one if they would leave little room for the others.
 fn labels(table: &[&Column], columns: usize) -> usize {
-    let labels = (1..table.len()).find(|count| tell_rows_apart(&table[..*count]));
-    let labels = labels.filter(|count| taken(&table[..*count]) <= columns / 2);
+    let labels = (1..table.len())
+        .find(|count| tell_rows_apart(&table[..*count]))
+        .filter(|count| taken(&table[..*count]) <= columns / 2);
     labels.unwrap_or(1).min(table.len())
 }
 
@@ -194,8 +198,9 @@ fn row<'a>(
     widths: &[usize],
     cell: impl Fn(&'a Column) -> &'a String,
 ) -> Vec<String> {
-    let cells = table.iter().zip(widths);
-    let cells: Vec<Vec<String>> = cells
+    let cells: Vec<Vec<String>> = table
+        .iter()
+        .zip(widths)
         .map(|(column, columns)| column.lines(cell(column), *columns))
         .collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);

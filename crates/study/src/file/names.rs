@@ -39,13 +39,9 @@ impl Names {
 
     /// Whether `name` is listed, by itself or as a group member: `reads` covers `reads/bs=4k`.
     pub fn has(&self, name: &str) -> bool {
-        let is = |one: &str| {
-            let rest = name.strip_prefix(one);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
         match self {
-            Self::One(one) => is(one),
-            Self::Several(list) => list.iter().any(|one| is(one.get_ref())),
+            Self::One(listed) => covers(listed, name),
+            Self::Several(list) => list.iter().any(|listed| covers(listed.get_ref(), name)),
         }
     }
 
@@ -56,6 +52,12 @@ impl Names {
             Self::Several(list) => list.iter().map(|name| name.get_ref().clone()).collect(),
         }
     }
+}
+
+/// Whether a listed name is `name`, or its group.
+fn covers(listed: &str, name: &str) -> bool {
+    let rest = name.strip_prefix(listed);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl<'de> Deserialize<'de> for Names {

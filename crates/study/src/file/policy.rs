@@ -228,8 +228,9 @@ fn grid<'a>(
 
 /// Joins sets as written.
 fn name_of(written: &[&str]) -> String {
-    let parts = written.iter().map(|text| text.trim());
-    let parts: Vec<&str> = parts
+    let parts: Vec<&str> = written
+        .iter()
+        .map(|text| text.trim())
         .filter(|text| !matches!(*text, "" | UNCHANGED))
         .collect();
     if parts.is_empty() {
@@ -263,8 +264,10 @@ mod tests {
         let file: File = toml::from_str(text).map_err(|e| e.message().to_owned())?;
         let sets =
             named_sets(&file.policy, &file.also, Vec::new(), source).map_err(|e| e.to_string())?;
-        let pair = |set: NamedSet<'_>| (set.name, set.set.to_string());
-        Ok(sets.into_iter().map(pair).collect())
+        Ok(sets
+            .into_iter()
+            .map(|set: NamedSet<'_>| (set.name, set.set.to_string()))
+            .collect())
     }
 
     fn names(text: &str) -> Vec<String> {

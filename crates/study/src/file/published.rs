@@ -37,21 +37,24 @@ impl TryFrom<toml::Value> for Printed {
     type Error = String;
 
     fn try_from(value: toml::Value) -> Result<Self, String> {
-        let number = |value: &toml::Value| match value {
-            toml::Value::Integer(number) => Ok(*number as f64),
-            toml::Value::Float(number) if number.is_finite() => Ok(*number),
-            other => Err(format!(
-                "expected a number, a list of numbers or a text, not {other}"
-            )),
-        };
         match &value {
             toml::Value::String(text) => Ok(Self::Text(text.clone())),
             toml::Value::Array(runs) if !runs.is_empty() => {
-                let runs = runs.iter().map(number);
+                let runs = runs.iter().map(finite_number);
                 Ok(Self::Runs(runs.collect::<Result<_, _>>()?))
             }
-            one => number(one).map(Self::Number),
+            number => finite_number(number).map(Self::Number),
         }
+    }
+}
+
+fn finite_number(value: &toml::Value) -> Result<f64, String> {
+    match value {
+        toml::Value::Integer(number) => Ok(*number as f64),
+        toml::Value::Float(number) if number.is_finite() => Ok(*number),
+        other => Err(format!(
+            "expected a number, a list of numbers or a text, not {other}"
+        )),
     }
 }
 
@@ -197,7 +200,8 @@ pub struct ExpectEntry {
     /// In words.
     pub text: Spanned<String>,
     /// The tables.
-    pub of: Spanned<Names>,
+    #[serde(rename = "of")]
+    pub tables: Spanned<Names>,
     /// Cells to hold to it.
     #[serde(default)]
     pub cells: Selection,
@@ -321,10 +325,11 @@ fn bounds(
     above: Option<&Spanned<f64>>,
     below: Option<&Spanned<f64>>,
 ) -> Option<[Option<f64>; 2]> {
-    let one = |bound: Option<&Spanned<f64>>| bound.map(|b| *b.get_ref());
     match between {
         Some(both) => Some(both.get_ref().map(Some)),
-        None if above.is_some() || below.is_some() => Some([one(above), one(below)]),
+        None if above.is_some() || below.is_some() => {
+            Some([above, below].map(|bound| bound.map(|b| *b.get_ref())))
+        }
         None => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Making a plan: from a study file, from its text, or from typed values.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use toml::Spanned;
@@ -31,10 +31,52 @@ const MAX_CELLS: usize = 10_000_000;
 /// Fewest time blocks per recording: an interval needs as many.
 const FEWEST_BLOCKS: u32 = 4;
 
+/// The text of a study file. If there is none, the error says what may have been meant.
+fn read_study(path: &Path) -> io::Result<String> {
+    let file = wakepath_files::open(path).map_err(|e| {
+        if e.kind() != ErrorKind::NotFound {
+            return e;
+        }
+        let name = path.display().to_string();
+        let message = match path.extension() {
+            // Most likely a built-in study's name.
+            None => {
+                let known: Vec<&str> = builtin::study_names().collect();
+                unknown("built-in study or file", &name, &known)
+            }
+            Some(_) => {
+                format!("no such file; `wakepath study new {name}` writes an example to start from")
+            }
+        };
+        io::Error::new(ErrorKind::NotFound, message)
+    })?;
+    let bytes = wakepath_files::read_up_to(file, MAX_BYTES)?;
+    decode_strictly(bytes).map_err(|e| io::Error::new(ErrorKind::InvalidData, e))
+}
+
 /// Whether a set runs `program`.
-fn is_of(set: &PolicySet, program: &Program) -> bool {
+fn runs(set: &PolicySet, program: &Program) -> bool {
     let named = set.program();
     named.is_some_and(|named| (named.form(), named.path()) == (program.form(), program.path()))
+}
+
+/// Programs in policies beyond the user's own sets.
+fn foreign_programs(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
+    let programs = policies.iter().filter_map(|policy| policy.set.program());
+    programs
+        .filter(|program| !own.iter().any(|set| runs(set, program)))
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// Checks that a replay's repeats, which are blocks, are possible.
+fn check_blocks(file: &StudyFile, source: StudyText<'_>) -> Result<(), StudyError> {
+    if (FEWEST_BLOCKS..=MAX_BLOCKS as u32).contains(file.repeats.get_ref()) {
+        return Ok(());
+    }
+    let message =
+        format!("`repeats` are blocks of time of each recording: {FEWEST_BLOCKS} to {MAX_BLOCKS}");
+    Err(source.error(&file.repeats, message))
 }
 
 impl Plan {
@@ -59,10 +101,6 @@ impl Plan {
         more: &[PolicySet],
         allow_programs: bool,
     ) -> Result<Self, StudyError> {
-        let read = |source| StudyError::Read {
-            path: path.to_owned(),
-            source,
-        };
         // A directory with this name, such as one with results, is no study.
         if !path.is_file()
             && let Some(text) = path.to_str().and_then(builtin::study)
@@ -76,28 +114,10 @@ impl Plan {
                 allow_programs,
             );
         }
-        let file = wakepath_files::open(path).map_err(|e| match path.extension() {
-            // Most likely a built-in study's name.
-            None if e.kind() == ErrorKind::NotFound => read(std::io::Error::new(
-                e.kind(),
-                unknown(
-                    "built-in study or file",
-                    &path.display().to_string(),
-                    &builtin::study_names().collect::<Vec<_>>(),
-                ),
-            )),
-            Some(_) if e.kind() == ErrorKind::NotFound => {
-                let message = format!(
-                    "no such file; `wakepath study new {}` writes an example to start from",
-                    path.display()
-                );
-                read(std::io::Error::new(e.kind(), message))
-            }
-            _ => read(e),
+        let text = read_study(path).map_err(|source| StudyError::Read {
+            path: path.to_owned(),
+            source,
         })?;
-        let bytes = wakepath_files::read_up_to(file, MAX_BYTES).map_err(read)?;
-        let text = decode_strictly(bytes)
-            .map_err(|e| read(std::io::Error::new(ErrorKind::InvalidData, e)))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let origin = path.display().to_string();
         Self::of_text(&text, &origin, folder, target, more, allow_programs)
@@ -146,9 +166,11 @@ impl Plan {
         repeats: u32,
     ) -> Self {
         let unchanged = policies.is_empty().then(PolicySet::default);
-        let policies = policies.into_iter().chain(unchanged);
-        let policies = policies.map(|set| PlannedPolicy::on_machine(set, &machine));
-        let policies: Vec<PlannedPolicy> = policies.collect();
+        let policies: Vec<PlannedPolicy> = policies
+            .into_iter()
+            .chain(unchanged)
+            .map(|set| PlannedPolicy::on_machine(set, &machine))
+            .collect();
         let mut plan = Self {
             origin: name.to_owned(),
             file_text: None,
@@ -159,7 +181,7 @@ impl Plan {
                 model: Some(machine),
                 file: MACHINE.to_owned(),
             }],
-            workloads: vec![PlannedWorkload::of(name, workload)],
+            workloads: vec![PlannedWorkload::on_the_spot(name, workload)],
             policies,
             baseline: 0,
             questions: Vec::new(),
@@ -249,13 +271,7 @@ impl Plan {
             _ => vec![PlannedMachine::measured()],
         };
         if target == RunOrigin::Replay {
-            let repeats = *file.repeats.get_ref();
-            if !(FEWEST_BLOCKS..=MAX_BLOCKS as u32).contains(&repeats) {
-                let message = format!(
-                    "`repeats` are blocks of time of each recording: {FEWEST_BLOCKS} to {MAX_BLOCKS}"
-                );
-                return Err(source.error(&file.repeats, message));
-            }
+            check_blocks(&file, source)?;
         }
         let mut workloads = workload::all(&file, source, folder, target)?;
         let machines = match target {
@@ -265,22 +281,17 @@ impl Plan {
         let metrics = metrics(&file, source, &workloads)?;
         let mut policies: Vec<PlannedPolicy> = Vec::new();
         let mut places = Vec::new();
-        let mut foreign = Vec::new();
         for named in named_sets(&file.policy, also, beside, source)? {
             let at = named.at.clone();
             let policy = PlannedPolicy::new(named, source, folder, target, allow_programs)?;
-            if let Some(program) = policy.set.program()
-                && !own.iter().any(|set| is_of(set, program))
-            {
-                foreign.push(program.to_string());
-            }
-            places.push(at.clone());
             if policies.iter().any(|p| p.name == policy.name) {
                 let message = format!("a second policy is called `{}`", policy.name);
                 return Err(source.policy_error(at.as_ref(), &policy.name, message));
             }
+            places.push(at);
             policies.push(policy);
         }
+        let foreign = foreign_programs(&policies, &own);
         let policy_names: Vec<&str> = policies.iter().map(|p| p.name.as_str()).collect();
         let baseline = match &file.baseline {
             None => 0,

@@ -103,12 +103,14 @@ pub(super) fn simulated(
         return Err(source.error(machines, message));
     }
     let mut planned: Vec<PlannedMachine> = Vec::with_capacity(count);
-    let found = of_list.into_iter().map(|machine| {
-        let found = Machine::find(&named(machine.get_ref(), folder));
-        let found = found.map_err(|e| wrong(source, &machine, &e))?;
-        Ok((machine, found))
-    });
-    let found: Vec<(Spanned<String>, Machine)> = found.collect::<Result<_, StudyError>>()?;
+    let found: Vec<(Spanned<String>, Machine)> = of_list
+        .into_iter()
+        .map(|machine| {
+            let found = Machine::find(&named(machine.get_ref(), folder))
+                .map_err(|e| wrong(source, &machine, &e))?;
+            Ok((machine, found))
+        })
+        .collect::<Result<_, StudyError>>()?;
     let names = short_names(&found, folder);
     for ((machine, mut found), short_name) in found.into_iter().zip(names) {
         if kernel.is_some() {
@@ -179,8 +181,10 @@ pub(super) fn replayed(
             continue;
         };
         let metadata = &recording.metadata;
-        let same = |(other, _): &&(&Metadata, String)| metadata.conflict_with(other).is_none();
-        let known = recorded.iter().find(same).map(|(_, name)| name.clone());
+        let known = recorded
+            .iter()
+            .find(|(other, _): &&(&Metadata, String)| metadata.conflict_with(other).is_none())
+            .map(|(_, name)| name.clone());
         let name = known.unwrap_or_else(|| {
             let name = recorded_name(metadata, &recorded);
             recorded.push((metadata, name.clone()));
@@ -189,16 +193,18 @@ pub(super) fn replayed(
         workload.machines = vec![name];
     }
     let several = recorded.len() > 1;
-    let planned = recorded.into_iter().map(|(_, name)| PlannedMachine {
-        file: if several {
-            copy_name(MACHINES, &name, "toml")
-        } else {
-            MACHINE.to_owned()
-        },
-        name,
-        model: None,
-    });
-    let planned: Vec<PlannedMachine> = planned.collect();
+    let planned: Vec<PlannedMachine> = recorded
+        .into_iter()
+        .map(|(_, name)| PlannedMachine {
+            file: if several {
+                copy_name(MACHINES, &name, "toml")
+            } else {
+                MACHINE.to_owned()
+            },
+            name,
+            model: None,
+        })
+        .collect();
     if !several {
         for workload in workloads {
             workload.machines.clear();
@@ -209,17 +215,22 @@ pub(super) fn replayed(
 
 /// A name for a machine known from recordings only: its processor, with a number if taken.
 fn recorded_name(metadata: &Metadata, others: &[(&Metadata, String)]) -> String {
-    let processor = metadata.processor.as_deref().map(str::trim);
-    let processor = processor.filter(|name| !name.is_empty());
-    let name = processor.unwrap_or("a recorded machine").chars();
-    let name: String = name
+    let processor = metadata
+        .processor
+        .as_deref()
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    let name: String = processor
+        .unwrap_or("a recorded machine")
+        .chars()
         .filter(|c| !c.is_control())
         .take(MAX_RECORDED_NAME)
         .collect();
-    let is_free = |name: &String| !others.iter().any(|(_, other)| other == name);
     let numbered = (2..).map(|number| format!("{name} ({number})"));
     let mut names = std::iter::once(name.clone()).chain(numbered);
-    names.find(is_free).unwrap_or(name)
+    names
+        .find(|name: &String| !others.iter().any(|(_, other)| other == name))
+        .unwrap_or(name)
 }
 
 fn wrong(source: StudyText<'_>, at: &Spanned<String>, error: &MachineError) -> StudyError {
@@ -239,27 +250,31 @@ fn named(name: &str, folder: &Path) -> String {
 /// Short names for several machines. Captured machines share a file name, so their own names count, or directories if
 /// equal.
 fn short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
-    let same_file = |name: &str| {
-        let of_file = machines
-            .iter()
-            .filter(|(machine, _)| short(machine, folder) == *name);
-        of_file.count() > 1
-    };
-    let same_name = |name: &str| machines.iter().filter(|(_, m)| m.name == name).count() > 1;
+    let files: Vec<String> = machines
+        .iter()
+        .map(|(machine, _)| short(machine, folder))
+        .collect();
+    let own: Vec<&String> = machines.iter().map(|(_, model)| &model.name).collect();
     let names = machines.iter().map(|(machine, model)| {
-        let of_file = short(machine, folder);
+        let file_name = short(machine, folder);
         let is_file = folder.join(machine.get_ref()).is_file();
         let directory = Path::new(machine.get_ref())
             .parent()
             .and_then(Path::file_name)
             .map(|name| name.to_string_lossy().into_owned());
         match directory {
-            _ if !is_file || (of_file != CAPTURED && !same_file(&of_file)) => of_file,
-            Some(directory) if same_name(&model.name) => directory,
+            _ if !is_file || (file_name != CAPTURED && !is_repeated(&files, &file_name)) => {
+                file_name
+            }
+            Some(directory) if is_repeated(&own, &&model.name) => directory,
             _ => model.name.clone(),
         }
     });
     names.collect()
+}
+
+fn is_repeated<T: PartialEq>(names: &[T], name: &T) -> bool {
+    names.iter().filter(|other| *other == name).count() > 1
 }
 
 /// A short name: a file's stem, as in [`copy_name`].

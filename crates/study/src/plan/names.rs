@@ -37,8 +37,11 @@ pub(super) fn members(
     known: &[&str],
 ) -> Result<Vec<String>, StudyError> {
     let group = format!("{}/", name.get_ref());
-    let members = known.iter().filter(|k| k.starts_with(&group));
-    let members: Vec<String> = members.map(|k| (*k).to_owned()).collect();
+    let members: Vec<String> = known
+        .iter()
+        .filter(|k| k.starts_with(&group))
+        .map(|k| (*k).to_owned())
+        .collect();
     if members.is_empty() {
         let at = position(source, what, name, known)?;
         return Ok(vec![known[at].to_owned()]);

@@ -1,6 +1,6 @@
 //! A plan: machines, workloads, policies, and the list with runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use wakepath_policies::PolicySet;
@@ -60,9 +60,11 @@ impl Plan {
     /// Makes the cells.
     pub(super) fn combine(&mut self) {
         for (machine, on) in self.machines.iter().enumerate() {
-            for (workload, of) in self.workloads.iter().enumerate() {
+            for (workload, planned) in self.workloads.iter().enumerate() {
                 for (policy, under) in self.policies.iter().enumerate() {
-                    if is_among(&of.machines, &on.name) && is_among(&of.policies, &under.name) {
+                    if is_among(&planned.machines, &on.name)
+                        && is_among(&planned.policies, &under.name)
+                    {
                         self.cells.push(Cell {
                             machine,
                             workload,
@@ -99,15 +101,21 @@ impl Plan {
 
     /// Names for a machine and its drive; with several drives, as in the file.
     pub fn machine_and_drive(&self, machine: usize) -> (&str, &str) {
-        let of = &self.machines[machine];
-        let drive = of.model.as_ref().map_or("", |model| &model.drive.name);
-        of.name.split_once('/').unwrap_or((&of.name, drive))
+        let planned = &self.machines[machine];
+        let drive = planned.model.as_ref();
+        let drive = drive.map_or("", |model| &model.drive.name);
+        planned
+            .name
+            .split_once('/')
+            .unwrap_or((&planned.name, drive))
     }
 
     /// Whether one machine's drives are compared.
     pub fn compares_drives(&self) -> bool {
-        let name = |index: usize| self.machine_and_drive(index).0;
-        (1..self.machines.len()).any(|index| (0..index).any(|before| name(before) == name(index)))
+        let machines = 0..self.machines.len();
+        let mut names = machines.map(|machine| self.machine_and_drive(machine).0);
+        let mut known = BTreeSet::new();
+        !names.all(|name| known.insert(name))
     }
 
     /// The policies for the results, with the versions that run.

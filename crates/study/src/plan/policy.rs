@@ -55,9 +55,8 @@ impl PlannedPolicy {
         {
             return Err(source.policy_error(named.at.as_ref(), &named.name, message));
         }
-        let set = governors::load(named.set, folder, allow_programs);
-        let set =
-            set.map_err(|e| source.policy_error(named.at.as_ref(), &named.name, e.to_string()))?;
+        let set = governors::load(named.set, folder, allow_programs)
+            .map_err(|e| source.policy_error(named.at.as_ref(), &named.name, e.to_string()))?;
         Ok(Self {
             // Results have to tell two versions of a file apart.
             name: match set.program() {

@@ -9,7 +9,7 @@ use super::planned::Plan;
 use crate::file::{QuestionEntry, StudyError, StudyText};
 
 /// Names for a question to choose from.
-struct Known<'a> {
+struct KnownNames<'a> {
     metrics: &'a [Metric],
     policies: Vec<&'a str>,
     workloads: Vec<&'a str>,
@@ -18,7 +18,7 @@ struct Known<'a> {
 
 /// All questions in the file.
 pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, StudyError> {
-    let known = Known {
+    let known = KnownNames {
         metrics: &plan.metrics,
         policies: plan.policies.iter().map(|p| p.name.as_str()).collect(),
         workloads: plan.workloads.iter().map(|w| w.name.as_str()).collect(),
@@ -32,13 +32,12 @@ pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, S
             let names = &entry.get_ref().machines;
             question.machines = named(source, "machine", names, &known.machines)?;
         }
-        let is_asked = |cell: &Cell| {
+        if !plan.cells().iter().any(|cell: &Cell| {
             let key = plan.key_of(*cell);
             question.has_machine(&key.machine)
                 && question.has_workload(&key.workload)
                 && question.has_policy(&key.policy)
-        };
-        if !plan.cells().iter().any(is_asked) {
+        }) {
             let message = "the question is about nothing that is run: its workloads do not run on its machines under its \
                            policies";
             return Err(source.error(entry, message));
@@ -62,10 +61,10 @@ fn named(
 fn question(
     entry: &Spanned<QuestionEntry>,
     source: StudyText<'_>,
-    known: &Known<'_>,
+    known: &KnownNames<'_>,
 ) -> Result<Question, StudyError> {
-    let of = entry.get_ref();
-    let (metric, goal) = match (&of.metric, &of.minimise, &of.maximise) {
+    let keys = entry.get_ref();
+    let (metric, goal) = match (&keys.metric, &keys.minimise, &keys.maximise) {
         (Some(metric), None, None) => (metric, None),
         (None, Some(metric), None) => (metric, Some(Goal::Minimise)),
         (None, None, Some(metric)) => (metric, Some(Goal::Maximise)),
@@ -76,38 +75,37 @@ fn question(
     };
     let metric = find(metric, metric.get_ref(), source, known)?;
     if goal.is_none()
-        && let Some(condition) = of.keep.first()
+        && let Some(condition) = keys.keep.first()
     {
         let message = "`keep` goes with `minimise` or `maximise`, which say what is wanted among what keeps it";
         return Err(source.error(condition, message));
     }
-    if let (Some(_), Some(baseline)) = (goal, &of.baseline) {
+    if let (Some(_), Some(baseline)) = (goal, &keys.baseline) {
         let message = "a question with `minimise` or `maximise` compares with no baseline";
         return Err(source.error(baseline, message));
     }
-    let condition = |text: &Spanned<String>| -> Result<Condition, StudyError> {
-        let parsed = text.get_ref().parse::<Condition>();
-        let condition = parsed.map_err(|message| source.error(text, message))?;
-        find(text, &condition.metric, source, known)?;
-        Ok(condition)
-    };
-    let keep: Vec<Condition> = of
+    let keep: Vec<Condition> = keys
         .keep
         .iter()
-        .map(condition)
+        .map(|text: &Spanned<String>| -> Result<Condition, StudyError> {
+            let parsed = text.get_ref().parse::<Condition>();
+            let condition = parsed.map_err(|message| source.error(text, message))?;
+            find(text, &condition.metric, source, known)?;
+            Ok(condition)
+        })
         .collect::<Result<_, StudyError>>()?;
     Ok(Question {
-        ask: match &of.ask {
+        ask: match &keys.ask {
             Some(ask) => ask.clone(),
             None => in_words(metric, goal, &keep),
         },
         metric: metric.name.to_string(),
         goal,
         keep,
-        policies: named(source, "policy", &of.policies, &known.policies)?,
-        workloads: named(source, "workload", &of.workloads, &known.workloads)?,
+        policies: named(source, "policy", &keys.policies, &known.policies)?,
+        workloads: named(source, "workload", &keys.workloads, &known.workloads)?,
         machines: Vec::new(),
-        baseline: match &of.baseline {
+        baseline: match &keys.baseline {
             None => None,
             Some(name) => {
                 position(source, "policy", name, &known.policies)?;
@@ -122,7 +120,7 @@ fn find<'a>(
     at: &Spanned<String>,
     name: &str,
     source: StudyText<'_>,
-    known: &Known<'a>,
+    known: &KnownNames<'a>,
 ) -> Result<&'a Metric, StudyError> {
     let found = known.metrics.iter().find(|m| m.name == name);
     found.ok_or_else(|| {

@@ -38,6 +38,12 @@ pub struct PlannedRecording {
     pub ran: Option<PolicySpec>,
 }
 
+/// A file's path without links; `name` counts from the study's folder.
+fn whole_path(folder: &Path, name: &str) -> Result<PathBuf, StudyError> {
+    let path = in_folder(folder, name);
+    fs::canonicalize(&path).map_err(read_error(&path))
+}
+
 impl PlannedRecording {
     pub(super) fn new(
         entry: &WorkloadEntry,
@@ -45,13 +51,9 @@ impl PlannedRecording {
         source: StudyText<'_>,
         folder: &Path,
     ) -> Result<Self, StudyError> {
-        let path = |name: &str| {
-            let path = in_folder(folder, name);
-            fs::canonicalize(&path).map_err(read_error(&path))
-        };
         let states = match &entry.states {
             Some(name) => {
-                let path = path(name.get_ref())?;
+                let path = whole_path(folder, name.get_ref())?;
                 let given =
                     GivenStates::open(&path).map_err(|e| source.error(name, e.to_string()))?;
                 Some((path, given.states))
@@ -77,13 +79,16 @@ impl PlannedRecording {
         };
         let RecordingName { path: file, sha256 } = name.get_ref();
         if let Some(sha256) = sha256 {
-            let digits = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-            if sha256.len() != 64 || !sha256.bytes().all(digits) {
+            if sha256.len() != 64
+                || !sha256
+                    .bytes()
+                    .all(|b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+            {
                 let message = format!("`{sha256}` is no SHA-256: 64 digits from 0 to 9 and a to f");
                 return Err(source.error(name, message));
             }
         }
-        let path = path(file)?;
+        let path = whole_path(folder, file)?;
         let reader = Reader::open(&path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
         Ok(Self {
             sha256: sha256.clone(),

@@ -66,8 +66,10 @@ impl ReplayRequest {
     /// Recorded choices, and the sets.
     pub(super) fn policies(&self) -> Vec<NamedSet<'static>> {
         let recorded = NamedSet::outside(RECORDED.to_owned(), PolicySet::default());
-        let sets = self.sets.iter();
-        let sets = sets.map(|set| NamedSet::outside(set.to_string(), set.clone().with_versions()));
+        let sets = self
+            .sets
+            .iter()
+            .map(|set| NamedSet::outside(set.to_string(), set.clone().with_versions()));
         std::iter::once(recorded).chain(sets).collect()
     }
 }

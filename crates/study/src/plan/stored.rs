@@ -12,9 +12,10 @@ use wakepath_policies::PolicySet;
 use wakepath_results::RunOrigin;
 
 use super::planned::Plan;
+use super::recording::PlannedRecording;
 use super::replay;
 use super::workload::{PlannedWorkload, Task};
-use crate::file::{StudyError, StudyFile, StudyText};
+use crate::file::{RecordingName, StudyError, StudyFile, StudyText, WorkloadEntry};
 
 /// A range in a text, and its replacement.
 type Change = (Range<usize>, String);
@@ -123,80 +124,94 @@ fn edited(text: &str, mut changes: Vec<Change>) -> String {
 fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let (text, file) = (&*source.text, &*source.file);
-    let mut changes: Vec<Change> = with_sets(&source, &plan.more).into_iter().collect();
-    let mut said = String::new();
-    let mut put =
-        |key: &str, at: Range<usize>, new: String, named: &[String], copies: &[String]| {
-            changes.push((at, new));
-            _ = writeln!(said, "#   {key} = {}: {}", list(named), copies.join(", "));
-        };
-    let mut name = |key: &str, at: Range<usize>, named: &[String], copies: &[String]| {
-        if named != copies {
-            put(key, at, list(copies), named, copies);
-        }
+    let mut copies = CopyChanges {
+        changes: with_sets(&source, &plan.more).into_iter().collect(),
+        said: String::new(),
     };
     // A measured machine has no model; `machine.toml` holds whatever could be read.
     let has_model = plan.target != RunOrigin::Live;
     let files: Vec<String> = plan.machines.iter().map(|m| m.file.clone()).collect();
     if let Some(machine) = file.machine.as_ref().filter(|_| has_model) {
-        name(
-            "machine",
-            machine.span(),
-            &machine.get_ref().texts(),
-            &files,
-        );
+        let named = machine.get_ref().texts();
+        copies.rename("machine", machine.span(), &named, &files);
     }
     for (number, entry) in file.workload.iter().enumerate() {
         // All workloads in an entry share a file.
-        let Some(workload) = plan.workloads.iter().find(|w| w.entry == number) else {
-            continue;
-        };
-        let named = [("fio", &entry.fio), ("rt_app", &entry.rt_app)];
-        if let (Some(value), Task::Recording(recording)) = (&entry.states, &workload.task)
-            && let Some((path, _)) = &recording.states
-        {
-            let path = path.display().to_string();
-            name("states", value.span(), &[value.get_ref().clone()], &[path]);
-        }
-        for (key, value) in named {
-            if let (Some(value), Some(copy)) = (value, workload.named_file()) {
-                name(key, value.span(), &[value.get_ref().clone()], &[copy]);
-            }
+        if let Some(workload) = plan.workloads.iter().find(|w| w.entry == number) {
+            copies.add_workload(entry, workload);
         }
     }
     for workload in &plan.workloads {
         let value = &file.workload[workload.entry].recording;
         if let (Some(value), Task::Recording(recording)) = (value, &workload.task) {
-            let path = recording.path.display().to_string();
-            let named = value.get_ref();
-            let sha256 = sha256.get(&path).or(named.sha256.as_ref());
-            if named.path != path || named.sha256.as_ref() != sha256 {
-                let new = inline(&path, sha256);
-                put(
-                    "recording",
-                    value.span(),
-                    new,
-                    std::slice::from_ref(&named.path),
-                    &[path],
-                );
-            }
+            copies.add_recording(value, recording, sha256);
         }
     }
     if let Some(drive) = file.drive.as_ref().filter(|_| has_model) {
-        _ = writeln!(
-            said,
-            "#   drive = {}: {}",
-            list(&drive.get_ref().texts()),
-            files.join(", ")
-        );
-        changes.push(without_line(text, drive.span()));
+        copies.say("drive", &drive.get_ref().texts(), &files);
+        copies.changes.push(without_line(text, drive.span()));
     }
-    let mut stored = edited(text, changes);
-    if !said.is_empty() {
+    let mut stored = edited(text, copies.changes);
+    if !copies.said.is_empty() {
         let header = "# wakepath has put copies beside this study of what it names:\n";
-        stored.insert_str(0, &format!("{header}{said}"));
+        stored.insert_str(0, &format!("{header}{}", copies.said));
     }
     Ok(stored)
+}
+
+/// Changes that make a text name copies, and remarks about them.
+struct CopyChanges {
+    changes: Vec<Change>,
+    said: String,
+}
+
+impl CopyChanges {
+    fn say(&mut self, key: &str, named: &[String], copies: &[String]) {
+        _ = writeln!(
+            self.said,
+            "#   {key} = {}: {}",
+            list(named),
+            copies.join(", ")
+        );
+    }
+
+    /// Names copies in place of the named files, unless equal.
+    fn rename(&mut self, key: &str, at: Range<usize>, named: &[String], copies: &[String]) {
+        if named != copies {
+            self.changes.push((at, list(copies)));
+            self.say(key, named, copies);
+        }
+    }
+
+    fn add_workload(&mut self, entry: &WorkloadEntry, workload: &PlannedWorkload) {
+        if let (Some(value), Task::Recording(recording)) = (&entry.states, &workload.task)
+            && let Some((path, _)) = &recording.states
+        {
+            let (named, path) = (value.get_ref().clone(), path.display().to_string());
+            self.rename("states", value.span(), &[named], &[path]);
+        }
+        for (key, value) in [("fio", &entry.fio), ("rt_app", &entry.rt_app)] {
+            if let (Some(value), Some(copy)) = (value, workload.named_file()) {
+                self.rename(key, value.span(), &[value.get_ref().clone()], &[copy]);
+            }
+        }
+    }
+
+    /// Names a recording by its whole path, with its content.
+    fn add_recording(
+        &mut self,
+        value: &Spanned<RecordingName>,
+        recording: &PlannedRecording,
+        sha256: &BTreeMap<String, String>,
+    ) {
+        let path = recording.path.display().to_string();
+        let named = value.get_ref();
+        let content = sha256.get(&path).or(named.sha256.as_ref());
+        if named.path != path || named.sha256.as_ref() != content {
+            self.changes.push((value.span(), inline(&path, content)));
+            self.say("recording", std::slice::from_ref(&named.path), &[path]);
+        }
+    }
 }
 
 /// A recording in a study's syntax.
@@ -225,8 +240,9 @@ fn quoted(text: String) -> String {
 /// A change that removes a key's lines from the file's first table.
 fn without_line(text: &str, value: Range<usize>) -> Change {
     let start = text[..value.start].rfind('\n').map_or(0, |at| at + 1);
-    let end = text[value.end..].find('\n');
-    let end = end.map_or(text.len(), |at| value.end + at + 1);
+    let end = text[value.end..]
+        .find('\n')
+        .map_or(text.len(), |at| value.end + at + 1);
     (start..end, String::new())
 }
 
@@ -240,8 +256,10 @@ mod tests {
 
     /// Content for this study's result directory.
     fn files(plan: &Plan) -> Vec<(String, Vec<u8>)> {
-        let toml = |m: &PlannedMachine| m.model.as_ref().map(|model| model.to_toml().unwrap());
-        let machines = plan.machines.iter().map(toml);
+        let machines = plan
+            .machines
+            .iter()
+            .map(|m: &PlannedMachine| m.model.as_ref().map(|model| model.to_toml().unwrap()));
         plan.files(
             machines
                 .map(|m| m.unwrap_or_default().into_bytes())
@@ -263,8 +281,8 @@ mod tests {
         let again = Plan::load(&temp.path().join("study.toml"), target).unwrap();
         let second = files(&again);
         assert_eq!(first.len(), second.len());
-        for ((name, content), (of, new)) in first.iter().zip(&second) {
-            assert_eq!(name, of);
+        for ((name, content), (stored, new)) in first.iter().zip(&second) {
+            assert_eq!(name, stored);
             let [content, new] = [content, new].map(|c| String::from_utf8_lossy(c));
             assert_eq!(content, new, "{name} of {}", plan.origin);
         }
@@ -305,13 +323,11 @@ mod tests {
             let plan = Plan::with_more(&path, RunOrigin::Sim, &more, false).unwrap();
             assert_eq!(plan.text().unwrap(), kept);
             let again = Plan::new(&kept, "x", temp.path(), RunOrigin::Sim).unwrap();
-            let names = |plan: &Plan| -> Vec<String> {
-                plan.policies
-                    .iter()
-                    .map(|policy| policy.name.clone())
-                    .collect()
-            };
-            assert_eq!(names(&again), names(&plan));
+            let [names, expected] = [&again, &plan].map(|plan| {
+                let names = plan.policies.iter().map(|policy| policy.name.clone());
+                names.collect::<Vec<String>>()
+            });
+            assert_eq!(names, expected);
             survives(&plan, RunOrigin::Sim);
         }
         // A file has to have a policy.

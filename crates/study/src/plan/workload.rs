@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::io;
 use std::path::Path;
 
 use regex::Regex;
@@ -101,8 +102,11 @@ pub(super) fn all(
 ) -> Result<Vec<PlannedWorkload>, StudyError> {
     let mut all: Vec<PlannedWorkload> = Vec::new();
     for (number, entry) in file.workload.iter().enumerate() {
-        let warm_up = entry.warm_up_s.as_ref().or(file.warm_up_s.as_ref());
-        let warm_up = warm_up.map(|seconds| Nanoseconds((seconds.get_ref() * 1e9).round() as u64));
+        let warm_up = entry
+            .warm_up_s
+            .as_ref()
+            .or(file.warm_up_s.as_ref())
+            .map(nanoseconds);
         for (name, options) in grid::variants(entry, source)? {
             let options = JobOptions {
                 given: &options,
@@ -122,7 +126,7 @@ pub(super) fn all(
 
 impl PlannedWorkload {
     /// A workload without an entry.
-    pub(super) fn of(name: &str, workload: Workload) -> Self {
+    pub(super) fn on_the_spot(name: &str, workload: Workload) -> Self {
         let warnings = workload
             .warnings()
             .iter()
@@ -222,7 +226,7 @@ impl PlannedWorkload {
         let (kind, source) = match &self.task {
             Task::Fio { .. } => ("fio", self.file_name()),
             Task::RtApp { .. } => ("rt-app", self.file_name()),
-            Task::Recording(of) => ("recording", Some(of.path.display().to_string())),
+            Task::Recording(recording) => ("recording", Some(recording.path.display().to_string())),
             Task::Command { words, .. } => ("command", Some(words.join(" "))),
         };
         wakepath_results::WorkloadInfo {
@@ -308,26 +312,28 @@ pub fn requested_rates(workload: &Workload) -> Vec<RequestedRate> {
     let Workload::Fio(file) = workload else {
         return Vec::new();
     };
-    let of_job = |job: &fio::FioJob| {
-        let rates = job.rates();
-        let each = [("read", rates.read), ("write", rates.write)];
-        let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
-        let poisson = job.rate_poisson;
-        each.into_iter().filter_map(move |(direction, rate)| {
-            let (rate, unit) = match rate? {
-                fio::Rate::Bytes(bytes) => (bytes, "bytes"),
-                fio::Rate::Ios(ios) => (ios, "I/Os"),
-            };
-            Some(RequestedRate {
-                job: name.clone(),
-                direction: direction.to_owned(),
-                per_second: rate as f64 * processes,
-                unit: unit.to_owned(),
-                poisson,
+    file.jobs
+        .iter()
+        .flat_map(|job: &fio::FioJob| {
+            let rates = job.rates();
+            let each = [("read", rates.read), ("write", rates.write)];
+            let (name, processes) = (job.name.clone(), f64::from(job.numjobs));
+            let poisson = job.rate_poisson;
+            each.into_iter().filter_map(move |(direction, rate)| {
+                let (rate, unit) = match rate? {
+                    fio::Rate::Bytes(bytes) => (bytes, "bytes"),
+                    fio::Rate::Ios(ios) => (ios, "I/Os"),
+                };
+                Some(RequestedRate {
+                    job: name.clone(),
+                    direction: direction.to_owned(),
+                    per_second: rate as f64 * processes,
+                    unit: unit.to_owned(),
+                    poisson,
+                })
             })
         })
-    };
-    file.jobs.iter().flat_map(of_job).collect()
+        .collect()
 }
 
 /// A file's text: beside the study, or built in.
@@ -340,13 +346,14 @@ fn text_of(
     let builtin = builtin::workload(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
         let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
-        let read = |source| StudyError::Read {
-            path: path.clone(),
-            source,
-        };
-        let bytes = wakepath_files::read(&path, limit).map_err(read)?;
-        let text = decode_strictly(bytes)
-            .map_err(|e| read(std::io::Error::new(std::io::ErrorKind::InvalidData, e)))?;
+        let text = wakepath_files::read(&path, limit)
+            .and_then(|bytes| {
+                decode_strictly(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+            })
+            .map_err(|source| StudyError::Read {
+                path: path.clone(),
+                source,
+            })?;
         return Ok((text.into(), path.display().to_string()));
     }
     if let Some(text) = builtin {
@@ -389,7 +396,42 @@ fn fio(
     source: StudyText<'_>,
     target: RunOrigin,
 ) -> Result<Task, StudyError> {
-    let error = |e: &dyn std::fmt::Display| source.error(at, e.to_string());
+    let mut options = option_lines(entry, job_options, source)?;
+    if let Some(seconds) = &entry.seconds {
+        options.push((
+            "runtime".to_owned(),
+            format!("{}ms", (seconds.get_ref() * 1e3).round()),
+        ));
+        options.push(("time_based".to_owned(), "1".to_owned()));
+    }
+    let changed = with_options(text, &options);
+    let named = format!("{origin} with the options of {}", entry.name.get_ref());
+    let read = fio::parse(&changed, &named).map_err(|e| {
+        // Faults without the options have a line in the file.
+        let own = fio::parse(text, origin).err();
+        source.error(at, own.unwrap_or(e).to_string())
+    })?;
+    let with_warm_up = read.clone().with_warm_up(job_options.warm_up);
+    let warmed_up = text_with_warm_up(&changed, &with_warm_up, &read);
+    let workload = fio::parse(&warmed_up, &named).map_err(|e| source.error(at, e.to_string()))?;
+    // Real fio does more than the simulator.
+    if target == RunOrigin::Sim {
+        workload
+            .check_modelled()
+            .map_err(|e| source.error(at, e.to_string()))?;
+    }
+    Ok(Task::Fio {
+        text: warmed_up,
+        workload: workload.into(),
+    })
+}
+
+/// A study's options as keys and values in a job file's syntax.
+fn option_lines(
+    entry: &WorkloadEntry,
+    job_options: JobOptions<'_>,
+    source: StudyText<'_>,
+) -> Result<Vec<(String, String)>, StudyError> {
     let mut options: Vec<(String, String)> = Vec::new();
     for (key, value) in job_options.given {
         let Some(value) = grid::option_value(value) else {
@@ -404,30 +446,11 @@ fn fio(
         }
         options.push((key.clone(), value));
     }
-    if let Some(seconds) = &entry.seconds {
-        options.push((
-            "runtime".to_owned(),
-            format!("{}ms", (seconds.get_ref() * 1e3).round()),
-        ));
-        options.push(("time_based".to_owned(), "1".to_owned()));
-    }
-    let changed = with_options(text, &options);
-    let named = format!("{origin} with the options of {}", entry.name.get_ref());
-    let read = fio::parse(&changed, &named).map_err(|e| {
-        // Faults without the options have a line in the file.
-        error(fio::parse(text, origin).as_ref().err().unwrap_or(&e))
-    })?;
-    let with_warm_up = read.clone().with_warm_up(job_options.warm_up);
-    let changed = text_with_warm_up(&changed, &with_warm_up, &read);
-    let workload = fio::parse(&changed, &named).map_err(|e| error(&e))?;
-    // Real fio does more than the simulator.
-    if target == RunOrigin::Sim {
-        workload.check_modelled().map_err(|e| error(&e))?;
-    }
-    Ok(Task::Fio {
-        text: changed,
-        workload: workload.into(),
-    })
+    Ok(options)
+}
+
+fn nanoseconds(seconds: &Spanned<f64>) -> Nanoseconds {
+    Nanoseconds((seconds.get_ref() * 1e9).round() as u64)
 }
 
 /// A job file with options in every job; unchanged if they hold already.
@@ -456,7 +479,6 @@ fn rt_app(
     folder: &Path,
 ) -> Result<Task, StudyError> {
     let (text, origin) = text_of(name, source, folder)?;
-    let error = |e: &dyn std::fmt::Display| source.error(name, e.to_string());
     let version = match &entry.rt_app_version {
         Some(version) => {
             let read = version.get_ref().parse::<rtapp::RtAppVersion>();
@@ -464,12 +486,12 @@ fn rt_app(
         }
         None => None,
     };
-    let mut file = rtapp::parse_for(&text, &origin, version).map_err(|e| error(&e))?;
+    let mut file =
+        rtapp::parse_for(&text, &origin, version).map_err(|e| source.error(name, e.to_string()))?;
     // Plain JSON: accepted by rt-app, too.
     let mut text = file.to_string();
-    let nanoseconds = |seconds: f64| Nanoseconds((seconds * 1e9).round() as u64);
     if let Some(seconds) = &entry.seconds {
-        file.duration = Some(nanoseconds(*seconds.get_ref()));
+        file.duration = Some(nanoseconds(seconds));
         file.at_most = file.duration;
         // A file has whole seconds; the study has the others.
         if seconds.get_ref().fract() == 0.0 {
@@ -477,9 +499,7 @@ fn rt_app(
         }
     }
     if let Some(warm_up) = &entry.warm_up_s {
-        let lasts = file
-            .duration
-            .filter(|lasts| nanoseconds(*warm_up.get_ref()) >= *lasts);
+        let lasts = file.duration.filter(|lasts| nanoseconds(warm_up) >= *lasts);
         if let Some(lasts) = lasts {
             let message = format!(
                 "there is nothing left to count: the workload lasts {} s",
@@ -487,7 +507,7 @@ fn rt_app(
             );
             return Err(source.error(warm_up, message));
         }
-        file.warm_up = nanoseconds(*warm_up.get_ref());
+        file.warm_up = nanoseconds(warm_up);
     }
     if let (Some(instances), Some(task)) = (&entry.instances, file.tasks.first_mut()) {
         task.instances = *instances.get_ref();
@@ -547,20 +567,27 @@ fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyE
             return Err(source.error(&entry.name, message));
         }
     };
-    let text = |given: &Option<String>, of: fn(&Metric) -> &str, otherwise: &str| {
-        let given = given.clone().or_else(|| known.map(|k| of(k).to_owned()));
-        Cow::Owned(given.unwrap_or_else(|| otherwise.to_owned()))
-    };
+    let known_text = |text: fn(&Metric) -> &str| known.map(text);
     let metric = Metric {
         name: Cow::Owned(name.clone()),
-        title: text(&entry.title, |m| &m.title, name),
-        meaning: text(&entry.meaning, |m| &m.meaning, "what the command prints"),
-        unit: text(&entry.unit, |m| &m.unit, ""),
+        title: text(&entry.title, known_text(|m| &m.title), name),
+        meaning: text(
+            &entry.meaning,
+            known_text(|m| &m.meaning),
+            "what the command prints",
+        ),
+        unit: text(&entry.unit, known_text(|m| &m.unit), ""),
         better,
         mean: better.mean(),
         headline: true,
     };
     Ok(Reading { metric, from })
+}
+
+/// A metric's text: given, else the dictionary's, else `otherwise`.
+fn text(given: &Option<String>, known: Option<&str>, otherwise: &str) -> Cow<'static, str> {
+    let text = given.as_deref().or(known).unwrap_or(otherwise);
+    Cow::Owned(text.to_owned())
 }
 
 impl Reading {
@@ -570,31 +597,39 @@ impl Reading {
     /// Whatever is missing.
     pub fn read(&self, output: &str) -> Result<f64, String> {
         let name = &self.metric.name;
-        let number = |text: &str| {
-            let number = text.trim().replace(',', "").parse::<f64>();
-            match number {
-                Ok(n) if n.is_finite() => Ok(n),
-                Ok(n) => Err(format!("{name} is {n}, which is no result")),
-                Err(_) => Err(format!("{name}: `{}` is no number", text.trim())),
-            }
-        };
         match &self.from {
             Extract::Pattern(regex) => {
-                let found = output.lines().rev().find_map(|line| regex.captures(line));
-                let found = found.as_ref().and_then(|c| c.get(1));
-                let missing = || format!("{name}: no line of the output matches `{regex}`");
-                number(found.ok_or_else(missing)?.as_str())
+                let found = output
+                    .lines()
+                    .rev()
+                    .find_map(|line| regex.captures(line))
+                    .as_ref()
+                    .and_then(|c| c.get(1));
+                match found {
+                    Some(group) => self.number(group.as_str()),
+                    None => Err(format!("{name}: no line of the output matches `{regex}`")),
+                }
             }
             Extract::Json(pointer) => {
                 let json: serde_json::Value = serde_json::from_str(output)
                     .map_err(|e| format!("{name}: the output is no JSON: {e}"))?;
                 match json.pointer(pointer) {
-                    Some(serde_json::Value::Number(n)) => number(&n.to_string()),
-                    Some(serde_json::Value::String(text)) => number(text),
+                    Some(serde_json::Value::Number(n)) => self.number(&n.to_string()),
+                    Some(serde_json::Value::String(text)) => self.number(text),
                     Some(_) => Err(format!("{name}: at {pointer} is no number")),
                     None => Err(format!("{name}: the output has nothing at {pointer}")),
                 }
             }
+        }
+    }
+
+    /// A finite number from a part of the output.
+    fn number(&self, text: &str) -> Result<f64, String> {
+        let name = &self.metric.name;
+        match text.trim().replace(',', "").parse::<f64>() {
+            Ok(n) if n.is_finite() => Ok(n),
+            Ok(n) => Err(format!("{name} is {n}, which is no result")),
+            Err(_) => Err(format!("{name}: `{}` is no number", text.trim())),
         }
     }
 }
@@ -611,8 +646,8 @@ mod tests {
             ("runtime", "500ms"),
             ("time_based", "1"),
             ("size", "1g"),
-        ];
-        let options = options.map(|(k, v)| (k.to_owned(), v.to_owned()));
+        ]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()));
         let file = fio::parse(&with_options(text, &options), "x").unwrap();
         assert_eq!(file.jobs[0].block_size.read, 16384);
         assert_eq!(file.jobs[0].runtime, Some(Nanoseconds::from_millis(500)));

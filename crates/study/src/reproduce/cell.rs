@@ -87,19 +87,21 @@ impl fmt::Display for Value {
 mod tests {
     use super::*;
 
+    fn cell(published: Published, simulated: Value) -> TableCell {
+        TableCell::new(Vec::new(), published, simulated, false)
+    }
+
     #[test]
     fn published_and_simulated_values_compare_and_print() {
-        let cell = |published, simulated| TableCell::new(Vec::new(), published, simulated, false);
         let near = cell(Published::Runs(vec![1.0, 50.0, 9.0]), Value::Number(9.9));
         assert!((near.relative_error.unwrap() - 0.1).abs() < 1e-9 && near.agrees.is_none());
-        let bounds = |from, to| Published::Between { from, to };
         for (from, to, agrees, text) in [
             (Some(0.0), None, true, "above 0"),
             (Some(1.0), None, false, "above 1"),
             (None, Some(-2.0), false, "below -2"),
             (Some(-2.0), Some(2.0), true, "-2 to 2"),
         ] {
-            let cell = cell(bounds(from, to), Value::Number(0.5));
+            let cell = cell(Published::Between { from, to }, Value::Number(0.5));
             assert_eq!(cell.agrees, Some(agrees));
             assert_eq!(cell.published.to_string(), text);
         }

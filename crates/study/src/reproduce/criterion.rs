@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::TableCell;
-use super::table::Found;
-use crate::file::{Show, StudyError, Take};
+use super::table::PlanRuns;
+use crate::file::{ExpectEntry, Show, StudyError, Take};
 use crate::plan::published::{Expectation, Table, decimal};
 
 /// A requirement on an experiment's cells.
@@ -36,26 +36,26 @@ impl Criterion {
     ///
     /// # Errors
     /// A condition's metric is missing in the results.
-    pub(super) fn of(
+    pub(super) fn judge(
         expectation: &Expectation,
         tables: &[Table],
         all: &[Vec<TableCell>],
-        found: &Found<'_>,
+        found: &PlanRuns<'_>,
         figures: usize,
     ) -> Result<Self, StudyError> {
         let entry = &expectation.entry;
         let mut cells = Vec::new();
         for &[table, cell] in &expectation.cells {
-            let of = &tables[table];
+            let planned = &tables[table];
             let mut kept = true;
-            for pair in &of.cells[cell].pairs {
+            for pair in &planned.cells[cell].pairs {
                 let both = [
                     (&expectation.condition, Some(pair.at)),
                     (&expectation.base_condition, pair.base),
                 ];
                 for (condition, at) in both {
                     if let (Some((metric, condition)), Some(at)) = (condition, at) {
-                        kept &= condition.keeps(found.value(of, metric, at)?);
+                        kept &= condition.keeps(found.value(planned, metric, at)?);
                     }
                 }
             }
@@ -63,49 +63,20 @@ impl Criterion {
                 cells.push(&all[table][cell]);
             }
         }
-        let against = expectation.against.iter();
-        let against = against.filter_map(|&[table, cell]| all[table][cell].simulated.number());
+        let against = expectation
+            .against
+            .iter()
+            .filter_map(|&[table, cell]| all[table][cell].simulated.number());
         let judged = Judged {
             cells,
             against: against.fold(f64::NEG_INFINITY, f64::max),
             show: expectation
                 .cells
                 .first()
-                .map_or(Show::Value, |[table, _]| tables[*table].how.show),
+                .map_or(Show::Value, |[table, _]| tables[*table].recipe.show),
             at_least: entry.at_least.as_ref().map(|least| *least.get_ref()),
         };
-        let verdict = if let Some(percent) = &entry.within_percent {
-            judged.within(percent.get_ref() / 100.0)
-        } else if entry.as_published.is_some() {
-            judged.every(|cell| cell.agrees)
-        } else if entry.same_order.is_some() {
-            judged.same_order()
-        } else if let Some(least) = &entry.same_direction {
-            // Smaller changes are chance: other seeds turn them.
-            judged.changes(|published, simulated| {
-                simulated.abs() >= least.get_ref() / 100.0
-                    && published.signum() * simulated.signum() > 0.0
-            })
-        } else if let Some(within) = &entry.change_within {
-            let within = within.get_ref();
-            judged.changes(|published, simulated| {
-                let share = published.abs() * within.percent / 100.0;
-                (simulated - published).abs() <= share.max(within.points / 100.0)
-            })
-        } else if let Some(bounds) = entry.bounds() {
-            judged.range(entry.take, bounds)
-        } else if let Some(other) = &entry.less_than {
-            judged.less_than(other.get_ref().times)
-        } else if let Some(most) = &entry.fitted_at_most {
-            let most = most.get_ref();
-            judged.fitted(
-                figures,
-                most.figures.unwrap_or(usize::MAX),
-                most.cells.unwrap_or(usize::MAX),
-            )
-        } else {
-            None
-        };
+        let verdict = judged.verdict(entry, figures);
         let (found, met) = verdict.unwrap_or_else(|| ("nothing to judge by".to_owned(), false));
         Ok(Self {
             expected: entry.text.get_ref().clone(),
@@ -130,20 +101,59 @@ impl Criterion {
 type Verdict = Option<(String, bool)>;
 
 impl Judged<'_> {
-    /// Whether `holding` cells among `of` are enough.
-    fn enough(&self, holding: usize, of: usize) -> bool {
-        holding >= self.at_least.unwrap_or(of)
+    /// Judges the cells by an entry's only requirement.
+    fn verdict(&self, entry: &ExpectEntry, figures: usize) -> Verdict {
+        if let Some(percent) = &entry.within_percent {
+            self.within(percent.get_ref() / 100.0)
+        } else if entry.as_published.is_some() {
+            self.every(|cell| cell.agrees)
+        } else if entry.same_order.is_some() {
+            self.same_order()
+        } else if let Some(least) = &entry.same_direction {
+            // Smaller changes are chance: other seeds turn them.
+            self.changes(|published, simulated| {
+                simulated.abs() >= least.get_ref() / 100.0
+                    && published.signum() * simulated.signum() > 0.0
+            })
+        } else if let Some(within) = &entry.change_within {
+            let within = within.get_ref();
+            self.changes(|published, simulated| {
+                let share = published.abs() * within.percent / 100.0;
+                (simulated - published).abs() <= share.max(within.points / 100.0)
+            })
+        } else if let Some(bounds) = entry.bounds() {
+            self.range(entry.take, bounds)
+        } else if let Some(other) = &entry.less_than {
+            self.less_than(other.get_ref().times)
+        } else if let Some(most) = &entry.fitted_at_most {
+            let most = most.get_ref();
+            self.fitted(
+                figures,
+                most.figures.unwrap_or(usize::MAX),
+                most.cells.unwrap_or(usize::MAX),
+            )
+        } else {
+            None
+        }
+    }
+
+    /// Whether `holding` among `all` cells are enough.
+    fn enough(&self, holding: usize, all: usize) -> bool {
+        holding >= self.at_least.unwrap_or(all)
     }
 
     /// Every cell judged by `holds` does hold.
     fn every(&self, holds: impl Fn(&TableCell) -> Option<bool>) -> Verdict {
-        let judged = self
+        let judged: Vec<_> = self
             .cells
             .iter()
-            .filter_map(|cell| Some((cell, holds(cell)?)));
-        let judged: Vec<_> = judged.collect();
-        let against = judged.iter().filter(|(_, holds)| !holds);
-        let against: Vec<String> = against.map(|(cell, _)| cell.name()).collect();
+            .filter_map(|cell| Some((cell, holds(cell)?)))
+            .collect();
+        let against: Vec<String> = judged
+            .iter()
+            .filter(|(_, holds)| !holds)
+            .map(|(cell, _)| cell.name())
+            .collect();
         let (all, holding) = (judged.len(), judged.len() - against.len());
         let found = match against.join(", ") {
             none if none.is_empty() => format!("{holding} of {all}"),
@@ -154,11 +164,11 @@ impl Judged<'_> {
 
     /// Published numbers are met within `tolerance`, as a share.
     fn within(&self, tolerance: f64) -> Verdict {
-        let errors = self
+        let errors: Vec<_> = self
             .cells
             .iter()
-            .filter_map(|cell| Some((cell, cell.relative_error?)));
-        let errors: Vec<_> = errors.collect();
+            .filter_map(|cell| Some((cell, cell.relative_error?)))
+            .collect();
         let holding = errors
             .iter()
             .filter(|(_, error)| error.abs() <= tolerance)
@@ -173,31 +183,29 @@ impl Judged<'_> {
 
     /// `holds` of the published and the simulated change, as shares.
     fn changes(&self, holds: impl Fn(f64, f64) -> bool) -> Verdict {
-        let change = |value: Option<f64>| match self.show {
-            Show::Percent => value.map(|percent| percent / 100.0),
-            _ => value.map(|ratio| ratio - 1.0),
-        };
         self.every(|cell| {
-            let published = change(cell.published.number())?;
-            Some(holds(published, change(cell.simulated.number())?))
+            let published = self.change(cell.published.number()?);
+            Some(holds(published, self.change(cell.simulated.number()?)))
         })
+    }
+
+    /// A shown value as a change, as a share.
+    fn change(&self, value: f64) -> f64 {
+        match self.show {
+            Show::Percent => value / 100.0,
+            _ => value - 1.0,
+        }
     }
 
     /// Simulated numbers are in published order.
     fn same_order(&self) -> Verdict {
-        let numbers = self
+        let numbers: Vec<&&TableCell> = self
             .cells
             .iter()
-            .filter(|cell| cell.relative_error.is_some());
-        let numbers: Vec<&&TableCell> = numbers.collect();
-        let order = |value: fn(&TableCell) -> Option<f64>| {
-            let mut order: Vec<usize> = (0..numbers.len()).collect();
-            let of = |index: &usize| value(numbers[*index]).unwrap_or_default();
-            order.sort_by(|a, b| of(a).total_cmp(&of(b)));
-            order
-        };
-        let published = order(|cell| cell.published.number());
-        let simulated = order(|cell| cell.simulated.number());
+            .filter(|cell| cell.relative_error.is_some())
+            .collect();
+        let published = order(&numbers, |cell| cell.published.number());
+        let simulated = order(&numbers, |cell| cell.simulated.number());
         let names: Vec<String> = simulated
             .iter()
             .map(|index| numbers[*index].name())
@@ -206,29 +214,35 @@ impl Judged<'_> {
     }
 
     /// Simulated numbers, or their lowest or highest, are within bounds.
-    fn range(&self, take: Take, [from, to]: [Option<f64>; 2]) -> Verdict {
-        let within = |value: f64| from.is_none_or(|f| value >= f) && to.is_none_or(|t| value <= t);
+    fn range(&self, take: Take, bounds: [Option<f64>; 2]) -> Verdict {
         let mut numbers = self.numbers();
         numbers.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         let (lowest, highest) = (numbers.first()?, numbers.last()?);
-        let one = |(cell, value): &(&TableCell, f64)| {
-            (
-                format!("{} ({})", self.text(*value), cell.name()),
-                within(*value),
-            )
-        };
         Some(match take {
-            Take::Lowest => one(lowest),
-            Take::Highest => one(highest),
-            Take::Each if numbers.len() == 1 => one(lowest),
+            Take::Lowest => self.judge_range(lowest, bounds),
+            Take::Highest => self.judge_range(highest, bounds),
+            Take::Each if numbers.len() == 1 => self.judge_range(lowest, bounds),
             Take::Each => {
-                let holding = numbers.iter().filter(|(_, value)| within(*value)).count();
+                let within = numbers
+                    .iter()
+                    .filter(|(_, value)| is_within(*value, bounds));
+                let holding = within.count();
                 let [low, high] = [lowest.1, highest.1].map(|value| self.text(value));
                 let low = low.split(' ').next().unwrap_or_default();
                 let found = format!("{low} to {high} in {} cells", numbers.len());
                 (found, self.enough(holding, numbers.len()))
             }
         })
+    }
+
+    /// A cell's number, and whether it is within bounds.
+    fn judge_range(
+        &self,
+        (cell, value): &(&TableCell, f64),
+        bounds: [Option<f64>; 2],
+    ) -> (String, bool) {
+        let found = format!("{} ({})", self.text(*value), cell.name());
+        (found, is_within(*value, bounds))
     }
 
     /// The highest number is less than `times` the others' highest.
@@ -281,6 +295,21 @@ pub fn percent(share: f64) -> String {
     } else {
         format!("{:+.1}", tenths / 10.0)
     }
+}
+
+/// Indices into cells, by ascending value.
+fn order(cells: &[&&TableCell], value: fn(&TableCell) -> Option<f64>) -> Vec<usize> {
+    let values: Vec<f64> = cells
+        .iter()
+        .map(|cell| value(cell).unwrap_or_default())
+        .collect();
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    order
+}
+
+fn is_within(value: f64, [from, to]: [Option<f64>; 2]) -> bool {
+    from.is_none_or(|from| value >= from) && to.is_none_or(|to| value <= to)
 }
 
 #[cfg(test)]
@@ -361,14 +390,19 @@ mod tests {
         let cells = [number("up", 1.5, 1.4), number("chance", 0.99, 0.9995)];
         let mut ratios = judged(&cells);
         ratios.show = Show::Ratio;
-        let same =
-            |published: f64, simulated: f64| published * simulated > 0.0 && simulated.abs() > 0.005;
         assert_eq!(
-            ratios.changes(same).unwrap(),
+            ratios
+                .changes(|published: f64, simulated: f64| published * simulated > 0.0
+                    && simulated.abs() > 0.005)
+                .unwrap(),
             ("1 of 2, not chance".to_owned(), false)
         );
-        let near = |published: f64, simulated: f64| (published - simulated).abs() < 0.11;
-        assert!(ratios.changes(near).unwrap().1);
+        assert!(
+            ratios
+                .changes(|published: f64, simulated: f64| (published - simulated).abs() < 0.11)
+                .unwrap()
+                .1
+        );
     }
 
     #[test]

@@ -34,8 +34,10 @@ pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
             };
             let of_drive = plan.compares_drives() && key.starts_with("drive.");
             let model = if of_drive { drive } else { name };
-            let there = |f: &FittedFigure| f.key == key && f.model.as_deref() == Some(model);
-            if !all.iter().any(there) {
+            if !all
+                .iter()
+                .any(|f: &FittedFigure| f.key == key && f.model.as_deref() == Some(model))
+            {
                 all.push(FittedFigure {
                     model: Some(model.to_owned()),
                     key,
@@ -59,14 +61,15 @@ pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
 
 /// An rt-app file's work, as named by an entry.
 fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
-    let named = |w: &&PlannedWorkload| w.name == *entry.workload.get_ref();
-    let planned = plan.workloads.iter().find(named);
+    let planned = plan
+        .workloads
+        .iter()
+        .find(|w: &&PlannedWorkload| w.name == *entry.workload.get_ref());
     let Some((planned, Workload::RtApp(file))) = planned.and_then(|w| Some((w, w.workload()?)))
     else {
         return Vec::new();
     };
-    let name = plan.file.workload[planned.entry].rt_app.as_ref();
-    let name = name.map(|name| name.get_ref().clone());
+    let file_name = plan.file.workload[planned.entry].rt_app.as_ref();
     let events = file.tasks.iter().flat_map(RtTask::events);
     let work: Vec<f64> = events
         .filter_map(|event| match event {
@@ -74,18 +77,15 @@ fn of_workload(plan: &Plan, entry: &FittedEntry) -> Vec<FittedFigure> {
             _ => None,
         })
         .collect();
-    let figure = |key: &String, value: f64| FittedFigure {
-        model: name.clone(),
+    let sum: f64 = work.iter().sum();
+    let mean = entry.mean.iter().filter(|_| !work.is_empty());
+    let mean = mean.map(|key| (key, sum / work.len() as f64));
+    let each = entry.figures.iter().zip(work.iter().copied());
+    let figures = each.chain(mean).map(|(key, value)| FittedFigure {
+        model: file_name.map(|name| name.get_ref().clone()),
         key: key.clone(),
         value,
         fitted: entry.to.clone(),
-    };
-    let mean = entry.mean.as_ref().filter(|_| !work.is_empty());
-    let mean = mean.map(|key| figure(key, work.iter().sum::<f64>() / work.len() as f64));
-    let each = entry
-        .figures
-        .iter()
-        .zip(&work)
-        .map(|(key, value)| figure(key, *value));
-    each.chain(mean).collect()
+    });
+    figures.collect()
 }

@@ -25,7 +25,7 @@ use crate::run::sim::Sim;
 pub use cell::{TableCell, Value};
 pub use criterion::{Criterion, percent};
 pub use fitted::FittedFigure;
-use table::Found;
+use table::PlanRuns;
 
 /// An experiment: a file, or a built-in one by name.
 ///
@@ -57,20 +57,24 @@ pub fn reproduce(plans: &[Plan], control: &RunControl<'_>) -> Result<Vec<Outcome
         runs.extend((0..plan.runs()).map(|index| (plan.cell(index).repeat, position, index)));
     }
     runs.sort_unstable();
-    let one = |(_, position, index): (u32, usize, usize)| {
-        let plan: &Plan = &plans[position];
-        let cell = plan.cell(index);
-        let mut run = RunRecord::new(plan.key(index), None, cell.repeat, index as u32);
-        sims[position].measure(cell, &mut run, control.cancelled)?;
-        (control.finished)(1);
-        Ok((position, index, run.metrics))
-    };
-    let mut found: Vec<Found<'_>> = plans.iter().map(Found::new).collect();
-    for (position, index, metrics) in each(runs, true, control.cancelled, one)? {
+    let mut found: Vec<PlanRuns<'_>> = plans.iter().map(PlanRuns::new).collect();
+    for (position, index, metrics) in each(
+        runs,
+        true,
+        control.cancelled,
+        |(_, position, index): (u32, usize, usize)| {
+            let plan: &Plan = &plans[position];
+            let cell = plan.cell(index);
+            let mut run = RunRecord::new(plan.key(index), None, cell.repeat, index as u32);
+            sims[position].measure(cell, &mut run, control.cancelled)?;
+            (control.finished)(1);
+            Ok((position, index, run.metrics))
+        },
+    )? {
         found[position].add(index, metrics);
     }
     let outcomes = found.iter().filter(|found| found.fewest() > 0);
-    outcomes.map(Outcome::of).collect()
+    outcomes.map(Outcome::new).collect()
 }
 
 /// A simulated experiment: published and simulated values.
@@ -111,7 +115,7 @@ pub struct Section {
 }
 
 impl Outcome {
-    fn of(found: &Found<'_>) -> Result<Self, StudyError> {
+    fn new(found: &PlanRuns<'_>) -> Result<Self, StudyError> {
         let plan = found.plan;
         let cells: Vec<Vec<TableCell>> = plan
             .tables
@@ -119,16 +123,19 @@ impl Outcome {
             .map(|table| found.table(table))
             .collect::<Result<_, _>>()?;
         let fitted_figures = fitted::figures(plan);
-        let criteria = plan.expectations.iter().map(|expectation| {
-            Criterion::of(
-                expectation,
-                &plan.tables,
-                &cells,
-                found,
-                fitted_figures.len(),
-            )
-        });
-        let criteria: Vec<Criterion> = criteria.collect::<Result<_, _>>()?;
+        let criteria: Vec<Criterion> = plan
+            .expectations
+            .iter()
+            .map(|expectation| {
+                Criterion::judge(
+                    expectation,
+                    &plan.tables,
+                    &cells,
+                    found,
+                    fitted_figures.len(),
+                )
+            })
+            .collect::<Result<_, _>>()?;
         let sections: Vec<Section> = plan
             .tables
             .iter()
@@ -148,7 +155,7 @@ impl Outcome {
         Ok(Self {
             experiment: plan.file.name.get_ref().clone(),
             runs: found.fewest(),
-            summary: ReproductionSummary::of(&sections, &criteria),
+            summary: ReproductionSummary::new(&sections, &criteria),
             title: plan.title().to_owned(),
             source: plan.file.source.clone().unwrap_or_default(),
             machines,
@@ -179,21 +186,24 @@ pub struct ReproductionSummary {
 }
 
 impl ReproductionSummary {
-    fn of(sections: &[Section], criteria: &[Criterion]) -> Self {
-        let cells = || sections.iter().flat_map(|s| &s.cells);
-        let compared = || cells().filter(|c| c.relative_error.is_some() || c.agrees.is_some());
-        let criteria = || criteria.iter().filter(|c| !c.observation);
-        let errors: Vec<f64> = cells()
+    fn new(sections: &[Section], criteria: &[Criterion]) -> Self {
+        let cells = sections.iter().flat_map(|s| &s.cells);
+        let compared: Vec<&TableCell> = cells
+            .clone()
+            .filter(|c| c.relative_error.is_some() || c.agrees.is_some())
+            .collect();
+        let counted = criteria.iter().filter(|c| !c.observation);
+        let errors: Vec<f64> = cells
             .filter(|c| !c.fitted)
             .filter_map(|c| Some(c.relative_error?.abs()))
             .collect();
         Self {
-            compared: compared().count(),
-            fitted: compared().filter(|c| c.fitted).count(),
+            compared: compared.len(),
+            fitted: compared.iter().filter(|c| c.fitted).count(),
             worst_error: errors.iter().copied().reduce(f64::max),
             median_error: median(errors),
-            criteria: criteria().count(),
-            met: criteria().filter(|c| c.met).count(),
+            criteria: counted.clone().count(),
+            met: counted.filter(|c| c.met).count(),
         }
     }
 }

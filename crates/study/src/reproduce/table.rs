@@ -1,25 +1,23 @@
 //! Tables filled from runs.
 
-use std::cmp::Ordering;
-
 use wakepath_units::median;
 
 use super::{TableCell, Value};
 use crate::file::{Across, Aggregate, Show, StudyError};
-use crate::plan::published::{How, Pair, Quantity, Table, Wanted};
+use crate::plan::published::{Pair, PublishedCell, Quantity, Table, ValueRecipe};
 use crate::plan::{Cell, Plan};
 
 /// A run's metrics by name.
 pub(super) type Metrics = Vec<(String, f64)>;
 
 /// A plan's runs so far.
-pub(super) struct Found<'a> {
+pub(super) struct PlanRuns<'a> {
     pub(super) plan: &'a Plan,
     /// Each cell's runs, in plan order.
     runs: Vec<Vec<Metrics>>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> PlanRuns<'a> {
     /// No runs so far.
     pub(super) fn new(plan: &'a Plan) -> Self {
         let runs = vec![Vec::new(); plan.cells().len()];
@@ -43,23 +41,27 @@ impl<'a> Found<'a> {
         cells.collect()
     }
 
-    fn cell(&self, table: &Table, wanted: &Wanted) -> Result<TableCell, StudyError> {
-        let how = &table.how;
+    fn cell(&self, table: &Table, wanted: &PublishedCell) -> Result<TableCell, StudyError> {
+        let recipe = &table.recipe;
         let mut labels = wanted.labels.clone();
         let simulated = if let Some(text) = &wanted.decided {
             Value::Text(text.clone())
         } else {
-            let values = wanted.pairs.iter().map(|pair| self.shown(table, *pair));
-            let values: Vec<f64> = values.collect::<Result<_, _>>()?;
-            let (value, of) = across(how, wanted, &values);
-            if how.across == Some(Across::Extreme)
+            let values: Vec<f64> = wanted
+                .pairs
+                .iter()
+                .map(|pair| self.shown(table, *pair))
+                .collect::<Result<_, _>>()?;
+            let (value, representative) = across(recipe, wanted, &values);
+            if recipe.across == Some(Across::Extreme)
                 && let Some(at) = table.columns.iter().position(|c| c == "workload")
             {
-                labels[at].clone_from(&self.plan.workloads[wanted.pairs[of].at.workload].name);
+                let workload = wanted.pairs[representative].at.workload;
+                labels[at].clone_from(&self.plan.workloads[workload].name);
             }
             Value::Number(value)
         };
-        for metric in &how.beside {
+        for metric in &recipe.beside {
             let pair = wanted.pairs.first();
             for cell in pair.into_iter().flat_map(|pair| [pair.base, Some(pair.at)]) {
                 let value = cell
@@ -74,20 +76,13 @@ impl<'a> Found<'a> {
 
     /// A pair's shown value.
     fn shown(&self, table: &Table, pair: Pair) -> Result<f64, StudyError> {
-        let how = &table.how;
-        let of = |metric| -> Result<f64, StudyError> {
-            let value = self.value(table, metric, pair.at)?;
-            Ok(match pair.base {
-                Some(base) => value / self.value(table, metric, base)?,
-                None => value,
-            })
-        };
-        let mut value = of(&how.metric)?;
-        if let Some(per) = &how.per {
-            value /= of(per)?;
+        let recipe = &table.recipe;
+        let mut value = self.ratio(table, &recipe.metric, pair)?;
+        if let Some(per) = &recipe.per {
+            value /= self.ratio(table, per, pair)?;
         }
-        let value = match how.show {
-            Show::Value => value / how.divisor,
+        let value = match recipe.show {
+            Show::Value => value / recipe.divisor,
             Show::Ratio => value,
             Show::Percent => (value - 1.0) * 100.0,
         };
@@ -97,6 +92,15 @@ impl<'a> Found<'a> {
         Err(self.error(table, pair.at, "no number comes out"))
     }
 
+    /// A metric relative to the base, or the metric itself without a base.
+    fn ratio(&self, table: &Table, metric: &Quantity, pair: Pair) -> Result<f64, StudyError> {
+        let value = self.value(table, metric, pair.at)?;
+        Ok(match pair.base {
+            Some(base) => value / self.value(table, metric, base)?,
+            None => value,
+        })
+    }
+
     /// A cell's metric over its runs.
     pub(super) fn value(
         &self,
@@ -104,18 +108,26 @@ impl<'a> Found<'a> {
         metric: &Quantity,
         cell: Cell,
     ) -> Result<f64, StudyError> {
-        let index = self.plan.cells().iter().position(|of| *of == cell);
-        let runs = index.and_then(|index| self.runs.get(index));
-        let runs = runs.map_or(&[][..], Vec::as_slice);
-        let values: Option<Vec<f64>> = runs.iter().map(|run| metric.of(run)).collect();
-        let values = values.ok_or_else(|| {
-            let name = match metric {
-                Quantity::Metric(name) => name,
-                Quantity::Rate | Quantity::Time => "ops_per_s` or `iops",
-            };
-            self.error(table, cell, &format!("no `{name}` among the results"))
-        })?;
-        Ok(match table.how.runs {
+        let index = self
+            .plan
+            .cells()
+            .iter()
+            .position(|planned| *planned == cell);
+        let runs = index
+            .and_then(|index| self.runs.get(index))
+            .map_or(&[][..], Vec::as_slice);
+        let values = runs
+            .iter()
+            .map(|run| metric.value_in(run))
+            .collect::<Option<Vec<f64>>>()
+            .ok_or_else(|| {
+                let name = match metric {
+                    Quantity::Metric(name) => name,
+                    Quantity::Rate | Quantity::Time => "ops_per_s` or `iops",
+                };
+                self.error(table, cell, &format!("no `{name}` among the results"))
+            })?;
+        Ok(match table.recipe.runs {
             Aggregate::Median => median(values).unwrap_or(0.0),
             Aggregate::Sum => values.into_iter().sum(),
         })
@@ -139,29 +151,33 @@ impl<'a> Found<'a> {
 
 impl Quantity {
     /// Value in a run.
-    fn of(&self, run: &Metrics) -> Option<f64> {
-        let metric = |name: &str| Some(run.iter().find(|(of, _)| of == name)?.1);
+    fn value_in(&self, run: &Metrics) -> Option<f64> {
         match self {
-            Self::Metric(name) => metric(name),
-            Self::Rate => metric("ops_per_s").or_else(|| metric("iops")),
-            Self::Time => Self::Rate.of(run).map(f64::recip),
+            Self::Metric(name) => find_metric(run, name),
+            Self::Rate => find_metric(run, "ops_per_s").or_else(|| find_metric(run, "iops")),
+            Self::Time => Self::Rate.value_in(run).map(f64::recip),
         }
     }
 }
 
+fn find_metric(run: &Metrics, name: &str) -> Option<f64> {
+    let (_, value) = run.iter().find(|(metric, _)| metric == name)?;
+    Some(*value)
+}
+
 /// The combined value for several workloads, and the position of the representative one.
-fn across(how: &How, wanted: &Wanted, values: &[f64]) -> (f64, usize) {
-    match how.across {
+fn across(recipe: &ValueRecipe, wanted: &PublishedCell, values: &[f64]) -> (f64, usize) {
+    match recipe.across {
         Some(Across::GeometricMean) => {
             let logs: f64 = values.iter().map(|value| value.ln()).sum();
             ((logs / values.len().max(1) as f64).exp(), 0)
         }
         Some(Across::Extreme) => {
             let sign = wanted.published.number().unwrap_or(1.0).signum();
-            let farther = |a: &(usize, &f64), b: &(usize, &f64)| -> Ordering {
-                (a.1 * sign).total_cmp(&(b.1 * sign))
-            };
-            let farthest = values.iter().enumerate().max_by(farther);
+            let farthest = values
+                .iter()
+                .enumerate()
+                .max_by(|a, b| (a.1 * sign).total_cmp(&(b.1 * sign)));
             farthest.map_or((f64::NAN, 0), |(index, value)| (*value, index))
         }
         None => (values.first().copied().unwrap_or(f64::NAN), 0),

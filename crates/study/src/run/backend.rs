@@ -116,26 +116,38 @@ pub(crate) fn each<T: Send, R: Send>(
 ) -> Result<Vec<R>, StudyError> {
     // Position after which no item is needed any more.
     let failed = AtomicUsize::new(usize::MAX);
-    let one = |(position, item): (usize, T)| {
-        if cancelled.load(Ordering::Relaxed) || position > failed.load(Ordering::Relaxed) {
-            return None;
-        }
-        let made = one(item);
-        if let Err(error) = &made {
-            if matches!(error, StudyError::Interrupted) {
-                return None;
-            }
-            failed.fetch_min(position, Ordering::Relaxed);
-        }
-        Some((position, made))
+    let is_needed = |position: usize| {
+        !cancelled.load(Ordering::Relaxed) && position <= failed.load(Ordering::Relaxed)
     };
-    let items = items.into_iter().enumerate();
+    let numbered = items.into_iter().enumerate();
     let mut made: Vec<(usize, Result<R, StudyError>)> = if parallel {
         // The bridge hands items out in order, unlike plain parallel iterators.
-        items.par_bridge().filter_map(one).collect()
+        let numbered = numbered.par_bridge();
+        let needed = numbered.filter(|(position, _)| is_needed(*position));
+        needed
+            .filter_map(|(position, item)| note_failure(position, one(item), &failed))
+            .collect()
     } else {
-        items.filter_map(one).collect()
+        let needed = numbered.filter(|(position, _)| is_needed(*position));
+        needed
+            .filter_map(|(position, item)| note_failure(position, one(item), &failed))
+            .collect()
     };
     made.sort_unstable_by_key(|(position, _)| *position);
     made.into_iter().map(|(_, made)| made).collect()
+}
+
+/// Notes the earliest failing position. `None` for an interrupted item.
+fn note_failure<R>(
+    position: usize,
+    made: Result<R, StudyError>,
+    failed: &AtomicUsize,
+) -> Option<(usize, Result<R, StudyError>)> {
+    if let Err(error) = &made {
+        if matches!(error, StudyError::Interrupted) {
+            return None;
+        }
+        failed.fetch_min(position, Ordering::Relaxed);
+    }
+    Some((position, made))
 }

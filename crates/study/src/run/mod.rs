@@ -105,13 +105,17 @@ fn make(
         }
     }
     (control.finished)(planned - missing.len());
-    let one = |(position, index): (u32, usize)| {
-        let run = run_of(plan, session.backend, index, position, control.cancelled)?;
-        writer.write_run(index, &run)?;
-        (control.finished)(1);
-        Ok(())
-    };
-    each(missing, parallel, control.cancelled, one)?;
+    each(
+        missing,
+        parallel,
+        control.cancelled,
+        |(position, index): (u32, usize)| {
+            let run = run_of(plan, session.backend, index, position, control.cancelled)?;
+            writer.write_run(index, &run)?;
+            (control.finished)(1);
+            Ok(())
+        },
+    )?;
     if control.cancelled.load(Ordering::Relaxed) {
         return Err(StudyError::Interrupted);
     }

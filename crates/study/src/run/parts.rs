@@ -51,8 +51,11 @@ impl Parts {
     /// The file system refuses, or a run is missing.
     pub fn finish(self, plan: &Plan) -> Result<(), StudyError> {
         let finished = self.writer.finished()?;
-        let absent = |index: &usize| finished.binary_search(index).is_err();
-        if let Some(index) = self.missing.into_iter().find(absent) {
+        if let Some(index) = self
+            .missing
+            .into_iter()
+            .find(|index: &usize| finished.binary_search(index).is_err())
+        {
             return Err(StudyError::Missing(plan.key(index)));
         }
         Ok(self.writer.finish()?)
@@ -70,16 +73,17 @@ pub fn files(plan: &Plan) -> Result<Files, StudyError> {
 /// Runs in groups to be made by one process. A recording on a machine is replayed once for its whole group; simulated runs
 /// have no preference.
 pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
-    let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    let mut by_machine: BTreeMap<usize, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
     for index in runs {
         let cell = plan.cell(*index);
-        let group = match plan.target {
-            RunOrigin::Replay => (cell.machine, cell.workload),
-            _ => (0, 0),
-        };
-        groups.entry(group).or_default().push(*index);
+        let is_replayed = plan.target == RunOrigin::Replay;
+        let machine = if is_replayed { cell.machine } else { 0 };
+        let workload = if is_replayed { cell.workload } else { 0 };
+        let by_workload = by_machine.entry(machine).or_default();
+        by_workload.entry(workload).or_default().push(*index);
     }
-    groups.into_values().collect()
+    let groups = by_machine.into_values();
+    groups.flat_map(BTreeMap::into_values).collect()
 }
 
 /// Makes runs in a directory begun by another process; finished runs stay.
@@ -126,12 +130,16 @@ pub fn of_backend(
         complete: true,
         ..plan.document(backend.provenance()?)
     };
-    let make = |index: usize| {
-        let run = run_of(plan, backend, index, index as u32, control.cancelled)?;
-        (control.finished)(1);
-        Ok(run)
-    };
-    let runs = each((0..plan.runs()).collect(), true, control.cancelled, make)?;
+    let runs = each(
+        (0..plan.runs()).collect(),
+        true,
+        control.cancelled,
+        |index: usize| {
+            let run = run_of(plan, backend, index, index as u32, control.cancelled)?;
+            (control.finished)(1);
+            Ok(run)
+        },
+    )?;
     if runs.len() < plan.runs() {
         return Err(StudyError::Interrupted);
     }

@@ -1,11 +1,11 @@
 //! Result rows from a simulated run.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Cluster, MachineIdleState};
+use wakepath_hardware::machine::{Cluster, MachineIdleState, Opp};
 use wakepath_results::rows::BUSY;
 use wakepath_results::{AttributionAt, Idle, RunRecord};
 use wakepath_sim::details::{ClusterDetails, FitDetails};
-use wakepath_sim::{CpuTime, LONGEST_UNTIMED, RateRun, StateTime};
+use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
 /// Fills `run` from a simulated run.
 pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Run) {
@@ -44,33 +44,7 @@ pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Ru
 fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     let mut all: Vec<(&str, f64)> = Vec::new();
     if run.requests > 0 {
-        let bytes = (run.read_bytes + run.written_bytes) as f64;
-        let latency = &run.latency_us;
-        all.extend([
-            ("iops", run.iops),
-            ("bandwidth_mbs", bytes / run.seconds / 1e6),
-            ("mean_us", latency.mean),
-        ]);
-        let per_second = |bytes: u64| bytes as f64 / run.seconds / 1e6;
-        if run.reads > 0 {
-            all.extend([
-                ("read_mbs", per_second(run.read_bytes)),
-                ("read_mean_us", latency.read_mean),
-            ]);
-        }
-        if run.writes > 0 {
-            all.extend([
-                ("write_mbs", per_second(run.written_bytes)),
-                ("write_mean_us", latency.write_mean),
-            ]);
-        }
-        all.extend([
-            ("p50_us", latency.p50),
-            ("p90_us", latency.p90),
-            ("p99_us", latency.p99),
-            ("p999_us", latency.p999),
-            ("max_us", latency.max),
-        ]);
+        add_requests(run, &mut all);
     }
     if let Some(reached) = run.rates.iter().map(RateRun::share).min_by(f64::total_cmp) {
         all.push(("rate_reached", reached * 100.0));
@@ -92,31 +66,13 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     }
     all.push(("mean_mhz", run.mean_mhz));
     if run.seconds > 0.0 {
-        let sum = |count: fn(&CpuTime) -> u64| {
-            run.cpus.iter().map(count).sum::<u64>() as f64 / run.seconds
-        };
-        let of_states = |count: fn(&StateTime) -> u64| {
-            run.idle_states.iter().map(count).sum::<u64>() as f64 / run.seconds
-        };
-        let tickless: u64 = run.cpus.iter().map(|cpu| cpu.tickless).sum();
-        let changes: u64 = run.clocks.iter().map(|clock| clock.changes).sum();
-        let set: f64 = run.clocks.iter().map(|clock| clock.set_mhz).sum();
-        all.extend([
-            ("tickless_per_s", tickless as f64 / run.seconds),
-            ("ticks_per_s", sum(|cpu| cpu.idle_ticks)),
-            ("wake_ups_per_s", sum(|cpu| cpu.wake_ups)),
-            ("usage_per_s", of_states(|state| state.entries)),
-            ("above_per_s", of_states(|state| state.above)),
-            ("below_per_s", of_states(|state| state.below)),
-            ("set_mhz", set / run.clocks.len().max(1) as f64),
-            ("frequency_changes_per_s", changes as f64 / run.seconds),
-        ]);
+        add_cpus(run, &mut all);
     }
-    let boosts = run
+    let boosts: Vec<u64> = run
         .clocks
         .iter()
-        .filter_map(|clock| clock.hwp_boost.as_ref());
-    let boosts: Vec<u64> = boosts.map(|boost| boost.raises).collect();
+        .filter_map(|clock| Some(clock.hwp_boost.as_ref()?.raises))
+        .collect();
     if !boosts.is_empty() {
         all.push(("boosts", boosts.iter().sum::<u64>() as f64));
     }
@@ -137,9 +93,64 @@ fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
         .collect()
 }
 
+/// Rates and latencies for a run with requests.
+fn add_requests(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
+    let latency = &run.latency_us;
+    let [total_mbs, read_mbs, write_mbs] = [
+        run.read_bytes + run.written_bytes,
+        run.read_bytes,
+        run.written_bytes,
+    ]
+    .map(|bytes| bytes as f64 / run.seconds / 1e6);
+    all.extend([
+        ("iops", run.iops),
+        ("bandwidth_mbs", total_mbs),
+        ("mean_us", latency.mean),
+    ]);
+    if run.reads > 0 {
+        all.extend([("read_mbs", read_mbs), ("read_mean_us", latency.read_mean)]);
+    }
+    if run.writes > 0 {
+        all.extend([
+            ("write_mbs", write_mbs),
+            ("write_mean_us", latency.write_mean),
+        ]);
+    }
+    all.extend([
+        ("p50_us", latency.p50),
+        ("p90_us", latency.p90),
+        ("p99_us", latency.p99),
+        ("p999_us", latency.p999),
+        ("max_us", latency.max),
+    ]);
+}
+
+/// What CPUs and clocks did, per second.
+fn add_cpus(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
+    let sums = [
+        ("tickless_per_s", sum(&run.cpus, |cpu| cpu.tickless)),
+        ("ticks_per_s", sum(&run.cpus, |cpu| cpu.idle_ticks)),
+        ("wake_ups_per_s", sum(&run.cpus, |cpu| cpu.wake_ups)),
+        ("usage_per_s", sum(&run.idle_states, |state| state.entries)),
+        ("above_per_s", sum(&run.idle_states, |state| state.above)),
+        ("below_per_s", sum(&run.idle_states, |state| state.below)),
+    ];
+    all.extend(sums.map(|(name, count)| (name, count as f64 / run.seconds)));
+    let set: f64 = run.clocks.iter().map(|clock| clock.set_mhz).sum();
+    let changes = sum(&run.clocks, |clock| clock.changes);
+    all.extend([
+        ("set_mhz", set / run.clocks.len().max(1) as f64),
+        ("frequency_changes_per_s", changes as f64 / run.seconds),
+    ]);
+}
+
+fn sum<T>(items: &[T], count: fn(&T) -> u64) -> u64 {
+    items.iter().map(count).sum()
+}
+
 fn attribution(run: &wakepath_sim::Run) -> Vec<(String, String, f64)> {
-    let of = &run.attribution;
-    let all = [&of.mean, &of.p50, &of.p90, &of.p99, &of.p999];
+    let parts = &run.attribution;
+    let all = [&parts.mean, &parts.p50, &parts.p90, &parts.p99, &parts.p999];
     let rows = AttributionAt::ALL
         .into_iter()
         .zip(all)
@@ -160,11 +171,8 @@ fn idle(
 ) -> Vec<Idle> {
     let table = machine.idle_states_of(cluster);
     let costs = Costs::new(machine, cluster, &table, details);
-    let states = table.iter().zip(&details.states).enumerate();
-    let row = |(index, (state, sums)): (
-        usize,
-        (&MachineIdleState, &wakepath_sim::details::StateDetails),
-    )| {
+    let mut rows = Vec::with_capacity(table.len());
+    for (index, (state, sums)) in table.iter().zip(&details.states).enumerate() {
         let mut row = Idle {
             cpu_kind: cluster.name.clone(),
             state: state.name.clone(),
@@ -189,9 +197,9 @@ fn idle(
         }
         row.added_latency_ns = Some(added);
         row.wasted_energy_uj = has_power.then_some(wasted);
-        row
-    };
-    states.map(row).collect()
+        rows.push(row);
+    }
+    rows
 }
 
 /// Cost to a cluster's CPU when an idle period has the wrong state.
@@ -205,6 +213,19 @@ struct Costs<'a> {
     idle_uw: Vec<f64>,
 }
 
+/// Mean power in uW over the frequencies used.
+fn mean_power(cluster: &Cluster, details: &ClusterDetails, power: impl Fn(&Opp) -> u64) -> f64 {
+    let mut sum = 0.0;
+    let mut all = 0;
+    for (khz, time) in &details.powered {
+        all += time;
+        if let Some(opp) = cluster.opps.iter().find(|opp| opp.khz == *khz) {
+            sum += power(opp) as f64 * *time as f64;
+        }
+    }
+    sum / all.max(1) as f64
+}
+
 impl<'a> Costs<'a> {
     fn new(
         machine: &Machine,
@@ -214,21 +235,13 @@ impl<'a> Costs<'a> {
     ) -> Self {
         let biggest = machine.cluster.iter().max_by_key(|c| c.capacity);
         let full_khz = biggest.map_or(1, |c| c.max_frequency().0);
-        let all: u64 = details.powered.iter().map(|(_, time)| time).sum();
-        let mean = |power: &dyn Fn(&wakepath_hardware::machine::Opp) -> u64| {
-            let of = |(khz, time): &(u32, u64)| {
-                let opp = cluster.opps.iter().find(|o| o.khz == *khz);
-                opp.map_or(0.0, |opp| power(opp) as f64 * *time as f64)
-            };
-            details.powered.iter().map(of).sum::<f64>() / all.max(1) as f64
-        };
         Self {
             states,
             cycles_per_ns: f64::from(full_khz) * f64::from(cluster.capacity) / 1024.0 / 1e6,
-            running_uw: mean(&|opp| cluster.active_power(opp).0),
+            running_uw: mean_power(cluster, details, |opp| cluster.active_power(opp).0),
             idle_uw: states
                 .iter()
-                .map(|state| mean(&|opp| cluster.idle_power(state, opp).0))
+                .map(|state| mean_power(cluster, details, |opp| cluster.idle_power(state, opp).0))
                 .collect(),
         }
     }

@@ -32,9 +32,41 @@ const MOST_MODELS: usize = 4096;
 pub struct Sim<'a> {
     plan: &'a Plan,
     /// Idle tasks in rt-app files by workload and task, with the reason in the first such cell.
-    never_ran: Mutex<BTreeMap<(usize, String), (Cell, String)>>,
-    /// By machine, workload and policy: prepared by the first run, for all seeds. Empty above [`MOST_MODELS`].
-    models: BTreeMap<(usize, usize, usize), OnceLock<Box<Model<'a>>>>,
+    never_ran: Mutex<BTreeMap<WorkloadTask, IdleTask>>,
+    /// Models by their cell's first repeat, prepared by the first run for all seeds. Empty above [`MOST_MODELS`].
+    models: BTreeMap<ModelKey, OnceLock<Box<Model<'a>>>>,
+}
+
+/// A cell, whatever its repeat.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ModelKey {
+    machine: usize,
+    policy: usize,
+    workload: usize,
+}
+
+impl ModelKey {
+    fn new(cell: Cell) -> Self {
+        Self {
+            machine: cell.machine,
+            policy: cell.policy,
+            workload: cell.workload,
+        }
+    }
+}
+
+/// A task of a workload in the plan.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct WorkloadTask {
+    workload: usize,
+    task: String,
+}
+
+/// Why a task did nothing, in the first cell with an idle one.
+#[derive(Clone)]
+struct IdleTask {
+    cell: Cell,
+    reason: String,
 }
 
 impl<'a> Sim<'a> {
@@ -51,11 +83,12 @@ impl<'a> Sim<'a> {
         for cell in plan.cells() {
             sim.as_described(*cell)?;
         }
-        let cells = plan.cells().iter();
-        let keys = cells.map(|cell| (cell.machine, cell.workload, cell.policy));
-        let kept = keys.filter(|_| plan.cells().len() <= MOST_MODELS);
+        let keeps_models = plan.cells().len() <= MOST_MODELS;
+        let kept = plan.cells().iter().filter(|_| keeps_models);
         Ok(Self {
-            models: kept.map(|key| (key, OnceLock::new())).collect(),
+            models: kept
+                .map(|cell| (ModelKey::new(*cell), OnceLock::new()))
+                .collect(),
             ..sim
         })
     }
@@ -73,7 +106,7 @@ impl<'a> Sim<'a> {
     /// # Errors
     /// The machine cannot have the policy.
     pub fn machine(&self, cell: Cell) -> Result<Cow<'_, Machine>, StudyError> {
-        let kept = self.models.get(&(cell.machine, cell.workload, cell.policy));
+        let kept = self.models.get(&ModelKey::new(cell));
         if let Some(model) = kept.and_then(OnceLock::get) {
             return Ok(Cow::Borrowed(model.machine()));
         }
@@ -91,8 +124,7 @@ impl<'a> Sim<'a> {
         observer: &mut impl Observer,
     ) -> Result<wakepath_sim::Run, StudyError> {
         let set = &self.plan.policies[cell.policy].set;
-        let models = &self.models;
-        let Some(slot) = models.get(&(cell.machine, cell.workload, cell.policy)) else {
+        let Some(slot) = self.models.get(&ModelKey::new(cell)) else {
             return self.simulate_under(cell, set, observer);
         };
         let model = if let Some(model) = slot.get() {
@@ -154,14 +186,14 @@ impl<'a> Sim<'a> {
     /// # Errors
     /// From the earliest failing run.
     pub fn compare(&self, control: &RunControl<'_>) -> Result<PolicyComparison, StudyError> {
-        let one = |index: usize| {
+        let all = (0..self.plan.runs()).collect();
+        let runs = each(all, true, control.cancelled, |index| {
             let run = self.whole(self.plan.cell(index), control.cancelled)?;
             (control.finished)(1);
             Ok((index, run))
-        };
-        let all = (0..self.plan.runs()).collect();
+        })?;
         let mut finished: Vec<Vec<wakepath_sim::Run>> = vec![Vec::new(); self.plan.cells().len()];
-        for (index, run) in each(all, true, control.cancelled, one)? {
+        for (index, run) in runs {
             finished[index % self.plan.cells().len()].push(run);
         }
         let cells = self.plan.cells().iter().zip(finished);
@@ -169,8 +201,8 @@ impl<'a> Sim<'a> {
             .filter(|(_, runs)| !runs.is_empty())
             .map(|(cell, runs)| {
                 let policy = &self.plan.policies[cell.policy];
-                let in_force = in_force(&*self.machine(*cell)?, &policy.set);
-                let in_force = in_force.map_err(|e| StudyError::Settings(e.to_string()))?;
+                let in_force = in_force(&*self.machine(*cell)?, &policy.set)
+                    .map_err(|e| StudyError::Settings(e.to_string()))?;
                 Ok(PolicyResult::new(in_force, runs))
             });
         Ok(PolicyComparison {
@@ -249,21 +281,28 @@ impl<'a> Sim<'a> {
             .never_ran
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        for (name, why) in idle {
-            let place = noted.entry((cell.workload, name.clone()));
-            let first = place.or_insert_with(|| (cell, why.clone()));
-            if place_in_plan(cell) < place_in_plan(first.0) {
-                *first = (cell, why.clone());
+        for (name, reason) in idle {
+            let key = WorkloadTask {
+                workload: cell.workload,
+                task: name.clone(),
+            };
+            let found = IdleTask {
+                cell,
+                reason: reason.clone(),
+            };
+            let first = noted.entry(key).or_insert_with(|| found.clone());
+            if place_in_plan(cell) < place_in_plan(first.cell) {
+                *first = found;
             }
         }
     }
 
     /// Simulates a cell to its end.
     fn whole(&self, cell: Cell, cancelled: &AtomicBool) -> Result<wakepath_sim::Run, StudyError> {
-        let is_cancelled = || cancelled.load(Ordering::Relaxed);
-        let simulated = self.simulate(cell, &mut StopWhen(is_cancelled))?;
+        let mut observer = StopWhen(|| cancelled.load(Ordering::Relaxed));
+        let simulated = self.simulate(cell, &mut observer)?;
         // The run may be cut short or just finished.
-        if is_cancelled() {
+        if observer.has_enough() {
             return Err(StudyError::Interrupted);
         }
         Ok(simulated)
@@ -283,20 +322,22 @@ impl Backend for Sim<'_> {
     }
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
-        let machines = self.plan.machines.iter();
-        let models = || {
-            machines
-                .clone()
-                .filter_map(|m| Some((m, m.model.as_ref()?)))
-        };
-        let files = models().map(|(_, model)| Ok::<_, MachineError>(model.to_toml()?.into_bytes()));
+        let models = self
+            .plan
+            .machines
+            .iter()
+            .filter_map(|m| Some((m, m.model.as_ref()?)));
+        let files = models
+            .clone()
+            .map(|(_, model)| Ok::<_, MachineError>(model.to_toml()?.into_bytes()));
         Ok(Provenance {
             tools: BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-            machines: models()
+            machines: models
+                .clone()
                 .map(|(machine, model)| machine.in_short(model))
                 .collect(),
             machine_files: files.collect::<Result<_, _>>()?,
-            notes: notes(self.plan, models().map(|(_, model)| model)),
+            notes: notes(self.plan, models.map(|(_, model)| model)),
         })
     }
 
@@ -305,11 +346,16 @@ impl Backend for Sim<'_> {
             .never_ran
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let say = |((workload, task), (_, why)): (&(usize, String), &(Cell, String))| {
-            let name = &self.plan.workloads[*workload].name;
-            format!("workload `{name}`: task `{task}` never ran: {why}")
-        };
-        noted.iter().map(say).collect()
+        noted
+            .iter()
+            .map(|(WorkloadTask { workload, task }, idle)| {
+                let name = &self.plan.workloads[*workload].name;
+                format!(
+                    "workload `{name}`: task `{task}` never ran: {}",
+                    idle.reason
+                )
+            })
+            .collect()
     }
 
     fn estimate(&self, of_each: Duration) -> Result<Option<Duration>, StudyError> {
@@ -360,17 +406,18 @@ impl Backend for Sim<'_> {
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
         self.measure(cell, run, cancelled)?;
-        let is_cancelled = || cancelled.load(Ordering::Relaxed);
         if cell.repeat == 0
             && let Some(workload) = self.plan.workloads[cell.workload].workload()
         {
             let machine = self.machine(cell)?;
-            let mut observed = representative::observe(&machine, workload, is_cancelled);
+            let mut observed = representative::observe(&machine, workload, || {
+                cancelled.load(Ordering::Relaxed)
+            });
             self.simulate(cell, &mut observed)?;
             run.timeline = representative::rows(observed);
         }
         // The run may be cut short or just finished.
-        if is_cancelled() {
+        if cancelled.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
         }
         Ok(())
@@ -486,8 +533,11 @@ fn notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<St
 
 /// Stand-in for a recorded system's own policies, if a study's policy leaves any open.
 fn stands_in(plan: &Plan, machine: &Machine) -> Option<String> {
-    let leaves_open = |p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none();
-    let system = recorded::find(&machine.name).filter(|_| plan.policies.iter().any(leaves_open));
+    let system = recorded::find(&machine.name).filter(|_| {
+        plan.policies
+            .iter()
+            .any(|p: &PlannedPolicy| p.set.idle().is_none() || p.set.frequency().is_none())
+    });
     system.and_then(|system| system.kernel_policy().stands_in)
 }
 
@@ -545,8 +595,10 @@ mod tests {
         let plan = plan("rw=randread\ntime_based\nruntime=50ms\n");
         let sim = Sim::new(&plan).unwrap();
         let all = sim.compare(&RunControl::for_nobody()).unwrap();
-        let seeds = |of: &PolicyResult| of.runs.iter().map(|run| run.seed).collect::<Vec<_>>();
-        assert!(all.results.iter().all(|result| seeds(result) == [1, 2, 3]));
+        for result in &all.results {
+            let seeds: Vec<u64> = result.runs.iter().map(|run| run.seed).collect();
+            assert_eq!(seeds, [1, 2, 3]);
+        }
         let after = |runs: usize| {
             let cancelled = AtomicBool::new(runs == 0);
             let done = AtomicUsize::new(0);

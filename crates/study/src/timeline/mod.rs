@@ -24,7 +24,7 @@ pub struct Observed<F> {
     until: u64,
     over: bool,
     enough: F,
-    seen: Seen,
+    seen: RunProgress,
     /// Open spans per track, outer ones first.
     open: Vec<Vec<usize>>,
     idle_states: Vec<String>,
@@ -36,7 +36,7 @@ pub struct Observed<F> {
 
 /// How far a run is.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct RunProgress {
     now: u64,
     /// Number of kept spans.
     spans: usize,
@@ -74,16 +74,12 @@ struct Slot {
     begun: u64,
 }
 
-impl<F: Fn(&Seen) -> bool> Observed<F> {
+impl<F: Fn(&RunProgress) -> bool> Observed<F> {
     /// Watches `workload` on `machine` from the run's start for `span`, or until `enough`.
     pub fn new(machine: &Machine, workload: &Workload, span: Nanoseconds, enough: F) -> Self {
         let mut timeline = Timeline {
             title: machine.title.clone(),
             ..Timeline::default()
-        };
-        let mut add = |name: String, kind: TrackKind, group: Option<usize>| {
-            timeline.tracks.push(Track { name, group, kind });
-            timeline.tracks.len() - 1
         };
         let tasks = TrackKind::Count("tasks");
         let many = machine.cluster.len() > 1;
@@ -92,27 +88,42 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         for cluster in &machine.cluster {
             for index in 0..cluster.cpus {
                 let cpu = cpus.len();
-                let of = if many {
+                let cluster_name = if many {
                     format!(" ({})", cluster.name)
                 } else {
                     String::new()
                 };
                 if index % cluster.cpus_per_clock() == 0 {
-                    clocks.push(add(clock_name(cluster, cpu), TrackKind::Frequency, None));
+                    clocks.push(add_track(
+                        &mut timeline,
+                        clock_name(cluster, cpu),
+                        TrackKind::Frequency,
+                        None,
+                    ));
                 }
                 cpus.push(CpuTracks {
-                    slices: add(format!("CPU {cpu}{of}"), TrackKind::Slices, None),
-                    runnable: add(format!("CPU {cpu} runnable"), tasks, None),
+                    slices: add_track(
+                        &mut timeline,
+                        format!("CPU {cpu}{cluster_name}"),
+                        TrackKind::Slices,
+                        None,
+                    ),
+                    runnable: add_track(&mut timeline, format!("CPU {cpu} runnable"), tasks, None),
                     now: None,
                 });
             }
         }
-        let group = add("drive".to_owned(), TrackKind::Slices, None);
+        let group = add_track(&mut timeline, "drive".to_owned(), TrackKind::Slices, None);
         let requests = TrackKind::Count("requests");
         let drive = DriveTracks {
             group,
             in_flight: 0,
-            counter: add("requests at the drive".to_owned(), requests, Some(group)),
+            counter: add_track(
+                &mut timeline,
+                "requests at the drive".to_owned(),
+                requests,
+                Some(group),
+            ),
             power: BTreeMap::new(),
             slots: Vec::new(),
             by_request: Vec::new(),
@@ -125,15 +136,19 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
             until: span.0,
             over: false,
             enough,
-            seen: Seen::default(),
+            seen: RunProgress::default(),
             idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
             jobs: workload.names().into_iter().map(str::to_owned).collect(),
             clocks,
             cpus,
             drive,
         };
-        let counters = observed.cpus.iter().map(|cpu| cpu.runnable);
-        let counters: Vec<usize> = counters.chain([observed.drive.counter]).collect();
+        let counters: Vec<usize> = observed
+            .cpus
+            .iter()
+            .map(|cpu| cpu.runnable)
+            .chain([observed.drive.counter])
+            .collect();
         for counter in counters {
             observed.value(0, counter, 0.0);
         }
@@ -145,7 +160,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
         self.finish().0
     }
 
-    fn finish(mut self) -> (Timeline, Seen) {
+    fn finish(mut self) -> (Timeline, RunProgress) {
         self.close(self.seen.now.min(self.until));
         (self.timeline, self.seen)
     }
@@ -268,8 +283,11 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
 
     fn issued(&mut self, now: u64, task: usize, request: usize, read: bool) {
         let drive = &mut self.drive;
-        let submitting = |s: &Slot| s.submitting && s.task == Some(task);
-        let Some(slot) = drive.slots.iter().position(submitting) else {
+        let Some(slot) = drive
+            .slots
+            .iter()
+            .position(|s: &Slot| s.submitting && s.task == Some(task))
+        else {
             return;
         };
         drive.slots[slot].submitting = false;
@@ -303,8 +321,8 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
             }
             .to_owned(),
             Activity::Task { job, work, .. } => {
-                let of = job.and_then(|job| self.jobs.get(job));
-                match (of, work) {
+                let name = job.and_then(|job| self.jobs.get(job));
+                match (name, work) {
                     (Some(job), Work::Submit) => format!("{job}: submission"),
                     (Some(job), Work::Resume) => format!("{job}: completion"),
                     (Some(task), Work::Run) => task.clone(),
@@ -314,6 +332,17 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
             }
         }
     }
+}
+
+/// Adds a track; its index.
+fn add_track(
+    timeline: &mut Timeline,
+    name: String,
+    kind: TrackKind,
+    group: Option<usize>,
+) -> usize {
+    timeline.tracks.push(Track { name, group, kind });
+    timeline.tracks.len() - 1
 }
 
 /// A clock's name by its first CPU.
@@ -329,7 +358,7 @@ fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
     }
 }
 
-impl<F: Fn(&Seen) -> bool> Observer for Observed<F> {
+impl<F: Fn(&RunProgress) -> bool> Observer for Observed<F> {
     fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         if !self.keeps(now) || self.cpus[cpu].now == Some(activity) {
             return;
@@ -364,8 +393,8 @@ impl<F: Fn(&Seen) -> bool> Observer for Observed<F> {
         let now = now.0;
         match step {
             RequestStep::Begun { task } => {
-                let slot = self.free_slot();
-                let slot = &mut self.drive.slots[slot];
+                let free = self.free_slot();
+                let slot = &mut self.drive.slots[free];
                 (slot.task, slot.submitting, slot.begun) = (Some(task), true, now);
                 let track = slot.track;
                 self.begin(now, track, "request");

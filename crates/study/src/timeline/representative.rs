@@ -5,7 +5,7 @@ use wakepath_results::timeline::Timeline;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
-use super::{Observed, Seen};
+use super::{Observed, RunProgress};
 
 /// The run has settled by then.
 const FROM: u64 = 100_000_000;
@@ -23,7 +23,7 @@ pub(crate) fn observe(
     machine: &Machine,
     workload: &Workload,
     cancelled: impl Fn() -> bool,
-) -> Observed<impl Fn(&Seen) -> bool> {
+) -> Observed<impl Fn(&RunProgress) -> bool> {
     let observed = Observed::new(machine, workload, LONGEST, move |seen| {
         is_enough(seen) || cancelled()
     });
@@ -33,24 +33,24 @@ pub(crate) fn observe(
     }
 }
 
-fn is_enough(seen: &Seen) -> bool {
+fn is_enough(seen: &RunProgress) -> bool {
     let time = seen.now.saturating_sub(FROM);
     let requests = seen.done.len() >= ENOUGH_REQUESTS || seen.on_the_way == 0;
     (time >= ENOUGH_TIME && requests) || seen.spans >= MAX_SPANS
 }
 
 /// Rows `(at, track, name, start_ns, end_ns)` by track and time.
-pub(crate) fn rows<F: Fn(&Seen) -> bool>(
+pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(
     observed: Observed<F>,
 ) -> Vec<(String, String, String, u64, u64)> {
     let (timeline, mut seen) = observed.finish();
     seen.done.sort_by_key(|(begun, end)| end - begun);
-    let at = |quantile: f64| {
+    let [median, tail] = [0.5, 0.99].map(|quantile| {
         let rank = (seen.done.len() as f64 * quantile) as usize;
         let last = seen.done.len().saturating_sub(1);
         seen.done.get(rank.min(last)).copied()
-    };
-    let windows = match (at(0.5), at(0.99)) {
+    });
+    let windows = match (median, tail) {
         (Some(p50), Some(p99)) => vec![("p50", p50), ("p99", p99)],
         _ => vec![("p50", (FROM, FROM + SHOWN / 2))],
     };

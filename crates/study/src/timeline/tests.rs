@@ -158,13 +158,18 @@ fn agrees(machine: &Machine, run: &Run, timeline: &Timeline) {
     assert!(at_the_drive.last().unwrap().1 < 0.5, "all have come back");
     // Without overlaps, a track is as long as its outermost slices.
     let flat: u64 = timeline.flat().iter().map(|s| s.end_ns - s.start_ns).sum();
-    let frequencies = timeline
+    let frequencies: u64 = timeline
         .spans
         .iter()
-        .filter(|s| matches!(timeline.tracks[s.track].kind, TrackKind::Frequency));
-    let frequencies: u64 = frequencies.map(|s| s.end_ns - s.start_ns).sum();
-    let outermost = seen.slices.iter().filter(|s| s.depth == 0);
-    let outermost: u64 = outermost.map(|s| s.end - s.start).sum();
+        .filter(|s| matches!(timeline.tracks[s.track].kind, TrackKind::Frequency))
+        .map(|s| s.end_ns - s.start_ns)
+        .sum();
+    let outermost: u64 = seen
+        .slices
+        .iter()
+        .filter(|s| s.depth == 0)
+        .map(|s| s.end - s.start)
+        .sum();
     assert_eq!(flat, outermost + frequencies);
 }
 
@@ -301,8 +306,11 @@ fn sleeping_drives_are_shown_with_their_power_states() {
         for state in [3, 4] {
             asleep += seen.total(&track, |name| name == format!("PS{state}"));
         }
-        let of = |s: &&Slice| s.track == track && s.name != "PS0";
-        entries += seen.slices.iter().filter(of).count() as u64;
+        entries += seen
+            .slices
+            .iter()
+            .filter(|s: &&Slice| s.track == track && s.name != "PS0")
+            .count() as u64;
     }
     let states = || drive.states[3..].iter();
     assert_eq!(entries, states().map(|s| s.entries).sum::<u64>());

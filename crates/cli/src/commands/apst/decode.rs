@@ -75,15 +75,14 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             for problem in problems {
                 note!("{problem}");
             }
-            let text = |value: Option<String>| value.unwrap_or_default();
             output::csv(
                 out,
                 ["state", "target", "timeout_ms"],
                 entries.iter().map(|e| {
                     [
                         e.state.to_string(),
-                        text(e.target.map(|t| t.to_string())),
-                        text(e.timeout_ms.map(|t| t.to_string())),
+                        e.target.map(|t| t.to_string()).unwrap_or_default(),
+                        e.timeout_ms.map(|t| t.to_string()).unwrap_or_default(),
                     ]
                 }),
             )

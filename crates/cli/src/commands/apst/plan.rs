@@ -349,6 +349,22 @@ struct Decision {
     explanation: String,
 }
 
+fn decisions(drive: &Drive, settings: &ApstSettings, plan: &ApstPlan) -> Vec<Decision> {
+    plan.states
+        .iter()
+        .zip(&drive.states)
+        .map(|(choice, descriptor)| Decision {
+            state: choice.state,
+            non_operational: descriptor.non_operational,
+            exit_latency_us: choice.exit_latency_us,
+            total_latency_us: choice.total_latency_us,
+            chosen: choice.verdict.timeout_ms().is_some(),
+            timeout_ms: choice.verdict.timeout_ms(),
+            explanation: choice.explain(settings),
+        })
+        .collect()
+}
+
 impl<'a> Report<'a> {
     fn new(
         drive: &'a Drive,
@@ -359,21 +375,6 @@ impl<'a> Report<'a> {
             Ok(plan) => (Some(plan), None),
             Err(why) => (None, Some(why.to_string())),
         };
-        let states = |plan: &ApstPlan| {
-            plan.states
-                .iter()
-                .zip(&drive.states)
-                .map(|(choice, descriptor)| Decision {
-                    state: choice.state,
-                    non_operational: descriptor.non_operational,
-                    exit_latency_us: choice.exit_latency_us,
-                    total_latency_us: choice.total_latency_us,
-                    chosen: choice.verdict.timeout_ms().is_some(),
-                    timeout_ms: choice.verdict.timeout_ms(),
-                    explanation: choice.explain(settings),
-                })
-                .collect()
-        };
         Self {
             drive,
             apsta_assumed: drive.apsta.is_none(),
@@ -382,7 +383,7 @@ impl<'a> Report<'a> {
             no_table,
             apste: plan.as_ref().map(|p| p.enabled),
             entries: plan.as_ref().map(|p| entries(&p.table, p.states.len())),
-            states: plan.as_ref().map(states),
+            states: plan.as_ref().map(|plan| decisions(drive, settings, plan)),
             table_hex: plan.as_ref().map(|p| hex(&p.table)),
         }
     }

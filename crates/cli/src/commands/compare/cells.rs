@@ -16,8 +16,10 @@ pub(super) fn procedure(comparison: &Comparison) -> String {
         [only] => only,
         _ => "the baseline of its machine",
     };
-    let families = comparison.families.iter().filter(|f| f.comparisons > 0);
-    let families: Vec<String> = families
+    let families: Vec<String> = comparison
+        .families
+        .iter()
+        .filter(|f| f.comparisons > 0)
         .map(|f| format!("{} of {}", f.comparisons, f.metric))
         .collect();
     let corrected = if families.is_empty() {

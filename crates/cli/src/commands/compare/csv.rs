@@ -26,11 +26,14 @@ pub(super) fn write(out: &mut Screen, comparison: &Comparison) -> anyhow::Result
     ];
     header.extend(rest);
     let rows = comparison.rows.iter().map(|row| {
-        let of = |value: fn(&wakepath_compare::Gain) -> f64| {
-            row.gain
-                .as_ref()
-                .map_or_else(String::new, |g| value(g).to_string())
-        };
+        let gain = row.gain.as_ref();
+        let [percent, low, high, p_value] = [
+            gain.map(|g| g.percent),
+            gain.map(|g| g.interval[0]),
+            gain.map(|g| g.interval[1]),
+            gain.map(|g| g.p_value),
+        ]
+        .map(|value| value.map_or_else(String::new, |value| value.to_string()));
         let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
         let unit = metric.map_or_else(String::new, |m| m.unit.to_string());
         let mut line = vec![row.metric.clone(), unit];
@@ -41,10 +44,10 @@ pub(super) fn write(out: &mut Screen, comparison: &Comparison) -> anyhow::Result
             row.runs.to_string(),
             row.mean.to_string(),
             row.deviation.map_or_else(String::new, |d| d.to_string()),
-            of(|g| g.percent),
-            of(|g| g.interval[0]),
-            of(|g| g.interval[1]),
-            of(|g| g.p_value),
+            percent,
+            low,
+            high,
+            p_value,
             row.corrected_p.map_or_else(String::new, |p| p.to_string()),
             row.gain
                 .and_then(|g| g.effect)

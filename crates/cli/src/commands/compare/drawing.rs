@@ -24,24 +24,25 @@ pub(super) fn write(
     metric: &Metric,
 ) -> anyhow::Result<()> {
     let unit = comparison.unit(metric);
-    let rows = || comparison.rows.iter().filter(|r| r.metric == metric.name);
-    let width = |text: &dyn Fn(&Row) -> String| {
-        let widths = rows().map(|row| text(row).chars().count());
-        widths.max().unwrap_or(0)
-    };
-    let (names, means) = (width(&|r| name(&r.policy)), width(&|r| mean(r, &unit)));
+    let rows: Vec<&Row> = comparison
+        .rows
+        .iter()
+        .filter(|row| row.metric == metric.name)
+        .collect();
+    let names = widest(rows.iter().map(|row| name(&row.policy)));
+    let means = widest(rows.iter().map(|row| mean(row, &unit)));
     let narrow = names + BAR + means + 4;
     if narrow > canvas.width {
         return Ok(());
     }
     let with_histogram = narrow + HISTOGRAM + 2 <= canvas.width;
     for load in &comparison.loads {
-        let of: Vec<&Row> = rows().filter(|r| r.load == *load).collect();
-        if of.is_empty() {
+        let drawn: Vec<&Row> = rows.iter().copied().filter(|r| r.load == *load).collect();
+        if drawn.is_empty() {
             continue;
         }
-        let most = of.iter().map(|r| r.mean).fold(0.0, f64::max);
-        let values = of.iter().flat_map(|r| &r.values).copied();
+        let most = drawn.iter().map(|r| r.mean).fold(0.0, f64::max);
+        let values = drawn.iter().flat_map(|r| &r.values).copied();
         let [from, to] = values.fold([f64::INFINITY, f64::NEG_INFINITY], |[from, to], value| {
             [value.min(from), value.max(to)]
         });
@@ -55,7 +56,7 @@ pub(super) fn write(
             String::new()
         };
         writeln!(out, "\n  {load}: mean{scale}")?;
-        for row in of {
+        for row in drawn {
             let bar = canvas.bar(row.mean / most.max(f64::MIN_POSITIVE), BAR);
             let padding = " ".repeat(BAR - bar.chars().count());
             let line = format!(
@@ -73,6 +74,11 @@ pub(super) fn write(
         }
     }
     Ok(())
+}
+
+/// Columns needed by the widest text.
+fn widest(texts: impl Iterator<Item = String>) -> usize {
+    texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
 /// Colours repeat the table's stars.

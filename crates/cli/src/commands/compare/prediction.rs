@@ -13,14 +13,12 @@ use crate::output::Screen;
 /// The simulation and the measurement, if these two are compared and nothing else is.
 pub(super) fn pair(sources: &[Source]) -> Option<[&Source; 2]> {
     let [a, b] = sources else { return None };
-    let measured = |source: &Source| source.document.backend == RunOrigin::Live;
-    let simulated = |source: &Source| source.document.backend == RunOrigin::Sim;
     if a.document.study.name != b.document.study.name {
         return None;
     }
-    match (simulated(a) && measured(b), measured(a) && simulated(b)) {
-        (true, _) => Some([a, b]),
-        (_, true) => Some([b, a]),
+    match (a.document.backend, b.document.backend) {
+        (RunOrigin::Sim, RunOrigin::Live) => Some([a, b]),
+        (RunOrigin::Live, RunOrigin::Sim) => Some([b, a]),
         _ => None,
     }
 }
@@ -84,10 +82,11 @@ pub(super) fn write(
         simulated.name, measured.name
     );
     style.heading(out, &heading)?;
-    let mut header = vec!["metric"];
-    header.extend(load_header(comparison));
-    header.extend(["policy", "predicted", "measured", "error %"]);
-    let header = header.into_iter().map(str::to_owned).collect();
+    let columns = ["metric"]
+        .into_iter()
+        .chain(load_header(comparison))
+        .chain(["policy", "predicted", "measured", "error %"]);
+    let header = columns.map(str::to_owned).collect();
     style.table(out, [vec![header], rows].concat())?;
     writeln!(out)?;
     let sentence = format!("The median prediction is off by: {}.", errors.join(", "));
@@ -107,19 +106,16 @@ fn cells<'a>(
     [simulated, measured]: [&'a Source; 2],
     metric: &Metric,
 ) -> Vec<Cell<'a>> {
-    let row = |source: &Source, load: &Load, policy: &str| {
-        let name = policy_name(sources, source, policy);
-        let mut rows = comparison.rows.iter();
-        rows.find(|row| row.metric == metric.name && row.load == *load && row.policy == name)
-    };
     let mut cells = Vec::new();
     for load in &comparison.loads {
         for policy in &simulated.document.policies {
-            let both = (
-                row(simulated, load, &policy.name),
-                row(measured, load, &policy.name),
-            );
-            if let (Some(predicted), Some(measured)) = both {
+            let both = [simulated, measured].map(|source| {
+                let name = policy_name(sources, source, &policy.name);
+                comparison.rows.iter().find(|row| {
+                    row.metric == metric.name && row.load == *load && row.policy == name
+                })
+            });
+            if let [Some(predicted), Some(measured)] = both {
                 cells.push(Cell {
                     load,
                     policy: &policy.name,

@@ -217,9 +217,10 @@ pub(super) fn fronts(
                     writeln!(out)?;
                 }
                 heading(scope, out, comparison, style(format))?;
-                let on = comparison.loads.iter();
-                let on =
-                    on.filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
+                let on = comparison
+                    .loads
+                    .iter()
+                    .filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
                 let style = style(format);
                 front(out, comparison, &scope.said, on.count(), style)?;
             }
@@ -327,8 +328,9 @@ fn by_metric(
     let ranked = &scope.said;
     let unit = ranked.unit();
     let title = unit.title(&metric.title);
-    let own = |policy: &str| ranked.candidates.iter().position(|c| c.policy == policy);
-    let place = own(&comparison.baseline).map_or_else(String::new, |place| {
+    let mut candidates = ranked.candidates.iter();
+    let own = candidates.position(|c| c.policy == comparison.baseline);
+    let place = own.map_or_else(String::new, |place| {
         format!("; {} is number {}", comparison.baseline, place + 1)
     });
     let in_scope = |load: &Load| scope.machine.as_ref().is_none_or(|m| *m == load.machine);
@@ -350,13 +352,14 @@ fn by_metric(
         .filter(|(_, c)| !equal.is_repeated(&c.policy))
         .take(top as usize)
         .map(|(rank, c)| {
-            let of = || {
-                comparison.rows.iter().filter(|r| {
-                    r.policy == c.policy && r.metric == metric.name && in_scope(&r.load)
-                })
-            };
-            let better = of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent > 0.0));
-            let worse = of().filter(|r| r.significant && r.gain.is_some_and(|g| g.percent < 0.0));
+            let changes = comparison
+                .rows
+                .iter()
+                .filter(|r| r.policy == c.policy && r.metric == metric.name && in_scope(&r.load))
+                .filter(|r| r.significant)
+                .filter_map(|r| Some(r.gain?.percent));
+            let better = changes.clone().filter(|percent| *percent > 0.0);
+            let worse = changes.filter(|percent| *percent < 0.0);
             [
                 (rank + 1).to_string(),
                 equal.name(&c.policy),

@@ -98,21 +98,22 @@ pub(super) const NAMED: usize = 4;
 /// Which policies gave the same numbers in every run, and are shown once.
 pub(super) fn equals(comparison: &Comparison) -> Vec<String> {
     let groups = comparison.equal_policies().into_iter();
-    let sentence = |group: Vec<&str>| {
-        let (first, others) = group.split_first()?;
-        let others = match others {
-            few if few.len() <= NAMED => few.join(", "),
-            many => format!(
-                "{} and {} more",
-                many[..NAMED].join(", "),
-                many.len() - NAMED
-            ),
-        };
-        Some(format!(
-            "The same numbers as {first} in every run: {others}."
-        ))
-    };
-    groups.filter_map(sentence).collect()
+    groups
+        .filter_map(|group: Vec<&str>| {
+            let (first, others) = group.split_first()?;
+            let others = match others {
+                few if few.len() <= NAMED => few.join(", "),
+                many => format!(
+                    "{} and {} more",
+                    many[..NAMED].join(", "),
+                    many.len() - NAMED
+                ),
+            };
+            Some(format!(
+                "The same numbers as {first} in every run: {others}."
+            ))
+        })
+        .collect()
 }
 
 /// Policies equal to an earlier policy in every run.
@@ -204,7 +205,8 @@ pub(super) fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>
         if rows.is_empty() {
             continue;
         }
-        let cell = |policy: &&String| {
+        let mut line = load_cells(comparison, load);
+        line.extend(policies.iter().map(|policy: &&String| {
             let row = rows.iter().find(|r| r.policy == **policy);
             row.map_or_else(String::new, |row| {
                 let star = if row.significant { "*" } else { "" };
@@ -214,9 +216,7 @@ pub(super) fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>
                 });
                 format!("{}{gain}", mean_and_deviation(row, &unit))
             })
-        };
-        let mut line = load_cells(comparison, load);
-        line.extend(policies.iter().map(cell));
+        }));
         table.push(line);
     }
     let summaries: Vec<_> = comparison
@@ -250,9 +250,10 @@ pub(super) fn sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<Strin
         "runs",
     ]);
     let repeated = repeated(comparison);
-    let compared = comparison.rows.iter();
-    let compared =
-        compared.filter(|r| r.baseline.is_some() && !repeated.contains(&r.policy.as_str()));
+    let compared = comparison
+        .rows
+        .iter()
+        .filter(|r| r.baseline.is_some() && !repeated.contains(&r.policy.as_str()));
     let (mut rows, without): (Vec<&Row>, Vec<&Row>) = compared.partition(|row| row.gain.is_some());
     rows.sort_by_key(|row| match row.verdict {
         Some(Verdict::Better { .. } | Verdict::Worse { .. }) => 0,
@@ -266,24 +267,25 @@ pub(super) fn sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<Strin
 
 /// A comparison in cells.
 pub(super) fn sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
-    let of = |text: &dyn Fn(&wakepath_compare::Gain) -> String| {
-        row.gain.as_ref().map_or_else(String::new, text)
-    };
+    let gain = row.gain.as_ref();
+    let [change, interval, effect] = [
+        gain.map(|g| percents([g.percent], Some(g.interval)).concat()),
+        gain.map(|g| percents(g.interval, Some(g.interval)).join(" to ")),
+        gain.and_then(|g| g.effect).map(effect),
+    ]
+    .map(Option::unwrap_or_default);
     let mut line = vec![row.metric.clone()];
     line.extend(load_cells(comparison, &row.load));
     line.extend([
         row.policy.clone(),
         row.sentence.clone(),
-        of(&|g| percents([g.percent], Some(g.interval)).concat()),
-        of(&|g| {
-            let [low, high] = percents(g.interval, Some(g.interval));
-            format!("{low} to {high}")
-        }),
+        change,
+        interval,
         row.corrected_p.map_or_else(String::new, |p| match p {
             p if p < 1e-4 => "<0.0001".to_owned(),
             p => format!("{p:.4}"),
         }),
-        of(&|g| g.effect.map_or_else(String::new, effect)),
+        effect,
         row.runs.to_string(),
     ]);
     line
@@ -294,25 +296,27 @@ pub(super) fn reasons(rows: &[&Row]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in rows {
         match reasons.iter_mut().find(|(why, _)| *why == row.sentence) {
-            Some((_, of)) => of.push(row),
+            Some((_, rows)) => rows.push(row),
             None => reasons.push((&row.sentence, vec![row])),
         }
     }
-    let say = |(why, of): (&str, Vec<&Row>)| {
-        let advice = if why.contains("no interval") {
-            "; give `repeats` of 4 or more"
-        } else {
-            ""
-        };
-        match of[..] {
-            [row] => format!(
-                "{why} ({}, {}, {}){advice}.",
-                row.metric, row.load, row.policy
-            ),
-            _ => format!("{why} ({} comparisons){advice}.", of.len()),
-        }
-    };
-    reasons.into_iter().map(say).collect()
+    reasons
+        .into_iter()
+        .map(|(why, rows)| {
+            let advice = if why.contains("no interval") {
+                "; give `repeats` of 4 or more"
+            } else {
+                ""
+            };
+            match rows[..] {
+                [row] => format!(
+                    "{why} ({}, {}, {}){advice}.",
+                    row.metric, row.load, row.policy
+                ),
+                _ => format!("{why} ({} comparisons){advice}.", rows.len()),
+            }
+        })
+        .collect()
 }
 
 /// An effect size; beyond 100 standard deviations runs hardly vary.

@@ -88,61 +88,78 @@ pub(super) fn headline(status: &Status) -> String {
 }
 
 /// A latency limit for people.
-pub(super) fn limit(of: &CpuStatus) -> String {
-    let limit = match of.latency_limit.as_deref() {
+pub(super) fn limit(cpu: &CpuStatus) -> String {
+    let limit = match cpu.latency_limit.as_deref() {
         None => "",
         Some("0") => "none",
         Some("n/a") => "0",
         Some(us) => us,
     };
-    let lease = if of.lease == Some(true) { " lease" } else { "" };
+    let lease = if cpu.lease == Some(true) {
+        " lease"
+    } else {
+        ""
+    };
     format!("{limit}{lease}")
 }
 
-pub(super) fn mhz(of: &CpuStatus) -> String {
-    of.khz
+pub(super) fn mhz(cpu: &CpuStatus) -> String {
+    cpu.khz
         .map_or_else(String::new, |khz| (khz / 1000).to_string())
 }
 
 /// A row per idle state, or a single row without states.
-pub(super) fn cpu_rows(of: &CpuStatus) -> Vec<[String; 9]> {
-    let row = |state: Option<&StateStatus>| {
-        let text = |of: fn(&StateStatus) -> String| state.map_or_else(String::new, of);
-        let rate = |of: fn(&StateStatus) -> Option<f64>| number(state.and_then(of));
-        [
-            of.cpu.to_string(),
-            limit(of),
-            mhz(of),
-            text(|s| s.name.clone()),
-            text(|s| if s.disabled { "off" } else { "" }.to_owned()),
-            rate(|s| Some(100.0 * s.share?)),
-            rate(|s| s.entries_per_s),
-            rate(|s| s.too_deep_per_s),
-            rate(|s| s.too_shallow_per_s),
-        ]
-    };
-    if of.states.is_empty() {
-        return vec![row(None)];
+pub(super) fn cpu_rows(cpu: &CpuStatus) -> Vec<[String; 9]> {
+    if cpu.states.is_empty() {
+        return vec![cpu_row(cpu, None)];
     }
-    of.states.iter().map(Some).map(row).collect()
+    let states = cpu.states.iter();
+    states.map(|state| cpu_row(cpu, Some(state))).collect()
+}
+
+fn cpu_row(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
+    let name = state.map(|s| s.name.clone());
+    let is_off = state.is_some_and(|s| s.disabled);
+    let [share, entries, too_deep, too_shallow] = [
+        state.and_then(|s| Some(100.0 * s.share?)),
+        state.and_then(|s| s.entries_per_s),
+        state.and_then(|s| s.too_deep_per_s),
+        state.and_then(|s| s.too_shallow_per_s),
+    ]
+    .map(number);
+    [
+        cpu.cpu.to_string(),
+        limit(cpu),
+        mhz(cpu),
+        name.unwrap_or_default(),
+        if is_off { "off" } else { "" }.to_owned(),
+        share,
+        entries,
+        too_deep,
+        too_shallow,
+    ]
 }
 
 pub(super) fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.1}"))
 }
 
-pub(super) fn drive_row(of: &DriveStatus) -> [String; 9] {
-    let apst = |on: bool| if on { "on" } else { "off" }.to_owned();
+pub(super) fn drive_row(drive: &DriveStatus) -> [String; 9] {
     [
-        of.name.clone(),
-        number(of.reads_per_s),
-        number(of.read_mb_per_s),
-        of.read_us.map_or_else(String::new, |us| format!("{us:.0}")),
-        number(of.writes_per_s),
-        number(of.write_mb_per_s),
-        of.latency_tolerance.clone().unwrap_or_default(),
-        of.apst.map_or_else(String::new, apst),
-        of.power_state
+        drive.name.clone(),
+        number(drive.reads_per_s),
+        number(drive.read_mb_per_s),
+        drive
+            .read_us
+            .map_or_else(String::new, |us| format!("{us:.0}")),
+        number(drive.writes_per_s),
+        number(drive.write_mb_per_s),
+        drive.latency_tolerance.clone().unwrap_or_default(),
+        drive
+            .apst
+            .map_or_else(String::new, |on| if on { "on" } else { "off" }.to_owned()),
+        drive
+            .power_state
             .map_or_else(String::new, |ps| format!("PS{ps}")),
     ]
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{Change, Session, SettingsPlan, Targets, policy};
-use wakepath_system::journal;
 use wakepath_system::setting::Access;
+use wakepath_system::{System, journal};
 
 use super::{HEADER, RootArgs, Row, policies_help};
 use crate::messages::{self, note, tell};
@@ -68,6 +69,16 @@ struct Report {
     notes: Vec<String>,
 }
 
+fn plan(system: &System, set: &PolicySet, selection: &Targets) -> anyhow::Result<SettingsPlan> {
+    let wanted = policy::resolve(system, set, selection)?;
+    Ok(SettingsPlan::new(system, wanted)?)
+}
+
+/// Whether a change lasts only as long as its process.
+fn is_request(change: &Change) -> bool {
+    change.key.setting.mechanism == Access::Held
+}
+
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     let selection = Targets {
@@ -80,12 +91,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         !set.is_empty(),
         "{set} changes nothing; name a policy, such as menu"
     );
-    let plan = || -> anyhow::Result<SettingsPlan> {
-        let wanted = policy::resolve(&system, &set, &selection)?;
-        Ok(SettingsPlan::new(&system, wanted)?)
-    };
     if args.dry_run {
-        let plan = plan()?;
+        let plan = plan(&system, &set, &selection)?;
         if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
             note!("without --dry-run this is refused: {refused}");
         }
@@ -95,7 +102,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
     let mut session = Session::open(&system)?;
     super::restore::tell(session.recovered());
-    let plan = plan()?;
+    let plan = plan(&system, &set, &selection)?;
     let Some(signals) = signals else {
         session.apply(&plan)?;
         print(args, &plan, out)?;
@@ -111,10 +118,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     out.print()?;
     let signal = signals.wait(args.hold);
     // A request that the kernel dropped by itself is not written.
-    let is_request = |change: &&Change| change.key.setting.mechanism == Access::Held;
-    let requests = plan.changes.iter().filter(is_request).count();
-    let restored = hold.release()?.map(|(_, restored)| restored);
-    let restored = restored.unwrap_or_default();
+    let requests = plan.changes.iter().filter(|c| is_request(c)).count();
+    let restored = hold
+        .release()?
+        .map(|(_, restored)| restored)
+        .unwrap_or_default();
     let written = restored.written.iter().filter(|c| !is_request(c)).count();
     let count = written + requests;
     tell!("put {count} setting(s) back");

@@ -84,16 +84,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         out.text(&text);
         return Ok(());
     };
-    let whose = || directory.display().to_string();
+    let shown = directory.display().to_string();
     let taken = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
     if taken && !args.force {
-        bail!(
-            "{}: the directory is not empty; --force writes into it",
-            whose()
-        );
+        bail!("{shown}: the directory is not empty; --force writes into it");
     }
     let capture = Capture::read(&system);
-    fs::create_dir_all(directory).with_context(whose)?;
+    fs::create_dir_all(directory).with_context(|| shown.clone())?;
     if taken {
         Capture::remove(directory)?;
     }
@@ -104,7 +101,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     Capture::write_notes(directory, [&text, &about])?;
     let report = Report {
-        directory: whose(),
+        directory: shown,
         files: capture.files.len(),
         not_read: &capture.missing,
         hidden: &capture.hidden,
@@ -115,8 +112,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 
 const HEADER: [&str; 2] = ["what", "about"];
 
+fn row(what: &str, about: String) -> [String; 2] {
+    [what.to_owned(), about]
+}
+
 fn print(report: &Report, format: Format, out: &mut Screen) -> anyhow::Result<()> {
-    let row = |what: &str, about: String| [what.to_owned(), about];
     let mut rows = vec![
         row("directory", report.directory.clone()),
         row("files", report.files.to_string()),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use wakepath_daemon::daemon::{self, Lender};
+use wakepath_daemon::daemon::{self, LockLender};
 use wakepath_daemon::psd;
 use wakepath_settings::daemon_config;
 
@@ -55,8 +55,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             psd::check_ceiling(&args.root.system()?, &leases.ceiling)
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
         }
-        let path = args.config.clone();
-        let path = path.unwrap_or_else(|| PathBuf::from(daemon_config::PATH));
+        let path = args
+            .config
+            .clone()
+            .unwrap_or_else(|| PathBuf::from(daemon_config::PATH));
         let what = if path.exists() {
             "fine"
         } else {
@@ -67,7 +69,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let lender = args
         .lent_by
-        .map(Lender::parent)
+        .map(LockLender::parent)
         .transpose()
         .context("--lent-by")?;
     Ok(daemon::run(

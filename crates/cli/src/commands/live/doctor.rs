@@ -49,12 +49,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
 
 /// A share from 0 to 1.
 fn share(text: &str) -> Result<f64, String> {
-    let expected = || "expected a share from 0 to 1, such as 0.05".to_owned();
-    let value: f64 = text.parse().map_err(|_| expected())?;
-    (0.0..=1.0)
-        .contains(&value)
-        .then_some(value)
-        .ok_or_else(expected)
+    let value = text.parse().ok();
+    value
+        .filter(|value| (0.0..=1.0).contains(value))
+        .ok_or_else(|| "expected a share from 0 to 1, such as 0.05".to_owned())
 }
 
 fn write(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Result<()> {
@@ -79,11 +77,12 @@ fn write(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Res
 }
 
 fn row(finding: &Finding) -> [String; 9] {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+    let [microseconds, milliwatts] = [finding.costs_us_per_io, finding.costs_mw]
+        .map(|cost| cost.map_or_else(String::new, |cost| cost.to_string()));
     [
         finding.name.to_owned(),
-        number(finding.costs_us_per_io),
-        number(finding.costs_mw),
+        microseconds,
+        milliwatts,
         finding.weight.to_string(),
         finding.note.to_string(),
         finding.title.clone(),

@@ -69,20 +69,23 @@ pub(super) fn check_away(restored: &Restored) -> anyhow::Result<()> {
     Ok(())
 }
 
+impl Row {
+    fn cells(&self) -> [String; 4] {
+        [
+            self.setting.to_owned(),
+            self.place.clone(),
+            short(&self.found),
+            short(&self.restored),
+        ]
+    }
+}
+
 fn print(
     format: Format,
     restored: Restored,
     rows: Vec<Row>,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let cells = |row: &Row| {
-        [
-            row.setting.to_owned(),
-            row.place.clone(),
-            short(&row.found),
-            short(&row.restored),
-        ]
-    };
     match format {
         Format::Json => output::json(
             out,
@@ -93,12 +96,12 @@ fn print(
                 notes: restored.notes,
             },
         ),
-        Format::Csv => output::csv(out, HEADER, rows.iter().map(cells)),
+        Format::Csv => output::csv(out, HEADER, rows.iter().map(Row::cells)),
         Format::Table if rows.is_empty() => {
             writeln!(out, "nothing to put back")?;
             Ok(())
         }
-        Format::Table => output::table(out, HEADER, rows.iter().map(cells)),
+        Format::Table => output::table(out, HEADER, rows.iter().map(Row::cells)),
     }
 }
 

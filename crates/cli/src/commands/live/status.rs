@@ -70,14 +70,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 fn print(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
-    let cpus = || status.cpus.iter().flat_map(cpu_rows);
+    let cpus = status.cpus.iter().flat_map(cpu_rows);
     match args.format {
         Format::Json => output::json(out, status),
         // CSV has the longer table only.
-        Format::Csv => output::csv(out, CPU_HEADER, cpus()),
+        Format::Csv => output::csv(out, CPU_HEADER, cpus),
         Format::Table => {
             writeln!(out, "{}\n", headline(status))?;
-            output::table(out, CPU_HEADER, cpus())?;
+            output::table(out, CPU_HEADER, cpus)?;
             if status.drives.is_empty() {
                 return Ok(());
             }

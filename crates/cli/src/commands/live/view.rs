@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Row, Table};
+use ratatui::{DefaultTerminal, Frame};
 use wakepath_system::status::{CpuStatus, Status};
 use wakepath_units::printable;
 
@@ -33,17 +33,24 @@ pub(super) fn run(first: &Status, mut spans: Spans<'_>, interval: Duration) -> a
     let signals = EndSignals::new()?;
     // Puts the terminal back on a panic, too.
     let mut terminal = ratatui::try_init()?;
-    let mut show = || -> anyhow::Result<()> {
-        terminal.draw(|frame| draw(frame, first))?;
-        while !quits(interval, &signals)? {
-            let status = spans.next();
-            terminal.draw(|frame| draw(frame, &status))?;
-        }
-        Ok(())
-    };
-    let result = show();
+    let result = show(&mut terminal, first, &mut spans, interval, &signals);
     ratatui::try_restore()?;
     result
+}
+
+fn show(
+    terminal: &mut DefaultTerminal,
+    first: &Status,
+    spans: &mut Spans<'_>,
+    interval: Duration,
+    signals: &EndSignals,
+) -> anyhow::Result<()> {
+    terminal.draw(|frame| draw(frame, first))?;
+    while !quits(interval, signals)? {
+        let status = spans.next();
+        terminal.draw(|frame| draw(frame, &status))?;
+    }
+    Ok(())
 }
 
 /// Waits for the next span; `true` if the user wants to leave.

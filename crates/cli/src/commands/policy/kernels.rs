@@ -41,17 +41,17 @@ pub(super) fn generations(name: &'static str) -> Vec<Generation> {
     };
     generations
         .into_iter()
-        .map(|generation| Generation::of(name, generation))
+        .map(|generation| Generation::new(name, generation))
         .collect()
 }
 
 impl Generation {
-    pub(super) fn of(governor: &'static str, of: &idle::generations::Generation) -> Self {
+    pub(super) fn new(governor: &'static str, generation: &idle::generations::Generation) -> Self {
         Self {
             governor,
-            from: of.begins(),
-            compared: of.compared,
-            change: of.change,
+            from: generation.begins(),
+            compared: generation.compared,
+            change: generation.change,
         }
     }
 }
@@ -87,21 +87,21 @@ pub(super) fn summary() -> String {
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let all: Vec<_> = ["menu", "teo"].into_iter().flat_map(generations).collect();
     let header = ["governor", "from", "compared", "change"];
-    let rows = |none: &str| -> Vec<[String; 4]> {
-        all.iter()
-            .map(|generation| {
-                [
-                    generation.governor.to_owned(),
-                    generation.from.clone(),
-                    generation.compared.unwrap_or(none).to_owned(),
-                    generation.change.to_owned(),
-                ]
-            })
-            .collect()
+    let not_compared = match args.format {
+        Format::Table => "not compared",
+        Format::Json | Format::Csv => "",
     };
+    let rows = all.iter().map(|generation| {
+        [
+            generation.governor.to_owned(),
+            generation.from.clone(),
+            generation.compared.unwrap_or(not_compared).to_owned(),
+            generation.change.to_owned(),
+        ]
+    });
     match args.format {
         Format::Json => output::json(out, &all),
-        Format::Csv => output::csv(out, header, rows("")),
-        Format::Table => output::table(out, header, rows("not compared")),
+        Format::Csv => output::csv(out, header, rows),
+        Format::Table => output::table(out, header, rows),
     }
 }

@@ -35,7 +35,7 @@ const HEADER: [&str; 4] = ["policy", "decides", "works in", "rule"];
 
 /// A set.
 #[derive(Serialize)]
-struct Shown {
+struct ShownSet {
     set: String,
     policies: Vec<ShownPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ struct ShownProfile {
 }
 
 impl ShownPolicy {
-    fn of(choices: &[PolicySpec]) -> Option<Self> {
+    fn new(choices: &[PolicySpec]) -> Option<Self> {
         let first = choices.first()?;
         Some(Self {
             policy: choices.iter().map(ToString::to_string).collect(),
@@ -93,8 +93,8 @@ impl ShownPolicy {
 
 /// The generation for a versioned governor.
 fn generation(policy: &PolicySpec) -> Option<Generation> {
-    let of = policy.idle().ok()?.generation()?;
-    Some(Generation::of(policy.mechanism().name, of))
+    let generation = policy.idle().ok()?.generation()?;
+    Some(Generation::new(policy.mechanism().name, generation))
 }
 
 fn places(policy: &PolicySpec) -> Vec<&'static str> {
@@ -102,7 +102,7 @@ fn places(policy: &PolicySpec) -> Vec<&'static str> {
     on.copied().map(Place::name).collect()
 }
 
-impl Shown {
+impl ShownSet {
     fn new(set: &PolicySet, machine: Option<&Machine>) -> anyhow::Result<Self> {
         let (named, notes) = match machine {
             Some(machine) => {
@@ -118,13 +118,13 @@ impl Shown {
         let mut policies: Vec<ShownPolicy> = named
             .policies()
             .iter()
-            .filter_map(|policy| ShownPolicy::of(std::slice::from_ref(policy)))
+            .filter_map(|policy| ShownPolicy::new(std::slice::from_ref(policy)))
             .collect();
         let profile = set.profile();
         if machine.is_none() {
             let choices = profile.into_iter().flat_map(Profile::choices);
             let open = choices.filter(|choices| !choices.iter().any(|policy| named.says(policy)));
-            policies.extend(open.filter_map(|choices| ShownPolicy::of(&choices)));
+            policies.extend(open.filter_map(|choices| ShownPolicy::new(&choices)));
         }
         Ok(Self {
             set: set.to_string(),
@@ -143,7 +143,7 @@ impl Shown {
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let machine = args.machine.as_deref().map(Machine::find).transpose()?;
-    let shown = Shown::new(&args.set, machine.as_ref())?;
+    let shown = ShownSet::new(&args.set, machine.as_ref())?;
     let rows = shown.policies.iter().map(ShownPolicy::cells);
     match args.format {
         Format::Json => output::json(out, &shown),

@@ -123,45 +123,49 @@ fn scored(asked: &Asked, name: &str, answers: &[IdleDecision]) -> anyhow::Result
     }
     let names = asked.states.declared.iter().map(|state| state.name.clone());
     let rows = names.zip(by_state).chain([("all".to_owned(), all)]);
-    let row = |(state, totals): (String, Totals)| {
-        let report = StateReport::new(state, &totals, has_power);
-        Row {
-            governor: name.to_owned(),
-            state: report.state,
-            time_ns: report.time_ns,
-            count: report.count,
-            too_deep: report.too_deep,
-            too_shallow: report.too_shallow,
-            slower: report.slower,
-            added_latency_ns: report.added_latency_ns,
-            wasted_j: report.wasted_j,
-            energy_j: report.energy_j,
-        }
-    };
-    Ok(rows.map(row).collect())
+    Ok(rows
+        .map(|(state, totals)| {
+            let report = StateReport::new(state, &totals, has_power);
+            Row {
+                governor: name.to_owned(),
+                state: report.state,
+                time_ns: report.time_ns,
+                count: report.count,
+                too_deep: report.too_deep,
+                too_shallow: report.too_shallow,
+                slower: report.slower,
+                added_latency_ns: report.added_latency_ns,
+                wasted_j: report.wasted_j,
+                energy_j: report.energy_j,
+            }
+        })
+        .collect())
 }
 
 impl Row {
     fn cells(&self, rounded: bool) -> Vec<String> {
-        let number = |value: f64, digits: usize| {
-            if rounded {
-                format!("{value:.digits$}")
-            } else {
-                value.to_string()
-            }
-        };
-        let joules = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |j| number(j, 6));
+        let [wasted, used] = [self.wasted_j, self.energy_j].map(|joules| {
+            joules.map_or_else(|| "-".to_owned(), |joules| number(joules, 6, rounded))
+        });
         vec![
             self.governor.clone(),
             self.state.clone(),
-            number(self.time_ns as f64 / 1e6, 3),
+            number(self.time_ns as f64 / 1e6, 3, rounded),
             self.count.to_string(),
             self.too_deep.to_string(),
             self.too_shallow.to_string(),
             self.slower.to_string(),
-            number(self.added_latency_ns as f64 / 1e3, 1),
-            joules(self.wasted_j),
-            joules(self.energy_j),
+            number(self.added_latency_ns as f64 / 1e3, 1, rounded),
+            wasted,
+            used,
         ]
+    }
+}
+
+fn number(value: f64, digits: usize, rounded: bool) -> String {
+    if rounded {
+        format!("{value:.digits$}")
+    } else {
+        value.to_string()
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_compare::figure::{Unit, doubt, percents};
 use wakepath_compare::results::{CompareOptions, Row, Source, compare};
 use wakepath_compare::{Mean, Metric, interval_of_mean, standard_deviation};
-use wakepath_replay::{BlockReport, FEWEST_SPANS, PolicyReport, Report};
+use wakepath_replay::{FEWEST_SPANS, Report};
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
 use wakepath_study::run::parts;
@@ -51,7 +51,7 @@ struct Figure {
 impl Intervals {
     /// Figures from a replay: the study's results compared as `wakepath compare` does. `by_state` adds the time in each
     /// idle state.
-    pub(super) fn of(
+    pub(super) fn new(
         plan: &Plan,
         backend: &Replay<'_>,
         report: &Report,
@@ -59,11 +59,14 @@ impl Intervals {
     ) -> anyhow::Result<Self> {
         let reader = parts::of_backend(plan, backend, &RunControl::for_nobody())?;
         let comparison = compare(&[Source::read("", &reader)?], &CompareOptions::default())?;
-        let figure = |row: &Row| {
-            let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
-            Figure::of(row, metric)
-        };
-        let mut rows: Vec<Figure> = comparison.rows.iter().map(figure).collect();
+        let mut rows: Vec<Figure> = comparison
+            .rows
+            .iter()
+            .map(|row| {
+                let metric = comparison.metrics.iter().find(|m| m.name == row.metric);
+                Figure::new(row, metric)
+            })
+            .collect();
         if report.is_sparse() {
             for row in &mut rows {
                 row.withhold_verdict(report.spans);
@@ -127,8 +130,12 @@ impl Intervals {
     /// The reason against any verdict, if common to all rows.
     fn reason_for_all(&self) -> Option<&str> {
         let reason = self.rows.first()?.verdict.as_str();
-        let same = |row: &Figure| row.interval.is_none() && row.verdict == reason;
-        (!reason.is_empty() && self.rows.iter().all(same)).then_some(reason)
+        (!reason.is_empty()
+            && self
+                .rows
+                .iter()
+                .all(|row: &Figure| row.interval.is_none() && row.verdict == reason))
+        .then_some(reason)
     }
 
     /// As CSV.
@@ -146,12 +153,9 @@ impl Intervals {
             "significant",
             "verdict",
         ];
-        let number = |value: Option<f64>| value.map_or_else(none, |value| value.to_string());
         let rows = self.rows.iter().map(|row| {
-            let ends =
-                |interval: Option<[f64; 2]>| [0, 1].map(|i| number(interval.map(|ends| ends[i])));
-            let [low, high] = ends(row.interval);
-            let [gain_low, gain_high] = ends(row.gain_interval);
+            let [low, high] = interval_cells(row.interval);
+            let [gain_low, gain_high] = interval_cells(row.gain_interval);
             [
                 row.metric.clone(),
                 row.governor.clone(),
@@ -159,7 +163,7 @@ impl Intervals {
                 row.mean.to_string(),
                 low,
                 high,
-                number(row.gain_percent),
+                row.gain_percent.map_or_else(none, |gain| gain.to_string()),
                 gain_low,
                 gain_high,
                 row.significant.to_string(),
@@ -171,7 +175,7 @@ impl Intervals {
 }
 
 impl Figure {
-    fn of(row: &Row, metric: Option<&Metric>) -> Self {
+    fn new(row: &Row, metric: Option<&Metric>) -> Self {
         Self {
             metric: row.metric.clone(),
             governor: row.policy.clone(),
@@ -203,38 +207,51 @@ impl Figure {
 
 /// CPU time shares per idle state, without verdicts: no state is better.
 fn times(report: &Report, level: f64) -> Vec<Figure> {
-    let names = report.policies.first().map_or(&[][..], |p| &p.states);
-    let names = names.iter().map(|state| state.state.as_str());
-    let policies = || report.policies.iter().enumerate();
-    let cells = names.flat_map(|name| policies().map(move |policy| (name, policy)));
-    let figure = |(name, (index, policy)): (&str, (usize, &PolicyReport))| {
-        let of_block = |block: &BlockReport| {
-            let groups = block.policies.get(index).map(|policy| &policy.groups);
-            let states = groups.into_iter().flatten().flatten();
-            let time: u64 = states.filter(|s| s.state == name).map(|s| s.time_ns).sum();
-            let whole = block.duration_ns as f64 * report.cpus.len() as f64;
-            100.0 * time as f64 / whole.max(1.0)
-        };
-        let shares: Vec<f64> = report.blocks.iter().map(of_block).collect();
-        Figure {
-            metric: format!("time_in_{}", name.replace(char::is_whitespace, "_")),
-            governor: policy.policy.clone(),
-            unit: "%".to_owned(),
-            title: format!("time in {name}"),
-            mean: Mean::Arithmetic.of(&shares),
-            // An idle span counts in its first block, so single blocks may exceed their time; a mean never does.
-            interval: interval_of_mean(Mean::Arithmetic, &shares, level)
-                .map(|[low, high]| [low, high.min(100.0)]),
-            deviation: standard_deviation(&shares),
-            gain_percent: None,
-            gain_interval: None,
-            significant: false,
-            verdict: String::new(),
-        }
-    };
-    cells.map(figure).collect()
+    let names = report
+        .policies
+        .first()
+        .map_or(&[][..], |p| &p.states)
+        .iter()
+        .map(|state| state.state.as_str());
+    let policies = report.policies.iter().enumerate();
+    let cells = names.flat_map(|name| policies.clone().map(move |policy| (name, policy)));
+    cells
+        .map(|(name, (index, policy))| {
+            let shares: Vec<f64> = report
+                .blocks
+                .iter()
+                .map(|block| {
+                    let groups = block.policies.get(index).map(|policy| &policy.groups);
+                    let states = groups.into_iter().flatten().flatten();
+                    let time: u64 = states.filter(|s| s.state == name).map(|s| s.time_ns).sum();
+                    let whole = block.duration_ns as f64 * report.cpus.len() as f64;
+                    100.0 * time as f64 / whole.max(1.0)
+                })
+                .collect();
+            Figure {
+                metric: format!("time_in_{}", name.replace(char::is_whitespace, "_")),
+                governor: policy.policy.clone(),
+                unit: "%".to_owned(),
+                title: format!("time in {name}"),
+                mean: Mean::Arithmetic.of(&shares),
+                // An idle span counts in its first block, so single blocks may exceed their time; a mean never does.
+                interval: interval_of_mean(Mean::Arithmetic, &shares, level)
+                    .map(|[low, high]| [low, high.min(100.0)]),
+                deviation: standard_deviation(&shares),
+                gain_percent: None,
+                gain_interval: None,
+                significant: false,
+                verdict: String::new(),
+            }
+        })
+        .collect()
 }
 
 fn none() -> String {
     "-".to_owned()
+}
+
+/// Lower and upper end.
+fn interval_cells(interval: Option<[f64; 2]>) -> [String; 2] {
+    interval.map_or_else(|| [none(), none()], |ends| ends.map(|end| end.to_string()))
 }

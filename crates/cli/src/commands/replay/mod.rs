@@ -21,7 +21,9 @@ use wakepath_results::Mode;
 use wakepath_results::directory::DOCUMENT;
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::replay::{Replay, Replayed, doubtful_machine, other_machine};
+use wakepath_study::run::replay::{
+    Replay, Replayed, Replaying, doubtful_machine, other_machine,
+};
 use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
 use wakepath_units::cpus;
@@ -31,31 +33,12 @@ pub(crate) use arguments::Args;
 use crate::messages::warning;
 use crate::new_file;
 use crate::output::{self, Format, Screen};
-use crate::waiting::{ProgressLog, Told};
+use crate::waiting::{ProgressLog, ProgressReporter};
 use intervals::Intervals;
 use tables::Table;
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    ensure!(
-        args.table.is_none() || args.format == Format::Csv,
-        "--table chooses what --format csv prints; the other formats have all tables"
-    );
-    ensure!(
-        args.cpu.is_none() || args.calls.is_some() || args.decisions.is_some(),
-        "--cpu says whose call log is meant, so it goes with --calls or --decisions"
-    );
-    if let Some(calls) = &args.calls {
-        check_calls(calls, args).with_context(|| calls.display().to_string())?;
-    }
-    // Not only after a long replay.
-    if let Some(dir) = args.output.as_ref().filter(|_| !args.force) {
-        let there = dir.join(DOCUMENT).exists();
-        ensure!(
-            !there,
-            "{}: results are there already; --force replaces them",
-            dir.display()
-        );
-    }
+    check(args)?;
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let request = study::request(args, &metadata)?;
     let plan = Plan::of_replay(&request, args.programs.allowed)?;
@@ -78,28 +61,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         let sets = study::sets(args, &metadata)?;
         return decisions::run(file, args, recording, &sets, out);
     }
-    let bar = ProgressBar::new(1000).with_style(ProgressStyle::with_template(
-        "{bar:30} {percent} %, {eta} left",
-    )?);
-    let told = Told::of(100)?;
-    let percent = Arc::new(AtomicUsize::new(0));
-    let in_log = ProgressLog::start(Arc::clone(&percent), Some(100), "% of the recording");
-    let replay = |log: Option<(u32, &mut dyn Write)>| {
-        let blocks = args.blocks as usize;
-        recording.run(blocks, log, &mut |share| {
-            bar.set_position((share * 1000.0) as u64);
-            told.tell((share * 100.0) as u64);
-            percent.store((share * 100.0) as usize, Ordering::Relaxed);
-            true
-        })
-    };
-    let replayed = Arc::new(match &args.calls {
-        Some(path) => with_calls(path, args, replay)?,
-        None => replay(None)?,
-    });
-    bar.finish_and_clear();
-    drop(in_log);
-    told.tell(100);
+    let replayed = Arc::new(replay(args, recording)?);
     backend.keep(0, 0, Arc::clone(&replayed));
     let report = &replayed.report;
     for warning in &report.warnings {
@@ -114,8 +76,57 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let all_figures = Replay::new(&plan)?.with_sparse_figures();
     all_figures.keep(0, 0, Arc::clone(&replayed));
-    let intervals = Intervals::of(&plan, &all_figures, report, !args.kernel.is_empty())?;
+    let intervals = Intervals::new(&plan, &all_figures, report, !args.kernel.is_empty())?;
     print(args, &replayed, &intervals, out)
+}
+
+/// Checks arguments before any long work.
+fn check(args: &Args) -> anyhow::Result<()> {
+    ensure!(
+        args.table.is_none() || args.format == Format::Csv,
+        "--table chooses what --format csv prints; the other formats have all tables"
+    );
+    ensure!(
+        args.cpu.is_none() || args.calls.is_some() || args.decisions.is_some(),
+        "--cpu says whose call log is meant, so it goes with --calls or --decisions"
+    );
+    if let Some(calls) = &args.calls {
+        check_calls(calls, args).with_context(|| calls.display().to_string())?;
+    }
+    if let Some(dir) = args.output.as_ref().filter(|_| !args.force) {
+        let there = dir.join(DOCUMENT).exists();
+        ensure!(
+            !there,
+            "{}: results are there already; --force replaces them",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Replays the recording, with progress on a terminal, in a log, and for a calling program.
+fn replay(args: &Args, recording: &Replaying<'_>) -> anyhow::Result<Replayed> {
+    let bar = ProgressBar::new(1000).with_style(ProgressStyle::with_template(
+        "{bar:30} {percent} %, {eta} left",
+    )?);
+    let reporter = ProgressReporter::new(100)?;
+    let percent = Arc::new(AtomicUsize::new(0));
+    let in_log = ProgressLog::start(Arc::clone(&percent), Some(100), "% of the recording");
+    let blocks = args.blocks as usize;
+    let mut progress = |share: f64| {
+        bar.set_position((share * 1000.0) as u64);
+        reporter.report((share * 100.0) as u64);
+        percent.store((share * 100.0) as usize, Ordering::Relaxed);
+        true
+    };
+    let replayed = match &args.calls {
+        Some(path) => with_calls(path, args, |log| recording.run(blocks, log, &mut progress))?,
+        None => recording.run(blocks, None, &mut progress)?,
+    };
+    bar.finish_and_clear();
+    drop(in_log);
+    reporter.report(100);
+    Ok(replayed)
 }
 
 /// Prints the drives in a recording without idle periods.
@@ -186,9 +197,9 @@ struct WithIntervals<'a> {
 
 /// Checks the call log's path before any work is done.
 fn check_calls(calls: &Path, args: &Args) -> anyhow::Result<()> {
-    let same = |a: &Path, b: &Path| matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b);
+    let both = [calls, &args.trace].map(fs::canonicalize);
     ensure!(
-        !same(calls, &args.trace),
+        !matches!(both, [Ok(calls), Ok(trace)] if calls == trace),
         "it is the recording itself; give the call log another name"
     );
     new_file::check(calls, args.force)

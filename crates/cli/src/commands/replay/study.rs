@@ -36,8 +36,15 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
             bail!("--policy '{set}': {message}");
         }
     }
-    let stem = args.trace.file_stem().unwrap_or_default().to_string_lossy();
-    let stem: String = stem.chars().filter(|c| !c.is_control()).take(25).collect();
+    let stem: String = args
+        .trace
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(25)
+        .collect();
     Ok(ReplayRequest {
         title: if args.kernel.is_empty() {
             format!("Which governor suits {stem}?")
@@ -65,10 +72,10 @@ pub(super) fn request(args: &Args, metadata: &Metadata) -> anyhow::Result<Replay
 
 /// An absolute path for a study.
 fn whole(path: &Path) -> anyhow::Result<String> {
-    let shown = || path.display().to_string();
-    let whole = fs::canonicalize(path).with_context(shown)?;
+    let shown = path.display();
+    let whole = fs::canonicalize(path).with_context(|| shown.to_string())?;
     let text = whole.to_str().map(str::to_owned);
-    text.with_context(|| format!("{}: the path is not UTF-8; rename the file", shown()))
+    text.with_context(|| format!("{shown}: the path is not UTF-8; rename the file"))
 }
 
 /// The sets to replay: each in each kernel, if there are kernels.

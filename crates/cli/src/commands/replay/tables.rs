@@ -1,7 +1,6 @@
 //! Tables from a replay.
 
 use wakepath_compare::figure;
-use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::generations::Generation;
 use wakepath_replay::drives::DriveReport;
 use wakepath_replay::package::PackageReport;
@@ -39,26 +38,34 @@ type Rows = Vec<Vec<String>>;
 pub(super) fn csv(replayed: &Replayed, table: Table, out: &mut Screen) -> anyhow::Result<()> {
     let numbers = Numbers::Full;
     let report = &replayed.report;
-    let of_drives = |header: &[&'static str], rows: fn(&DriveReport, Numbers) -> Rows| {
-        let with_name = |drive: &DriveReport| {
-            let name = drive.name.clone();
-            rows(drive, numbers)
-                .into_iter()
-                .map(move |row| [vec![name.clone()], row].concat())
-        };
-        let header = [&["drive"], header].concat();
-        (header, report.drives.iter().flat_map(with_name).collect())
-    };
     let (header, rows): (Vec<&str>, Rows) = match table {
         Table::States | Table::Intervals => (STATES.to_vec(), states(report, numbers)),
         Table::Kernels => (KERNELS.to_vec(), kernels(replayed, numbers)),
         Table::Governors => (GOVERNORS.to_vec(), governors(report, numbers)),
         Table::Agreement => (AGREEMENT.to_vec(), agreement(report, numbers)),
-        Table::Drives => of_drives(&DRIVES, |drive, _| vec![requests(drive)]),
-        Table::Gaps => of_drives(&GAPS, gaps),
-        Table::Timeouts => of_drives(&TIMEOUTS, timeouts),
+        Table::Drives => drive_table(report, &DRIVES, |drive| vec![requests(drive)]),
+        Table::Gaps => drive_table(report, &GAPS, |drive| gaps(drive, numbers)),
+        Table::Timeouts => drive_table(report, &TIMEOUTS, |drive| timeouts(drive, numbers)),
     };
     output::csv(out, header, rows)
+}
+
+/// Header and rows of a table with a first column for the drive.
+fn drive_table(
+    report: &Report,
+    header: &[&'static str],
+    rows: impl Fn(&DriveReport) -> Rows,
+) -> (Vec<&'static str>, Rows) {
+    let mut all = Vec::new();
+    for drive in &report.drives {
+        let name = vec![drive.name.clone()];
+        all.extend(
+            rows(drive)
+                .into_iter()
+                .map(|row| [name.clone(), row].concat()),
+        );
+    }
+    ([&["drive"], header].concat(), all)
 }
 
 /// Prints everything as text.
@@ -114,30 +121,31 @@ const STATES: [&str; 12] = [
 ];
 
 fn states(report: &Report, numbers: Numbers) -> Rows {
-    let row = |policy: &PolicyReport, s: &StateReport| {
-        vec![
-            policy.policy.clone(),
-            s.state.clone(),
-            numbers.millis(s.time_ns),
-            s.count.to_string(),
-            s.too_deep.to_string(),
-            s.too_shallow.to_string(),
-            s.slower.to_string(),
-            numbers.micros(s.added_latency_ns),
-            s.slower_io.to_string(),
-            numbers.micros(s.added_io_latency_ns),
-            numbers.joules(s.wasted_j),
-            numbers.joules(s.energy_j),
-        ]
-    };
-    let policies = report.policies.iter();
-    policies
-        .flat_map(|policy| {
-            let states = policy.states.iter().map(move |state| row(policy, state));
-            let of_package = policy.package.iter();
-            states.chain(of_package.map(|package| package_row(policy, package, numbers)))
-        })
-        .collect()
+    let mut rows = Vec::new();
+    for policy in &report.policies {
+        let states = policy.states.iter();
+        rows.extend(states.map(|state| state_row(policy, state, numbers)));
+        let package = policy.package.iter();
+        rows.extend(package.map(|package| package_row(policy, package, numbers)));
+    }
+    rows
+}
+
+fn state_row(policy: &PolicyReport, state: &StateReport, numbers: Numbers) -> Vec<String> {
+    vec![
+        policy.policy.clone(),
+        state.state.clone(),
+        numbers.millis(state.time_ns),
+        state.count.to_string(),
+        state.too_deep.to_string(),
+        state.too_shallow.to_string(),
+        state.slower.to_string(),
+        numbers.micros(state.added_latency_ns),
+        state.slower_io.to_string(),
+        numbers.micros(state.added_io_latency_ns),
+        numbers.joules(state.wasted_j),
+        numbers.joules(state.energy_j),
+    ]
 }
 
 /// The sleeping package as a further state.
@@ -172,32 +180,35 @@ const KERNELS: [&str; 9] = [
 
 /// A row per governor.
 fn kernels(replayed: &Replayed, numbers: Numbers) -> Rows {
-    let row = |(place, policy): &(usize, Option<IdlePolicy>)| {
-        let policy = policy.as_ref()?;
-        let of_policy = replayed.report.policies.get(*place)?;
-        let name = &of_policy.policy;
-        let sums = of_policy.sums();
-        let share = |count: u64| numbers.percent(count as f64 / sums.count.max(1) as f64);
-        let by_state = of_policy
-            .states
-            .iter()
-            .map(|state| format!("{} {}", state.state, share(state.count)));
-        let generation = policy.generation();
-        Some(vec![
-            name.clone(),
-            generation.map_or_else(none, Generation::begins),
-            generation.map_or_else(none, |generation| {
-                generation.compared.unwrap_or("not compared").to_owned()
-            }),
-            share(sums.too_deep),
-            share(sums.too_shallow),
-            numbers.micros(sums.added_latency_ns),
-            numbers.micros(sums.added_io_latency_ns),
-            numbers.joules(sums.energy_j),
-            by_state.collect::<Vec<_>>().join(", "),
-        ])
-    };
-    replayed.policies.iter().filter_map(row).collect()
+    replayed
+        .policies
+        .iter()
+        .filter_map(|(place, policy)| {
+            let policy = policy.as_ref()?;
+            let of_policy = replayed.report.policies.get(*place)?;
+            let name = &of_policy.policy;
+            let sums = of_policy.sums();
+            let all = sums.count;
+            let by_state = of_policy
+                .states
+                .iter()
+                .map(|state| format!("{} {}", state.state, numbers.share(state.count, all)));
+            let generation = policy.generation();
+            Some(vec![
+                name.clone(),
+                generation.map_or_else(none, Generation::begins),
+                generation.map_or_else(none, |generation| {
+                    generation.compared.unwrap_or("not compared").to_owned()
+                }),
+                numbers.share(sums.too_deep, all),
+                numbers.share(sums.too_shallow, all),
+                numbers.micros(sums.added_latency_ns),
+                numbers.micros(sums.added_io_latency_ns),
+                numbers.joules(sums.energy_j),
+                by_state.collect::<Vec<_>>().join(", "),
+            ])
+        })
+        .collect()
 }
 
 /// Prints several kernels' governors before other tables.
@@ -221,22 +232,25 @@ const GOVERNORS: [&str; 10] = [
 ];
 
 fn governors(report: &Report, numbers: Numbers) -> Rows {
-    let row = |p: &PolicyReport| {
-        let sums = p.sums();
-        vec![
-            p.policy.clone(),
-            p.selections.to_string(),
-            optional(p.tick_stops),
-            optional(p.poll_limit_hits),
-            sums.too_deep.to_string(),
-            sums.too_shallow.to_string(),
-            numbers.micros(sums.added_latency_ns),
-            numbers.micros(sums.added_io_latency_ns),
-            numbers.joules(sums.wasted_j),
-            numbers.joules(sums.energy_j),
-        ]
-    };
-    report.policies.iter().map(row).collect()
+    report
+        .policies
+        .iter()
+        .map(|p| {
+            let sums = p.sums();
+            vec![
+                p.policy.clone(),
+                p.selections.to_string(),
+                optional(p.tick_stops),
+                optional(p.poll_limit_hits),
+                sums.too_deep.to_string(),
+                sums.too_shallow.to_string(),
+                numbers.micros(sums.added_latency_ns),
+                numbers.micros(sums.added_io_latency_ns),
+                numbers.joules(sums.wasted_j),
+                numbers.joules(sums.energy_j),
+            ]
+        })
+        .collect()
 }
 
 const AGREEMENT: [&str; 6] = [
@@ -256,7 +270,13 @@ fn agreement(report: &Report, numbers: Numbers) -> Rows {
     let share = found
         .share()
         .map_or_else(none, |share| numbers.percent(share));
-    let row = |count: u64, reason: &str| {
+    let reasons = found.reasons.iter();
+    let mut reasons: Vec<(&str, u64)> =
+        reasons.map(|(reason, count)| (&**reason, *count)).collect();
+    if reasons.is_empty() {
+        reasons.push(("", 0));
+    }
+    let rows = reasons.into_iter().map(|(reason, count)| {
         vec![
             name.clone(),
             found.periods.to_string(),
@@ -265,12 +285,8 @@ fn agreement(report: &Report, numbers: Numbers) -> Rows {
             count.to_string(),
             reason.to_owned(),
         ]
-    };
-    if found.reasons.is_empty() {
-        return vec![row(0, "")];
-    }
-    let reasons = found.reasons.iter();
-    reasons.map(|(reason, count)| row(*count, reason)).collect()
+    });
+    rows.collect()
 }
 
 const DRIVES: [&str; 3] = ["issued", "completions", "on the issuing CPU"];
@@ -284,30 +300,36 @@ fn requests(drive: &DriveReport) -> Vec<String> {
 const GAPS: [&str; 4] = ["idle from us", "to us", "gaps", "total ms"];
 
 fn gaps(drive: &DriveReport, numbers: Numbers) -> Rows {
-    let row = |gap: &wakepath_replay::drives::Gap| {
-        vec![
-            gap.from_us.to_string(),
-            gap.to_us.to_string(),
-            gap.count.to_string(),
-            numbers.millis(gap.total_us.saturating_mul(1000)),
-        ]
-    };
-    drive.gaps.iter().map(row).collect()
+    drive
+        .gaps
+        .iter()
+        .map(|gap| {
+            vec![
+                gap.from_us.to_string(),
+                gap.to_us.to_string(),
+                gap.count.to_string(),
+                numbers.millis(gap.total_us.saturating_mul(1000)),
+            ]
+        })
+        .collect()
 }
 
 const TIMEOUTS: [&str; 4] = ["entry + exit ms", "APST timeout ms", "wake-ups", "asleep %"];
 
 fn timeouts(drive: &DriveReport, numbers: Numbers) -> Rows {
-    let row = |t: &wakepath_replay::drives::Timeout| {
-        vec![
-            t.transition_ms.to_string(),
-            t.timeout_ms
-                .map_or_else(|| "never".to_owned(), |ms| numbers.of(ms, 3)),
-            t.wake_ups.to_string(),
-            numbers.of(100.0 * t.asleep, 1),
-        ]
-    };
-    drive.timeouts.iter().map(row).collect()
+    drive
+        .timeouts
+        .iter()
+        .map(|t| {
+            vec![
+                t.transition_ms.to_string(),
+                t.timeout_ms
+                    .map_or_else(|| "never".to_owned(), |ms| numbers.text(ms, 3)),
+                t.wake_ups.to_string(),
+                numbers.text(100.0 * t.asleep, 1),
+            ]
+        })
+        .collect()
 }
 
 fn notes(report: &Report, numbers: Numbers, out: &mut Screen) -> anyhow::Result<()> {
@@ -366,7 +388,7 @@ enum Numbers {
 }
 
 impl Numbers {
-    fn of(self, value: f64, decimals: usize) -> String {
+    fn text(self, value: f64, decimals: usize) -> String {
         match self {
             Self::Full => value.to_string(),
             Self::Read => format!("{value:.decimals$}"),
@@ -380,19 +402,24 @@ impl Numbers {
                 0.0 => 0,
                 _ => figure::decimals(joules, Some(f64::MIN_POSITIVE)).min(6),
             };
-            self.of(joules, decimals)
+            self.text(joules, decimals)
         })
     }
 
     fn millis(self, ns: u64) -> String {
-        self.of(ns as f64 / 1e6, 3)
+        self.text(ns as f64 / 1e6, 3)
     }
 
     fn micros(self, ns: u64) -> String {
-        self.of(ns as f64 / 1e3, 1)
+        self.text(ns as f64 / 1e3, 1)
+    }
+
+    /// A part of a count, in percent.
+    fn share(self, count: u64, all: u64) -> String {
+        self.percent(count as f64 / all.max(1) as f64)
     }
 
     fn percent(self, share: f64) -> String {
-        self.of(100.0 * share, 2)
+        self.text(100.0 * share, 2)
     }
 }

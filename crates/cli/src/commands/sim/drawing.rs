@@ -14,23 +14,12 @@ pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::
     let Some(canvas) = Canvas::of_stdout() else {
         return Ok(());
     };
-    let label = |of: &PolicyResult| of.policy.to_string();
     let width = comparison
         .results
         .iter()
-        .map(|r| label(r).chars().count())
+        .map(|r| r.policy.to_string().chars().count())
         .max()
         .unwrap_or(0);
-    let buckets = |of: &PolicyResult| {
-        let of_first = of
-            .runs
-            .first()
-            .map(|run| run.details.latency.clone())
-            .unwrap_or_default();
-        of_first
-            .into_iter()
-            .map(|b| (b.low as f64, b.high as f64, b.requests as f64))
-    };
     let ends = comparison.results.iter().flat_map(buckets);
     let [from, to] = ends.fold([f64::INFINITY, 0.0], |[from, to], (low, high, _)| {
         [low.max(1.0).min(from), high.max(to)]
@@ -51,7 +40,7 @@ pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::
         .fold(0.0, f64::max);
     for result in &comparison.results {
         let sums = on_log_scale(buckets(result), [from, to], HISTOGRAM);
-        let label = label(result);
+        let label = result.policy.to_string();
         writeln!(
             out,
             "{label}{}  {}  {} {:.0}",
@@ -62,6 +51,15 @@ pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::
         )?;
     }
     Ok(())
+}
+
+/// Latency buckets `(low, high, count)` in the first run.
+fn buckets(result: &PolicyResult) -> impl Iterator<Item = (f64, f64, f64)> {
+    let latency = result.runs.first().map(|run| &run.details.latency);
+    latency
+        .into_iter()
+        .flatten()
+        .map(|b| (b.low as f64, b.high as f64, b.requests as f64))
 }
 
 fn time(ns: f64) -> String {

@@ -21,6 +21,11 @@ pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
     }
 }
 
+/// Whether a figure is about simulated power, which excludes the whole machine at rest.
+fn is_power(key: &str) -> bool {
+    !key.starts_with("platform.") && (key.contains("power") || key.ends_with("_mw"))
+}
+
 /// A policy set's mean power.
 pub(super) fn mean_power(result: &PolicyResult, unit: &Unit) -> String {
     median_in(unit, result, result.mean_mw, |run| {

@@ -35,24 +35,27 @@ pub(super) fn tell_warm_up(workload: &Workload, format: Format) {
 
 /// Notes policies with unsettled latency.
 pub(super) fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
-    let drifts = comparison.results.iter().filter_map(|result| {
-        let drifts: Vec<f64> = result
-            .runs
-            .iter()
-            .filter_map(|run| Some(run.drift?.percent))
-            .collect();
-        let percent = match &result.runs[..] {
-            [_, _, _, _, ..] => steady_change(&drifts)?,
-            // With too few runs for an interval between runs, each run's own interval counts.
-            runs => {
-                let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);
-                let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
-                median(sure?)?
-            }
-        };
-        Some((result.policy.to_string(), percent))
-    });
-    let drifts: Vec<(String, f64)> = drifts.collect();
+    let drifts: Vec<(String, f64)> = comparison
+        .results
+        .iter()
+        .filter_map(|result| {
+            let drifts: Vec<f64> = result
+                .runs
+                .iter()
+                .filter_map(|run| Some(run.drift?.percent))
+                .collect();
+            let percent = match &result.runs[..] {
+                [_, _, _, _, ..] => steady_change(&drifts)?,
+                // With too few runs for an interval between runs, each run's own interval counts.
+                runs => {
+                    let sure = |run: &Run| Some(run.drift.filter(Drift::is_sure)?.percent);
+                    let sure: Option<Vec<f64>> = runs.iter().map(sure).collect();
+                    median(sure?)?
+                }
+            };
+            Some((result.policy.to_string(), percent))
+        })
+        .collect();
     if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
         let job = job.display().to_string();
         messages::add(Kind::Warning, Some(&job), warning);
@@ -64,10 +67,14 @@ pub(super) fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) 
     let Workload::Fio(file) = workload else {
         return;
     };
-    let runs = || comparison.results.iter().flat_map(|result| &result.runs);
+    let runs: Vec<&Run> = comparison
+        .results
+        .iter()
+        .flat_map(|result| &result.runs)
+        .collect();
     let mut cut: BTreeMap<Nanoseconds, Vec<String>> = BTreeMap::new();
     for (index, job) in file.jobs.iter().enumerate() {
-        if runs().any(|run| run.cut_jobs.contains(&index)) {
+        if runs.iter().any(|run| run.cut_jobs.contains(&index)) {
             let after = job.at_most.unwrap_or(LONGEST_UNTIMED);
             cut.entry(after)
                 .or_default()
@@ -96,16 +103,15 @@ pub(super) fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) 
     let Some((run, cache)) = first.and_then(|run| Some((run, run.page_cache?))) else {
         return;
     };
-    let mb = |bytes: u64| format!("{:.0} MB", bytes as f64 / 1e6);
-    let memory = &machine.page_cache.memory_gib;
-    let memory = match memory.origin {
-        Origin::Assumed(_) => format!("{} GiB of memory, which are assumed", memory.value),
-        _ => format!("{} GiB of memory", memory.value),
+    let [dirtied, written_back] = [cache.dirtied_bytes, cache.written_back_bytes]
+        .map(|bytes| format!("{:.0} MB", bytes as f64 / 1e6));
+    let gib = &machine.page_cache.memory_gib;
+    let memory = match gib.origin {
+        Origin::Assumed(_) => format!("{} GiB of memory, which are assumed", gib.value),
+        _ => format!("{} GiB of memory", gib.value),
     };
     note!(
-        "buffered writes: of {} dirtied, {} were written back within {:.3} s; writers were held back for {:.3} s; {memory}",
-        mb(cache.dirtied_bytes),
-        mb(cache.written_back_bytes),
+        "buffered writes: of {dirtied} dirtied, {written_back} were written back within {:.3} s; writers were held back for {:.3} s; {memory}",
         run.seconds,
         cache.held_back_seconds,
     );
@@ -114,8 +120,13 @@ pub(super) fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) 
 /// Says where a power limit decided how fast the machine was.
 pub(super) fn tell_power_limits(comparison: &PolicyComparison) {
     for result in &comparison.results {
-        let of_run = |run: &Run| run.energy.as_ref()?.power_limited_percent;
-        let percent = median(result.runs.iter().filter_map(of_run)).unwrap_or(0.0);
+        let percent = median(
+            result
+                .runs
+                .iter()
+                .filter_map(|run| run.energy.as_ref()?.power_limited_percent),
+        )
+        .unwrap_or(0.0);
         if percent >= 1.0 {
             note!(
                 "a power limit of the processor held its clock down for {percent:.0} % of the time under {}",
@@ -128,15 +139,24 @@ pub(super) fn tell_power_limits(comparison: &PolicyComparison) {
 /// Where the jobs asked for more than was done.
 pub(super) fn missed_rates(workload: &Workload, comparison: &PolicyComparison) -> Option<String> {
     let rates = requested_rates(workload);
-    let reached = |result: &PolicyResult| {
-        let of_run = |run: &Run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp);
-        let shares: Option<Vec<f64>> = result.runs.iter().map(of_run).collect();
-        Some((result.policy.to_string(), 100.0 * median(shares?)?))
-    };
-    let reached: Vec<(String, f64)> = comparison.results.iter().filter_map(reached).collect();
+    let reached: Vec<(String, f64)> = comparison
+        .results
+        .iter()
+        .filter_map(|result| Some((result.policy.to_string(), reached_percent(result)?)))
+        .collect();
     let who = match &rates[..] {
         [only] => format!("job `{}`", only.job),
         _ => "the workload".to_owned(),
     };
     missed_rate(&who, &rates, &reached)
+}
+
+/// The worst rate's share of the requested rate, as a median over runs in percent.
+fn reached_percent(result: &PolicyResult) -> Option<f64> {
+    let shares: Option<Vec<f64>> = result
+        .runs
+        .iter()
+        .map(|run| run.rates.iter().map(RateRun::share).min_by(f64::total_cmp))
+        .collect();
+    Some(100.0 * median(shares?)?)
 }

@@ -15,24 +15,23 @@ pub(super) fn write(
     machine: &Machine,
     comparison: &PolicyComparison,
 ) -> anyhow::Result<()> {
-    let drew = |result: &PolicyResult| {
-        let run = result.runs.first()?;
-        Some(components(run.energy.as_ref()?, run.seconds))
-    };
-    let all: Vec<_> = (comparison.results.iter())
-        .filter_map(|result| Some((result, drew(result)?)))
+    let all: Vec<(&PolicyResult, Components)> = (comparison.results.iter())
+        .filter_map(|result| {
+            let run = result.runs.first()?;
+            Some((result, components(run.energy.as_ref()?, run.seconds)))
+        })
         .collect();
     if all.is_empty() {
         return Ok(());
     }
-    let powers = || all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
-    let unit = figures::digits_of(machine, Unit::of_all("mW", powers()));
-    let decimals = unit.decimals(powers().fold(0.0, f64::max), None).min(1);
-    let rows = all.iter().map(|(result, of)| {
-        let [cpus, clusters, uncore, package, drives, rest] = of
+    let powers = all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
+    let unit = figures::digits_of(machine, Unit::of_all("mW", powers.clone()));
+    let decimals = unit.decimals(powers.fold(0.0, f64::max), None).min(1);
+    let rows = all.iter().map(|(result, parts)| {
+        let [cpus, clusters, uncore, package, drives, rest] = parts
             .milliwatts
             .map(|mw| mw.map_or_else(String::new, |mw| fixed(mw * unit.factor, decimals)));
-        let clock = of
+        let clock = parts
             .uncore_mhz
             .map_or_else(String::new, |mhz| format!("{mhz:.0}"));
         row(
@@ -68,17 +67,22 @@ struct Components {
 }
 
 fn components(energy: &Energy, seconds: f64) -> Components {
-    let power = |millijoules: f64| millijoules / seconds.max(1e-9);
-    let sum = |parts: &[f64]| (!parts.is_empty()).then(|| power(parts.iter().sum()));
+    let package = energy.package_mj / seconds.max(1e-9);
     Components {
         milliwatts: [
-            sum(&energy.cpus_mj),
-            sum(&energy.clusters_mj),
-            sum(&energy.uncores_mj),
-            Some(power(energy.package_mj)),
-            sum(&energy.drives_mj),
+            mean_power(&energy.cpus_mj, seconds),
+            mean_power(&energy.clusters_mj, seconds),
+            mean_power(&energy.uncores_mj, seconds),
+            Some(package),
+            mean_power(&energy.drives_mj, seconds),
             Some(energy.idle_mw),
         ],
         uncore_mhz: energy.uncore_mhz,
     }
+}
+
+/// All parts' mean power in mW; `None` without parts.
+fn mean_power(millijoules: &[f64], seconds: f64) -> Option<f64> {
+    let sum: f64 = millijoules.iter().sum();
+    (!millijoules.is_empty()).then(|| sum / seconds.max(1e-9))
 }

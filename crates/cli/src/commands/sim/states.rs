@@ -3,7 +3,7 @@
 use wakepath_hardware::Machine;
 use wakepath_sim::{PolicyComparison, PolicyResult};
 
-use super::columns::{header, row};
+use super::columns::{header, percent, row};
 use super::power;
 use crate::output::{self, Screen};
 
@@ -40,7 +40,6 @@ pub(super) fn state_rows(result: &PolicyResult) -> Vec<Vec<String>> {
         return Vec::new();
     };
     let all = run.seconds * run.cpus.len() as f64;
-    let percent = |seconds: f64| format!("{:.2}", 100.0 * seconds / all);
     let busy: f64 = run.cpus.iter().map(|c| c.busy_seconds).sum();
     let mut rows: Vec<Vec<String>> = run
         .idle_states
@@ -50,7 +49,7 @@ pub(super) fn state_rows(result: &PolicyResult) -> Vec<Vec<String>> {
                 result,
                 [
                     s.name.clone(),
-                    percent(s.seconds),
+                    percent(s.seconds, all),
                     s.entries.to_string(),
                     s.above.to_string(),
                     s.below.to_string(),
@@ -65,7 +64,7 @@ pub(super) fn state_rows(result: &PolicyResult) -> Vec<Vec<String>> {
         result,
         [
             "(busy)".into(),
-            percent(busy),
+            percent(busy, all),
             none(),
             none(),
             none(),

@@ -4,7 +4,7 @@ use wakepath_compare::figure::Unit;
 use wakepath_hardware::Machine;
 use wakepath_sim::{CpuTime, DriveRun, PolicyComparison, PolicyResult, Run};
 
-use super::columns::{header, row};
+use super::columns::{header, percent, row};
 use super::states::write_states;
 use super::{drawing, figures};
 use crate::output::{self, Screen};
@@ -99,18 +99,15 @@ pub(super) fn write_tables(
             "too shallow",
         ]),
         comparison.results.iter().map(|r| {
-            let median = |median: f64, of: fn(&Run) -> f64| {
-                figures::median(r, Some(median), |run| Some(of(run)))
-            };
             row(
                 r,
                 [
-                    median(r.iops, |run| run.iops),
-                    median(r.mean_us, |run| run.latency_us.mean),
-                    median(r.p50_us, |run| run.latency_us.p50),
-                    median(r.p99_us, |run| run.latency_us.p99),
-                    median(r.p999_us, |run| run.latency_us.p999),
-                    median(r.mean_mhz, |run| run.mean_mhz),
+                    figures::median(r, Some(r.iops), |run| Some(run.iops)),
+                    figures::median(r, Some(r.mean_us), |run| Some(run.latency_us.mean)),
+                    figures::median(r, Some(r.p50_us), |run| Some(run.latency_us.p50)),
+                    figures::median(r, Some(r.p99_us), |run| Some(run.latency_us.p99)),
+                    figures::median(r, Some(r.p999_us), |run| Some(run.latency_us.p999)),
+                    figures::median(r, Some(r.mean_mhz), |run| Some(run.mean_mhz)),
                     figures::mean_power(r, &power),
                     figures::energy(machine, r),
                     format!("{:.0}", r.too_deep),
@@ -180,12 +177,12 @@ pub(super) fn write_drive(
             let all = drive.active_seconds
                 + drive.transition_seconds
                 + drive.states.iter().map(|s| s.seconds).sum::<f64>();
-            let percent = |seconds: f64| format!("{:.2}", 100.0 * seconds / all.max(1e-9));
+            let all = all.max(1e-9);
             let states: Vec<String> = drive
                 .states
                 .iter()
                 .filter(|s| s.seconds > 0.0)
-                .map(|s| format!("PS{} {}", s.state, percent(s.seconds)))
+                .map(|s| format!("PS{} {}", s.state, percent(s.seconds, all)))
                 .collect();
             row(
                 result,
@@ -195,8 +192,8 @@ pub(super) fn write_drive(
                     }),
                     drive.wake_ups.to_string(),
                     format!("{:.0}", drive.mean_wake_us),
-                    percent(drive.active_seconds),
-                    percent(drive.transition_seconds),
+                    percent(drive.active_seconds, all),
+                    percent(drive.transition_seconds, all),
                     states.join(", "),
                 ],
             )
@@ -213,9 +210,9 @@ pub(super) fn attribution_rows(result: &PolicyResult) -> Vec<Vec<String>> {
         ("mean", &run.attribution.mean),
         ("p99", &run.attribution.p99),
     ]
-    .map(|(of, attribution)| {
+    .map(|(at, attribution)| {
         let mut row = vec![result.policy.to_string()];
-        row.push(of.to_owned());
+        row.push(at.to_owned());
         row.extend(attribution.parts().iter().map(|(_, us)| format!("{us:.1}")));
         row
     })

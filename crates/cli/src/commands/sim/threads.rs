@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use wakepath_hardware::Machine;
-use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun, ThreadsRun};
+use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun};
 use wakepath_workloads::Workload;
 
 use super::columns::{header, row};
@@ -29,17 +29,16 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyCompariso
             messages::add(Kind::Warning, Some(&place), message);
         }
     }
-    let runs = || comparison.results.iter().flat_map(|result| &result.runs);
-    let threads = || runs().filter_map(|run| run.threads.as_ref());
-    if let Some(halted) = threads().find_map(|threads| threads.halted.as_ref()) {
+    let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
+    let mut threads = runs.clone().filter_map(|run| run.threads.as_ref());
+    if let Some(halted) = threads.find_map(|threads| threads.halted.as_ref()) {
         let text = format!(
             "after {:.3} s every thread that has not ended waits for another one: {}",
             halted.after_seconds, halted.waits
         );
         messages::add(Kind::Note, Some(&job), text);
     }
-    let capped = |run: &&Run| run.threads.as_ref().is_some_and(|t| t.time_capped);
-    if let Some(run) = runs().find(capped) {
+    if let Some(run) = runs.find(|run| run.threads.as_ref().is_some_and(|t| t.time_capped)) {
         let asked = match file.duration {
             Some(duration) => format!("of its {} s", duration.as_secs_f64()),
             None => "of its threads, which have not ended,".to_owned(),
@@ -54,15 +53,17 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyCompariso
 
 /// The reason why a task did nothing.
 fn never_ran(task: &str, comparison: &PolicyComparison) -> Option<String> {
-    let why = |threads: &ThreadsRun| {
-        let found = threads.tasks.iter().find(|t| t.name == task);
-        found.and_then(|t| t.never_ran.clone())
-    };
-    let in_result = |result: &PolicyResult| {
-        let mut runs = result.runs.iter().filter_map(|run| run.threads.as_ref());
-        Some((result.policy.to_string(), runs.find_map(why)?))
-    };
-    let found: Vec<(String, String)> = comparison.results.iter().filter_map(in_result).collect();
+    let found: Vec<(String, String)> = comparison
+        .results
+        .iter()
+        .filter_map(|result| {
+            let tasks = result.runs.iter().flat_map(tasks);
+            let reason = tasks
+                .filter(|t| t.name == task)
+                .find_map(|t| t.never_ran.clone());
+            Some((result.policy.to_string(), reason?))
+        })
+        .collect();
     let (first, why) = found.first()?;
     let under = match found.len() {
         all if all == comparison.results.len() => String::new(),
@@ -191,24 +192,23 @@ fn task_rows(result: &PolicyResult) -> Vec<Vec<String>> {
     tasks(run)
         .iter()
         .map(|task| {
-            let us = |us: f64| format!("{us:.1}");
             row(
                 result,
                 [
                     task.name.clone(),
                     task.threads.to_string(),
                     format!("{:.0}", task.loops_per_second),
-                    us(task.loop_us.mean),
-                    us(task.loop_us.p50),
-                    us(task.loop_us.p99),
+                    format!("{:.1}", task.loop_us.mean),
+                    format!("{:.1}", task.loop_us.p50),
+                    format!("{:.1}", task.loop_us.p99),
                     task.wake_ups.to_string(),
-                    us(task.wake_us.mean),
-                    us(task.wake_us.p50),
-                    us(task.wake_us.p99),
-                    us(task.wake_parts.timer_slack),
-                    us(task.wake_parts.interrupt_delivery),
-                    us(task.wake_parts.idle_exit),
-                    us(task.wake_parts.waiting_to_run),
+                    format!("{:.1}", task.wake_us.mean),
+                    format!("{:.1}", task.wake_us.p50),
+                    format!("{:.1}", task.wake_us.p99),
+                    format!("{:.1}", task.wake_parts.timer_slack),
+                    format!("{:.1}", task.wake_parts.interrupt_delivery),
+                    format!("{:.1}", task.wake_parts.idle_exit),
+                    format!("{:.1}", task.wake_parts.waiting_to_run),
                 ],
             )
         })

@@ -5,13 +5,16 @@ use wakepath_policies::{apst, poll};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use super::study::Study;
-use super::tables::{CellNames, Wanted};
+use super::tables::{CellNames, PublishedCell};
 use crate::file::{PublishedEntry, StudyError};
 
 impl Study<'_> {
     /// `PS3 745 ms, PS4 2200 ms`: states used per drive and rule.
-    pub(super) fn apst_tables(&self, entry: &PublishedEntry) -> Result<Vec<Wanted>, StudyError> {
-        let mut tables: Vec<Wanted> = Vec::new();
+    pub(super) fn apst_tables(
+        &self,
+        entry: &PublishedEntry,
+    ) -> Result<Vec<PublishedCell>, StudyError> {
+        let mut tables: Vec<PublishedCell> = Vec::new();
         let mut cells = self.plan.cells().to_vec();
         cells.sort_by_key(|cell| (self.order(*cell), cell.policy));
         for cell in cells {
@@ -21,8 +24,10 @@ impl Study<'_> {
             if !names.are_in(&entry.cells) || tables.iter().any(|t| t.names == names) {
                 continue;
             }
-            let power = self.plan.machines[cell.machine].model.as_ref();
-            let power = power.and_then(|model| model.drive.power.as_ref());
+            let power = self.plan.machines[cell.machine]
+                .model
+                .as_ref()
+                .and_then(|model| model.drive.power.as_ref());
             let (Some(settings), Some(power)) = (policy.set.apst(), power) else {
                 let message = format!(
                     "`{}` has no APST rule, or `{}` no power states",
@@ -37,7 +42,7 @@ impl Study<'_> {
                 .targets()
                 .map(|(state, ms)| format!("PS{state} {ms} ms"))
                 .collect();
-            let mut table = Wanted::new(Vec::new(), names);
+            let mut table = PublishedCell::new(Vec::new(), names);
             table.decided = Some(targets.join(", "));
             tables.push(table);
         }
@@ -48,30 +53,24 @@ impl Study<'_> {
     pub(super) fn poll_limits(
         &self,
         entry: &PublishedEntry,
-    ) -> Result<(Vec<String>, Vec<Wanted>), StudyError> {
-        let state = |us: u64, polling: bool| IdleState {
-            name: format!("{us}"),
-            exit_latency: Nanoseconds::from_micros(us),
-            target_residency: Nanoseconds::from_micros(us),
-            polling,
-            disabled: false,
-        };
+    ) -> Result<(Vec<String>, Vec<PublishedCell>), StudyError> {
         let mut limits = Vec::new();
         for row in &entry.row {
             let Some(residencies) = &row.get_ref().residencies_us else {
                 let message = "a polling limit needs `residencies_us`, such as [2, 20, 100]";
                 return Err(self.source.error(row, message));
             };
-            let sleeping = residencies.get_ref().iter().map(|us| state(*us, false));
-            let states = std::iter::once(state(0, true)).chain(sleeping).collect();
-            let states = IdleStates::new(states)
+            let sleeping = residencies.get_ref().iter();
+            let all = std::iter::once(idle_state(0, true))
+                .chain(sleeping.map(|us| idle_state(*us, false)));
+            let states = IdleStates::new(all.collect())
                 .map_err(|e| self.source.error(residencies, e.to_string()))?;
             let label: Vec<String> = residencies.get_ref().iter().map(u64::to_string).collect();
             let names = CellNames {
                 policy: label.join("/"),
                 ..CellNames::default()
             };
-            let mut limit = Wanted::new(Vec::new(), names);
+            let mut limit = PublishedCell::new(Vec::new(), names);
             limit.labels = vec![label.join("/")];
             limit.decided = Some(
                 poll::limit(&states, TickRate::HZ_250, None)
@@ -81,5 +80,16 @@ impl Study<'_> {
             limits.push(limit);
         }
         Ok((vec!["target residencies in us".to_owned()], limits))
+    }
+}
+
+/// A state with equal exit latency and target residency in us.
+fn idle_state(us: u64, polling: bool) -> IdleState {
+    IdleState {
+        name: format!("{us}"),
+        exit_latency: Nanoseconds::from_micros(us),
+        target_residency: Nanoseconds::from_micros(us),
+        polling,
+        disabled: false,
     }
 }

@@ -15,16 +15,18 @@ impl Study<'_> {
         tables: &[Table],
     ) -> Result<Expectation, StudyError> {
         let known: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-        let mut of = Vec::new();
-        for name in Names::all(&entry.of, self.source)? {
-            of.push(position(self.source, "[[published]]", &name, &known)?);
+        let mut chosen = Vec::new();
+        for name in Names::all(&entry.tables, self.source)? {
+            chosen.push(position(self.source, "[[published]]", &name, &known)?);
         }
-        let cells = self.chosen(&entry.of, &entry.cells, &of, tables)?;
+        let cells = self.chosen(&entry.tables, &entry.cells, &chosen, tables)?;
         let against = match &entry.less_than {
-            Some(other) => self.chosen(other, &other.get_ref().cells, &of, tables)?,
+            Some(other) => self.chosen(other, &other.get_ref().cells, &chosen, tables)?,
             None => Vec::new(),
         };
-        if let Some(alone) = of.iter().find(|of| tables[**of].how.show == Show::Value)
+        if let Some(alone) = chosen
+            .iter()
+            .find(|table| tables[**table].recipe.show == Show::Value)
             && let Some(at) = (entry.same_direction.as_ref().map(Spanned::span))
                 .or_else(|| entry.change_within.as_ref().map(Spanned::span))
                 .or_else(|| entry.where_base.as_ref().map(Spanned::span))
@@ -63,12 +65,12 @@ impl Study<'_> {
         let cells = indices.iter().flat_map(|index| &tables[*index].cells);
         let names: Vec<String> = cells.map(|cell| cell.names.policy.clone()).collect();
         self.check_names(selection, &names)?;
-        let chosen = indices.iter().flat_map(|table| {
+        let mut chosen: Vec<[usize; 2]> = Vec::new();
+        for table in indices {
             let cells = tables[*table].cells.iter().enumerate();
-            let chosen = cells.filter(|(_, cell)| cell.names.are_in(selection));
-            chosen.map(|(cell, _)| [*table, cell])
-        });
-        let chosen: Vec<[usize; 2]> = chosen.collect();
+            let cells = cells.filter(|(_, cell)| cell.names.are_in(selection));
+            chosen.extend(cells.map(|(cell, _)| [*table, cell]));
+        }
         if chosen.is_empty() {
             let message = "`cells` has none of the cells of these tables";
             return Err(self.source.error(at, message));

@@ -8,5 +8,5 @@ pub(super) mod tables;
 mod value;
 
 pub(super) use study::all;
-pub use tables::{Expectation, How, Pair, Quantity, Table, Wanted};
+pub use tables::{Expectation, Pair, PublishedCell, Quantity, Table, ValueRecipe};
 pub use value::{Published, decimal};

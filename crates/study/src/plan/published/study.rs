@@ -22,9 +22,12 @@ pub(in crate::plan) fn all(
     for entry in &plan.file.published {
         tables.push(study.table(entry, &tables)?);
     }
-    let expectations = plan.file.expect.iter();
-    let expectations = expectations.map(|entry| study.expectation(entry, &tables));
-    let expectations = expectations.collect::<Result<_, _>>()?;
+    let expectations = plan
+        .file
+        .expect
+        .iter()
+        .map(|entry| study.expectation(entry, &tables))
+        .collect::<Result<_, _>>()?;
     Ok((tables, expectations))
 }
 
@@ -45,18 +48,21 @@ pub(super) struct Study<'a> {
 
 impl<'a> Study<'a> {
     fn new(plan: &'a Plan, source: StudyText<'a>) -> Self {
-        let cells = || plan.cells().iter();
-        let machines = cells().map(|c| plan.machine_and_drive(c.machine));
+        let cells = plan.cells().iter();
+        let machines = cells.clone().map(|c| plan.machine_and_drive(c.machine));
         let (machines, drives) = machines.unzip();
         Self {
             plan,
             source,
             by_drive: plan.compares_drives(),
-            runs: cells().map(place).collect(),
+            runs: cells.clone().map(place).collect(),
             drives,
-            workloads: cells().map(|c| &*plan.workloads[c.workload].name).collect(),
+            workloads: cells
+                .clone()
+                .map(|c| &*plan.workloads[c.workload].name)
+                .collect(),
             machines,
-            policies: cells().map(|c| &*plan.policies[c.policy].name).collect(),
+            policies: cells.map(|c| &*plan.policies[c.policy].name).collect(),
         }
     }
 

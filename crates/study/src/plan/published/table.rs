@@ -3,7 +3,7 @@
 use toml::Spanned;
 
 use super::study::{Study, place};
-use super::tables::{CellNames, How, Pair, Quantity, Table, Wanted};
+use super::tables::{CellNames, Pair, PublishedCell, Quantity, Table, ValueRecipe};
 use super::value::Published;
 use crate::file::{
     Across, CompareEntry, Decision, PublishedEntry, RowEntry, Show, StudyError, unknown,
@@ -14,7 +14,14 @@ use crate::plan::names::position;
 const NO_CELL: &str = "the table has no cell that this row is about";
 
 /// Label headings, and cells.
-type Columns = (Vec<String>, Vec<Wanted>);
+type Columns = (Vec<String>, Vec<PublishedCell>);
+
+/// Policies to compare, and the name for both.
+struct PolicyPair {
+    policy: usize,
+    base: Option<usize>,
+    name: String,
+}
 
 impl Study<'_> {
     /// Column in a wide table whose labels become columns.
@@ -26,18 +33,16 @@ impl Study<'_> {
         let Some(wide) = entry.wide.as_ref().filter(|wide| *wide.get_ref()) else {
             return Ok(None);
         };
-        let refused = |message: &str| Err(self.source.error(wide, message));
-        if !entry.row.is_empty() || entry.values_of.is_some() || !entry.columns.is_empty() {
-            return refused(
-                "a wide table has simulated values only: no `row`, `values_of` or `columns`",
-            );
-        }
-        match columns.iter().position(|column| column == "workload") {
-            Some(column) => Ok(Some(column)),
-            None => refused(
-                "a wide table has a column for each workload, and this one has a single workload",
-            ),
-        }
+        let workload = columns.iter().position(|column| column == "workload");
+        let message =
+            if !entry.row.is_empty() || entry.values_of.is_some() || !entry.columns.is_empty() {
+                "a wide table has simulated values only: no `row`, `values_of` or `columns`"
+            } else if workload.is_none() {
+                "a wide table has a column for each workload, and this one has a single workload"
+            } else {
+                return Ok(workload);
+            };
+        Err(self.source.error(wide, message))
     }
 
     /// An entry's table; its published values may come from a table in `before`.
@@ -46,9 +51,9 @@ impl Study<'_> {
         entry: &PublishedEntry,
         before: &[Table],
     ) -> Result<Table, StudyError> {
-        let how = self.how(entry)?;
+        let recipe = self.recipe(entry)?;
         let pairs = self.policies(entry)?;
-        let names: Vec<String> = pairs.iter().map(|pair| pair.2.clone()).collect();
+        let names: Vec<String> = pairs.iter().map(|pair| pair.name.clone()).collect();
         self.check_names(&entry.cells, &names)?;
         let (mut columns, mut cells) = match entry.decision.as_ref().map(Spanned::get_ref) {
             Some(Decision::PollLimit) => self.poll_limits(entry)?,
@@ -62,39 +67,23 @@ impl Study<'_> {
             return Err(self.source.error(&entry.name, "the table has no cells"));
         }
         let (mut changes, mut notes) = (Vec::new(), Vec::new());
-        // Every row makes a cell from these.
-        let by_rows = entry.across == Some(Across::Extreme)
-            || entry
-                .decision
-                .as_ref()
-                .is_some_and(|d| *d.get_ref() == Decision::PollLimit);
-        for (index, wanted) in cells.iter_mut().enumerate() {
-            let row = if by_rows {
+        for (index, cell) in cells.iter_mut().enumerate() {
+            let row = if has_cell_per_row(entry) {
                 entry.row.get(index).map(Spanned::get_ref)
             } else {
-                self.row_of(entry, wanted)?
+                self.find_row(entry, cell)?
             };
             notes.push(row.and_then(|row| row.note.clone()).unwrap_or_default());
-            changes.push(self.attach(entry, wanted, row, before)?);
+            changes.push(self.attach(entry, cell, row, before)?);
         }
-        for row in &entry.row {
-            let selection = row.get_ref().cells();
-            self.check_names(&selection, &names)?;
-            if !by_rows && !cells.iter().any(|cell| cell.names.are_in(&selection)) {
-                return Err(self.source.error(row, NO_CELL));
-            }
-        }
-        let mut add = |heading: &str, labels: Vec<String>| {
-            columns.push(heading.to_owned());
-            for (wanted, label) in cells.iter_mut().zip(labels) {
-                wanted.labels.push(label);
-            }
-        };
+        self.check_rows(entry, &names, &cells)?;
         if changes.iter().any(|text| !text.is_empty()) {
-            add("measured change", changes);
+            columns.push("measured change".to_owned());
+            add_labels(&mut cells, changes);
         }
         if let Some(heading) = &entry.note {
-            add(heading, notes);
+            columns.push(heading.clone());
+            add_labels(&mut cells, notes);
         }
         for metric in &entry.columns {
             columns.extend(["from", "to"].map(|end| format!("{} {end}", metric.get_ref())));
@@ -106,12 +95,31 @@ impl Study<'_> {
             wide: self.wide(entry, &columns)?,
             columns,
             cells,
-            how,
+            recipe,
         })
     }
 
+    /// Checks that every row is about a cell.
+    fn check_rows(
+        &self,
+        entry: &PublishedEntry,
+        policies: &[String],
+        cells: &[PublishedCell],
+    ) -> Result<(), StudyError> {
+        for row in &entry.row {
+            let selection = row.get_ref().cells();
+            self.check_names(&selection, policies)?;
+            let is_used =
+                has_cell_per_row(entry) || cells.iter().any(|cell| cell.names.are_in(&selection));
+            if !is_used {
+                return Err(self.source.error(row, NO_CELL));
+            }
+        }
+        Ok(())
+    }
+
     /// Recipe for a table's values.
-    fn how(&self, entry: &PublishedEntry) -> Result<How, StudyError> {
+    fn recipe(&self, entry: &PublishedEntry) -> Result<ValueRecipe, StudyError> {
         let (metric, divisor) = match (&entry.metric, &entry.decision) {
             (Some(metric), None) => self.metric(metric, entry.unit.as_ref())?,
             (None, Some(_)) => (Quantity::Rate, 1.0),
@@ -124,17 +132,26 @@ impl Study<'_> {
             let message = "`columns` are of both policies of a pair: they go with `compare`";
             return Err(self.source.error(column, message));
         }
-        let one = |name: &Spanned<String>| Ok(self.metric(name, None)?.0);
-        let beside: Result<_, StudyError> = entry.columns.iter().map(one).collect();
-        Ok(How {
+        let columns = entry.columns.iter();
+        let beside: Result<_, StudyError> = columns.map(|name| self.plain_metric(name)).collect();
+        Ok(ValueRecipe {
             metric,
-            per: entry.per.as_ref().map(one).transpose()?,
+            per: entry
+                .per
+                .as_ref()
+                .map(|name| self.plain_metric(name))
+                .transpose()?,
             divisor,
             runs: entry.runs,
             show: entry.show,
             across: entry.across,
             beside: beside?,
         })
+    }
+
+    /// A metric by name, in its own unit.
+    fn plain_metric(&self, name: &Spanned<String>) -> Result<Quantity, StudyError> {
+        Ok(self.metric(name, None)?.0)
     }
 
     /// A metric by name, and the divisor for a unit.
@@ -144,19 +161,22 @@ impl Study<'_> {
         unit: Option<&Spanned<String>>,
     ) -> Result<(Quantity, f64), StudyError> {
         let text = name.get_ref();
-        let (quantity, of) = match self.plan.metrics.iter().find(|m| m.name == *text) {
+        let (quantity, own_unit) = match self.plan.metrics.iter().find(|m| m.name == *text) {
             Some(metric) => (Quantity::Metric(text.clone()), &*metric.unit),
             None => (self.quantity(name, text)?, ""),
         };
-        let Some(unit) = unit.filter(|unit| unit.get_ref() != of) else {
+        let Some(unit) = unit.filter(|unit| unit.get_ref() != own_unit) else {
             return Ok((quantity, 1.0));
         };
-        match (scale(of), scale(unit.get_ref())) {
+        match (scale(own_unit), scale(unit.get_ref())) {
             (Some((kind, from)), Some((wanted, to))) if kind == wanted => Ok((quantity, to / from)),
             _ => {
-                let of = if of.is_empty() { "no unit" } else { of };
+                let own_unit = match own_unit {
+                    "" => "no unit",
+                    unit => unit,
+                };
                 let message = format!(
-                    "`{text}` is in {of}, which cannot be shown in {}",
+                    "`{text}` is in {own_unit}, which cannot be shown in {}",
                     unit.get_ref()
                 );
                 Err(self.source.error(unit, message))
@@ -181,10 +201,7 @@ impl Study<'_> {
     }
 
     /// A table's policies, their bases, and names for the pairs.
-    fn policies(
-        &self,
-        entry: &PublishedEntry,
-    ) -> Result<Vec<(usize, Option<usize>, String)>, StudyError> {
+    fn policies(&self, entry: &PublishedEntry) -> Result<Vec<PolicyPair>, StudyError> {
         let known: Vec<&str> = self.plan.policies.iter().map(|p| p.name.as_str()).collect();
         let pairs = !entry.compare.is_empty() || entry.over_workload.is_some();
         if pairs != (entry.show != Show::Value) {
@@ -195,24 +212,34 @@ impl Study<'_> {
         if entry.compare.is_empty() {
             let alone = known.iter().enumerate();
             return Ok(alone
-                .map(|(index, name)| (index, None, (*name).to_owned()))
+                .map(|(policy, name)| PolicyPair {
+                    policy,
+                    base: None,
+                    name: (*name).to_owned(),
+                })
                 .collect());
         }
-        let pair = |pair: &Spanned<CompareEntry>| {
-            let of = pair.get_ref();
-            let at = |name| position(self.source, "policy", name, &known);
-            let both = || format!("{} over {}", of.policy.get_ref(), of.over.get_ref());
-            let name = of.name.clone().unwrap_or_else(both);
-            Ok((at(&of.policy)?, Some(at(&of.over)?), name))
-        };
-        entry.compare.iter().map(pair).collect()
+        entry
+            .compare
+            .iter()
+            .map(|pair| self.policy_pair(pair.get_ref(), &known))
+            .collect()
+    }
+
+    fn policy_pair(&self, pair: &CompareEntry, known: &[&str]) -> Result<PolicyPair, StudyError> {
+        let both = || format!("{} over {}", pair.policy.get_ref(), pair.over.get_ref());
+        Ok(PolicyPair {
+            policy: position(self.source, "policy", &pair.policy, known)?,
+            base: Some(position(self.source, "policy", &pair.over, known)?),
+            name: pair.name.clone().unwrap_or_else(both),
+        })
     }
 
     /// Cells with simulated values, one by one.
     fn simulated(
         &self,
         entry: &PublishedEntry,
-        policies: &[(usize, Option<usize>, String)],
+        policies: &[PolicyPair],
     ) -> Result<Vec<(Pair, CellNames)>, StudyError> {
         let workloads: Vec<&str> = self
             .plan
@@ -220,30 +247,31 @@ impl Study<'_> {
             .iter()
             .map(|w| w.name.as_str())
             .collect();
-        let over_workload = entry.over_workload.as_ref();
-        let over_workload =
-            over_workload.map(|name| position(self.source, "workload", name, &workloads));
-        let over_workload = over_workload.transpose()?;
+        let over_workload = entry
+            .over_workload
+            .as_ref()
+            .map(|name| position(self.source, "workload", name, &workloads))
+            .transpose()?;
         let left_out = entry.except.as_ref().map(Spanned::get_ref);
         let cells = self.plan.cells();
         let mut all = Vec::new();
-        for (index, (policy, over, name)) in policies.iter().enumerate() {
-            for &at in cells.iter().filter(|cell| cell.policy == *policy) {
-                let names = self.names(at, name);
+        for (index, pair) in policies.iter().enumerate() {
+            for &at in cells.iter().filter(|cell| cell.policy == pair.policy) {
+                let names = self.names(at, &pair.name);
                 if left_out.is_some_and(|w| w.has(&names.workload)) || !names.are_in(&entry.cells) {
                     continue;
                 }
                 let base = Cell {
-                    policy: over.unwrap_or(at.policy),
+                    policy: pair.base.unwrap_or(at.policy),
                     workload: over_workload.unwrap_or(at.workload),
                     ..at
                 };
                 let base = (entry.show != Show::Value).then_some(base);
                 if let Some(missing) = base.filter(|base| !self.runs.contains(&place(base))) {
-                    let of = self.names(missing, "");
+                    let missing = self.names(missing, "");
                     let message = format!(
                         "there are no runs of `{}` under `{}` to compare with",
-                        of.workload, of.first
+                        missing.workload, missing.first
                     );
                     return Err(self.source.error(&entry.name, message));
                 }
@@ -264,33 +292,33 @@ impl Study<'_> {
         &self,
         entry: &PublishedEntry,
         all: Vec<(Pair, CellNames)>,
-    ) -> Result<Vec<Wanted>, StudyError> {
-        let mut cells: Vec<Wanted> = Vec::new();
+    ) -> Result<Vec<PublishedCell>, StudyError> {
+        let mut cells: Vec<PublishedCell> = Vec::new();
         match entry.across {
             None => cells.extend(
                 all.into_iter()
-                    .map(|(pair, names)| Wanted::new(vec![pair], names)),
+                    .map(|(pair, names)| PublishedCell::new(vec![pair], names)),
             ),
             Some(Across::GeometricMean) => {
                 for (pair, mut names) in all {
                     names.workload.clear();
                     match cells.iter_mut().find(|cell| cell.names == names) {
                         Some(cell) => cell.pairs.push(pair),
-                        None => cells.push(Wanted::new(vec![pair], names)),
+                        None => cells.push(PublishedCell::new(vec![pair], names)),
                     }
                 }
             }
             Some(Across::Extreme) => {
                 for row in &entry.row {
                     let selection = row.get_ref().cells();
-                    let mut of = all.iter().filter(|(_, names)| names.are_in(&selection));
-                    let Some((first, names)) = of.next() else {
+                    let mut chosen = all.iter().filter(|(_, names)| names.are_in(&selection));
+                    let Some((first, names)) = chosen.next() else {
                         return Err(self.source.error(row, NO_CELL));
                     };
-                    let pairs = std::iter::once(*first).chain(of.map(|(pair, _)| *pair));
+                    let pairs = std::iter::once(*first).chain(chosen.map(|(pair, _)| *pair));
                     let mut names = names.clone();
                     names.workload.clear();
-                    cells.push(Wanted::new(pairs.collect(), names));
+                    cells.push(PublishedCell::new(pairs.collect(), names));
                 }
             }
         }
@@ -298,13 +326,15 @@ impl Study<'_> {
     }
 
     /// The row about a cell.
-    fn row_of<'a>(
+    fn find_row<'a>(
         &self,
         entry: &'a PublishedEntry,
-        wanted: &Wanted,
+        wanted: &PublishedCell,
     ) -> Result<Option<&'a RowEntry>, StudyError> {
-        let about = |row: &&Spanned<RowEntry>| wanted.names.are_in(&row.get_ref().cells());
-        let mut rows = entry.row.iter().filter(about);
+        let mut rows = entry
+            .row
+            .iter()
+            .filter(|row| wanted.names.are_in(&row.get_ref().cells()));
         let first = rows.next();
         match rows.next() {
             Some(second) => {
@@ -319,7 +349,7 @@ impl Study<'_> {
     fn attach(
         &self,
         entry: &PublishedEntry,
-        wanted: &mut Wanted,
+        wanted: &mut PublishedCell,
         row: Option<&RowEntry>,
         before: &[Table],
     ) -> Result<String, StudyError> {
@@ -333,15 +363,11 @@ impl Study<'_> {
             (Some(value), Some(base), _) => value.number().map(|value| (value, base)),
             (None, None, Some(name)) => {
                 let known: Vec<&str> = before.iter().map(|t| t.name.as_str()).collect();
-                let of = position(self.source, "[[published]] before this one", name, &known)?;
-                let of = |cell: Cell| {
-                    let has = |c: &&Wanted| matches!(c.pairs[..], [Pair { at, .. }] if at == cell);
-                    before[of].cells.iter().find(has)?.published.number()
-                };
-                wanted
-                    .pairs
-                    .first()
-                    .and_then(|pair| Some((of(pair.at)?, of(pair.base?)?)))
+                let table = position(self.source, "[[published]] before this one", name, &known)?;
+                wanted.pairs.first().and_then(|pair| {
+                    let value = published_number(&before[table], pair.at)?;
+                    Some((value, published_number(&before[table], pair.base?)?))
+                })
             }
             _ => None,
         };
@@ -356,44 +382,75 @@ impl Study<'_> {
             _ => Published::Nothing,
         };
         // Small differences have meaningless relative errors.
-        let change = both.filter(|_| entry.show == Show::Percent);
-        let change = change.map(|(value, base)| format!("{:+.2}", (value / base - 1.0) * 100.0));
+        let change = both
+            .filter(|_| entry.show == Show::Percent)
+            .map(|(value, base)| format!("{:+.2}", (value / base - 1.0) * 100.0));
         Ok(change.unwrap_or_default())
     }
 }
 
+/// A published number for a cell that stands alone in a table.
+fn published_number(table: &Table, cell: Cell) -> Option<f64> {
+    let found = table
+        .cells
+        .iter()
+        .find(|c| matches!(c.pairs[..], [Pair { at, .. }] if at == cell));
+    found?.published.number()
+}
+
+/// Whether every row makes a cell, in place of cells finding their rows.
+fn has_cell_per_row(entry: &PublishedEntry) -> bool {
+    let decision = entry.decision.as_ref().map(Spanned::get_ref);
+    entry.across == Some(Across::Extreme) || decision == Some(&Decision::PollLimit)
+}
+
+/// Adds a label to each cell.
+fn add_labels(cells: &mut [PublishedCell], labels: Vec<String>) {
+    for (cell, label) in cells.iter_mut().zip(labels) {
+        cell.labels.push(label);
+    }
+}
+
+/// The number of different names among cells.
+fn count_names(cells: &[PublishedCell], name: fn(&CellNames) -> (&str, &str)) -> usize {
+    let mut names: Vec<_> = cells.iter().map(|cell| name(&cell.names)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.len()
+}
+
+/// Those among four names whose headings are shown.
+fn keep_shown(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
+    let names = names.into_iter().zip(shown);
+    names
+        .filter(|(_, (_, shown))| *shown)
+        .map(|(name, _)| name)
+        .collect()
+}
+
 /// Cells with labels: their differing names.
-fn labelled(entry: &PublishedEntry, mut cells: Vec<Wanted>) -> Columns {
-    let several = |name: fn(&CellNames) -> (&str, &str)| {
-        let mut names: Vec<_> = cells.iter().map(|cell| name(&cell.names)).collect();
-        names.sort_unstable();
-        names.dedup();
-        names.len()
-    };
-    let machines = several(|n| (&n.machine, ""));
+fn labelled(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Columns {
+    let machines = count_names(&cells, |n| (&n.machine, ""));
     let policy = if entry.compare.is_empty() {
         "policy"
     } else {
         "compared"
     };
     let mut shown = [
-        ("drive", several(|n| (&n.machine, &n.drive)) > machines),
+        (
+            "drive",
+            count_names(&cells, |n| (&n.machine, &n.drive)) > machines,
+        ),
         (
             "workload",
-            several(|n| (&n.workload, "")) > 1 || entry.across == Some(Across::Extreme),
+            count_names(&cells, |n| (&n.workload, "")) > 1 || entry.across == Some(Across::Extreme),
         ),
         ("machine", machines > 1),
-        (policy, several(|n| (&n.policy, "")) > 1),
+        (policy, count_names(&cells, |n| (&n.policy, "")) > 1),
     ];
     if shown.iter().all(|(_, shown)| !shown) {
         shown[3].1 = true;
     }
-    let keep = |all: [String; 4]| -> Vec<String> {
-        let all = all.into_iter().zip(shown);
-        all.filter(|(_, (_, shown))| *shown)
-            .map(|(name, _)| name)
-            .collect()
-    };
     for cell in &mut cells {
         let CellNames {
             drive,
@@ -402,12 +459,13 @@ fn labelled(entry: &PublishedEntry, mut cells: Vec<Wanted>) -> Columns {
             policy,
             ..
         } = cell.names.clone();
-        cell.labels = keep([drive, workload, machine, policy]);
+        cell.labels = keep_shown([drive, workload, machine, policy], shown);
     }
-    (keep(shown.map(|(heading, _)| heading.to_owned())), cells)
+    let headings = shown.map(|(heading, _)| heading.to_owned());
+    (keep_shown(headings, shown), cells)
 }
 
-impl Wanted {
+impl PublishedCell {
     pub(super) fn new(pairs: Vec<Pair>, names: CellNames) -> Self {
         Self {
             labels: Vec::new(),

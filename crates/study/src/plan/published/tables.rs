@@ -21,25 +21,25 @@ pub struct Table {
     /// Index of the label spread over columns, if any.
     pub wide: Option<usize>,
     /// Cells.
-    pub cells: Vec<Wanted>,
+    pub cells: Vec<PublishedCell>,
     /// Recipe for values.
-    pub how: How,
+    pub recipe: ValueRecipe,
 }
 
 /// Recipe for a value from runs.
 #[derive(Clone, Debug)]
-pub struct How {
+pub struct ValueRecipe {
     /// Metric per run, or a decision's name without runs.
     pub metric: Quantity,
     /// Metric to divide by.
     pub per: Option<Quantity>,
     /// Divisor for the unit.
     pub divisor: f64,
-    /// How to combine runs.
+    /// ValueRecipe to combine runs.
     pub runs: Aggregate,
-    /// How to show a pair.
+    /// ValueRecipe to show a pair.
     pub show: Show,
-    /// How to combine workloads.
+    /// ValueRecipe to combine workloads.
     pub across: Option<Across>,
     /// Metrics shown for both cells in a pair.
     pub beside: Vec<Quantity>,
@@ -58,7 +58,7 @@ pub enum Quantity {
 
 /// A cell in a table.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct PublishedCell {
     /// Labels, one per column. An extreme's workload is empty until runs are known.
     pub labels: Vec<String>,
     /// Runs behind the value; several where workloads are combined.
@@ -111,12 +111,14 @@ pub struct Expectation {
 impl CellNames {
     /// Whether a selection has the cell.
     pub(super) fn are_in(&self, selection: &Selection) -> bool {
-        let has = |names: &Option<Spanned<Names>>, name: &String| {
-            names.as_ref().is_none_or(|n| n.get_ref().has(name))
-        };
-        has(&selection.drive, &self.drive)
-            && has(&selection.workload, &self.workload)
-            && has(&selection.machine, &self.machine)
-            && (has(&selection.policy, &self.policy) || has(&selection.policy, &self.first))
+        allows(&selection.drive, &self.drive)
+            && allows(&selection.workload, &self.workload)
+            && allows(&selection.machine, &self.machine)
+            && (allows(&selection.policy, &self.policy) || allows(&selection.policy, &self.first))
     }
+}
+
+/// Whether names, if given, have a name.
+fn allows(names: &Option<Spanned<Names>>, name: &str) -> bool {
+    names.as_ref().is_none_or(|n| n.get_ref().has(name))
 }

@@ -13,13 +13,27 @@ const CPUS: &str = "sys/devices/system/cpu";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     /// Idle times by CPU kind and state name.
-    idle: BTreeMap<(String, String), State>,
+    idle: BTreeMap<KindState, State>,
     /// State names in kernel order.
     states: Vec<String>,
     /// Number per CPU kind.
     cpus: BTreeMap<String, u64>,
     /// Time in 10 ms units by CPU kind and frequency in kHz, times the clock's CPUs.
-    frequency: BTreeMap<(String, u64), u64>,
+    frequency: BTreeMap<KindFrequency, u64>,
+}
+
+/// A kind of CPU and an idle state by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct KindState {
+    kind: String,
+    state: String,
+}
+
+/// A kind of CPU at a frequency.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct KindFrequency {
+    kind: String,
+    khz: u64,
 }
 
 /// An idle state, summed over CPUs.
@@ -50,7 +64,10 @@ impl Counters {
                 let name = count.state.name;
                 let sum = counters
                     .idle
-                    .entry((kind.clone(), name.clone()))
+                    .entry(KindState {
+                        kind: kind.clone(),
+                        state: name.clone(),
+                    })
                     .or_default();
                 sum.time_us += count.time_us;
                 sum.usage += count.usage;
@@ -70,7 +87,10 @@ impl Counters {
                 {
                     *counters
                         .frequency
-                        .entry((kind(root, policy), khz))
+                        .entry(KindFrequency {
+                            kind: kind(root, policy),
+                            khz,
+                        })
                         .or_default() += time * cpus;
                 }
             }
@@ -80,35 +100,19 @@ impl Counters {
 
     /// Fills `run` with all changes since `before`.
     pub(super) fn since(&self, before: &Self, took: Duration, run: &mut RunRecord) {
-        let took_ns = took.as_nanos() as u64;
         for (kind, cpus) in &self.cpus {
-            let mut idle_ns = 0;
-            for name in &self.states {
-                let key = (kind.clone(), name.clone());
-                let Some(now) = self.idle.get(&key) else {
-                    continue;
-                };
-                let old = before.idle.get(&key).copied().unwrap_or_default();
-                let time_ns = now.time_us.saturating_sub(old.time_us) * 1000;
-                idle_ns += time_ns;
-                run.idle.push(Idle {
-                    cpu_kind: kind.clone(),
-                    state: name.clone(),
-                    time_ns,
-                    entries: now.usage.saturating_sub(old.usage),
-                    too_deep: now.above.saturating_sub(old.above),
-                    too_shallow: now.below.saturating_sub(old.below),
-                    above: Some(now.above.saturating_sub(old.above)),
-                    below: Some(now.below.saturating_sub(old.below)),
-                    added_latency_ns: None,
-                    wasted_energy_uj: None,
-                });
-            }
+            let states: Vec<Idle> = self
+                .states
+                .iter()
+                .filter_map(|state| self.state_since(before, kind, state))
+                .collect();
+            let idle_ns: u64 = states.iter().map(|idle| idle.time_ns).sum();
+            run.idle.extend(states);
             if idle_ns > 0 {
                 run.idle.push(Idle {
                     cpu_kind: kind.clone(),
                     state: BUSY.to_owned(),
-                    time_ns: (took_ns * cpus).saturating_sub(idle_ns),
+                    time_ns: (took.as_nanos() as u64 * cpus).saturating_sub(idle_ns),
                     entries: 0,
                     too_deep: 0,
                     too_shallow: 0,
@@ -119,30 +123,58 @@ impl Counters {
                 });
             }
         }
-        let seconds = took.as_secs_f64();
-        if !run.idle.is_empty() && seconds > 0.0 {
-            type Count = fn(&Idle) -> u64;
-            let each: [(&str, Count); 3] = [
-                ("usage_per_s", |idle| idle.entries),
-                ("above_per_s", |idle| idle.above.unwrap_or(0)),
-                ("below_per_s", |idle| idle.below.unwrap_or(0)),
-            ];
-            for (name, count) in each {
-                let all: u64 = run.idle.iter().map(count).sum();
-                run.metrics.push((name.to_owned(), all as f64 / seconds));
-            }
-        }
-        for ((kind, khz), time) in &self.frequency {
-            let old = before
-                .frequency
-                .get(&(kind.clone(), *khz))
-                .copied()
-                .unwrap_or(0);
+        add_idle_rates(took.as_secs_f64(), run);
+        for (clock, time) in &self.frequency {
+            let old = before.frequency.get(clock).copied().unwrap_or(0);
             let ticks = time.saturating_sub(old);
             if ticks > 0 {
-                run.frequency.push((kind.clone(), *khz, ticks * 10_000_000));
+                let time_ns = ticks * 10_000_000;
+                run.frequency.push((clock.kind.clone(), clock.khz, time_ns));
             }
         }
+    }
+
+    /// A state's changes on a kind of CPU; `None` if the kind has no such state.
+    fn state_since(&self, before: &Self, kind: &str, state: &str) -> Option<Idle> {
+        let key = KindState {
+            kind: kind.to_owned(),
+            state: state.to_owned(),
+        };
+        let now = self.idle.get(&key)?;
+        let old = before.idle.get(&key).copied().unwrap_or_default();
+        let too_deep = now.above.saturating_sub(old.above);
+        let too_shallow = now.below.saturating_sub(old.below);
+        Some(Idle {
+            cpu_kind: key.kind,
+            state: key.state,
+            time_ns: now.time_us.saturating_sub(old.time_us) * 1000,
+            entries: now.usage.saturating_sub(old.usage),
+            too_deep,
+            too_shallow,
+            above: Some(too_deep),
+            below: Some(too_shallow),
+            added_latency_ns: None,
+            wasted_energy_uj: None,
+        })
+    }
+}
+
+fn add_idle_rates(seconds: f64, run: &mut RunRecord) {
+    if run.idle.is_empty() || seconds <= 0.0 {
+        return;
+    }
+    let counts = run.idle.iter().map(|idle| {
+        let (above, below) = (idle.above.unwrap_or(0), idle.below.unwrap_or(0));
+        [idle.entries, above, below]
+    });
+    let sums = counts.fold([0; 3], |sums: [u64; 3], counts| {
+        [0, 1, 2].map(|index| sums[index] + counts[index])
+    });
+    for (name, sum) in ["usage_per_s", "above_per_s", "below_per_s"]
+        .iter()
+        .zip(sums)
+    {
+        run.metrics.push(((*name).to_owned(), sum as f64 / seconds));
     }
 }
 

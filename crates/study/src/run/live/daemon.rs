@@ -229,8 +229,8 @@ fn last_line(messages: &str) -> &str {
     let line = messages
         .lines()
         .map(str::trim)
-        .rfind(|line| !line.is_empty());
-    let line = line.unwrap_or_default();
+        .rfind(|line| !line.is_empty())
+        .unwrap_or_default();
     let text = line
         .strip_prefix("wakepath: ")
         .or_else(|| line.strip_prefix("error: "))

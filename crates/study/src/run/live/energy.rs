@@ -31,7 +31,7 @@ impl<'a> Meter<'a> {
     }
 
     /// A meter for the platform: another figure than the packages' sum.
-    pub(super) fn of_platform(system: &'a System) -> Self {
+    pub(super) fn for_platform(system: &'a System) -> Self {
         Self::counting(system, Counted::Platform)
     }
 
@@ -74,16 +74,18 @@ impl<'a> Meter<'a> {
     fn read(&mut self) {
         let now = zones(self.system.root(), self.counted);
         let all_there = now.keys().eq(self.last.keys());
-        let more = now.iter().map(|(name, (now, range))| {
-            let (old, _) = self.last.get(name)?;
-            match range {
-                _ if now >= old => Some(now - old),
-                // The counter has wrapped.
-                Some(range) => Some(now + range.checked_sub(*old)?),
-                None => None,
-            }
-        });
-        let more: Option<u64> = more.sum();
+        let more: Option<u64> = now
+            .iter()
+            .map(|(name, (now, range))| {
+                let (old, _) = self.last.get(name)?;
+                match range {
+                    _ if now >= old => Some(now - old),
+                    // The counter has wrapped.
+                    Some(range) => Some(now + range.checked_sub(*old)?),
+                    None => None,
+                }
+            })
+            .sum();
         self.spent = self
             .spent
             .zip(more.filter(|_| all_there))
@@ -121,18 +123,20 @@ impl Counted {
 /// The energy counters.
 fn zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> {
     let zones = root.names(POWERCAP).into_iter();
-    let zone = |name: String| {
-        let file = |what: &str| format!("{POWERCAP}/{name}/{what}");
-        // The whole platform (`psys`) includes the packages, and a package its cores.
-        let label = root.optional(&file("name"))?;
-        if !label.starts_with(counted.label()) {
-            return None;
-        }
-        let energy = root.number(&file("energy_uj"))?;
-        // Some packages are counted by two zones.
-        Some((label, (energy, root.number(&file("max_energy_range_uj")))))
-    };
-    zones.filter_map(zone).collect()
+    zones
+        .filter_map(|name: String| {
+            let folder = format!("{POWERCAP}/{name}");
+            // The whole platform (`psys`) includes the packages, and a package its cores.
+            let label = root.optional(&format!("{folder}/name"))?;
+            if !label.starts_with(counted.label()) {
+                return None;
+            }
+            let energy = root.number(&format!("{folder}/energy_uj"))?;
+            // Some packages are counted by two zones.
+            let wrap = root.number(&format!("{folder}/max_energy_range_uj"));
+            Some((label, (energy, wrap)))
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -69,6 +69,11 @@ pub(super) fn kernel() -> String {
     )
 }
 
+/// A file's content without white space around.
+fn trimmed(root: &Root, name: &str) -> Option<String> {
+    root.optional(name).map(|text| text.trim().to_owned())
+}
+
 impl Observed {
     pub(super) fn new(system: &System) -> Self {
         let root = system.root();
@@ -88,7 +93,6 @@ impl Observed {
             .first()
             .map(|cpu| system.idle_states(*cpu))
             .unwrap_or_default();
-        let file = |name: &str| root.optional(name).map(|t| t.trim().to_owned());
         Self {
             host: host(),
             host_id: host_id(root),
@@ -96,14 +100,17 @@ impl Observed {
             cpu: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             online_cpus: cpus.len(),
             kinds,
-            idle_driver: file("sys/devices/system/cpu/cpuidle/current_driver"),
-            frequency_driver: file("sys/devices/system/cpu/cpufreq/policy0/scaling_driver"),
+            idle_driver: trimmed(root, "sys/devices/system/cpu/cpuidle/current_driver"),
+            frequency_driver: trimmed(
+                root,
+                "sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
+            ),
             drives: system
                 .drives()
                 .into_iter()
                 .map(|name| Drive {
-                    model: file(&format!("sys/class/nvme/{name}/model")),
-                    firmware: file(&format!("sys/class/nvme/{name}/firmware_rev")),
+                    model: trimmed(root, &format!("sys/class/nvme/{name}/model")),
+                    firmware: trimmed(root, &format!("sys/class/nvme/{name}/firmware_rev")),
                     name,
                 })
                 .collect(),

@@ -79,8 +79,11 @@ impl<'a> Live<'a> {
     /// # Errors
     /// As [`Self::new`].
     pub fn on(plan: &'a Plan, system: System, wakepath: PathBuf) -> Result<Self, StudyError> {
-        let needs_fio = |w: &PlannedWorkload| matches!(w.task, Task::Fio { .. });
-        let fio = if plan.workloads.iter().any(needs_fio) {
+        let fio = if plan
+            .workloads
+            .iter()
+            .any(|w: &PlannedWorkload| matches!(w.task, Task::Fio { .. }))
+        {
             Some(program::fio_version()?)
         } else {
             None
@@ -205,15 +208,13 @@ impl Backend for Live<'_> {
 
     /// Workloads' own durations.
     fn estimate(&self, _: Duration) -> Result<Option<Duration>, StudyError> {
-        let of_cell = |cell: Cell| self.plan.workloads[cell.workload].duration();
-        let durations = self
-            .plan
-            .cells()
-            .iter()
-            .map(|cell| Some(of_cell(*cell)?.as_secs_f64()));
-        let of_repeat = durations.sum::<Option<f64>>();
+        let durations = self.plan.cells().iter().map(|cell| {
+            let duration = self.plan.workloads[cell.workload].duration()?;
+            Some(duration.as_secs_f64())
+        });
+        let per_repeat = durations.sum::<Option<f64>>();
         let settling = self.plan.runs() as f64 * self.plan.file.settle_s.get_ref();
-        let all = of_repeat.map(|each| each * f64::from(self.plan.repeats()) + settling);
+        let all = per_repeat.map(|each| each * f64::from(self.plan.repeats()) + settling);
         Ok(all.map(|seconds| Duration::from_secs_f64(seconds.min(1e12))))
     }
 
@@ -272,27 +273,27 @@ fn may_run(workload: &PlannedWorkload) -> Result<(), String> {
 /// Indices in run order: by repeat, then workloads shuffled, then policies shuffled.
 fn order(plan: &Plan) -> Vec<usize> {
     let mut random = Pcg64Mcg::seed_from_u64(plan.file.seed);
-    let mut shuffled = |count: usize| {
-        let mut all: Vec<usize> = (0..count).collect();
-        for last in (1..count).rev() {
-            all.swap(last, random.random_range(0..=last));
-        }
-        all
-    };
-    let number_of = |workload: usize, policy: usize| {
-        let mut cells = plan.cells().iter();
-        cells.position(|cell| (cell.workload, cell.policy) == (workload, policy))
-    };
     let mut order = Vec::with_capacity(plan.runs());
     for repeat in 0..plan.repeats() as usize {
-        for workload in shuffled(plan.workloads.len()) {
-            for policy in shuffled(plan.policies.len()) {
-                let cell = number_of(workload, policy);
+        for workload in shuffled(plan.workloads.len(), &mut random) {
+            for policy in shuffled(plan.policies.len(), &mut random) {
+                let mut cells = plan.cells().iter();
+                let cell =
+                    cells.position(|cell| cell.workload == workload && cell.policy == policy);
                 order.extend(cell.map(|cell| repeat * plan.cells().len() + cell));
             }
         }
     }
     order
+}
+
+/// The numbers below `count` in random order.
+fn shuffled(count: usize, random: &mut Pcg64Mcg) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        all.swap(last, random.random_range(0..=last));
+    }
+    all
 }
 
 /// Waits until the machine has settled after a change of settings.
@@ -321,30 +322,25 @@ fn measure(
     // A name may lead to something else by now.
     may_run(workload)?;
     let warm_up = workload.warm_up().map(|time| Duration::from_nanos(time.0));
-    let mut warms_up = warm_up.is_some();
-    let mut since = Since::now(system);
-    // Checks during a run.
-    let mut look = || {
-        if warms_up && warm_up.is_some_and(|time| since.at.elapsed() >= time) {
-            since = Since::now(system);
-            warms_up = false;
-        }
-        since.meter.look();
-        since.platform.look();
-    };
+    let mut since = Since::now(system, warm_up);
     let took = match &workload.task {
-        Task::Fio { text, workload } => {
-            program::fio(text, &requested_rates(workload), run, cancelled, &mut look)?
-        }
+        Task::Fio { text, workload } => program::fio(
+            text,
+            &requested_rates(workload),
+            run,
+            cancelled,
+            &mut || since.look(),
+        )?,
         Task::Command { words, readings } => {
-            program::command(words, readings, run, cancelled, &mut look)?
+            program::command(words, readings, run, cancelled, &mut || since.look())?
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
         Task::Recording(_) => return Err("recordings are replayed only".to_owned()),
     };
-    let counted = match warm_up {
-        Some(_) if !warms_up => since.at.elapsed(),
-        _ => took,
+    let counted = if warm_up.is_some() && since.warm_up.is_none() {
+        since.at.elapsed()
+    } else {
+        took
     };
     since.meter.finish(counted, run);
     since.platform.finish(counted, run);
@@ -357,6 +353,9 @@ fn measure(
 
 /// Counters at the start of measuring, after any warm-up.
 struct Since<'a> {
+    system: &'a System,
+    /// Time left out from here on; `None` once over.
+    warm_up: Option<Duration>,
     at: Instant,
     counters: Counters,
     meter: Meter<'a>,
@@ -364,13 +363,24 @@ struct Since<'a> {
 }
 
 impl<'a> Since<'a> {
-    fn now(system: &'a System) -> Self {
+    fn now(system: &'a System, warm_up: Option<Duration>) -> Self {
         Self {
+            system,
+            warm_up,
             counters: Counters::read(system),
             meter: Meter::new(system),
-            platform: Meter::of_platform(system),
+            platform: Meter::for_platform(system),
             at: Instant::now(),
         }
+    }
+
+    /// Begins anew after the warm-up, and reads counters that wrap.
+    fn look(&mut self) {
+        if self.warm_up.is_some_and(|time| self.at.elapsed() >= time) {
+            *self = Self::now(self.system, None);
+        }
+        self.meter.look();
+        self.platform.look();
     }
 }
 
@@ -402,11 +412,11 @@ mod tests {
         let mut sorted = order(&some);
         sorted.sort_unstable();
         assert_eq!(sorted, (0..16).collect::<Vec<_>>());
-        let of = plan(text);
+        let whole = plan(text);
         for (block, runs) in first.chunks(6).enumerate() {
             assert!(
                 runs.iter()
-                    .all(|index| of.cell(*index).repeat == block as u32)
+                    .all(|index| whole.cell(*index).repeat == block as u32)
             );
         }
     }

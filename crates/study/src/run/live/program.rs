@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -175,10 +175,34 @@ fn execute(
         // Nobody listens only after a panic.
         _ = sender.send((end, started.elapsed()));
     });
+    let (end, took) = wait_or_end(&ended, group, cancelled, look)?;
+    _ = waiter.join();
+    let (status, user, system) = end?;
+    Ok(Finished {
+        status,
+        stdout: read_output(&out)?,
+        stderr: read_output(&err)?,
+        took,
+        user,
+        system,
+    })
+}
+
+/// Status, and CPU time in user space and in the kernel.
+type ProgramEnd = io::Result<(ExitStatus, Duration, Duration)>;
+
+/// Waits until the program has ended. After cancellation ends its process group, first politely, then by force.
+fn wait_or_end(
+    ended: &Receiver<(ProgramEnd, Duration)>,
+    group: Option<Pid>,
+    cancelled: &AtomicBool,
+    look: &mut dyn FnMut(),
+) -> io::Result<(ProgramEnd, Duration)> {
     let mut told: Option<Instant> = None;
-    let (end, took) = loop {
+    loop {
         match ended.recv_timeout(LOOK) {
-            Ok(end) => break end,
+            Ok(_) if told.is_some() => return Err(io::Error::other("interrupted")),
+            Ok(end) => return Ok(end),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(io::Error::other("the thread that waited for it is gone"));
             }
@@ -196,28 +220,16 @@ fn execute(
                 _ = kill_process_group(group, signal);
             }
         }
-    };
-    _ = waiter.join();
-    if told.is_some() {
-        return Err(io::Error::other("interrupted"));
     }
-    let text = |file: &NamedTempFile| -> io::Result<String> {
-        if file.as_file().metadata()?.len() > MAX_OUTPUT {
-            return Err(io::Error::other(format!(
-                "it prints more than {MAX_OUTPUT} bytes"
-            )));
-        }
-        Ok(String::from_utf8_lossy(&fs::read(file.path())?).into_owned())
-    };
-    let (status, user, system) = end?;
-    Ok(Finished {
-        status,
-        stdout: text(&out)?,
-        stderr: text(&err)?,
-        took,
-        user,
-        system,
-    })
+}
+
+fn read_output(file: &NamedTempFile) -> io::Result<String> {
+    if file.as_file().metadata()?.len() > MAX_OUTPUT {
+        return Err(io::Error::other(format!(
+            "it prints more than {MAX_OUTPUT} bytes"
+        )));
+    }
+    Ok(String::from_utf8_lossy(&fs::read(file.path())?).into_owned())
 }
 
 /// Waits for a program's end. Returns status, and CPU time in user space and in the kernel, including waited-for
@@ -226,7 +238,7 @@ fn execute(
     unsafe_code,
     reason = "there is no safe way to wait for one child's usage"
 )]
-fn wait(child: &Child) -> io::Result<(ExitStatus, Duration, Duration)> {
+fn wait(child: &Child) -> ProgramEnd {
     let mut status = 0;
     // SAFETY: all fields are integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -241,11 +253,10 @@ fn wait(child: &Child) -> io::Result<(ExitStatus, Duration, Duration)> {
             return Err(error);
         }
     }
-    let time = |t: libc::timeval| {
-        Duration::from_secs(t.tv_sec.unsigned_abs())
-            + Duration::from_micros(t.tv_usec.unsigned_abs())
-    };
-    let (user, system) = (time(usage.ru_utime), time(usage.ru_stime));
+    let [user, system] = [usage.ru_utime, usage.ru_stime].map(|time| {
+        Duration::from_secs(time.tv_sec.unsigned_abs())
+            + Duration::from_micros(time.tv_usec.unsigned_abs())
+    });
     Ok((ExitStatus::from_raw(status), user, system))
 }
 

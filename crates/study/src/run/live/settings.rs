@@ -58,8 +58,10 @@ fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
     if set.get(Kind::Psd).is_none() {
         return Ok(set.clone());
     }
-    let others = set.policies().iter();
-    let others = others.filter(|policy| policy.kind() != Kind::Psd);
+    let others = set
+        .policies()
+        .iter()
+        .filter(|policy| policy.kind() != Kind::Psd);
     PolicySet::new(others.cloned()).map_err(|e| e.to_string())
 }
 

@@ -18,23 +18,21 @@ const FILES: &str = "/dev/shm";
 /// The job, its target, and a remedy.
 pub(super) fn check(text: &str, origin: &str) -> Result<(), String> {
     for job in fio::paths(text, origin).map_err(|e| e.to_string())? {
-        let refused = |path: &str, what: &str| {
-            let does = if job.writes { "write to" } else { "use" };
-            Err(format!(
-                "job '{}' would {does} {path}, {what}; give it a file, for example with fio_options = \
-                 {{ filename = \"fio.tmp\", size = \"1g\" }}",
-                job.job
-            ))
-        };
         let opened = job.files.iter().map(|path| (path, job.writes));
         let mapped = job.memory.iter().map(|path| (path, true));
         for (path, writes) in opened.chain(mapped) {
-            match target(Path::new(path)) {
-                Target::Other(what) if writes => return refused(path, what),
+            let what = match target(Path::new(path)) {
+                Target::Other(what) if writes => what.to_owned(),
                 // Even for reads, fio creates missing files, and unlinks obstacles.
-                Target::Unknown(why) => return refused(path, &why),
-                Target::File | Target::Other(_) => {}
-            }
+                Target::Unknown(why) => why,
+                Target::File | Target::Other(_) => continue,
+            };
+            let does = if job.writes { "write to" } else { "use" };
+            return Err(format!(
+                "job '{}' would {does} {path}, {what}; give it a file, for example with fio_options = \
+                 {{ filename = \"fio.tmp\", size = \"1g\" }}",
+                job.job
+            ));
         }
     }
     Ok(())
@@ -189,8 +187,8 @@ mod tests {
                     Some((first, rest)) => (format!("{first}[a]"), rest.to_owned()),
                     None => (place.clone(), String::new()),
                 };
-                let error = refused(&format!("{first}\nreadwrite={rw}\n{rest}"));
-                let error = error.unwrap_or_else(|| panic!("{place} is not refused"));
+                let error = refused(&format!("{first}\nreadwrite={rw}\n{rest}"))
+                    .unwrap_or_else(|| panic!("{place} is not refused"));
                 assert!(error.contains(what), "{place}: {error}");
                 assert!(
                     error.contains("fio_options = { filename = \"fio.tmp\""),

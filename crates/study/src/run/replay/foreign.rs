@@ -86,11 +86,12 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 
 /// Words that number a model: `7502`, `8840u`, `6741p`. Clocks and short counts are none.
 fn models(text: &str) -> BTreeSet<String> {
-    let is_model = |word: &String| {
-        let digits = word.bytes().filter(u8::is_ascii_digit).count();
-        digits >= 3 && word.len() >= 4 && !word.ends_with("hz")
-    };
-    words(text).filter(is_model).collect()
+    words(text)
+        .filter(|word: &String| {
+            let digits = word.bytes().filter(u8::is_ascii_digit).count();
+            digits >= 3 && word.len() >= 4 && !word.ends_with("hz")
+        })
+        .collect()
 }
 
 fn other_cpus(recorded: &Metadata, cpus: usize) -> Option<String> {
@@ -102,16 +103,24 @@ fn other_cpus(recorded: &Metadata, cpus: usize) -> Option<String> {
 }
 
 fn other_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
-    let theirs = recorded.idle_states.iter().flat_map(|group| &group.states);
-    let theirs: BTreeSet<String> = theirs
+    let theirs: BTreeSet<String> = recorded
+        .idle_states
+        .iter()
+        .flat_map(|group| &group.states)
         .filter(|s| !s.polling)
         .map(|s| plain(&s.name))
         .collect();
-    let ours = machine.idle_state.iter().filter(|s| !s.polling);
-    let ours: BTreeSet<String> = ours.map(|s| plain(&s.name)).collect();
-    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    let ours: BTreeSet<String> = machine
+        .idle_state
+        .iter()
+        .filter(|s| !s.polling)
+        .map(|s| plain(&s.name))
+        .collect();
     let differ = !theirs.is_empty() && !ours.is_empty() && theirs.is_disjoint(&ours);
-    differ.then(|| format!("idle states {} against {}", list(&theirs), list(&ours)))
+    differ.then(|| {
+        let [theirs, ours] = [theirs, ours].map(|names| Vec::from_iter(names).join(", "));
+        format!("idle states {theirs} against {ours}")
+    })
 }
 
 /// An idle state's name without drivers' suffixes: `C1` for `C1-SKL` and `C1_ACPI`.

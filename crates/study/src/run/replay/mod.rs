@@ -37,9 +37,25 @@ const NOTES: [&str; 3] = [
 pub struct Replay<'a> {
     plan: &'a Plan,
     /// By machine and workload.
-    recordings: BTreeMap<(usize, usize), OnMachine<'a>>,
+    recordings: BTreeMap<RecordingKey, OnMachine<'a>>,
     /// Recordings with too few idle periods have figures, too.
     with_sparse: bool,
+}
+
+/// A recording and the machine with its figures: indices in the plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct RecordingKey {
+    machine: usize,
+    workload: usize,
+}
+
+impl RecordingKey {
+    fn new(cell: Cell) -> Self {
+        Self {
+            machine: cell.machine,
+            workload: cell.workload,
+        }
+    }
 }
 
 /// A recording with a machine's figures.
@@ -57,22 +73,23 @@ impl<'a> Replay<'a> {
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
         // Placeholder for policies without this recording.
         let unchanged = PolicySet::default();
-        let mut policies: BTreeMap<(usize, usize), Vec<(&str, &PolicySet)>> = BTreeMap::new();
+        let mut policies: BTreeMap<RecordingKey, Vec<(&str, &PolicySet)>> = BTreeMap::new();
         for cell in plan.cells() {
-            let all = || plan.policies.iter().map(|p| (p.name.as_str(), &unchanged));
-            let of_recording = policies.entry((cell.machine, cell.workload));
-            let of_recording = of_recording.or_insert_with(|| all().collect());
-            of_recording[cell.policy].1 = &plan.policies[cell.policy].set;
+            let sets = policies.entry(RecordingKey::new(*cell)).or_insert_with(|| {
+                let names = plan.policies.iter().map(|p| p.name.as_str());
+                names.map(|name| (name, &unchanged)).collect()
+            });
+            sets[cell.policy].1 = &plan.policies[cell.policy].set;
         }
         let mut recordings = BTreeMap::new();
-        for ((machine, workload), policies) in policies {
-            let recording = recording_of(&plan.workloads[workload])?;
-            let model = plan.machines[machine].model.as_ref();
+        for (key, policies) in policies {
+            let recording = recording_of(&plan.workloads[key.workload])?;
+            let model = plan.machines[key.machine].model.as_ref();
             let on_machine = OnMachine {
                 replaying: Replaying::new(recording, model, &policies)?,
                 replayed: Mutex::default(),
             };
-            recordings.insert((machine, workload), on_machine);
+            recordings.insert(key, on_machine);
         }
         for workload in &plan.workloads {
             recording_of(workload)?.check_content()?;
@@ -95,29 +112,32 @@ impl<'a> Replay<'a> {
 
     /// A workload's recording with a machine's figures.
     pub fn recording(&self, machine: usize, workload: usize) -> Option<&Replaying<'a>> {
-        let found = self.recordings.get(&(machine, workload));
+        let found = self.recordings.get(&RecordingKey { machine, workload });
         found.map(|on_machine| &on_machine.replaying)
     }
 
     /// Keeps the outcome for a workload on a machine, replayed in as many blocks as the plan has repeats.
     pub fn keep(&self, machine: usize, workload: usize, replayed: Arc<Replayed>) {
-        if let Some(kept) = self.recordings.get(&(machine, workload)) {
+        if let Some(kept) = self.recordings.get(&RecordingKey { machine, workload }) {
             *kept.replayed.lock().unwrap_or_else(PoisonError::into_inner) = Some(replayed);
         }
     }
 
     /// A cell's outcome; each recording is replayed once.
     fn replayed(&self, cell: Cell, cancelled: &AtomicBool) -> Result<Arc<Replayed>, StudyError> {
-        let Some(of) = self.recordings.get(&(cell.machine, cell.workload)) else {
+        let Some(found) = self.recordings.get(&RecordingKey::new(cell)) else {
             return Err(self.no_recording());
         };
-        let mut kept = of.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = found
+            .replayed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(replayed) = &*kept {
             return Ok(Arc::clone(replayed));
         }
         let blocks = self.plan.repeats() as usize;
         let go_on = &mut |_| !cancelled.load(Ordering::Relaxed);
-        let replayed = of.replaying.run(blocks, None, go_on)?;
+        let replayed = found.replaying.run(blocks, None, go_on)?;
         Ok(Arc::clone(kept.insert(Arc::new(replayed))))
     }
 
@@ -131,7 +151,15 @@ impl<'a> Replay<'a> {
         if let Some(model) = &planned.model {
             return Ok((planned.in_short(model), model.to_toml()?));
         }
-        let mut on_it = self.recordings.range((machine, 0)..=(machine, usize::MAX));
+        let mut on_it = self
+            .recordings
+            .range(
+                RecordingKey {
+                    machine,
+                    workload: 0,
+                }..,
+            )
+            .take_while(|(key, _)| key.machine == machine);
         let (_, first) = on_it.next().ok_or_else(|| self.no_recording())?;
         let metadata = first.replaying.metadata();
         Ok((in_short(planned, &first.replaying), described(metadata)?))
@@ -140,8 +168,11 @@ impl<'a> Replay<'a> {
     /// Recordings that were made on another machine than the first, and are replayed with the same figures.
     fn other_machines(&self) -> impl Iterator<Item = String> {
         let known = self.plan.machines.iter().any(|m| m.model.is_some());
-        let of_workload = |w: &'a PlannedWorkload| Some((w, recording_of(w).ok()?));
-        let mut all = self.plan.workloads.iter().filter_map(of_workload);
+        let mut all = self
+            .plan
+            .workloads
+            .iter()
+            .filter_map(|w: &'a PlannedWorkload| Some((w, recording_of(w).ok()?)));
         let first = all.next().filter(|_| known);
         all.filter_map(move |(workload, recording)| {
             let what = first?.1.metadata.conflict_with(&recording.metadata)?;
@@ -157,11 +188,9 @@ impl Replay<'_> {
     /// Recordings with figures from an evidently different machine.
     fn foreign_figures(&self) -> Vec<String> {
         let on_machines = self.recordings.iter();
-        let found = on_machines.filter_map(|((machine, workload), recording)| {
-            let (machine, metadata) = (
-                &self.plan.machines[*machine],
-                recording.replaying.metadata(),
-            );
+        let found = on_machines.filter_map(|(RecordingKey { machine, workload }, recording)| {
+            let machine = &self.plan.machines[*machine];
+            let metadata = recording.replaying.metadata();
             let workload = &self.plan.workloads[*workload].name;
             let model = machine.model.as_ref()?;
             if let Some(doubt) = doubtful_machine(metadata, model) {
@@ -202,11 +231,10 @@ impl Backend for Replay<'_> {
         notes.extend(self.warnings()?);
         notes.extend(self.other_machines());
         notes.extend(self.foreign_figures());
-        let all = 0..self.plan.machines.len();
-        let all: Vec<(MachineInfo, String)> = all
+        let described: Vec<(MachineInfo, String)> = (0..self.plan.machines.len())
             .map(|machine| self.described(machine))
             .collect::<Result<_, _>>()?;
-        let (machines, files): (_, Vec<String>) = all.into_iter().unzip();
+        let (machines, files): (_, Vec<String>) = described.into_iter().unzip();
         Ok(Provenance {
             tools: BTreeMap::from([("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
             machines,
@@ -264,10 +292,14 @@ impl Replay<'_> {
                 }
             }
         }
-        let say = |(name, text, count, workloads): (&str, &str, u64, Vec<&str>)| {
-            format!("{}: {name} ({count}x): {text}", first_of(&workloads))
-        };
-        Ok(all.into_iter().map(say).collect())
+        Ok(all
+            .into_iter()
+            .map(
+                |(name, text, count, workloads): (&str, &str, u64, Vec<&str>)| {
+                    format!("{}: {name} ({count}x): {text}", first_of(&workloads))
+                },
+            )
+            .collect())
     }
 }
 

@@ -60,7 +60,6 @@ impl<'a> Replaying<'a> {
         machine: Option<&Machine>,
         sets: &[(&str, &PolicySet)],
     ) -> Result<Self, StudyError> {
-        let failed = |e: &dyn std::error::Error| recording.error(&with_causes(e));
         let metadata = &recording.metadata;
         let (states, kinds) = match (&recording.states, machine) {
             (Some((_, states)), _) => {
@@ -69,13 +68,14 @@ impl<'a> Replaying<'a> {
             }
             (None, Some(machine)) => {
                 let names = machine.cluster.iter().map(|c| c.name.clone());
-                let states = States::of_machine(machine).map_err(|e| failed(&e))?;
+                let states =
+                    States::of_machine(machine).map_err(|e| recording.error(&with_causes(&e)))?;
                 (states, names.collect())
             }
             (None, None) => {
-                let states = States::of_recording(metadata).map_err(|e| failed(&e))?;
-                let names = states.iter().map(|group| group_name(&group.cpus));
-                let names = names.collect();
+                let states = States::of_recording(metadata)
+                    .map_err(|e| recording.error(&with_causes(&e)))?;
+                let names = states.iter().map(|group| group_name(&group.cpus)).collect();
                 (states, names)
             }
         };
@@ -85,7 +85,7 @@ impl<'a> Replaying<'a> {
         let ran = match &recording.ran {
             Some(spec) => Some(Ran {
                 name: spec.to_string(),
-                policy: spec.idle().map_err(|e| failed(&e))?,
+                policy: spec.idle().map_err(|e| recording.error(&with_causes(&e)))?,
                 parameters_known: true,
             }),
             None => that_ran(metadata),
@@ -116,15 +116,14 @@ impl<'a> Replaying<'a> {
 
     /// CPU groups by name, with their number on the machine; 0 without a machine.
     pub fn kinds(&self) -> Vec<CpuKind> {
-        let cpus = |states: &States| match states.cpus.len() {
-            0 => self.recording.metadata.cpus,
-            known => known as u32,
-        };
         let groups = self.kinds.iter().zip(&self.setup.states);
         groups
             .map(|(name, states)| CpuKind {
                 name: name.clone(),
-                cpus: cpus(states),
+                cpus: match states.cpus.len() {
+                    0 => self.recording.metadata.cpus,
+                    known => known as u32,
+                },
             })
             .collect()
     }
@@ -171,15 +170,15 @@ impl<'a> Replaying<'a> {
                 blocks,
                 ..self.setup.clone()
             };
-            let failed = |e: &dyn std::error::Error| self.recording.error(&with_causes(e));
-            let mut reader = Reader::open(&self.recording.path).map_err(|e| failed(&e))?;
+            let mut reader = Reader::open(&self.recording.path)
+                .map_err(|e| self.recording.error(&with_causes(&e)))?;
             let before = pass as u64 * events;
             let report = replay(&mut reader, &setup, calls.take(), &mut |events| {
                 progress((before + events) as f64 / all)
             });
             reports.push(report.map_err(|e| match e {
                 ReplayError::Stopped => StudyError::Interrupted,
-                other => failed(&other),
+                other => self.recording.error(&with_causes(&other)),
             })?);
         }
         let report = merged(reports, &self.passes)
@@ -192,16 +191,14 @@ impl<'a> Replaying<'a> {
                 *of_set = (index + 1, Some(policy.clone()));
             }
         }
-        let seen = |group: usize| {
-            let of_group = report
-                .cpus
-                .iter()
-                .filter(|cpu| self.setup.group_of(**cpu) == group);
-            of_group.count() as u32
-        };
+        let groups: Vec<usize> = report
+            .cpus
+            .iter()
+            .map(|cpu| self.setup.group_of(*cpu))
+            .collect();
         let kinds = self.kinds.iter().enumerate().map(|(group, name)| CpuKind {
             name: name.clone(),
-            cpus: seen(group),
+            cpus: groups.iter().filter(|other| **other == group).count() as u32,
         });
         Ok(Replayed {
             kinds: kinds.collect(),
@@ -236,22 +233,14 @@ fn passes(
         if set.is_empty() {
             continue;
         }
-        let error = |message: &str| recording.error(&format!("policy '{name}': {message}"));
-        if let Some(message) = cannot_replay(set) {
-            return Err(error(&message));
-        }
-        let ran = setup.ran.as_ref().map(|ran| ran.policy.clone());
-        let idle = set.idle().or(ran).ok_or_else(|| {
-            error("it names no idle governor, and the recording does not say which one ran")
-        })?;
-        let psd = set.psd().map(|settings| leases(settings, &setup.states));
-        let psd = psd.transpose().map_err(|e| error(&e))?;
-        let latency = set.cpu_latency();
-        let latency = latency.map(|request| limits(request, &setup.states));
-        let latency = latency.transpose().map_err(|e| error(&e))?;
+        let replayed = replayed_policy(set, setup)
+            .map_err(|message| recording.error(&format!("policy '{name}': {message}")))?;
+        let ReplayedPolicy { idle, psd, latency } = replayed;
         let policy = (place, ((*name).to_owned(), idle));
-        let alike = |pass: &&mut Pass| pass.psd == psd && pass.latency == latency;
-        match passes.iter_mut().find(alike) {
+        match passes
+            .iter_mut()
+            .find(|pass| pass.psd == psd && pass.latency == latency)
+        {
             Some(pass) => pass.policies.push(policy),
             None => passes.push(Pass {
                 psd,
@@ -264,6 +253,34 @@ fn passes(
         passes.remove(0);
     }
     Ok(passes)
+}
+
+/// A policy set on given idle states.
+struct ReplayedPolicy {
+    idle: IdlePolicy,
+    psd: Option<PsdPolicy>,
+    latency: Option<LatencyLimits>,
+}
+
+fn replayed_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, String> {
+    if let Some(message) = cannot_replay(set) {
+        return Err(message);
+    }
+    let ran = setup.ran.as_ref().map(|ran| ran.policy.clone());
+    Ok(ReplayedPolicy {
+        idle: set
+            .idle()
+            .or(ran)
+            .ok_or("it names no idle governor, and the recording does not say which one ran")?,
+        psd: set
+            .psd()
+            .map(|settings| leases(settings, &setup.states))
+            .transpose()?,
+        latency: set
+            .cpu_latency()
+            .map(|request| limits(request, &setup.states))
+            .transpose()?,
+    })
 }
 
 /// The leases on these idle states. A ceiling by name has to be the same state on every CPU.
@@ -283,18 +300,18 @@ fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String
     Ok(first)
 }
 
+const NO_LIFTING: &str = "cpu-latency[limit=none]: who asked for the recorded limits is not known, so none can be lifted";
+
 /// A latency request for given idle states.
 fn limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, String> {
-    let on = |states: &States| {
+    let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
         let limit = request.limit.on(known).map_err(|e| with_causes(&e))?;
-        limit.ok_or_else(|| {
-            "cpu-latency[limit=none]: who asked for the recorded limits is not known, so none can be lifted".to_owned()
-        })
-    };
+        limit.ok_or_else(|| NO_LIFTING.to_owned())
+    });
     Ok(LatencyLimits {
-        limits: states.iter().map(on).collect::<Result<_, _>>()?,
+        limits: limits.collect::<Result<_, String>>()?,
         cpus: match &request.scope {
             LatencyScope::System | LatencyScope::EachCpu => Vec::new(),
             LatencyScope::Cpus(cpus) => cpus.clone(),
@@ -307,8 +324,10 @@ fn that_ran(metadata: &Metadata) -> Option<Ran> {
     let governor = metadata.idle_governor.as_deref()?;
     let version = KernelVersion::nearest(metadata.kernel.as_deref()?)?;
     let (spec, parameters_known) = if governor == "haltpoll" {
-        let value = |name: &str| metadata.system_setting(name).map(str::to_owned);
-        let as_set = HaltpollAsSet::of(version, value).ok()?;
+        let as_set = HaltpollAsSet::of(version, |name: &str| {
+            metadata.system_setting(name).map(str::to_owned)
+        })
+        .ok()?;
         (as_set.policy, as_set.complete)
     } else {
         (

@@ -92,7 +92,6 @@ fn metrics(
 ) -> impl Iterator<Item = (&'static str, f64)> {
     let sums = policy.sums();
     let seconds = block.duration_ns as f64 / 1e9;
-    let share = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
     let (spans, ios) = (block.spans as f64, block.io_completions as f64);
     let agreement = &block.agreement;
     let as_recorded = agreement.share().filter(|_| recorded);
@@ -124,4 +123,8 @@ fn metrics(
     ];
     all.into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
+}
+
+fn share(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
 }
