@@ -105,7 +105,7 @@ impl Intervals {
         ];
         let rows = self.rows.iter().map(|row| {
             let of_metric = self.rows.iter().filter(|r| r.metric == row.metric);
-            let unit = Unit::of_all(&row.unit, of_metric.map(|r| r.mean));
+            let unit = Unit::for_values(&row.unit, of_metric.map(|r| r.mean));
             let gain = row.gain_percent.map(|gain| {
                 let [gain] = percents([gain], row.gain_interval);
                 gain
@@ -221,7 +221,7 @@ fn times(report: &Report, level: f64) -> Vec<Figure> {
             governor: policy.policy.clone(),
             unit: "%".to_owned(),
             title: format!("time in {name}"),
-            mean: Mean::Arithmetic.of(&shares),
+            mean: Mean::Arithmetic.average(&shares),
             // An idle span counts in the block that it began in, so that a block may have more than its time; no mean has.
             interval: interval_of_mean(Mean::Arithmetic, &shares, level)
                 .map(|[low, high]| [low, high.min(100.0)]),

@@ -111,7 +111,7 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
             .map(|s| s.wasted_mw)
             .sum()
     };
-    let power = Unit::of_all("mW", workload.idle.iter().map(wasted));
+    let power = Unit::for_values("mW", workload.idle.iter().map(wasted));
     let head = [
         "CPUs",
         "policy",
