@@ -12,126 +12,16 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use crate::atomic;
-use crate::document::{Document, VERSION};
+use crate::document::Document;
+use crate::error::{ResultsError, at};
 use crate::folder::{self, ResultFolder};
-use crate::reader::{self, ResultReader};
-use crate::rows::{RunKey, RunRecord};
+use crate::layout::{STUDY, TABLES};
+use crate::reader::ResultReader;
+use crate::rows::RunKey;
+use crate::run_record::RunRecord;
 use crate::table_files;
-use crate::tables::TableError;
 
-/// The name of the document.
-pub const DOCUMENT: &str = "result.json";
-/// The name of the study's copy.
-pub(crate) const STUDY: &str = "study.toml";
-/// The folder of the runs.
-pub const RUNS: &str = "runs";
-/// The folder of the copies of workload files.
-pub const WORKLOADS: &str = "workloads";
-/// The copy of the machine, if there is one.
-pub const MACHINE: &str = "machine.toml";
-/// The folder of the copies of machines, if there are several.
-pub const MACHINES: &str = "machines";
-/// The folder of the copies of idle governors of one's own, if there are any.
-pub const GOVERNORS: &str = "governors";
-
-/// Why a result directory cannot be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum ResultsError {
-    /// The file system refuses.
-    #[error("{}", path.display())]
-    Io {
-        /// Which file or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// No results there.
-    #[error("{}: no result directory: it has no {DOCUMENT}", .0.display())]
-    NoResults(PathBuf),
-    /// Not what it should be.
-    #[error("{}: {message}", path.display())]
-    Content {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// Another version of the schema.
-    #[error(
-        "{}: schema version {found}, and this wakepath reads version {VERSION}; read it with the wakepath that wrote \
-         it ({writer}), or run the study again", path.display()
-    )]
-    Version {
-        /// Which file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-        /// What wrote it.
-        writer: String,
-    },
-    /// A table.
-    #[error("{}", path.display())]
-    Table {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: TableError,
-    },
-    /// Something is in the way.
-    #[error("{}: {message}", path.display())]
-    Exists {
-        /// The directory.
-        path: PathBuf,
-        /// What to do.
-        message: String,
-    },
-    /// Another process writes to it.
-    #[error("{}: another wakepath is writing to it", .0.display())]
-    Locked(PathBuf),
-    /// `--resume` of something else.
-    #[error(
-        "{}: these are results of another study ({what} differs); resume with the same study and wakepath, or write \
-         to another directory", path.display()
-    )]
-    Different {
-        /// The directory.
-        path: PathBuf,
-        /// What differs.
-        what: String,
-    },
-    /// `--resume` with another content of a file that the results name by its path.
-    #[error(
-        "{}: these are results of another content of {file} (SHA-256 {there}, and it now has {now}); put that content \
-         back, or write to another directory", path.display()
-    )]
-    ChangedFile {
-        /// The directory.
-        path: PathBuf,
-        /// The file.
-        file: String,
-        /// The SHA-256 of what it had.
-        there: String,
-        /// The SHA-256 of what it has.
-        now: String,
-    },
-    /// A number that is none.
-    #[error("{key}: {metric} is {value}, which is no result; nothing of this run is kept")]
-    NotFinite {
-        /// The run.
-        key: RunKey,
-        /// The metric.
-        metric: String,
-        /// Its value.
-        value: f64,
-    },
-}
-
-pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> ResultsError {
-    move |source| ResultsError::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    }
-}
+pub use crate::layout::{DOCUMENT, GOVERNORS, MACHINE, MACHINES, RUNS, WORKLOADS, run_path};
 
 /// What to do with a directory that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -327,22 +217,6 @@ pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), Result
     write_json(&run_path(dir, index), run)
 }
 
-/// The file of the run of this index. It is there when the run is finished.
-pub fn run_path(dir: &Path, index: usize) -> PathBuf {
-    dir.join(RUNS).join(run_name(index))
-}
-
-/// The name of a run's file.
-pub(crate) fn run_name(index: usize) -> String {
-    format!("{index:06}.json")
-}
-
-/// The run whose file has this name.
-pub(crate) fn run_index(name: &str) -> Option<usize> {
-    let index = name.strip_suffix(".json")?.parse().ok()?;
-    (run_name(index) == name).then_some(index)
-}
-
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     atomic::write(path, |out| {
         // Runs are many and long, and for programs.
@@ -507,7 +381,7 @@ fn empty(
         // Whose they are is not known.
         Err(error) => return Err(error),
     }
-    for name in reader::TABLES {
+    for name in TABLES {
         remove(&dir.join(name), |path| fs::remove_file(path))?;
     }
     remove(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;

@@ -8,11 +8,13 @@ use rustix::fs::OFlags;
 use wakepath_files::{Links, Tree};
 
 use crate::atomic;
-use crate::directory::{
-    DOCUMENT, GOVERNORS, MACHINES, RUNS, ResultsError, WORKLOADS, at, run_index, run_name,
+use crate::document::Document;
+use crate::error::{ResultsError, at};
+use crate::layout::{
+    DOCUMENT, GOVERNORS, MACHINES, RUNS, WORKLOADS, run_index, run_name, run_path,
 };
-use crate::document::{Document, RunPlan};
-use crate::rows::RunRecord;
+use crate::plan::RunPlan;
+use crate::run_record::RunRecord;
 
 /// No document, run or copy is longer.
 const MAX_BYTES: u64 = 256 << 20;
@@ -124,7 +126,7 @@ impl ResultFolder {
     }
 
     fn run_path(&self, index: usize) -> PathBuf {
-        self.path.join(RUNS).join(run_name(index))
+        run_path(&self.path, index)
     }
 
     /// `result.json`, if there is one.

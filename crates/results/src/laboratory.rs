@@ -8,9 +8,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter, STUDY};
+use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter};
 use crate::folder::ResultFolder;
 use crate::import::{ResultImportError, fio::Output, rt_app};
+use crate::layout::STUDY;
 use crate::rows::BUSY;
 use crate::{Document, Idle, ResultReader, ResultsError, RunKey, RunOrigin, RunRecord};
 

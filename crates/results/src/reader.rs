@@ -6,23 +6,14 @@ use std::sync::Arc;
 use arrow_array::RecordBatchReader;
 use serde::Deserialize;
 
-use crate::directory::{DOCUMENT, ResultsError};
-use crate::document::{Document, RunPlan, SCHEMA, VERSION};
+use crate::document::{Document, SCHEMA, VERSION};
+use crate::error::ResultsError;
 use crate::folder::{self, ResultFolder};
-use crate::rows::{
-    AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, RunRecord, TimelineRow,
-};
+use crate::layout::{DOCUMENT, TABLES};
+use crate::plan::RunPlan;
+use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, TimelineRow};
+use crate::run_record::RunRecord;
 use crate::tables::{self, Row};
-
-/// The Parquet tables: metrics, latency, attribution, idle, frequency, timeline.
-pub(crate) const TABLES: [&str; 6] = [
-    "metrics.parquet",
-    "latency.parquet",
-    "attribution.parquet",
-    "idle.parquet",
-    "frequency.parquet",
-    "timeline.parquet",
-];
 
 /// Reads a result directory, also one whose study was interrupted: then the tables have the runs that were finished.
 /// What another tool has measured can be read in the same way.

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::atomic::Unfinished;
-use crate::directory::ResultsError;
-use crate::document::{Document, RunPlan};
+use crate::document::Document;
+use crate::error::ResultsError;
 use crate::folder::ResultFolder;
-use crate::reader::TABLES;
-use crate::rows::{
-    AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, RunRecord, TimelineRow,
-};
+use crate::layout::TABLES;
+use crate::plan::RunPlan;
+use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, TimelineRow};
+use crate::run_record::RunRecord;
 use crate::tables::{ResultWriter, Row, TableError};
 
 /// Runs that are read at a time, on all threads of the current rayon pool.

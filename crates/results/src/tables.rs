@@ -15,8 +15,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_arrow::schema::{SchemaLike, TracingOptions};
 
-use crate::document::{Document, RunPlan};
+use crate::document::Document;
 use crate::metric;
+use crate::plan::RunPlan;
 use crate::rows::{LARGEST_COUNT, RunKey};
 
 /// Why a table cannot be written or read.

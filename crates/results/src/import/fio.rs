@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::{RequestedRate, RunKey, RunRecord};
+use crate::{LatencyBucket, RequestedRate, RunKey, RunRecord};
 use serde::Deserialize;
 
-use super::ImportedRuns;
+use super::runs::ImportedRuns;
 
 /// What fio prints with `--output-format=json` or `json+`.
 #[derive(Debug, Deserialize)]
@@ -238,8 +238,12 @@ fn fill(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
     run.latency = bins(&all)
         .into_iter()
         .map(|(middle, count)| {
-            let (low, high) = bounds(middle);
-            (low, high, count)
+            let (low_ns, high_ns) = bounds(middle);
+            LatencyBucket {
+                low_ns,
+                high_ns,
+                count,
+            }
         })
         .collect();
     Ok(())
@@ -389,7 +393,7 @@ fn run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
         fill(&mut run, &jobs)?;
         runs.push(run);
     }
-    Ok(ImportedRuns::of("fio", &output.version, runs))
+    Ok(ImportedRuns::from_tool("fio", &output.version, runs))
 }
 
 #[cfg(test)]

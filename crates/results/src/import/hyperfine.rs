@@ -3,7 +3,7 @@
 use crate::{RunKey, RunRecord};
 use serde::Deserialize;
 
-use super::ImportedRuns;
+use super::runs::ImportedRuns;
 
 /// What `hyperfine --export-json` writes.
 #[derive(Deserialize)]
@@ -58,5 +58,5 @@ pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
             runs.push(run);
         }
     }
-    Ok(ImportedRuns::of("hyperfine", "unknown", runs))
+    Ok(ImportedRuns::from_tool("hyperfine", "unknown", runs))
 }

@@ -6,48 +6,22 @@
 pub mod fio;
 mod hyperfine;
 pub mod mmtests;
+mod read;
 pub(crate) mod rt_app;
+mod runs;
 mod terse;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wakepath_files::{Links, Tree};
-
 use crate::directory::DOCUMENT;
-use crate::document::{SCHEMA, VERSION};
-use crate::{
-    Design, Document, METRICS, MachineInfo, Metric, PolicyInfo, ResultReader, ResultsError,
-    RunOrigin, RunRecord, StudyInfo, WorkloadInfo,
-};
+use crate::{ResultReader, RunRecord};
 
-/// Largest file that is read.
-const MAX_BYTES: u64 = 256 << 20;
+pub use read::ResultImportError;
+pub use runs::ImportedRuns;
 
-/// Why results cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ResultImportError {
-    /// A result directory.
-    #[error(transparent)]
-    Results(#[from] ResultsError),
-    /// The file system refuses.
-    #[error("{}", path.display())]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Not what it should be.
-    #[error("{}: {message}", path.display())]
-    Content {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        message: String,
-    },
-}
+use read::{content, read_bytes, read_inside};
+use runs::not_finite;
 
 /// A result.
 #[derive(Debug)]
@@ -56,19 +30,6 @@ pub struct Opened {
     pub name: String,
     /// What it holds.
     pub results: ResultReader,
-}
-
-/// What another tool has measured.
-#[derive(Debug, Default)]
-pub struct ImportedRuns {
-    /// The runs.
-    pub runs: Vec<RunRecord>,
-    /// The tools with their versions.
-    pub tools: BTreeMap<String, String>,
-    /// Metrics that are not or not so in the dictionary.
-    pub metrics: Vec<Metric>,
-    /// What a reader should know.
-    pub notes: Vec<String>,
 }
 
 /// Opens everything that is to be compared. Names are those of files and directories; of equal names the whole paths.
@@ -181,10 +142,6 @@ pub fn parse(name: &str, text: &str) -> Result<ImportedRuns, String> {
     }
 }
 
-fn not_finite(metric: &str, value: f64) -> String {
-    format!("{metric} comes to {value}, which is no result")
-}
-
 fn name_of(path: &Path) -> String {
     let stem = if path.is_dir() {
         path.file_name()
@@ -195,133 +152,4 @@ fn name_of(path: &Path) -> String {
         || path.display().to_string(),
         |s| s.to_string_lossy().into_owned(),
     )
-}
-
-fn content(path: &Path, message: impl Into<String>) -> ResultImportError {
-    ResultImportError::Content {
-        path: path.to_owned(),
-        message: message.into(),
-    }
-}
-
-fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
-    let error = |source| ResultImportError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    wakepath_files::read(path, MAX_BYTES).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => error(std::io::Error::new(
-            e.kind(),
-            "no such result; `wakepath study run` leaves one, and files of fio and hyperfine are taken, too",
-        )),
-        _ => error(e),
-    })
-}
-
-/// A file that was found in a folder from somewhere else: a link in it is refused.
-fn read_inside(folder: &Path, path: &Path) -> Result<Vec<u8>, ResultImportError> {
-    let inside = path.strip_prefix(folder).unwrap_or(path);
-    let read = Tree::open(folder, Links::Refused).and_then(|tree| tree.read(inside, MAX_BYTES));
-    read.map_err(|source| ResultImportError::Read {
-        path: path.to_owned(),
-        source,
-    })
-}
-
-impl ImportedRuns {
-    /// Runs of a tool.
-    fn of(tool: &str, version: &str, runs: Vec<RunRecord>) -> Self {
-        Self {
-            runs,
-            tools: BTreeMap::from([(tool.to_owned(), version.to_owned())]),
-            ..Self::default()
-        }
-    }
-
-    /// Adds the runs of another file, which were made later.
-    fn append(&mut self, other: Self) {
-        let after = |runs: &[RunRecord]| runs.iter().map(|r| r.key.repeat + 1).max().unwrap_or(0);
-        let first = after(&self.runs);
-        self.runs.extend(other.runs.into_iter().map(|mut run| {
-            run.key.repeat += first;
-            run.block += first;
-            run.order += first;
-            run
-        }));
-        self.tools.extend(other.tools);
-        for metric in other.metrics {
-            if !self.metrics.contains(&metric) {
-                self.metrics.push(metric);
-            }
-        }
-        for note in other.notes {
-            if !self.notes.contains(&note) {
-                self.notes.push(note);
-            }
-        }
-    }
-
-    /// What `result.json` would say. Every policy and workload of the runs is listed in the order of the runs.
-    pub fn document(&self, name: &str) -> Document {
-        let kind = self.tools.keys().next().map_or("", String::as_str);
-        let mut workloads: Vec<WorkloadInfo> = Vec::new();
-        let mut policies: Vec<PolicyInfo> = Vec::new();
-        for run in &self.runs {
-            if !workloads.iter().any(|w| w.name == run.key.workload) {
-                workloads.push(WorkloadInfo {
-                    name: run.key.workload.clone(),
-                    kind: kind.to_owned(),
-                    source: name.to_owned(),
-                    ..WorkloadInfo::default()
-                });
-            }
-            if !policies.iter().any(|p| p.name == run.key.policy) {
-                policies.push(PolicyInfo {
-                    name: run.key.policy.clone(),
-                    settings: BTreeMap::new(),
-                });
-            }
-        }
-        let given = |name: &str| {
-            self.runs
-                .iter()
-                .any(|r| r.metrics.iter().any(|m| m.0 == name))
-        };
-        let own = |metric: &&Metric| self.metrics.iter().any(|m| m.name == metric.name);
-        let mut metrics: Vec<Metric> = METRICS.iter().filter(|m| !own(m)).cloned().collect();
-        metrics.extend(self.metrics.iter().cloned());
-        // What none of the tables would show otherwise.
-        let has_headline = metrics.iter().any(|m| m.headline && given(&m.name));
-        for metric in &mut metrics {
-            metric.headline |= !has_headline && given(&metric.name);
-        }
-        let repeats = self.runs.iter().map(|r| r.key.repeat + 1).max();
-        Document {
-            schema: SCHEMA.to_owned(),
-            version: VERSION,
-            complete: true,
-            shard: None,
-            study: StudyInfo {
-                name: name.to_owned(),
-                title: name.to_owned(),
-            },
-            backend: RunOrigin::Import,
-            tools: self.tools.clone(),
-            machines: vec![MachineInfo::default()],
-            baseline: policies
-                .first()
-                .map_or_else(String::new, |p| p.name.clone()),
-            workloads,
-            policies,
-            repeats: repeats.unwrap_or(0),
-            design: Design::Unpaired,
-            seeds: Vec::new(),
-            sha256: BTreeMap::new(),
-            questions: Vec::new(),
-            metrics,
-            level: 0.95,
-            margin_percent: 2.0,
-            notes: self.notes.clone(),
-        }
-    }
 }

@@ -6,8 +6,8 @@
 
 use crate::{RunKey, RunRecord};
 
-use super::ImportedRuns;
 use super::fio::PERCENTILES;
+use super::runs::ImportedRuns;
 
 /// How a line of this version begins.
 const VERSION: &str = "3;";
@@ -61,7 +61,11 @@ pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
         .lines()
         .find(|l| is_result(l))
         .and_then(|l| l.split(';').nth(1));
-    Ok(ImportedRuns::of("fio", version.unwrap_or_default(), runs))
+    Ok(ImportedRuns::from_tool(
+        "fio",
+        version.unwrap_or_default(),
+        runs,
+    ))
 }
 
 /// The workloads of a log of one invocation.

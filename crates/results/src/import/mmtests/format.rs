@@ -5,7 +5,8 @@
 
 use crate::{Better, Metric};
 
-use super::super::{not_finite, terse};
+use crate::import::runs::not_finite;
+use crate::import::terse;
 
 /// A benchmark whose logs are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use crate::{RunKey, RunRecord};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::{ImportedRuns, MAX_BYTES, ResultImportError, content, read_inside};
+use super::read::{MAX_BYTES, ResultImportError, content, read_inside};
+use super::runs::ImportedRuns;
 
 pub use format::{Benchmark, LogSample};
 
@@ -58,7 +59,7 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, 
     found.logs.sort_by_cached_key(|(workload, _, path)| {
         (natural(workload), natural(&path.to_string_lossy()))
     });
-    let mut imported = ImportedRuns::of("mmtests", "unknown", Vec::new());
+    let mut imported = ImportedRuns::from_tool("mmtests", "unknown", Vec::new());
     let mut dependent = false;
     for (workload, benchmark, path) in &found.logs {
         let samples = benchmark
