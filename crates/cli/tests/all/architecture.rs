@@ -189,7 +189,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// How many files of a crate are in circles. A number may only fall: a new circle needs a module below both files.
-const FILES_IN_CIRCLES: [(&str, usize); 13] = [
+const FILES_IN_CIRCLES: [(&str, usize); 12] = [
     ("cli", 23),
     ("conformance", 8),
     ("doctor", 7),
@@ -197,7 +197,6 @@ const FILES_IN_CIRCLES: [(&str, usize); 13] = [
     ("governors", 7),
     ("hardware", 20),
     ("policies", 53),
-    ("report", 17),
     ("settings", 4),
     ("study", 17),
     ("system", 10),
