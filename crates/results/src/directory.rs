@@ -1,8 +1,8 @@
 //! Writing a result directory, one finished run after the other.
 //!
-//! Every file gets its name only when it is complete and on the disk, so a kill at any moment loses at most the runs
-//! under way. `result.json` comes before the first run and says `"complete": false` until the tables are there. Where runs
-//! are, it is, and they are runs of what it says.
+//! A file gets its name only when complete and on the disk, so a kill at any moment loses at most the runs under way.
+//! `result.json` comes before the first run and says `"complete": false` until the tables exist. A directory with runs
+//! always has a document, and all runs belong to the study in the document.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -23,14 +23,14 @@ use crate::table_files;
 
 pub use crate::layout::{DOCUMENT, GOVERNORS, MACHINE, MACHINES, RUNS, WORKLOADS, run_path};
 
-/// What to do with a directory that is there already.
+/// How to treat an existing directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Refuse.
     New,
-    /// Go on with it, if it belongs to the same study, also with more repeats.
+    /// Go on, if the directory belongs to the same study, also with more repeats.
     Resume,
-    /// Replace it, if it holds results.
+    /// Replace results.
     Replace,
 }
 
@@ -38,10 +38,10 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct ResultWriter {
     dir: PathBuf,
-    /// The same for reading.
+    /// The directory, open for reading.
     folder: ResultFolder,
     document: Document,
-    /// The runs that were there when it began.
+    /// Indices of runs that existed at the beginning.
     there: Vec<usize>,
     /// Holds the lock.
     _lock: File,
@@ -90,11 +90,10 @@ impl ResultWriter {
             there: Vec::new(),
             _lock: lock,
         };
-        let has = |folder: &&str| {
-            let in_it = format!("{folder}/");
-            files.iter().any(|(name, _)| name.starts_with(&in_it))
-        };
-        let optional = [MACHINES, GOVERNORS].into_iter().filter(has);
+        let optional = [MACHINES, GOVERNORS].into_iter().filter(|folder| {
+            let prefix = format!("{folder}/");
+            files.iter().any(|(name, _)| name.starts_with(&prefix))
+        });
         for name in [RUNS, WORKLOADS].into_iter().chain(optional) {
             let folder = writer.dir.join(name);
             fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -108,15 +107,15 @@ impl ResultWriter {
             writer.write_files(files)?;
             writer.write_document(false)?;
         } else if grown {
-            // More repeats: the tables lack them. The document first, which says so.
+            // The tables lack the added repeats. The document comes first and says so.
             writer.write_document(false)?;
             writer.write_files(files)?;
         }
         Ok(writer)
     }
 
-    /// Copies the files of the study that are not there as they are. A new directory gets its document last: from then on
-    /// it is that of this study.
+    /// Copies missing and changed files of the study. A new directory gets its document last: from then on the directory
+    /// belongs to this study.
     fn write_files(&self, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
         for (name, content) in files {
             let path = self.dir.join(name);
@@ -132,7 +131,7 @@ impl ResultWriter {
         Ok(())
     }
 
-    /// The indices of the runs that are finished by now, in their order.
+    /// Indices of finished runs, ascending.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -140,11 +139,10 @@ impl ResultWriter {
         self.folder.run_indices()
     }
 
-    /// Whether the run of this index was finished when this writer began.
+    /// Whether the run with an index was finished when the writer began.
     ///
     /// # Errors
-    /// Its file is that of another run than `key`, or no run: whatever wrote it numbers runs in another way, or somebody
-    /// has moved it.
+    /// The file holds another run than `key`, or no run: its writer numbers runs in another way, or somebody moved the file.
     pub fn has(&self, index: usize, key: &RunKey) -> Result<bool, ResultsError> {
         if self.there.binary_search(&index).is_err() {
             return Ok(false);
@@ -162,7 +160,7 @@ impl ResultWriter {
         })
     }
 
-    /// Keeps a finished run. Its index says which it is among the planned ones.
+    /// Keeps a finished run; `index` is its number among the planned runs.
     ///
     /// # Errors
     /// A metric is no finite number; the file system refuses, for example because it is full.
@@ -170,7 +168,7 @@ impl ResultWriter {
         write_run(&self.dir, index, run)
     }
 
-    /// Keeps a finished run that another directory of the same study holds.
+    /// Keeps a finished run from another directory of the study.
     pub(crate) fn copy_run(&self, index: usize, run: &[u8]) -> Result<(), ResultsError> {
         let path = self.run_path(index);
         atomic::write(&path, |out| out.write_all(run)).map_err(at(&path))
@@ -181,7 +179,7 @@ impl ResultWriter {
     /// # Errors
     /// The file system refuses, or a run's file was tampered with.
     pub fn finish(self) -> Result<(), ResultsError> {
-        // Of workers that were killed.
+        // Killed workers leave unfinished files.
         let folder = self.dir.join(RUNS);
         atomic::sweep(&folder).map_err(at(&folder))?;
         table_files::write(&self.dir, &self.document)?;
@@ -201,8 +199,8 @@ impl ResultWriter {
     }
 }
 
-/// Keeps a finished run in a directory that another process has begun with a [`ResultWriter`] and will finish. Whoever makes the
-/// same run again writes the same bytes.
+/// Keeps a finished run in a directory that another process has begun with a [`ResultWriter`] and will finish. Making a run
+/// again writes the same bytes.
 ///
 /// # Errors
 /// As [`ResultWriter::write_run`].
@@ -230,8 +228,8 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     .map_err(at(path))
 }
 
-/// Checks that the directory holds results of the same study, perhaps with fewer repeats; returns whether anything in it
-/// has to change for that.
+/// Checks that a directory holds results of the same study, perhaps with fewer repeats; returns whether files have to
+/// change.
 fn same_study(
     dir: &Path,
     folder: &ResultFolder,
@@ -242,8 +240,8 @@ fn same_study(
         path: dir.to_owned(),
         what: what.to_owned(),
     };
-    let there = ResultReader::open(dir)?;
-    let there = there.document();
+    let reader = ResultReader::open(dir)?;
+    let there = reader.document();
     if there.repeats > wanted.repeats {
         return Err(ResultsError::Exists {
             path: dir.to_owned(),
@@ -285,7 +283,7 @@ fn same_study(
     if there.shard != wanted.shard {
         return Err(different("--shard"));
     }
-    // Those of a simulation have a seed for each repeat.
+    // Simulations have a seed for each repeat.
     let seeds_go_on = there.seeds.len() <= wanted.seeds.len()
         && there.seeds[..] == wanted.seeds[..there.seeds.len()];
     let as_there = Document {
@@ -300,21 +298,24 @@ fn same_study(
     Ok(grown)
 }
 
-/// Whether two texts of a study are the same but for the line that sets `repeats`.
+/// Whether two texts of a study differ at most in the line that sets `repeats`.
 fn differ_in_repeats(one: &[u8], other: &[u8]) -> bool {
-    let rest = |text: &[u8]| -> Option<Vec<String>> {
-        let lines = std::str::from_utf8(text).ok()?.lines();
-        let kept = lines.filter(|line| {
-            let key = line.split('=').next().unwrap_or_default().trim();
-            key.trim_matches(['"', '\'']) != "repeats"
-        });
-        Some(kept.map(str::to_owned).collect())
-    };
-    rest(one).is_some_and(|one| Some(one) == rest(other))
+    let one = without_repeats(one);
+    one.is_some() && one == without_repeats(other)
 }
 
-/// Whether nothing is in the directory but what a kill left of this very study before it had a document. Anything else
-/// is somebody's: no document says what it is, and what is written would replace it or count it as ours.
+/// The lines of a study without the line that sets `repeats`.
+fn without_repeats(study: &[u8]) -> Option<Vec<&str>> {
+    let lines = std::str::from_utf8(study).ok()?.lines();
+    let kept = lines.filter(|line| {
+        let key = line.split('=').next().unwrap_or_default().trim();
+        key.trim_matches(['"', '\'']) != "repeats"
+    });
+    Some(kept.collect())
+}
+
+/// Checks that a directory holds at most files that a kill left before this study had a document. Other files belong to
+/// somebody: no document explains them, and writing would replace or adopt them.
 fn only_leftovers(
     dir: &Path,
     folder: &ResultFolder,
@@ -369,7 +370,7 @@ fn empty(
     files: &[(String, Vec<u8>)],
 ) -> Result<(), ResultsError> {
     match ResultReader::open(dir) {
-        // Tables that are about to go no longer count.
+        // The tables no longer count: they go next.
         Ok(there) => write_json(
             &dir.join(DOCUMENT),
             &Document {
@@ -378,7 +379,7 @@ fn empty(
             },
         )?,
         Err(ResultsError::Version { .. }) => {}
-        // Whose they are is not known.
+        // The owner is unknown.
         Err(error) => return Err(error),
     }
     for name in TABLES {
@@ -393,7 +394,7 @@ fn empty(
     Ok(())
 }
 
-/// Removes what may not be there.
+/// Removes a file or folder, if it exists.
 fn remove(path: &Path, by: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ResultsError> {
     match by(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(at(path)(e)),

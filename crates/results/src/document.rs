@@ -1,4 +1,4 @@
-//! `result.json`: what was compared, on what, how, and with which tools.
+//! `result.json`: machines, workloads, policies, method and tools.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,24 +10,24 @@ use crate::metric::Metric;
 use crate::question::{Question, is_among};
 use crate::shard::Shard;
 
-/// What `schema` says in `result.json`.
+/// Value of `schema` in `result.json`.
 pub const SCHEMA: &str = "wakepath-result";
 
-/// The version of the schema that this code writes, and the only one that it reads.
+/// The schema version that this code writes, and the only version that the code reads.
 pub const VERSION: u32 = 2;
 
-/// What the confidence level of intervals may be.
+/// Allowed confidence levels.
 pub const LEVELS: RangeInclusive<f64> = 0.5..=0.999;
-/// The largest margin that a study can have.
+/// Largest margin.
 const MAX_MARGIN_PERCENT: f64 = 1000.0;
-/// The most repeats that a study can have.
+/// Most repeats.
 const MAX_REPEATS: u32 = 100_000;
-/// The most CPUs of a kind: those of the largest kernel.
+/// Most CPUs, as in the largest kernel.
 const MAX_CPUS: u32 = 8192;
 /// The longest warm-up: a year.
 const MAX_WARM_UP_S: f64 = 366.0 * 86400.0;
 
-/// Where the numbers come from: the backend that made them, or another tool.
+/// Origin of the numbers: a backend, or another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOrigin {
@@ -44,7 +44,7 @@ pub enum RunOrigin {
 }
 
 impl RunOrigin {
-    /// Its name in `result.json`, and after `--on`.
+    /// Name in `result.json`, and after `--on`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -56,13 +56,13 @@ impl RunOrigin {
     }
 }
 
-/// How the runs of two policies belong together.
+/// How runs under two policies belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Design {
-    /// The runs of equal repeat share a seed, or a block of time.
+    /// Runs with equal repeat share a seed, or a block of time.
     Paired,
-    /// They have nothing to do with one another.
+    /// Runs are independent.
     Unpaired,
 }
 
@@ -74,43 +74,43 @@ pub struct Document {
     pub schema: String,
     /// [`VERSION`].
     pub version: u32,
-    /// Whether every planned run is there.
+    /// Whether every planned run is finished.
     pub complete: bool,
-    /// The part of the study that is here, if not all of it is.
+    /// The part of the study, unless the study is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// The study.
     pub study: StudyInfo,
     /// Where the numbers come from.
     pub backend: RunOrigin,
-    /// Programs by name with their versions: `wakepath`, and what ran the workloads.
+    /// Versions by program: `wakepath`, and the programs that ran the workloads.
     pub tools: BTreeMap<String, String>,
-    /// The machines, in the order of the study.
+    /// Machines in the study's order.
     pub machines: Vec<MachineInfo>,
-    /// The workloads, in the order of the study.
+    /// Workloads in the study's order.
     pub workloads: Vec<WorkloadInfo>,
-    /// The policies, in the order of the study.
+    /// Policies in the study's order.
     pub policies: Vec<PolicyInfo>,
-    /// SHA-256 by path of the files that results name and have no copy of: recordings, and lists of idle states.
+    /// SHA-256 by path, for named files without a copy: recordings, and lists of idle states.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sha256: BTreeMap<String, String>,
-    /// Name of the policy that the others are compared with.
+    /// The policy to compare with.
     pub baseline: String,
-    /// Planned runs of each workload under each policy.
+    /// Planned runs for each workload and policy.
     pub repeats: u32,
-    /// How runs of different policies belong together.
+    /// How runs under different policies belong together.
     pub design: Design,
-    /// The seeds by repeat, of a simulation; of a measurement one, that of its order.
+    /// Simulation: seeds by repeat. Measurement: the seed that ordered the session.
     pub seeds: Vec<u64>,
-    /// What is asked.
+    /// The study's questions.
     pub questions: Vec<Question>,
-    /// Every metric that the runs may give.
+    /// Possible metrics.
     pub metrics: Vec<Metric>,
-    /// Confidence level of intervals, among [`LEVELS`].
+    /// Confidence level, within [`LEVELS`].
     pub level: f64,
     /// Differences up to so many percent are of no interest.
     pub margin_percent: f64,
-    /// Circumstances that a reader should know of.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -120,41 +120,41 @@ pub struct Document {
 pub struct StudyInfo {
     /// Short name.
     pub name: String,
-    /// What it is about.
+    /// The subject in words.
     pub title: String,
 }
 
-/// A machine in short; its file has all of it.
+/// A machine in short; the whole description is in the machine's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineInfo {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
-    /// Its file: `machine.toml`, of several one in `machines/`; empty if nothing is known of it.
+    /// File: `machine.toml`, or a file in `machines/` if there are several; empty if nothing is known.
     pub source: String,
-    /// What it is.
+    /// Title.
     pub title: String,
-    /// Kinds of CPU (clusters) and the number of each, in the order of CPU numbers.
+    /// CPU kinds (clusters), ordered by CPU number.
     pub cpu_kinds: Vec<CpuKind>,
     /// Idle states by name, shallowest first.
     pub idle_states: Vec<String>,
     /// The drive.
     pub drive: String,
-    /// What tells a measured host from others of its name: the beginning of a hash of its `/etc/machine-id`.
+    /// The start of a hash over `/etc/machine-id`, which tells measured hosts with the same name apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What the watts of its runs count: `package`, `board` or `wall`; empty if that is not known.
+    /// Scope of measured power: `package`, `board` or `wall`; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub power_scope: String,
 }
 
-/// CPUs of one kind.
+/// A CPU kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuKind {
-    /// Its name, that of the cluster.
+    /// Name, as the cluster's.
     pub name: String,
-    /// How many there are.
+    /// CPU count.
     pub cpus: u32,
 }
 
@@ -162,22 +162,22 @@ pub struct CpuKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadInfo {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
     /// `fio`, `rt-app`, `command` or `recording`.
     pub kind: String,
-    /// Its file under `workloads/`, the command, or the path of the recording.
+    /// File under `workloads/`, command, or recording.
     pub source: String,
-    /// The rates that its jobs ask for.
+    /// Rates requested by the jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RequestedRate>,
-    /// Seconds at the beginning of each run that nothing counts; absent: none, or not known.
+    /// Uncounted seconds at the start of each run; absent: none, or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_s: Option<f64>,
-    /// The machines on which it runs; empty: all.
+    /// Machines to run on; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
-    /// The policies under which it runs; empty: all.
+    /// Policies to run under; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
 }
@@ -186,40 +186,40 @@ pub struct WorkloadInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestedRate {
-    /// Name of the job.
+    /// Job name.
     pub job: String,
     /// `read` or `write`.
     pub direction: String,
-    /// Per second, of all processes of the job together.
+    /// Amount per second, all processes together.
     pub per_second: f64,
     /// `I/Os` or `bytes`.
     pub unit: String,
-    /// Whether requests arrive as a Poisson process, so that their number varies by chance.
+    /// Whether requests arrive as a Poisson process, with a number that varies by chance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poisson: bool,
 }
 
-/// What is compared: one value of every setting.
+/// A policy: a value for every setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyInfo {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
-    /// Its settings: `idle`, `freq` and so on with full policy names or values.
+    /// Settings: `idle`, `freq` and so on with full policy names or values.
     pub settings: BTreeMap<String, String>,
 }
 
 impl WorkloadInfo {
-    /// Whether `source` names a file that the results have a copy of. Commands and recordings have none.
+    /// Whether `source` names a copy in the results. Commands and recordings have no copy.
     pub fn has_copy(&self) -> bool {
         ["fio", "rt-app"].contains(&self.kind.as_str())
     }
 }
 
-/// A copy is a file below the directory; nothing is one if nothing is known.
+/// Checks that a copy is inside the directory; an empty name stands for no copy.
 fn check_copy(list: &str, name: &str, source: &str) -> Result<(), String> {
-    let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
-    if Path::new(source).components().all(inside) && !source.contains('\0') {
+    let mut parts = Path::new(source).components();
+    if parts.all(|part| matches!(part, Component::Normal(_))) && !source.contains('\0') {
         return Ok(());
     }
     Err(format!(
@@ -235,19 +235,17 @@ pub(crate) struct ChangedFile {
 }
 
 impl Document {
-    /// Each workload on each machine on which it is planned, by the order of the machines.
+    /// Planned pairs of machine and workload, machine by machine.
     pub fn loads(&self) -> impl Iterator<Item = (&MachineInfo, &WorkloadInfo)> {
         self.machines.iter().flat_map(|machine| {
-            let planned = |w: &&WorkloadInfo| is_among(&w.machines, &machine.name);
             self.workloads
                 .iter()
-                .filter(planned)
+                .filter(|workload| is_among(&workload.machines, &machine.name))
                 .map(move |workload| (machine, workload))
         })
     }
 
-    /// A file that both documents name by its path, and that had another content for each: its path, and SHA-256 here
-    /// and in the other one.
+    /// The first file with different contents in both documents.
     pub(crate) fn changed_file<'a>(&'a self, other: &'a Self) -> Option<ChangedFile> {
         self.sha256.iter().find_map(|(path, here)| {
             let there = other.sha256.get(path).filter(|there| *there != here)?;
@@ -259,10 +257,10 @@ impl Document {
         })
     }
 
-    /// Whether all of it can be: what a hand or a program that is not wakepath has put in is not trusted.
+    /// Checks all values: the document may come from a hand or another program.
     ///
     /// # Errors
-    /// The key, its value, and what it may be.
+    /// The key, the value and the allowed values.
     pub fn check(&self) -> Result<(), String> {
         if !LEVELS.contains(&self.level) {
             return Err(format!(
@@ -313,7 +311,7 @@ impl Document {
         Ok(())
     }
 
-    /// How many runs are planned.
+    /// Number of planned runs.
     pub fn runs(&self) -> usize {
         let policies = self
             .loads()

@@ -14,39 +14,39 @@ pub enum ResultsError {
     /// The file system refuses.
     #[error("{}", path.display())]
     Io {
-        /// Which file or folder.
+        /// File or folder.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// No results there.
+    /// No results in the directory.
     #[error("{}: no result directory: it has no {DOCUMENT}", .0.display())]
     NoResults(PathBuf),
-    /// Not what it should be.
+    /// Unexpected content.
     #[error("{}: {message}", path.display())]
     Content {
-        /// Which file.
+        /// File.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         message: String,
     },
-    /// Another version of the schema.
+    /// Another schema version.
     #[error(
         "{}: schema version {found}, and this wakepath reads version {VERSION}; read it with the wakepath that wrote \
          it ({writer}), or run the study again", path.display()
     )]
     Version {
-        /// Which file.
+        /// File.
         path: PathBuf,
-        /// Its version.
+        /// Version in the file.
         found: u64,
-        /// What wrote it.
+        /// Version of the writer.
         writer: String,
     },
     /// A table.
     #[error("{}", path.display())]
     Table {
-        /// Which file.
+        /// File.
         path: PathBuf,
         /// Why.
         source: TableError,
@@ -56,13 +56,13 @@ pub enum ResultsError {
     Exists {
         /// The directory.
         path: PathBuf,
-        /// What to do.
+        /// Advice.
         message: String,
     },
-    /// Another process writes to it.
+    /// Another process is writing.
     #[error("{}: another wakepath is writing to it", .0.display())]
     Locked(PathBuf),
-    /// `--resume` of something else.
+    /// `--resume` with another study.
     #[error(
         "{}: these are results of another study ({what} differs); resume with the same study and wakepath, or write \
          to another directory", path.display()
@@ -70,10 +70,10 @@ pub enum ResultsError {
     Different {
         /// The directory.
         path: PathBuf,
-        /// What differs.
+        /// The difference.
         what: String,
     },
-    /// `--resume` with another content of a file that the results name by its path.
+    /// `--resume` after a named file without a copy has changed.
     #[error(
         "{}: these are results of another content of {file} (SHA-256 {there}, and it now has {now}); put that content \
          back, or write to another directory", path.display()
@@ -83,24 +83,24 @@ pub enum ResultsError {
         path: PathBuf,
         /// The file.
         file: String,
-        /// The SHA-256 of what it had.
+        /// Old SHA-256.
         there: String,
-        /// The SHA-256 of what it has.
+        /// New SHA-256.
         now: String,
     },
-    /// A number that is none.
+    /// An infinite or undefined number.
     #[error("{key}: {metric} is {value}, which is no result; nothing of this run is kept")]
     NotFinite {
         /// The run.
         key: RunKey,
         /// The metric.
         metric: String,
-        /// Its value.
+        /// The value.
         value: f64,
     },
 }
 
-/// Makes a failure of the file system an error that names the path.
+/// Adds the path to a failure of the file system.
 pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> ResultsError {
     move |source| ResultsError::Io {
         path: path.to_owned(),

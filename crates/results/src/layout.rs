@@ -1,4 +1,4 @@
-//! Names of the files in a result directory.
+//! File names in a result directory.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ pub(crate) const STUDY: &str = "study.toml";
 pub const RUNS: &str = "runs";
 /// The folder for copies of workload files.
 pub const WORKLOADS: &str = "workloads";
-/// The copy of the machine, in results with one machine.
+/// The machine's copy, if there is only one machine.
 pub const MACHINE: &str = "machine.toml";
 /// The folder for copies of machines, in results with several machines.
 pub const MACHINES: &str = "machines";
@@ -27,17 +27,17 @@ pub(crate) const TABLES: [&str; 6] = [
     "timeline.parquet",
 ];
 
-/// The file of a run, by the run's index. The file is there when the run is finished.
+/// A run's file, by index. The file exists when the run is finished.
 pub fn run_path(dir: &Path, index: usize) -> PathBuf {
     dir.join(RUNS).join(run_name(index))
 }
 
-/// The name of a run's file.
+/// A run's file name.
 pub(crate) fn run_name(index: usize) -> String {
     format!("{index:06}.json")
 }
 
-/// The index of a run, by the name of its file.
+/// A run's index, by file name.
 pub(crate) fn run_index(name: &str) -> Option<usize> {
     let index = name.strip_suffix(".json")?.parse().ok()?;
     (run_name(index) == name).then_some(index)

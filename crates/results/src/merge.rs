@@ -35,27 +35,27 @@ pub enum MergeError {
     Different {
         /// A directory.
         one: PathBuf,
-        /// Another one.
+        /// The other directory.
         other: PathBuf,
-        /// What differs.
+        /// The difference.
         what: String,
     },
-    /// A shard is there twice.
+    /// A doubled shard.
     #[error("{} and {}: both are shard {shard}", one.display(), other.display())]
     Doubled {
         /// The shard.
         shard: Shard,
         /// A directory.
         one: PathBuf,
-        /// Another one.
+        /// The other directory.
         other: PathBuf,
     },
     /// Shards are missing.
     #[error("missing: shard {shards} of {count}; {there} of {count} are there")]
     Missing {
-        /// Their numbers.
+        /// Missing numbers.
         shards: String,
-        /// How many there are in all.
+        /// Number of shards.
         count: u32,
         /// How many were named.
         there: usize,
@@ -67,12 +67,12 @@ pub enum MergeError {
         dir: PathBuf,
         /// The shard.
         shard: Shard,
-        /// Runs that are there.
+        /// Finished runs.
         there: usize,
-        /// Runs that it should have.
+        /// Planned runs.
         planned: usize,
     },
-    /// A shard holds a run of another one.
+    /// A shard with another shard's run.
     #[error("{}: not a run of shard {shard}", path.display())]
     Foreign {
         /// The file.
@@ -82,14 +82,18 @@ pub enum MergeError {
     },
 }
 
-/// Puts shards together in `to`: byte for byte what the study leaves that is run in one piece.
+/// Puts shards together in `to`, byte for byte as if the study had run in one piece.
 ///
 /// # Errors
 /// A shard is missing, there twice, unfinished or of another study; files cannot be read or written. Then `to` is
 /// not complete, and no shard is changed.
 pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeError> {
-    let same = |dir: &PathBuf| fs::canonicalize(dir).ok() == fs::canonicalize(to).ok();
-    if to.exists() && shards.iter().any(same) {
+    let target = fs::canonicalize(to).ok();
+    if to.exists()
+        && shards
+            .iter()
+            .any(|dir| fs::canonicalize(dir).ok() == target)
+    {
         return Err(MergeError::OntoShard(to.to_owned()));
     }
     let mut found: BTreeMap<Shard, &Path> = BTreeMap::new();
@@ -179,7 +183,7 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
     Ok(runs)
 }
 
-/// The indices of the runs of a shard, if all of them are there.
+/// Run indices in a shard, if the shard is finished.
 fn runs_of(
     shard: Shard,
     dir: &Path,
@@ -188,8 +192,8 @@ fn runs_of(
 ) -> Result<Vec<usize>, MergeError> {
     let mut there = Vec::new();
     for name in folder.names(RUNS)? {
-        let own = |index: &usize| *index < runs && shard.has(*index);
-        match run_index(&name).filter(own) {
+        let index = run_index(&name);
+        match index.filter(|index| *index < runs && shard.has(*index)) {
             Some(index) => there.push(index),
             None => {
                 return Err(MergeError::Foreign {
@@ -213,30 +217,25 @@ fn runs_of(
 
 /// The study, machine, workload and governor files in a result directory, by name.
 fn copies(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
-    let own = |name: &String| {
+    let mut names = folder.names("")?;
+    names.retain(|name| {
         ![DOCUMENT, RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str())
             && !TABLES.contains(&name.as_str())
-    };
-    let mut names: Vec<String> = folder.names("")?.into_iter().filter(own).collect();
+    });
     names.extend(folder.copies()?);
-    let content = |name: String| {
-        let content = folder.read(&name)?;
-        Ok((name, content))
-    };
-    names.into_iter().map(content).collect()
+    folder.read_all(names)
 }
 
-/// The first file that only one has, or that differs.
+/// The first file that differs or is missing on one side.
 fn different_copy<'a>(
     one: &'a [(String, Vec<u8>)],
     other: &'a [(String, Vec<u8>)],
 ) -> Option<&'a (String, Vec<u8>)> {
-    let lacks = |files: &[(String, Vec<u8>)], file: &&(String, Vec<u8>)| !files.contains(file);
-    let of_one = one.iter().find(|file| lacks(other, file));
-    of_one.or_else(|| other.iter().find(|file| lacks(one, file)))
+    let different = one.iter().find(|file| !other.contains(file));
+    different.or_else(|| other.iter().find(|file| !one.contains(file)))
 }
 
-/// Numbers in words: at most ten of them.
+/// Numbers in words, at most ten.
 fn numbers(all: &[u32]) -> String {
     const SHOWN: usize = 10;
     let shown: Vec<String> = all.iter().take(SHOWN).map(u32::to_string).collect();

@@ -1,4 +1,4 @@
-//! The runs that a document plans.
+//! Planned runs.
 
 use std::collections::HashSet;
 
@@ -10,28 +10,28 @@ use crate::rows::RunKey;
 use crate::run_record::RunRecord;
 use crate::shard::Shard;
 
-/// The runs that a document plans, by their index.
+/// A document's planned runs, by index.
 #[derive(Clone, Debug)]
 pub(crate) struct RunPlan {
-    /// Those of one repeat, in their order.
+    /// Cells of a repeat in order.
     cells: Vec<PlannedCell>,
     known: HashSet<PlannedCell>,
     repeats: u32,
     shard: Option<Shard>,
     metrics: HashSet<String>,
-    /// Of a simulation, by repeat.
+    /// Simulation: seeds by repeat.
     seeds: Vec<u64>,
 }
 
-/// Names of machine, workload and policy.
+/// Machine, workload and policy.
 type PlannedCell = [String; 3];
 
 impl RunPlan {
     pub(crate) fn new(document: &Document) -> Self {
         let cells = document.loads().flat_map(|(machine, workload)| {
-            let under = document.policies.iter();
-            let under = under.filter(|p| is_among(&workload.policies, &p.name));
-            under.map(|policy| [&machine.name, &workload.name, &policy.name].map(Clone::clone))
+            let policies = document.policies.iter();
+            let planned = policies.filter(|p| is_among(&workload.policies, &p.name));
+            planned.map(|policy| [&machine.name, &workload.name, &policy.name].map(Clone::clone))
         });
         let cells: Vec<PlannedCell> = cells.collect();
         Self {
@@ -51,10 +51,10 @@ impl RunPlan {
         }
     }
 
-    /// Whether `run` is the one of this index, with numbers that can be.
+    /// Checks that `run` is planned under this index and has possible numbers.
     ///
     /// # Errors
-    /// What it is instead.
+    /// The difference in words.
     pub(crate) fn check(&self, index: usize, run: &RunRecord) -> Result<(), String> {
         match self.key(index) {
             Some(planned) if planned == run.key => {}
@@ -113,7 +113,7 @@ impl RunPlan {
         Ok(())
     }
 
-    /// The run of this index, if it is planned here.
+    /// The planned run with an index.
     fn key(&self, index: usize) -> Option<RunKey> {
         let repeat = u32::try_from(index.checked_div(self.cells.len())?).ok()?;
         let [machine, workload, policy] = self.cells[index % self.cells.len()].clone();
@@ -126,7 +126,7 @@ impl RunPlan {
         })
     }
 
-    /// Whether such a run is planned.
+    /// Whether a run is planned.
     pub(crate) fn has_run(&self, key: &RunKey) -> bool {
         let cell = [&key.machine, &key.workload, &key.policy].map(Clone::clone);
         key.repeat < self.repeats && self.known.contains(&cell)

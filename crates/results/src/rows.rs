@@ -1,26 +1,26 @@
-//! The rows of the tables.
+//! Rows in tables.
 //!
-//! Every table is in long form: the first four columns say which run a row belongs to. One finished run is a
-//! [`RunRecord`], a JSON file of its own; the Parquet tables are made from these files.
+//! Every table is in long form: the first four columns name the run. A finished run is a [`crate::RunRecord`], a JSON file;
+//! the Parquet tables are made from all such files.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The largest count, and the longest time in ns: 36 years of one CPU.
+/// The largest count, and the longest time in ns: 36 CPU years.
 pub(crate) const LARGEST_COUNT: u64 = 1 << 60;
 
-/// Which run: the columns that all tables but [`MetricRow`] and [`TimelineRow`] begin with.
+/// A run's name: the first columns in most tables.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunKey {
-    /// Name of the machine.
+    /// Machine name.
     pub machine: String,
-    /// Name of the workload.
+    /// Workload name.
     pub workload: String,
-    /// Name of the policy.
+    /// Policy name.
     pub policy: String,
-    /// Which repeat, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
 }
 
@@ -39,31 +39,31 @@ impl fmt::Display for RunKey {
     }
 }
 
-/// A number that a run gave: `metrics.parquet`.
+/// A number from a run: `metrics.parquet`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricRow {
-    /// Name of the machine.
+    /// Machine name.
     pub machine: String,
-    /// Name of the workload.
+    /// Workload name.
     pub workload: String,
-    /// Name of the policy.
+    /// Policy name.
     pub policy: String,
-    /// Which repeat, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
-    /// Seed of its random numbers; none if it was measured.
+    /// Random seed; none in a measurement.
     pub seed: Option<u64>,
-    /// The block of runs that belong together, from 0.
+    /// Block of related runs, from 0.
     pub block: u32,
-    /// Which run of the session it was, from 0.
+    /// Position in the session, from 0.
     pub order: u32,
-    /// Name of the metric.
+    /// Metric name.
     pub metric: String,
-    /// Its value, in the metric's unit; always finite.
+    /// Value in the metric's unit; always finite.
     pub value: f64,
 }
 
-/// Declares the row of a table, and the part of the row that follows the columns of [`RunKey`].
+/// Declares a table's row, and the columns behind [`RunKey`] as a part.
 macro_rules! run_rows {
     (
         $(#[$row_doc:meta])* $row:ident,
@@ -107,7 +107,7 @@ macro_rules! run_rows {
     };
 }
 
-/// Conversions between a struct and a tuple, which is the form that the files of runs have.
+/// Conversions between a struct and a tuple: files with runs hold tuples.
 macro_rules! as_tuple {
     ($name:ident { $($field:ident: $type:ty),* }) => {
         impl From<($($type,)*)> for $name {
@@ -172,7 +172,7 @@ run_rows! {
     /// An [`IdleRow`] without its run.
     #[serde(deny_unknown_fields)]
     Idle {
-        /// The kind of CPU.
+        /// CPU kind.
         cpu_kind: String,
         /// The state's name, or [`crate::rows::BUSY`].
         state: String,
@@ -209,7 +209,7 @@ run_rows! {
     /// A [`FrequencyRow`] without its run.
     #[serde(from = "(String, u64, u64)", into = "(String, u64, u64)")]
     FrequencyTime {
-        /// The kind of CPU.
+        /// CPU kind.
         cpu_kind: String,
         /// The frequency in kHz.
         khz: u64,
@@ -224,26 +224,26 @@ as_tuple!(FrequencyTime {
     time_ns: u64
 });
 
-/// A stretch of a timeline: `timeline.parquet`. Of each workload under each policy a few milliseconds around a
-/// request of about the median latency and around one of about the 99th percentile.
+/// A span in a timeline: `timeline.parquet`. Each workload and policy has a few milliseconds around a request with about
+/// the median latency, and around a request near the 99th percentile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimelineRow {
-    /// Name of the machine.
+    /// Machine name.
     pub machine: String,
-    /// Name of the workload.
+    /// Workload name.
     pub workload: String,
-    /// Name of the policy.
+    /// Policy name.
     pub policy: String,
-    /// Around which request: `p50` or `p99`.
+    /// The request in the middle: `p50` or `p99`.
     pub at: String,
-    /// Where: a CPU, a clock, the drive, a request.
+    /// Track: a CPU, a clock, the drive, a request.
     pub track: String,
-    /// What: an idle state, a task, a frequency, a part of a request's way.
+    /// Name: an idle state, a task, a frequency, a part of a request's way.
     pub name: String,
-    /// Its start in ns since the start of the run.
+    /// Start in ns since the run began.
     pub start_ns: u64,
-    /// Its end in ns since the start of the run.
+    /// End in ns since the run began.
     pub end_ns: u64,
 }
 
@@ -270,10 +270,10 @@ as_tuple!(TimelineSpan {
     end_ns: u64
 });
 
-/// The state under which [`IdleRow`] has the time that CPUs were not idle.
+/// The state for busy time in [`IdleRow`].
 pub const BUSY: &str = "(busy)";
 
-/// The parts of a request's way, in its order, as [`AttributionRow`] names them.
+/// Parts on a request's way, in order, for [`AttributionRow`].
 pub const PARTS: [&str; 9] = [
     "submission",
     "queueing",
@@ -286,10 +286,10 @@ pub const PARTS: [&str; 9] = [
     "completion",
 ];
 
-/// What requests an attribution is of, as [`AttributionRow`] names them.
+/// The requests in an attribution, for [`AttributionRow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributionAt {
-    /// All of them.
+    /// All requests.
     Mean,
     /// About the median.
     P50,
@@ -302,10 +302,10 @@ pub enum AttributionAt {
 }
 
 impl AttributionAt {
-    /// All of them, in the order of their latency.
+    /// Every variant, by latency.
     pub const ALL: [Self; 5] = [Self::Mean, Self::P50, Self::P90, Self::P99, Self::P999];
 
-    /// Its name in the table.
+    /// Name in the table.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mean => "mean",

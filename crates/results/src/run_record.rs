@@ -9,26 +9,26 @@ use crate::rows::{
     LatencyPart, LatencyRow, MetricRow, RunKey, TimelineRow, TimelineSpan,
 };
 
-/// One finished run: a file `runs/NNNNNN.json`.
+/// A finished run: a file `runs/NNNNNN.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRecord {
     /// [`crate::document::VERSION`].
     pub version: u32,
-    /// Which run.
+    /// Machine, workload, policy and repeat.
     pub key: RunKey,
-    /// Seed of its random numbers; none if it was measured.
+    /// Random seed; none in a measurement.
     pub seed: Option<u64>,
-    /// The block of runs that belong together, from 0.
+    /// Block of related runs, from 0.
     pub block: u32,
-    /// Which run of the session it was, from 0.
+    /// Position in the session, from 0.
     pub order: u32,
-    /// When it began, of a measurement: seconds since 1970 began.
+    /// Start of a measurement, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_unix_s: Option<f64>,
-    /// How long it took, simulated or real, in ns.
+    /// Duration, simulated or real, in ns.
     pub duration_ns: u64,
-    /// Numbers by name of the metric.
+    /// Numbers by metric.
     pub metrics: Vec<(String, f64)>,
     /// Latency histogram.
     pub latency: Vec<LatencyBucket>,
@@ -62,7 +62,7 @@ impl RunRecord {
         }
     }
 
-    /// The metric whose value is no finite number, if any. No such run is written.
+    /// A metric without a finite value, if any. Such a run is never written.
     pub fn not_finite(&self) -> Option<(&str, f64)> {
         let wrong = self.metrics.iter().find(|(_, value)| !value.is_finite());
         wrong.map(|(name, value)| (name.as_str(), *value))
@@ -154,7 +154,7 @@ impl RunRecord {
     }
 }
 
-/// Known counts of an idle state, with their names.
+/// Known counts in an idle state, with names.
 fn idle_counts(idle: &Idle) -> impl Iterator<Item = (&'static str, u64)> {
     let counts = [
         ("the time in an idle state", Some(idle.time_ns)),

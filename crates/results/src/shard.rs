@@ -1,14 +1,14 @@
-//! Parts of a study that run apart.
+//! Shards: parts of a study that run apart.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::text::as_text;
 
-/// The largest number of shards.
+/// Most shards.
 pub const MAX_SHARDS: u32 = 100_000;
 
-/// One of several parts of a study: `3/64` has every 64th run, from the third one on.
+/// A part of a study: `3/64` has every 64th run from the third on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shard {
     number: u32,
@@ -21,17 +21,17 @@ pub struct Shard {
 pub struct ShardError(String);
 
 impl Shard {
-    /// Its number, from 1.
+    /// Number from 1.
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// How many shards there are.
+    /// Number of shards.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// Whether the run of this index, from 0, belongs to it.
+    /// Whether the shard has a run, by index from 0.
     pub fn has(self, index: usize) -> bool {
         index % self.count as usize + 1 == self.number as usize
     }
@@ -41,13 +41,9 @@ impl FromStr for Shard {
     type Err = ShardError;
 
     fn from_str(text: &str) -> Result<Self, ShardError> {
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            digits.then(|| text.parse::<u32>().ok()).flatten()
-        };
         let (number, count) = text
             .split_once('/')
-            .and_then(|(n, count)| Some((number(n)?, number(count)?)))
+            .and_then(|(number, count)| Some((parse_digits(number)?, parse_digits(count)?)))
             .filter(|(number, count)| (1..=*count).contains(number) && *count <= MAX_SHARDS)
             .ok_or_else(|| ShardError(text.to_owned()))?;
         Ok(Self { number, count })
@@ -61,6 +57,12 @@ impl fmt::Display for Shard {
 }
 
 as_text!(Shard);
+
+/// A number without a sign.
+fn parse_digits(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
 
 #[cfg(test)]
 mod tests {

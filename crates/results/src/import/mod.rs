@@ -1,7 +1,7 @@
-//! Results to compare and to report on: result directories, and what other tools wrote.
+//! Results to compare and to report on: result directories, and other tools' files.
 //!
-//! fio's and hyperfine's output and MMTests logs become what a result directory holds. A file or directory is one policy
-//! called after it, unless it compares several itself; a directory of files has a run in each.
+//! Output of fio and hyperfine and logs of MMTests become results. A file or directory stands for a policy with its name,
+//! unless the file compares several policies itself; each file in a directory is a run.
 
 pub mod fio;
 mod hyperfine;
@@ -20,27 +20,29 @@ use crate::{ResultReader, RunRecord};
 pub use read::ResultImportError;
 pub use runs::ImportedRuns;
 
-use read::{content, read_bytes, read_inside};
+pub(crate) use read::content;
+
+use read::{read_bytes, read_inside, unreadable};
 use runs::not_finite;
 
 /// A result.
 #[derive(Debug)]
 pub struct Opened {
-    /// What to call it beside others.
+    /// Name beside other results.
     pub name: String,
-    /// What it holds.
+    /// The results.
     pub results: ResultReader,
 }
 
-/// Opens everything that is to be compared. Names are those of files and directories; of equal names the whole paths.
+/// Opens all results to compare. A result has the name of its file or directory, or the whole path if names are equal.
 ///
 /// # Errors
-/// Something that is no result, cannot be read, or is of another schema version.
+/// A path without results, an unreadable file, another schema version.
 pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError> {
     for (i, path) in paths.iter().enumerate() {
-        let real = |path: &PathBuf| fs::canonicalize(path).ok();
-        if real(path).is_some_and(|this| paths[..i].iter().any(|p| real(p).as_ref() == Some(&this)))
-        {
+        let real = fs::canonicalize(path).ok();
+        let mut earlier = paths[..i].iter().map(|path| fs::canonicalize(path).ok());
+        if real.is_some() && earlier.any(|other| other == real) {
             return Err(ResultImportError::Content {
                 path: path.clone(),
                 message: "given twice; its runs would count as twice as many".to_owned(),
@@ -61,7 +63,7 @@ pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError> {
     opened.collect()
 }
 
-/// Opens one result.
+/// Opens a result.
 fn open(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
     let imported = if !path.is_dir() {
         file(name, path)?
@@ -79,13 +81,9 @@ fn open(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
 
 /// The JSON files of a directory, a run in each.
 fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportError> {
-    let read = |source| ResultImportError::Read {
-        path: folder.to_owned(),
-        source,
-    };
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(read)? {
-        let path = entry.map_err(read)?.path();
+    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
+        let path = entry.map_err(unreadable(folder))?.path();
         if path.extension().is_some_and(|e| e == "json") {
             files.push(path);
         }
@@ -102,18 +100,18 @@ fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportErr
     let mut all = ImportedRuns::default();
     for path in files {
         let text = read_inside(folder, &path)?;
-        all.append(of_bytes(name, &path, text)?);
+        all.append(parse_bytes(name, &path, text)?);
     }
     Ok(all)
 }
 
-/// A file of fio or hyperfine.
+/// Reads a file from fio or hyperfine.
 fn file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
-    of_bytes(name, path, read_bytes(path)?)
+    parse_bytes(name, path, read_bytes(path)?)
 }
 
-/// What is in a file of fio or hyperfine.
-fn of_bytes(name: &str, path: &Path, bytes: Vec<u8>) -> Result<ImportedRuns, ResultImportError> {
+/// Parses a file's content.
+fn parse_bytes(name: &str, path: &Path, bytes: Vec<u8>) -> Result<ImportedRuns, ResultImportError> {
     let text = String::from_utf8(bytes).map_err(|_| {
         content(
             path,
@@ -123,10 +121,10 @@ fn of_bytes(name: &str, path: &Path, bytes: Vec<u8>) -> Result<ImportedRuns, Res
     parse(name, &text).map_err(|e| content(path, e))
 }
 
-/// Reads the output of fio or hyperfine, whichever it is. `name` is that of the policy that it measured.
+/// Parses the output of fio or hyperfine for policy `name`.
 ///
 /// # Errors
-/// It is neither, or a benchmark in it has failed.
+/// Another format, or a failed benchmark.
 pub fn parse(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let imported = if let Some(outputs) = fio::Output::find_all(text) {
         fio::import(name, &outputs?)
@@ -135,7 +133,7 @@ pub fn parse(name: &str, text: &str) -> Result<ImportedRuns, String> {
     } else {
         hyperfine::import(name, text)
     }?;
-    // Numbers that are finite can have a sum that is not.
+    // Finite numbers can have an infinite sum.
     match imported.runs.iter().find_map(RunRecord::not_finite) {
         Some((metric, value)) => Err(not_finite(metric, value)),
         None => Ok(imported),

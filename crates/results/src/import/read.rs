@@ -1,4 +1,4 @@
-//! Reading the files of other tools.
+//! Reading other tools' files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use wakepath_files::{Links, Tree};
 
 use crate::ResultsError;
 
-/// Largest file that is read.
+/// Largest file in bytes.
 pub(super) const MAX_BYTES: u64 = 256 << 20;
 
 /// Why results cannot be read.
@@ -18,22 +18,22 @@ pub enum ResultImportError {
     /// The file system refuses.
     #[error("{}", path.display())]
     Read {
-        /// Which file.
+        /// File.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
-    /// Not what it should be.
+    /// Unexpected content.
     #[error("{}: {message}", path.display())]
     Content {
-        /// Which file.
+        /// File.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
 }
 
-pub(super) fn content(path: &Path, message: impl Into<String>) -> ResultImportError {
+pub(crate) fn content(path: &Path, message: impl Into<String>) -> ResultImportError {
     ResultImportError::Content {
         path: path.to_owned(),
         message: message.into(),
@@ -41,10 +41,7 @@ pub(super) fn content(path: &Path, message: impl Into<String>) -> ResultImportEr
 }
 
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
-    let error = |source| ResultImportError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let error = unreadable(path);
     wakepath_files::read(path, MAX_BYTES).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => error(std::io::Error::new(
             e.kind(),
@@ -54,12 +51,17 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
     })
 }
 
-/// A file that was found in a folder from somewhere else: a link in it is refused.
+/// Makes a failure of the file system an error with the path.
+pub(super) fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> ResultImportError {
+    move |source| ResultImportError::Read {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// A file in a folder from somewhere else: links are refused.
 pub(super) fn read_inside(folder: &Path, path: &Path) -> Result<Vec<u8>, ResultImportError> {
     let inside = path.strip_prefix(folder).unwrap_or(path);
     let read = Tree::open(folder, Links::Refused).and_then(|tree| tree.read(inside, MAX_BYTES));
-    read.map_err(|source| ResultImportError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    read.map_err(unreadable(path))
 }

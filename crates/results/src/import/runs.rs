@@ -1,6 +1,6 @@
-//! Runs that another tool has measured.
+//! Runs measured by other tools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::{SCHEMA, VERSION};
 use crate::{
@@ -8,21 +8,21 @@ use crate::{
     WorkloadInfo,
 };
 
-/// What another tool has measured.
+/// Another tool's measurements.
 #[derive(Debug, Default)]
 pub struct ImportedRuns {
     /// The runs.
     pub runs: Vec<RunRecord>,
-    /// The tools with their versions.
+    /// Versions by tool.
     pub tools: BTreeMap<String, String>,
     /// Metrics that are not or not so in the dictionary.
     pub metrics: Vec<Metric>,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 impl ImportedRuns {
-    /// Runs of a tool.
+    /// Runs from a tool.
     pub(super) fn from_tool(tool: &str, version: &str, runs: Vec<RunRecord>) -> Self {
         Self {
             runs,
@@ -31,10 +31,10 @@ impl ImportedRuns {
         }
     }
 
-    /// Adds the runs of another file, which were made later.
+    /// Adds later runs from another file.
     pub(super) fn append(&mut self, other: Self) {
-        let after = |runs: &[RunRecord]| runs.iter().map(|r| r.key.repeat + 1).max().unwrap_or(0);
-        let first = after(&self.runs);
+        let repeats = self.runs.iter().map(|r| r.key.repeat + 1);
+        let first = repeats.max().unwrap_or(0);
         self.runs.extend(other.runs.into_iter().map(|mut run| {
             run.key.repeat += first;
             run.block += first;
@@ -54,7 +54,7 @@ impl ImportedRuns {
         }
     }
 
-    /// What `result.json` would say. Every policy and workload of the runs is listed in the order of the runs.
+    /// A document for the runs, which lists policies and workloads in the order of the runs.
     pub fn document(&self, name: &str) -> Document {
         let kind = self.tools.keys().next().map_or("", String::as_str);
         let mut workloads: Vec<WorkloadInfo> = Vec::new();
@@ -75,18 +75,17 @@ impl ImportedRuns {
                 });
             }
         }
-        let given = |name: &str| {
-            self.runs
-                .iter()
-                .any(|r| r.metrics.iter().any(|m| m.0 == name))
-        };
-        let own = |metric: &&Metric| self.metrics.iter().any(|m| m.name == metric.name);
-        let mut metrics: Vec<Metric> = METRICS.iter().filter(|m| !own(m)).cloned().collect();
+        let values = self.runs.iter().flat_map(|run| &run.metrics);
+        let measured: BTreeSet<&str> = values.map(|(name, _)| name.as_str()).collect();
+        let mut metrics = METRICS.to_vec();
+        metrics.retain(|metric| self.metrics.iter().all(|own| own.name != metric.name));
         metrics.extend(self.metrics.iter().cloned());
-        // What none of the tables would show otherwise.
-        let has_headline = metrics.iter().any(|m| m.headline && given(&m.name));
+        // Without a headline no table would show a metric.
+        let has_headline = metrics
+            .iter()
+            .any(|metric| metric.headline && measured.contains(&*metric.name));
         for metric in &mut metrics {
-            metric.headline |= !has_headline && given(&metric.name);
+            metric.headline |= !has_headline && measured.contains(&*metric.name);
         }
         let repeats = self.runs.iter().map(|r| r.key.repeat + 1).max();
         Document {
