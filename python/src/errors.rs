@@ -1,4 +1,4 @@
-//! Errors of the crates as Python exceptions.
+//! Errors from the crates as Python exceptions.
 
 use std::error;
 
@@ -17,12 +17,12 @@ create_exception!(
     "What wakepath cannot do, and why: what the command line prints, with the arguments and functions of Python."
 );
 
-/// Any error of the crates.
+/// Any error from the crates.
 pub(crate) fn error(error: impl error::Error) -> PyErr {
     message(&with_causes(&error))
 }
 
-/// An error in words of the command line.
+/// An error in the command line's words.
 pub(crate) fn message(text: &str) -> PyErr {
     Error::new_err(in_python(text))
 }

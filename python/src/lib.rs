@@ -20,7 +20,7 @@ mod work;
 
 use pyo3::prelude::*;
 
-/// The engine of the package `wakepath`.
+/// The engine behind the package `wakepath`.
 #[pymodule]
 mod _engine {
     #[pymodule_export]

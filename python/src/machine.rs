@@ -1,4 +1,4 @@
-//! What a study names: machines, drives, policy sets.
+//! Parts of a study: machines, drives, policy sets.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -13,7 +13,7 @@ use wakepath_policies::spec;
 
 use crate::errors;
 
-/// A name, or the path of a file.
+/// A name, or a file's path.
 fn name_or_path(given: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     if let Ok(name) = given.extract::<String>() {
         return Ok(name);
@@ -29,17 +29,17 @@ fn name_or_path(given: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
     text.map_err(|path| errors::message(&format!("{}: the path is no text", path.display())))
 }
 
-/// A machine that can be simulated. Two are equal if their files would be.
+/// A machine to simulate. Machines are equal if their files would be.
 #[pyclass(frozen, eq, hash, module = "wakepath")]
 pub(crate) struct Machine {
     given: String,
-    /// From a text of its own: no name leads to it.
+    /// From a text: the machine has no name for studies.
     own: bool,
     model: machine::Machine,
 }
 
 impl Machine {
-    /// All that it is.
+    /// The whole description.
     fn content(&self) -> Option<String> {
         self.model.to_toml().ok()
     }
@@ -122,7 +122,7 @@ impl Machine {
         self.model.to_toml().map_err(errors::error)
     }
 
-    /// The name by which a study finds it, if it has one.
+    /// The name for studies, if any.
     fn _named(&self) -> Option<&str> {
         (!self.own).then_some(&self.given)
     }
@@ -146,7 +146,7 @@ impl Machine {
     }
 }
 
-/// A drive that a machine can have. Two are equal if all their figures are.
+/// A drive for machines. Drives are equal if all figures are.
 #[pyclass(frozen, eq, hash, module = "wakepath")]
 pub(crate) struct Drive {
     given: String,
@@ -181,7 +181,7 @@ impl Drive {
         Ok(Self { given: name, drive })
     }
 
-    /// The drives of the library.
+    /// All drives in the library.
     #[staticmethod]
     fn names() -> Vec<&'static str> {
         let drives = DriveLibrary::builtin().matching("");
@@ -193,13 +193,13 @@ impl Drive {
         &self.drive.name
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     #[getter]
     fn capacity(&self) -> u64 {
         self.drive.capacity()
     }
 
-    /// Whether it has power states.
+    /// Whether the drive has power states.
     #[getter]
     fn sleeps(&self) -> bool {
         self.drive.power.is_some()
@@ -224,7 +224,7 @@ impl Drive {
     }
 }
 
-/// Policies that hold together.
+/// Policies in force together.
 #[pyclass(frozen, eq, module = "wakepath")]
 #[derive(PartialEq)]
 pub(crate) struct PolicySet {
@@ -240,7 +240,7 @@ impl PolicySet {
         Ok(Self { set })
     }
 
-    /// Its policies, each by its full name.
+    /// All policies by full name.
     #[getter]
     fn policies(&self) -> Vec<String> {
         let policies = self.set.policies().iter();
@@ -287,7 +287,7 @@ impl PolicySet {
     }
 }
 
-/// What a set is joined with. Anything else has Python say that it cannot be added.
+/// A value to join with a set. For other values Python says that they cannot be added.
 #[derive(FromPyObject)]
 enum SetOrText<'py> {
     Set(PyRef<'py, PolicySet>),

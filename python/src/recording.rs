@@ -1,4 +1,4 @@
-//! Recordings of machines at work.
+//! Recordings from machines at work.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use wakepath_trace::recording::Reader;
 
 use crate::errors;
 
-/// A recording: what it says of itself. Its events are in a Parquet file.
+/// A recording's description. The events are in a Parquet file.
 #[pyclass(frozen, module = "wakepath")]
 pub(crate) struct Recording {
     path: PathBuf,
@@ -38,7 +38,7 @@ impl Recording {
         self.events
     }
 
-    /// All that it says of itself.
+    /// The whole description.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("json")?.call_method1("loads", (&self.metadata,))

@@ -16,7 +16,7 @@ use wakepath_results::{Document, ResultReader, RunRecord, import};
 use crate::errors;
 use crate::table::Table;
 
-/// Results: of a directory, of another tool, or in memory.
+/// Results from a directory, from another tool, or in memory.
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Results {
     reader: Arc<ResultReader>,
@@ -24,7 +24,7 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Results that the engine took so long to make.
+    /// Results, and the time that the engine took.
     pub(crate) fn new(reader: ResultReader, took: Duration) -> Self {
         Self {
             reader: reader.into(),
@@ -46,7 +46,7 @@ impl Results {
         Ok(Self::new(opened.remove(0).results, Duration::ZERO))
     }
 
-    /// Results in memory, of what [`Self::document`] and [`Self::runs`] gave.
+    /// Results in memory, from the texts of [`Self::document`] and [`Self::runs`].
     #[staticmethod]
     fn in_memory(document: &str, runs: &str) -> PyResult<Self> {
         let document: Document = serde_json::from_str(document).map_err(errors::error)?;
@@ -62,19 +62,19 @@ impl Results {
         serde_json::to_string(&runs).map_err(errors::error)
     }
 
-    /// Whether they are in no directory.
+    /// Whether the results are in no directory.
     #[getter]
     fn is_in_memory(&self) -> bool {
         self.reader.is_in_memory()
     }
 
-    /// How long the engine took for runs in memory, in seconds; what a call took beyond that is Python's.
+    /// Engine time for runs in memory, in seconds; the rest of a call's time is Python's.
     #[getter]
     fn seconds(&self) -> f64 {
         self.took.as_secs_f64()
     }
 
-    /// Where they are.
+    /// The directory or file.
     #[getter]
     fn path(&self) -> PathBuf {
         self.reader.dir().to_owned()
@@ -92,40 +92,40 @@ impl Results {
 
 /// Results to compare or to report on: a path, or results that are open.
 #[derive(FromPyObject)]
-pub(crate) enum Given<'py> {
+pub(crate) enum ResultsArgument<'py> {
     Open(PyRef<'py, Results>),
     Path(PathBuf),
 }
 
-/// Readers with a name each.
-fn opened(given: Vec<Given<'_>>) -> PyResult<Vec<(String, Arc<ResultReader>)>> {
-    let paths: Vec<PathBuf> = given
+/// Opens results and gives them names.
+fn open_results(arguments: Vec<ResultsArgument<'_>>) -> PyResult<Vec<(String, Arc<ResultReader>)>> {
+    let paths: Vec<PathBuf> = arguments
         .iter()
-        .filter_map(|given| match given {
-            Given::Path(path) => Some(path.clone()),
-            Given::Open(_) => None,
+        .filter_map(|argument| match argument {
+            ResultsArgument::Path(path) => Some(path.clone()),
+            ResultsArgument::Open(_) => None,
         })
         .collect();
-    let mut of_paths = import::open_all(&paths).map_err(errors::error)?.into_iter();
-    let mut all = Vec::new();
-    for given in given {
-        match given {
-            Given::Open(results) => {
+    let mut imported = import::open_all(&paths).map_err(errors::error)?.into_iter();
+    let mut named = Vec::new();
+    for argument in arguments {
+        match argument {
+            ResultsArgument::Open(results) => {
                 let reader = Arc::clone(&results.reader);
-                all.push((reader.document().study.name.clone(), reader));
+                named.push((reader.document().study.name.clone(), reader));
             }
-            Given::Path(_) => {
-                all.extend(of_paths.next().map(|o| (o.name, Arc::new(o.results))));
+            ResultsArgument::Path(_) => {
+                named.extend(imported.next().map(|o| (o.name, Arc::new(o.results))));
             }
         }
     }
-    Ok(all)
+    Ok(named)
 }
 
-/// What a comparison is asked for, in the words of the command line.
+/// Options for a comparison, named as on the command line.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Asked {
+pub(crate) struct CompareArguments {
     baseline: Option<String>,
     metric: Vec<String>,
     machine: Vec<String>,
@@ -137,9 +137,13 @@ pub(crate) struct Asked {
     level: Option<f64>,
 }
 
-/// Compares results; returns what `wakepath compare --format json` prints.
+/// Compares results; returns the output of `wakepath compare --format json`.
 #[pyfunction]
-pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> PyResult<String> {
+pub(crate) fn compare(
+    py: Python<'_>,
+    results: Vec<ResultsArgument<'_>>,
+    asked: CompareArguments,
+) -> PyResult<String> {
     let goal = match (&asked.minimise, &asked.maximise) {
         (Some(metric), _) => Some((metric.clone(), Goal::Minimise)),
         (None, Some(metric)) => Some((metric.clone(), Goal::Maximise)),
@@ -151,7 +155,7 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
         .map(|text| text.parse())
         .collect::<Result<_, String>>()
         .map_err(|wrong| errors::message(&wrong))?;
-    let results = opened(results)?;
+    let results = open_results(results)?;
     py.detach(|| {
         let mut sources: Vec<Source> = results
             .iter()
@@ -175,7 +179,7 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
         };
         let comparison = compare_sources(&sources, &options).map_err(errors::error)?;
         let text = if let Some((metric, goal)) = goal {
-            let choose = |among| {
+            let choices = scopes(&comparison, |among| {
                 let objective = Objective {
                     metric: metric.clone(),
                     goal,
@@ -183,9 +187,8 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
                     among,
                 };
                 choose(&comparison, &objective)
-            };
-            let choices = scopes(&comparison, choose).map_err(errors::error)?;
-            serde_json::to_string_pretty(&ScopeList::from(&choices[..]))
+            });
+            serde_json::to_string_pretty(&ScopeList::from(&choices.map_err(errors::error)?[..]))
         } else if asked.pareto.is_empty() {
             let answers =
                 if asked.metric.is_empty() && asked.workload.is_empty() && asked.machine.is_empty()
@@ -211,14 +214,14 @@ pub(crate) fn compare(py: Python<'_>, results: Vec<Given<'_>>, asked: Asked) -> 
     })
 }
 
-/// The page of a report.
+/// A report's page.
 #[pyfunction]
 pub(crate) fn report(
     py: Python<'_>,
-    results: Vec<Given<'_>>,
+    results: Vec<ResultsArgument<'_>>,
     baseline: Option<String>,
 ) -> PyResult<String> {
-    let opened = opened(results)?;
+    let opened = open_results(results)?;
     py.detach(|| {
         let readers: Vec<ResultReader> = opened.iter().map(|(_, r)| (**r).clone()).collect();
         let view = from_results::view(&readers, baseline.as_deref()).map_err(errors::error)?;

@@ -19,13 +19,13 @@ use crate::results::Results;
 use crate::words::in_python;
 use crate::work::work;
 
-/// Names of the studies that need no file.
+/// Names of built-in studies.
 #[pyfunction]
 pub(crate) fn builtin_studies() -> Vec<&'static str> {
     builtin::study_names().collect()
 }
 
-/// A study with everything found that it names.
+/// A study, with all named parts found.
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Plan {
     plan: Arc<plan::Plan>,
@@ -35,12 +35,12 @@ fn target(on: &str) -> PyResult<RunOrigin> {
     let known = [RunOrigin::Sim, RunOrigin::Replay, RunOrigin::Live];
     let found = known.into_iter().find(|origin| origin.name() == on);
     found.ok_or_else(|| {
-        let known = known.map(|origin| format!("'{}'", origin.name()));
-        PyValueError::new_err(format!("on is '{on}', and may be {}", known.join(" or ")))
+        let names = known.map(|origin| format!("'{}'", origin.name()));
+        PyValueError::new_err(format!("on is '{on}', and may be {}", names.join(" or ")))
     })
 }
 
-/// What to do with a directory that is there.
+/// How to treat an existing directory.
 fn mode(name: &str) -> PyResult<Mode> {
     match name {
         "new" => Ok(Mode::New),
@@ -58,14 +58,17 @@ impl Plan {
     #[staticmethod]
     #[pyo3(signature = (path, on, more, *, allow_programs = false))]
     fn load(path: PathBuf, on: &str, more: Vec<String>, allow_programs: bool) -> PyResult<Self> {
-        let more = more.iter().map(|set| set.parse());
-        let more: Vec<PolicySet> = more.collect::<Result<_, _>>().map_err(errors::error)?;
-        let plan = plan::Plan::with_more(&path, target(on)?, &more, allow_programs);
-        let plan = plan.map_err(errors::of_study)?;
+        let sets: Vec<PolicySet> = more
+            .iter()
+            .map(|set| set.parse())
+            .collect::<Result<_, _>>()
+            .map_err(errors::error)?;
+        let plan = plan::Plan::with_more(&path, target(on)?, &sets, allow_programs)
+            .map_err(errors::of_study)?;
         Ok(Self { plan: plan.into() })
     }
 
-    /// The study of these keys, as JSON; paths in it count from `folder`.
+    /// A study from its keys, as JSON; relative paths start at `folder`.
     #[staticmethod]
     #[pyo3(signature = (keys, folder, on, *, allow_programs = false))]
     fn of_keys(keys: &str, folder: PathBuf, on: &str, allow_programs: bool) -> PyResult<Self> {
@@ -117,7 +120,7 @@ impl Plan {
         notes.map(|note| in_python(&note)).collect()
     }
 
-    /// Whether it runs no code that only its file names, or the user has allowed it.
+    /// Whether the study runs no code named only in its file, or the user allows such code.
     #[getter]
     fn may_run(&self) -> bool {
         self.plan.may_run().is_ok()
@@ -127,13 +130,13 @@ impl Plan {
         self.plan.runs()
     }
 
-    /// The files from which the study can be run elsewhere: `study.toml` and what it names.
+    /// Files to run the study elsewhere: `study.toml` and all named files.
     fn files(&self) -> PyResult<BTreeMap<String, Vec<u8>>> {
         let files = parts::files(&self.plan).map_err(errors::of_study)?;
         Ok(files.into_iter().collect())
     }
 
-    /// Runs all or a shard of it; returns how many runs that are.
+    /// Runs the study or a shard; returns the number of runs.
     #[pyo3(signature = (into, mode, *, shard, jobs, progress))]
     fn run(
         &self,
@@ -160,7 +163,7 @@ impl Plan {
         Ok((0..plan.runs()).filter(has).count())
     }
 
-    /// Runs all of it and keeps the results in memory.
+    /// Runs the whole study and keeps the results in memory.
     #[pyo3(signature = (*, jobs, progress))]
     fn run_in_memory(
         &self,
@@ -177,14 +180,14 @@ impl Plan {
         Ok(Results::new(reader, took))
     }
 
-    /// Writes results of this plan that are in memory.
+    /// Writes results from memory.
     fn write(&self, py: Python<'_>, results: &Results, into: PathBuf, mode: &str) -> PyResult<()> {
         let mode = self::mode(mode)?;
         py.detach(|| parts::write(&self.plan, results.reader(), &into, mode))
             .map_err(errors::of_study)
     }
 
-    /// Begins a directory whose runs are made by others.
+    /// Begins a directory for other processes' runs.
     fn begin(&self, py: Python<'_>, into: PathBuf, mode: &str) -> PyResult<Parts> {
         let mode = self::mode(mode)?;
         let begun = py.detach(|| parts::Parts::begin(&self.plan, &into, mode));
@@ -194,19 +197,19 @@ impl Plan {
         })
     }
 
-    /// These runs in groups that are best made together.
+    /// Groups runs that are best made together.
     fn together(&self, runs: Vec<usize>) -> Vec<Vec<usize>> {
         parts::together(&self.plan, &runs)
     }
 
-    /// Makes these runs in a directory that another process has begun.
+    /// Makes runs in another process's directory.
     fn make(&self, py: Python<'_>, runs: Vec<usize>, into: PathBuf) -> PyResult<()> {
         py.detach(|| parts::make(&self.plan, &runs, &into))
             .map_err(errors::of_study)
     }
 }
 
-/// A directory whose runs are made by others. Nobody else writes its document and tables while this exists.
+/// A directory for other processes' runs. While open, nobody else writes the document and tables.
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Parts {
     plan: Arc<plan::Plan>,
@@ -227,7 +230,7 @@ impl Parts {
             .collect()
     }
 
-    /// Makes the tables of the runs, and ends it.
+    /// Makes the tables and closes the directory.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         match parts.take() {
@@ -238,7 +241,7 @@ impl Parts {
         }
     }
 
-    /// Leaves the directory as it is, for another one to go on with.
+    /// Leaves the directory unfinished, for another process.
     fn close(&self) {
         self.parts
             .lock()

@@ -25,7 +25,7 @@ use crate::errors::{self, Error};
 const SCHEMA: &CStr = c"arrow_schema";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// A table of results, which is read when it is asked for, a part at a time; or one that Python has made.
+/// A table: from results, read on demand in parts, or made by Python.
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct Table {
     source: Source,
@@ -33,7 +33,7 @@ pub(crate) struct Table {
     schema: SchemaRef,
 }
 
-/// Where the rows of a table are.
+/// The place of a table's rows.
 enum Source {
     Results(Arc<ResultReader>),
     Memory(RecordBatch),
@@ -41,7 +41,7 @@ enum Source {
 
 type Batches = Box<dyn RecordBatchReader + Send>;
 
-/// A column that Python has made, of this kind; `None` is nothing.
+/// A column made by Python; `None` is null.
 fn array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     Ok(match kind {
         "flag" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
@@ -74,7 +74,7 @@ impl Table {
         }
     }
 
-    /// The values of these columns.
+    /// Values of several columns.
     fn values<'py>(&self, py: Python<'py>, columns: &[usize]) -> PyResult<Vec<Bound<'py, PyList>>> {
         let lists: Vec<_> = columns.iter().map(|_| PyList::empty(py)).collect();
         for batch in self.batches()? {
@@ -87,7 +87,7 @@ impl Table {
     }
 }
 
-/// Appends the values of an array to a list.
+/// Appends an array's values to a list.
 fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
     macro_rules! each {
         ($array:expr) => {
@@ -107,7 +107,7 @@ fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
     }
 }
 
-/// The rows of a table, a part at a time: its columns by name.
+/// A table's rows in parts: columns by name.
 #[pyclass(frozen, module = "wakepath._engine")]
 pub(crate) struct TableParts {
     batches: Mutex<Batches>,
@@ -141,7 +141,7 @@ impl TableParts {
 
 #[pymethods]
 impl Table {
-    /// A table of these columns, which are equally long: the name, the kind and the values of each.
+    /// A table from equally long columns: name, kind and values.
     #[staticmethod]
     fn of_columns(
         name: String,
@@ -159,27 +159,27 @@ impl Table {
         })
     }
 
-    /// What it is called.
+    /// Name.
     #[getter]
     fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its rows, a part at a time.
+    /// Rows in parts.
     fn parts(&self) -> PyResult<TableParts> {
         Ok(TableParts {
             batches: Mutex::new(self.batches()?),
         })
     }
 
-    /// The names of the columns.
+    /// Column names.
     #[getter]
     fn columns(&self) -> Vec<String> {
         let fields = self.schema.fields().iter();
         fields.map(|field| field.name().clone()).collect()
     }
 
-    /// The values of a column.
+    /// A column's values.
     fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let index = self.schema.index_of(name).map_err(|_| {
             let known = self.columns().join(", ");

@@ -1,6 +1,6 @@
-//! The words of the command line, as Python says them.
+//! The command line's words, translated for Python.
 //!
-//! Errors of the crates tell people which option or command helps. In Python that is an argument or a function.
+//! Errors from the crates name a helpful option or command. In Python the help is an argument or a function.
 
 use std::sync::LazyLock;
 
@@ -19,10 +19,10 @@ const PATTERN: &str = concat!(
 
 static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PATTERN).ok());
 
-/// Options that Python has as `True` or `False`.
+/// Options with `True` or `False` in Python.
 const FLAGS: [&str; 4] = ["any-machine", "force", "no-deepest", "resume"];
 
-/// Options with a value that Python has by the same name. Those of other programs stay as they are.
+/// Options with a value and the same name in Python. Other programs' options stay unchanged.
 const OPTIONS: [&str; 29] = [
     "baseline",
     "blocks",
@@ -55,7 +55,7 @@ const OPTIONS: [&str; 29] = [
     "top",
 ];
 
-/// A text of the crates or of the program with the arguments and functions of Python in it.
+/// Translates options and commands in a text to Python's arguments and functions.
 #[pyfunction]
 pub(crate) fn in_python(text: &str) -> String {
     match &*WORDS {
@@ -67,9 +67,8 @@ pub(crate) fn in_python(text: &str) -> String {
 }
 
 fn replaced(found: &Captures<'_>) -> String {
-    let whole = || found[0].to_owned();
     if let (Some(command), Some(words)) = (found.name("command"), found.name("words")) {
-        return function(command.as_str(), words.as_str()).unwrap_or_else(whole);
+        return function(command.as_str(), words.as_str()).unwrap_or_else(|| found[0].to_owned());
     }
     if let Some(option) = found.name("clap") {
         return option.as_str().replace('-', "_");
@@ -81,11 +80,11 @@ fn replaced(found: &Captures<'_>) -> String {
     let value = found.name("value").map(|value| value.as_str());
     match argument(option, value) {
         Some(argument) => format!("{before}{argument}"),
-        None => whole(),
+        None => found[0].to_owned(),
     }
 }
 
-/// An option as an argument of Python.
+/// An option as a Python argument.
 fn argument(option: &str, value: Option<&str>) -> Option<String> {
     let name = option.replace('-', "_");
     if FLAGS.contains(&option) {
@@ -101,7 +100,7 @@ fn argument(option: &str, value: Option<&str>) -> Option<String> {
     })
 }
 
-/// The function of Python that does what a command does.
+/// The Python function for a command.
 fn function(command: &str, words: &str) -> Option<String> {
     let function = match command {
         "machine list" => "Machine.names()",
@@ -118,11 +117,10 @@ fn function(command: &str, words: &str) -> Option<String> {
     if words.is_empty() {
         return Some(format!("`wakepath.{function}`"));
     }
-    // What has no argument of Python is a matter of the command line.
+    // Options without a Python argument belong to the command line.
     let arguments = in_python(&format!(" {words}"));
-    let arguments = arguments.trim();
     (!arguments.contains("--") && !function.ends_with(')')).then(|| {
-        let arguments = arguments.replace(' ', ", ");
-        format!("`wakepath.{function}({arguments})`")
+        let list = arguments.trim().replace(' ', ", ");
+        format!("`wakepath.{function}({list})`")
     })
 }

@@ -17,24 +17,26 @@ use crate::errors;
 /// How often Python looks for signals and draws its bar.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The pool of the last call.
+/// The last call's pool.
 static POOL: Mutex<Option<Pool>> = Mutex::new(None);
 
-/// Threads, and the process that has them: a fork has none of them.
+/// Threads with their process: a fork has no threads.
 struct Pool {
     process: u32,
     threads: Arc<ThreadPool>,
 }
 
-/// A pool of so many threads, of one per core if `jobs` is `None`.
+/// A pool with so many threads; one per core if `jobs` is `None`.
 fn pool(jobs: Option<NonZero<u16>>) -> PyResult<Arc<ThreadPool>> {
-    let all = || available_parallelism().map_or(1, usize::from);
-    let wanted = jobs.map_or_else(all, |jobs| usize::from(jobs.get()));
+    let wanted = match jobs {
+        Some(jobs) => usize::from(jobs.get()),
+        None => available_parallelism().map_or(1, usize::from),
+    };
     let process = process::id();
     let mut last = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(pool) = last.take() {
         if pool.process != process {
-            // Its threads are those of the parent: there is nobody to be joined.
+            // The threads belong to the parent process: nobody can be joined.
             std::mem::forget(pool);
         } else if pool.threads.current_num_threads() == wanted {
             let threads = Arc::clone(&pool.threads);
@@ -42,8 +44,8 @@ fn pool(jobs: Option<NonZero<u16>>) -> PyResult<Arc<ThreadPool>> {
             return Ok(threads);
         }
     }
-    let threads = ThreadPoolBuilder::new().num_threads(wanted).build();
-    let threads = Arc::new(threads.map_err(errors::error)?);
+    let built = ThreadPoolBuilder::new().num_threads(wanted).build();
+    let threads = Arc::new(built.map_err(errors::error)?);
     *last = Some(Pool {
         process,
         threads: Arc::clone(&threads),
@@ -51,11 +53,11 @@ fn pool(jobs: Option<NonZero<u16>>) -> PyResult<Arc<ThreadPool>> {
     Ok(threads)
 }
 
-/// Does `work` on `jobs` threads. Meanwhile this thread, without the interpreter's lock but for moments, lets signals
-/// reach Python, and calls `progress` with the number of parts that are finished. What either raises calls the work off.
+/// Does `work` on `jobs` threads. Meanwhile the calling thread releases the interpreter's lock most of the time, lets
+/// signals reach Python, and calls `progress` with the number of finished parts. An exception calls the work off.
 ///
 /// # Errors
-/// What was raised meanwhile, such as `KeyboardInterrupt`; else the error of the work.
+/// An exception raised meanwhile, such as `KeyboardInterrupt`; else the work's error.
 pub(crate) fn work<T: Send, E: Send>(
     py: Python<'_>,
     jobs: Option<NonZero<u16>>,

@@ -1,10 +1,9 @@
 //! Many comparisons at once.
 
-/// P-values corrected by the step-up method of Benjamini and Hochberg: of the findings whose corrected value is at most
-/// some level, no more than that share is false on average. In the order given.
+/// P-values corrected by the step-up method of Benjamini and Hochberg, in the given order. Among findings with a corrected
+/// value up to some level, no larger share is false on average.
 ///
-/// It holds for independent comparisons, and for those that depend on each other as comparisons with one baseline do
-/// (`tests/all/coverage.rs`).
+/// The bound holds for independent comparisons, and for comparisons with a common baseline (`tests/all/coverage.rs`).
 ///
 /// Source: Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", Journal of the Royal Statistical Society
 /// B 57 (1995).

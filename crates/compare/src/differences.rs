@@ -1,4 +1,4 @@
-//! What differs between results besides their policies.
+//! Differences between results besides their policies.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use wakepath_results::{MachineInfo, RunOrigin};
 
 use crate::results::Source;
 
-/// Workloads of one name that are not the same, and machines that are not, each in a sentence: a gain between such results
-/// need not be a policy's. Results are called as given here. Of those of other tools nothing is known.
+/// Workloads with one name and different contents, and different machines, each in a sentence: a gain between such results
+/// need not come from a policy. Results carry the given names. Results imported from other tools are left out.
 pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
     let known: Vec<(&str, &Source)> = sources
         .iter()
@@ -23,17 +23,23 @@ pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut shared = false;
     for name in names {
-        let texts = known.iter().filter_map(|(of, source)| {
-            let workloads = &source.document.workloads;
-            let workload = workloads.iter().find(|w| w.name == name)?;
-            let text = source.files.get(&workload.source);
-            Some((*of, *source, text.unwrap_or(&workload.source).as_str()))
-        });
-        let texts: Vec<_> = texts.collect();
-        shared |= texts.len() > 1;
-        let kinds = kinds(&texts);
+        let statements: Vec<Statement<'_>> = known
+            .iter()
+            .filter_map(|(result, source)| {
+                let workloads = &source.document.workloads;
+                let workload = workloads.iter().find(|w| w.name == name)?;
+                let text = source.files.get(&workload.source);
+                Some(Statement {
+                    result,
+                    source,
+                    text: text.unwrap_or(&workload.source).clone(),
+                })
+            })
+            .collect();
+        shared |= statements.len() > 1;
+        let kinds = group_by_text(&statements);
         if kinds.len() > 1 {
-            let places: Vec<String> = kinds.iter().map(|kind| listed(kind)).collect();
+            let places: Vec<String> = kinds.iter().map(|kind| result_names(kind)).collect();
             notes.push(format!(
                 "workload `{name}` is one thing in {}: what differs need not be the policies' doing",
                 places.join(" and another in ")
@@ -41,40 +47,41 @@ pub fn differences(sources: &[(&str, &Source)]) -> Vec<String> {
         }
     }
     if shared {
-        notes.extend(machines(&known));
+        notes.extend(machine_difference(&known));
     }
     notes
 }
 
-/// Which machine each source's results are of, as a number; what other tools have measured counts as of the first.
+/// A number for each source's machine. Results imported from other tools count as measured on the first machine.
 pub(crate) fn machine_kinds(sources: &[Source]) -> Vec<usize> {
-    let mut known: Vec<Option<String>> = Vec::new();
+    let mut known: Vec<String> = Vec::new();
     let simulated = sources
         .iter()
         .all(|source| source.document.backend == RunOrigin::Sim);
-    let hosts = tell_hosts(sources.iter());
-    let of = |source: &Source| {
-        let described = described(source, simulated, hosts);
-        (source.document.backend != RunOrigin::Import).then_some(described)
-    };
-    let mut kind = |text: Option<String>| match (&text, known.iter().position(|k| *k == text)) {
-        (None, _) => 0,
-        (_, Some(kind)) => kind,
-        (_, None) => {
-            known.push(text);
-            known.len() - 1
+    let hosts = name_hosts(sources.iter());
+    let mut kinds = Vec::with_capacity(sources.len());
+    for source in sources {
+        if source.document.backend == RunOrigin::Import {
+            kinds.push(0);
+            continue;
         }
-    };
-    sources.iter().map(|source| kind(of(source))).collect()
+        let description = describe_machines(source, simulated, hosts);
+        let kind = known.iter().position(|other| *other == description);
+        kinds.push(kind.unwrap_or(known.len()));
+        if kind.is_none() {
+            known.push(description);
+        }
+    }
+    kinds
 }
 
-/// Whether all results tell their hosts, as those of older versions do not.
-fn tell_hosts<'a>(mut sources: impl Iterator<Item = &'a Source>) -> bool {
+/// Whether all results name their hosts; older versions did not.
+fn name_hosts<'a>(mut sources: impl Iterator<Item = &'a Source>) -> bool {
     sources.all(|source| source.document.machines.iter().all(|m| m.host.is_some()))
 }
 
-/// What a source says of its machines. Of a measured one the kernel may have changed, and what it is remains.
-fn described(source: &Source, simulated: bool, hosts: bool) -> String {
+/// A source's machines in words. The kernel of a measured machine may change; name, drive and CPUs may not.
+fn describe_machines(source: &Source, simulated: bool, hosts: bool) -> String {
     let mut text = String::new();
     for machine in &source.document.machines {
         let MachineInfo {
@@ -94,77 +101,87 @@ fn described(source: &Source, simulated: bool, hosts: bool) -> String {
     text
 }
 
-/// Whether the machines differ.
-fn machines(sources: &[(&str, &Source)]) -> Option<String> {
+/// How the machines differ.
+fn machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     let simulated = sources
         .iter()
         .all(|(_, s)| s.document.backend == RunOrigin::Sim);
-    let hosts = tell_hosts(sources.iter().map(|(_, source)| *source));
-    let described = sources
+    let hosts = name_hosts(sources.iter().map(|(_, source)| *source));
+    let statements: Vec<Statement<'_>> = sources
         .iter()
-        .map(|(of, source)| (*of, *source, described(source, simulated, hosts)));
-    let described: Vec<(&str, &Source, String)> = described.collect();
-    let texts: Vec<_> = described
-        .iter()
-        .map(|(o, s, t)| (*o, *s, t.as_str()))
+        .map(|(result, source)| Statement {
+            result,
+            source,
+            text: describe_machines(source, simulated, hosts),
+        })
         .collect();
-    let kinds = kinds(&texts);
+    let kinds = group_by_text(&statements);
     if kinds.len() < 2 {
         return None;
     }
-    let differ = |of: Label| {
-        let first = of(kinds[0][0].1);
-        kinds.iter().any(|kind| of(kind[0].1) != first)
-    };
-    let each = |of: Label| {
-        let each = kinds
-            .iter()
-            .map(|kind| format!("{} in {}", of(kind[0].1), listed(kind)));
-        each.collect::<Vec<_>>().join(", ")
-    };
-    let name: Label = |s| listed_of(s, |machine| &machine.name);
-    let drive: Label = |s| listed_of(s, |machine| &machine.drive);
-    let what = if differ(name) {
-        format!("the machines differ ({})", each(name))
-    } else if differ(drive) {
-        format!("the drives differ ({})", each(drive))
+    let machines = machine_labels(&kinds, |machine| &machine.name);
+    let drives = machine_labels(&kinds, |machine| &machine.drive);
+    let difference = if differ(&machines) {
+        format!("the machines differ ({})", with_places(&machines, &kinds))
+    } else if differ(&drives) {
+        format!("the drives differ ({})", with_places(&drives, &kinds))
     } else {
-        let places: Vec<String> = kinds.iter().map(|kind| listed(kind)).collect();
-        let machine = name(kinds[0][0].1);
+        let places: Vec<String> = kinds.iter().map(|kind| result_names(kind)).collect();
         format!(
-            "machine `{machine}` is one thing in {}",
+            "machine `{}` is one thing in {}",
+            machines[0],
             places.join(" and another in ")
         )
     };
     Some(format!(
-        "{what}: what differs need not be the policies' doing"
+        "{difference}: what differs need not be the policies' doing"
     ))
 }
 
-/// What to call machines or drives.
-type Label = fn(&Source) -> String;
-
-fn listed_of(source: &Source, of: fn(&MachineInfo) -> &str) -> String {
-    let machines = source.document.machines.iter();
-    machines.map(of).collect::<Vec<_>>().join(", ")
+/// Names of the machines, or of their drives, in each kind of result.
+fn machine_labels(kinds: &[Vec<&Statement<'_>>], label: fn(&MachineInfo) -> &str) -> Vec<String> {
+    let sources = kinds.iter().map(|kind| kind[0].source);
+    let labels = sources.map(|source| {
+        let machines = source.document.machines.iter();
+        machines.map(label).collect::<Vec<_>>().join(", ")
+    });
+    labels.collect()
 }
 
-/// A result, and what it says of something.
-type Said<'a> = (&'a str, &'a Source, &'a str);
+fn differ(labels: &[String]) -> bool {
+    labels.iter().any(|label| *label != labels[0])
+}
 
-/// Those that say the same, in the order of the first of each.
-fn kinds<'a>(said: &[Said<'a>]) -> Vec<Vec<Said<'a>>> {
-    let mut kinds: Vec<Vec<Said<'a>>> = Vec::new();
-    for this in said {
-        match kinds.iter_mut().find(|kind| kind[0].2 == this.2) {
-            Some(kind) => kind.push(*this),
-            None => kinds.push(vec![*this]),
+/// Labels with the results that have them.
+fn with_places(labels: &[String], kinds: &[Vec<&Statement<'_>>]) -> String {
+    let pairs = labels.iter().zip(kinds);
+    let places = pairs.map(|(label, kind)| format!("{label} in {}", result_names(kind)));
+    places.collect::<Vec<_>>().join(", ")
+}
+
+/// A result, and what it says about a workload or a machine.
+struct Statement<'a> {
+    result: &'a str,
+    source: &'a Source,
+    text: String,
+}
+
+/// Groups statements with the same text, in the order of their first occurrence.
+fn group_by_text<'s, 'a>(statements: &'s [Statement<'a>]) -> Vec<Vec<&'s Statement<'a>>> {
+    let mut groups: Vec<Vec<&Statement<'a>>> = Vec::new();
+    for statement in statements {
+        let group = groups
+            .iter_mut()
+            .find(|group| group[0].text == statement.text);
+        match group {
+            Some(group) => group.push(statement),
+            None => groups.push(vec![statement]),
         }
     }
-    kinds
+    groups
 }
 
-fn listed(kind: &[Said<'_>]) -> String {
-    let names: Vec<&str> = kind.iter().map(|(of, ..)| *of).collect();
+fn result_names(kind: &[&Statement<'_>]) -> String {
+    let names: Vec<&str> = kind.iter().map(|statement| statement.result).collect();
     names.join(", ")
 }

@@ -1,31 +1,34 @@
-//! Figures as people read them: with as many digits as their interval deserves, and watts from 10 W on.
+//! Figures for people: as many digits as the interval deserves, and watts from 10 W on.
 
-/// From so many milliwatts on, power is in watts.
+/// Power from so many milliwatts on is shown in watts.
 const WATTS_FROM: f64 = 1e4;
 
-/// The unit of figures that stand together.
+/// The common unit in a column or on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// Its name; empty for plain counts.
+    /// Name; empty for plain counts.
     pub name: String,
-    /// What a value in the metric's own unit is multiplied by.
+    /// Factor from the metric's own unit.
     pub factor: f64,
-    /// Most significant digits after the point; those before it are never cut.
+    /// Most significant digits; digits before the point are never cut.
     most: i32,
 }
 
-/// Most digits of a figure whose model is known, and of a power or an energy that is modelled with assumed figures: as
-/// watts, and otherwise.
+/// Most digits for figures with a known model.
 const MOST: i32 = 5;
+
+/// Most digits for power and energy that are modelled with assumed figures.
 const MOST_ASSUMED: i32 = 3;
+
+/// Most digits for assumed power in watts.
 const MOST_ASSUMED_WATTS: i32 = 2;
 
-/// Beyond so many percent a gain or a bound of one only says that nothing is known.
+/// Gains and bounds beyond so many percent only say that nothing is known.
 const FAR: f64 = 10_000.0;
 
 impl Unit {
-    /// The unit for values in `own` of which the largest has this size: watts from 10 W on, otherwise their own.
-    pub fn of(own: &str, largest: f64) -> Self {
+    /// The unit for values in `own` up to the size `largest`: watts from 10 W on, otherwise `own`.
+    pub fn for_value(own: &str, largest: f64) -> Self {
         let (name, factor) = if own == "mW" && largest.abs() >= WATTS_FROM {
             ("W", 1e-3)
         } else {
@@ -38,7 +41,7 @@ impl Unit {
         }
     }
 
-    /// The same for figures of a model whose power figures are assumed: fewer digits if it is a power or an energy.
+    /// The unit for a model with assumed power figures: power and energy get fewer digits.
     #[must_use]
     pub fn assumed(self) -> Self {
         let most = match self.name.as_str() {
@@ -49,13 +52,13 @@ impl Unit {
         Self { most, ..self }
     }
 
-    /// The unit for all of these values.
-    pub fn of_all(own: &str, values: impl IntoIterator<Item = f64>) -> Self {
+    /// The unit for all values.
+    pub fn for_values(own: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let sizes = values.into_iter().map(f64::abs).filter(|v| v.is_finite());
-        Self::of(own, sizes.fold(0.0, f64::max))
+        Self::for_value(own, sizes.fold(0.0, f64::max))
     }
 
-    /// A title with this unit, as a column or an axis has it.
+    /// A title with the unit, for a column or an axis.
     pub fn title(&self, title: &str) -> String {
         if self.name.is_empty() {
             title.to_owned()
@@ -64,19 +67,19 @@ impl Unit {
         }
     }
 
-    /// A value in the metric's own unit with the digits that its doubt, also in that unit, deserves; without the unit.
+    /// Formats a value without its unit, with the digits that the doubt deserves. Both are in the metric's own unit.
     pub fn figure(&self, value: f64, doubt: Option<f64>) -> String {
         let scaled = value * self.factor;
         fixed(scaled, self.decimals(value, doubt))
     }
 
-    /// How many digits [`Self::figure`] has after the point.
+    /// Number of digits after the point in [`Self::figure`].
     pub fn decimals(&self, value: f64, doubt: Option<f64>) -> usize {
         let doubt = doubt.map(|d| d * self.factor);
         decimals_of(value * self.factor, doubt, self.most)
     }
 
-    /// Both ends of an interval as [`Self::figure`] has the value in it.
+    /// Both ends of an interval, with the digits that [`Self::figure`] gives the value.
     pub fn interval(&self, value: f64, [low, high]: [f64; 2]) -> String {
         let decimals = self.decimals(value, Some((high - low) / 2.0));
         let [low, high] = [low, high].map(|v| fixed(v * self.factor, decimals));
@@ -84,21 +87,21 @@ impl Unit {
     }
 }
 
-/// How far a mean may be off: half the width of its interval, else what the runs differ by.
+/// How far a mean may be off: half the width of the interval, else the standard deviation.
 pub fn doubt(interval: Option<[f64; 2]>, deviation: Option<f64>) -> Option<f64> {
     let half = interval.map(|[low, high]| (high - low) / 2.0);
     half.filter(|half| half.is_finite()).or(deviation)
 }
 
-/// Percentages with their signs: down to the second digit of half the width of their interval, at most two digits
-/// after the point. Without an interval it is one. What is far off says no more than that.
+/// Percentages with signs: down to the second digit of half the interval's width, at most two digits after the point, and
+/// one digit without an interval. A percentage beyond 10,000 is only said to be beyond.
 pub fn percents<const N: usize>(values: [f64; N], interval: Option<[f64; 2]>) -> [String; N] {
     let decimals =
         doubt(interval, None).map_or(1, |half| (1 - exponent(half)).clamp(0, 2)) as usize;
     values.map(|value| percent(value, decimals))
 }
 
-/// A percentage with its sign and so many digits after the point; beyond 10,000 it is only said to be there.
+/// A percentage with a sign and so many digits after the point, or only a bound beyond 10,000.
 pub fn percent(value: f64, decimals: usize) -> String {
     match value {
         v if v >= FAR => format!(">+{FAR:.0}"),
@@ -107,7 +110,7 @@ pub fn percent(value: f64, decimals: usize) -> String {
     }
 }
 
-/// An unsigned percentage, which is far off from 10,000 on.
+/// A percentage without a sign, or only a bound from 10,000 on.
 pub(crate) fn percent_size(value: f64, decimals: usize) -> String {
     if value >= FAR {
         format!("more than {FAR:.0}")
@@ -116,12 +119,12 @@ pub(crate) fn percent_size(value: f64, decimals: usize) -> String {
     }
 }
 
-/// A number with so many digits after the point, and no sign of what is rounded to 0.
+/// A number with so many digits after the point; a number that is rounded to 0 has no sign.
 pub fn fixed(value: f64, decimals: usize) -> String {
     without_sign_of_zero(format!("{value:.decimals$}"))
 }
 
-/// The same with a plus sign.
+/// A number as [`fixed`] writes it, with a plus sign if positive.
 pub fn signed(value: f64, decimals: usize) -> String {
     without_sign_of_zero(format!("{value:+.decimals$}"))
 }
@@ -133,7 +136,7 @@ fn without_sign_of_zero(text: String) -> String {
     }
 }
 
-/// The power of ten of a value's first digit.
+/// The power of ten that a value's first digit stands for.
 fn exponent(value: f64) -> i32 {
     if value == 0.0 || !value.is_finite() {
         0
@@ -142,13 +145,13 @@ fn exponent(value: f64) -> i32 {
     }
 }
 
-/// A value with as many digits as its doubt deserves: down to the first digit of the doubt, to the second if the first is 1
-/// or 2, but at least three digits and at most five. Without a doubt it has four. Digits before the point are never cut.
+/// A value with the digits that its doubt deserves: down to the doubt's first digit, to the second if the first is 1 or 2,
+/// at least three digits and at most five. Without a doubt there are four. Digits before the point are never cut.
 pub fn digits(value: f64, doubt: Option<f64>) -> String {
     fixed(value, decimals(value, doubt))
 }
 
-/// How many digits [`digits`] has after the point.
+/// Number of digits after the point in [`digits`].
 pub fn decimals(value: f64, doubt: Option<f64>) -> usize {
     decimals_of(value, doubt, MOST)
 }
@@ -189,12 +192,15 @@ mod tests {
         }
     }
 
+    fn milliwatts(values: &[f64]) -> Unit {
+        Unit::for_values("mW", values.iter().copied())
+    }
+
     #[test]
     fn power_is_in_watts_from_10_w_on() {
-        let of = |values: &[f64]| Unit::of_all("mW", values.iter().copied());
-        assert_eq!(of(&[9_999.0]).name, "mW");
-        // All of a column have one unit, that of its largest value.
-        let watts = of(&[800.0, 10_000.0, f64::NAN]);
+        assert_eq!(milliwatts(&[9_999.0]).name, "mW");
+        // A column has one unit, which its largest value decides.
+        let watts = milliwatts(&[800.0, 10_000.0, f64::NAN]);
         assert_eq!(watts.title("power"), "power, W");
         assert_eq!(watts.figure(800.0, None), "0.8000");
         assert_eq!(watts.figure(188_345.0, Some(1_350.0)), "188.3");
@@ -202,7 +208,7 @@ mod tests {
             watts.interval(188_345.0, [187_000.0, 189_700.0]),
             "187.0 to 189.7"
         );
-        // Of assumed figures there are no tenths of hundreds of watts.
+        // Assumed figures of hundreds of watts have no tenths.
         let assumed = watts.assumed();
         assert_eq!(assumed.figure(477_283.0, Some(91.0)), "477");
         assert_eq!(
@@ -210,14 +216,22 @@ mod tests {
             "477 to 477"
         );
         assert_eq!(assumed.figure(12_345.0, Some(0.1)), "12");
-        assert_eq!(of(&[997.5]).assumed().figure(997.48, Some(0.1)), "997");
-        assert_eq!(of(&[9.974]).assumed().figure(9.9748, Some(0.001)), "9.97");
         assert_eq!(
-            Unit::of("us", 1.0).assumed().figure(99.4321, Some(0.01)),
+            milliwatts(&[997.5]).assumed().figure(997.48, Some(0.1)),
+            "997"
+        );
+        assert_eq!(
+            milliwatts(&[9.974]).assumed().figure(9.9748, Some(0.001)),
+            "9.97"
+        );
+        assert_eq!(
+            Unit::for_value("us", 1.0)
+                .assumed()
+                .figure(99.4321, Some(0.01)),
             "99.432"
         );
-        assert_eq!(Unit::of("us", 1e9).name, "us");
-        assert_eq!(Unit::of("", 1.0).title("IOPS"), "IOPS");
+        assert_eq!(Unit::for_value("us", 1e9).name, "us");
+        assert_eq!(Unit::for_value("", 1.0).title("IOPS"), "IOPS");
     }
 
     #[test]

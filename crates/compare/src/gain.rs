@@ -1,46 +1,44 @@
-//! By how much a series is better than its baseline, with a bootstrap interval.
+//! Gain of a series over its baseline, with a bootstrap interval.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
-
-use crate::{Design, Mean, Metric};
+use wakepath_results::{Design, Mean, Metric};
 
 /// Resamples behind every interval.
 pub const RESAMPLES: usize = 1999;
 
-/// Fewest runs of a series for an interval.
+/// Fewest runs for an interval.
 pub(crate) const FEWEST: usize = 4;
 
-/// A resample of few runs can miss the only one that stands out, or draw nearly the same value every time. It then
-/// has next to no standard error, and its deviation over that is without bounds; a third of the resamples of five runs
-/// are of that kind. So no standard error counts as less than this share of that of the runs themselves. Intervals
-/// hold the truth as often with that share as without it, and at a half of it less often (tests/all/coverage.rs).
+/// Smallest standard error that a resample counts with, as a share of the runs' standard error. A resample from few runs
+/// can miss the only outlier, or draw nearly the same value every time: a third of the resamples from five runs do. The
+/// standard error is then next to 0, and a deviation in units of such an error has no bounds. Intervals hold the truth
+/// as often with this share as without a bound, and less often with half the share (tests/all/coverage.rs).
 const LEAST_ERROR: f64 = 0.25;
 
-/// A standard deviation of this share of the mean is the rounding of the numbers.
+/// A standard deviation up to this share of the mean is rounding.
 const NO_SPREAD: f64 = 1e-9;
 
-/// Where the resamples become too few to count: smaller p-values follow the tail of the t distribution.
+/// Smaller p-values follow the tail of the t distribution: the resamples beyond are too few to count.
 const TAIL: f64 = 0.02;
 
-/// By how much a series is better than its baseline.
+/// The gain of a series over its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gain {
-    /// The metric's mean of the baseline and of the series.
+    /// The metric's means: baseline, series.
     pub means: [f64; 2],
-    /// Change of the mean in percent of the baseline's, plus being better, as MMTests has it.
+    /// Change of the mean in percent of the baseline, plus being better, as in MMTests.
     pub percent: f64,
-    /// The interval around it at the level asked for, in percent.
+    /// The interval around the change at the requested level, in percent.
     pub interval: [f64; 2],
-    /// How often chance alone would give at least this difference, either way; not corrected for other
-    /// comparisons.
+    /// How often chance alone would give at least this difference, either way; not corrected for other comparisons.
     pub p_value: f64,
-    /// Hedges' g: the difference of arithmetic means in pooled standard deviations, plus being better. None if the runs
-    /// have no spread to measure it by, as those of a job whose rate is limited.
+    /// Hedges' g: the difference of arithmetic means in pooled standard deviations, plus being better. None for runs
+    /// without spread, as a job with a limited rate gives.
     pub effect: Option<f64>,
-    /// Runs of the baseline and of the series.
+    /// Numbers of runs: baseline, series.
     pub runs: [usize; 2],
 }
 
@@ -50,45 +48,45 @@ pub enum GainError {
     /// Too few runs for an interval.
     #[error("{runs} run(s): no interval can be given for fewer than {FEWEST}")]
     TooFewRuns {
-        /// Runs of the shorter series.
+        /// Runs in the shorter series.
         runs: usize,
     },
-    /// Pairs need partners.
+    /// Pairs without partners.
     #[error("{baseline} and {series} runs cannot be paired")]
     NotPairs {
-        /// Runs of the baseline.
+        /// Runs in the baseline.
         baseline: usize,
-        /// Runs of the series.
+        /// Runs in the series.
         series: usize,
     },
-    /// The means need numbers above 0, arithmetic ones numbers that are not below it.
+    /// A value that has no mean ratio: arithmetic means need numbers from 0 on, other means numbers above 0.
     #[error("run {index} is {value}; a mean ratio needs finite numbers above 0")]
     Value {
-        /// Which run of its series, from 0.
+        /// Index in the series.
         index: usize,
-        /// Its value.
+        /// The value.
         value: f64,
     },
-    /// Nothing is a percentage of 0.
+    /// A series of zeros: no gain is a percentage of 0.
     #[error("{0} is 0 in every run, and there is no ratio to 0")]
     Zero(&'static str),
-    /// What happened in a few runs only may happen in none of the next ones, or in many.
+    /// Few runs above 0: the next runs may have none above 0, or many.
     #[error("above 0 in {runs} run(s) only: too rare for an interval, which takes {FEWEST}")]
     Rare {
-        /// Runs above 0 of the series that has fewer.
+        /// Runs above 0 in the series with fewer such runs.
         runs: usize,
     },
-    /// No such level.
+    /// A level out of range.
     #[error("{0} is no confidence level between 0.5 and 0.999")]
     Level(f64),
 }
 
-/// Compares `series` with `baseline`. The interval has this confidence `level`, 0.5 to 0.999; `seed` is that of
-/// the resampling.
+/// Compares `series` with `baseline`. `level` is the interval's confidence level, 0.5 to 0.999; `seed` starts the
+/// resampling.
 ///
 /// # Errors
-/// Fewer than 4 runs, pairs without partners, values that are not finite numbers above 0. Where the metric's mean is the
-/// arithmetic one, as of counts and of added time, runs can be 0 if at least 4 of each series are not, or if all are.
+/// Fewer than 4 runs, pairs without partners, values that are not finite numbers above 0. Metrics with an arithmetic mean,
+/// such as counts and added time, can have runs at 0, if all runs are 0 or at least 4 in each series are not.
 pub fn gain(
     metric: &Metric,
     baseline: &[f64],
@@ -99,19 +97,19 @@ pub fn gain(
 ) -> Result<Gain, GainError> {
     check(metric.mean, [baseline, series], design, level)?;
     if [baseline, series].concat().iter().all(|v| *v == 0.0) {
-        return Ok(nothing([baseline.len(), series.len()]));
+        return Ok(no_gain([baseline.len(), series.len()]));
     }
     let scale = Scale(metric.mean);
-    let [a, b] = [baseline, series].map(|values| scale.of(values));
+    let [a, b] = [baseline, series].map(|values| scale.convert(values));
     let estimate = scale.log_ratio(&a, &b, design);
     let (log_ratio, error) = (estimate.log_ratio, estimate.error());
     let [from, to, p_value] = if error > 0.0 {
         let mut studentised = resample(&a, &b, design, seed, |a, b| {
-            let of = scale.log_ratio(a, b, design);
-            let error = of.error().max(LEAST_ERROR * error);
-            let deviation = (of.log_ratio - log_ratio) / error;
-            // A resample can be of runs of 0 alone.
-            (error > 0.0 && deviation.is_finite()).then_some(deviation)
+            let resampled = scale.log_ratio(a, b, design);
+            let resampled_error = resampled.error().max(LEAST_ERROR * error);
+            let deviation = (resampled.log_ratio - log_ratio) / resampled_error;
+            // A resample can have runs at 0 alone.
+            (resampled_error > 0.0 && deviation.is_finite()).then_some(deviation)
         });
         studentised.sort_by(f64::total_cmp);
         let observed = log_ratio / error;
@@ -130,7 +128,7 @@ pub fn gain(
     let [change, low, high] = [log_ratio, from, to].map(percent);
     let sign = metric.better.sign();
     Ok(Gain {
-        means: [baseline, series].map(|values| metric.mean.of(values)),
+        means: [baseline, series].map(|values| metric.mean.average(values)),
         percent: sign * change,
         interval: if sign > 0.0 {
             [low, high]
@@ -143,15 +141,15 @@ pub fn gain(
     })
 }
 
-/// The interval around this mean of these runs at this level, by Student's t on the scale on which the mean is an
-/// arithmetic one. None of fewer than 4 runs, or of values that are no finite numbers.
-pub fn interval_of_mean(of: Mean, values: &[f64], level: f64) -> Option<[f64; 2]> {
+/// The interval around a mean at a confidence level, by Student's t on the scale that makes the mean arithmetic. None for
+/// fewer than 4 runs and for values that are no finite numbers.
+pub fn interval_of_mean(kind: Mean, values: &[f64], level: f64) -> Option<[f64; 2]> {
     if values.len() < FEWEST || values.iter().any(|v| !v.is_finite()) {
         return None;
     }
     let positive = values.iter().all(|v| *v > 0.0);
-    let scale = Scale(if positive { of } else { Mean::Arithmetic });
-    let scaled = scale.of(values);
+    let scale = Scale(if positive { kind } else { Mean::Arithmetic });
+    let scaled = scale.convert(values);
     let (runs, middle) = (scaled.len() as f64, mean(&scaled));
     let squares: f64 = scaled.iter().map(|v| (v - middle).powi(2)).sum();
     let quantile = StudentsT::new(0.0, 1.0, runs - 1.0).ok()?;
@@ -159,17 +157,17 @@ pub fn interval_of_mean(of: Mean, values: &[f64], level: f64) -> Option<[f64; 2]
         quantile.inverse_cdf(f64::midpoint(1.0, level)) * (squares / (runs * (runs - 1.0))).sqrt();
     let (low, high) = (middle - half, middle + half);
     Some(match scale.0 {
-        // No mean of amounts is below 0.
+        // Amounts have no mean below 0.
         Mean::Arithmetic if values.iter().all(|v| *v >= 0.0) => [low.max(0.0), high],
         Mean::Arithmetic => [low, high],
         Mean::Geometric => [low.exp(), high.exp()],
-        // So slow that no rate is too high to be ruled out.
+        // No rate is too high to be ruled out.
         Mean::Harmonic if low <= 0.0 => [1.0 / high, f64::INFINITY],
         Mean::Harmonic => [1.0 / high, 1.0 / low],
     })
 }
 
-/// The standard deviation of these runs; none of fewer than two.
+/// The standard deviation; none for fewer than two runs.
 pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -179,8 +177,8 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() as f64 - 1.0)).sqrt())
 }
 
-/// No difference: every run of both is 0.
-fn nothing(runs: [usize; 2]) -> Gain {
+/// No difference: all runs are 0.
+fn no_gain(runs: [usize; 2]) -> Gain {
     Gain {
         means: [0.0; 2],
         percent: 0.0,
@@ -201,15 +199,11 @@ fn check(
         return Err(GainError::Level(level));
     }
     for values in [baseline, series] {
-        let wrong = |(_, v): &(usize, &f64)| {
-            let low = **v < 0.0 || (**v == 0.0 && mean != Mean::Arithmetic);
-            !v.is_finite() || low
-        };
-        if let Some((index, value)) = values.iter().enumerate().find(wrong) {
-            return Err(GainError::Value {
-                index,
-                value: *value,
-            });
+        for (index, value) in values.iter().copied().enumerate() {
+            let low = value < 0.0 || (value == 0.0 && mean != Mean::Arithmetic);
+            if low || !value.is_finite() {
+                return Err(GainError::Value { index, value });
+            }
         }
     }
     if design == Design::Paired && baseline.len() != series.len() {
@@ -231,43 +225,38 @@ fn check(
     }
 }
 
-/// The scale on which the metric's mean is an arithmetic one.
+/// The scale that makes a mean arithmetic.
 #[derive(Clone, Copy)]
 struct Scale(Mean);
 
 impl Scale {
-    fn of(self, values: &[f64]) -> Vec<f64> {
-        let value = |v: &f64| match self.0 {
-            Mean::Arithmetic => *v,
-            Mean::Harmonic => 1.0 / v,
-            Mean::Geometric => v.ln(),
-        };
-        values.iter().map(value).collect()
+    fn convert(self, values: &[f64]) -> Vec<f64> {
+        match self.0 {
+            Mean::Arithmetic => values.to_vec(),
+            Mean::Harmonic => values.iter().map(|v| 1.0 / v).collect(),
+            Mean::Geometric => values.iter().map(|v| v.ln()).collect(),
+        }
     }
 
-    /// The logarithm of the ratio of the means, and its variance by the delta method.
+    /// The logarithm of the mean ratio, with the variance by the delta method.
     fn log_ratio(self, a: &[f64], b: &[f64], design: Design) -> Estimate {
         let [mean_a, mean_b] = [mean(a), mean(b)];
-        // What a value adds to the logarithm of its mean, beyond the average value.
+        // How much a value's distance from the mean moves the mean's logarithm.
         let (log, share_a, share_b) = match self.0 {
             Mean::Geometric => (mean_b - mean_a, 1.0, 1.0),
             Mean::Arithmetic => ((mean_b / mean_a).ln(), 1.0 / mean_a, 1.0 / mean_b),
             Mean::Harmonic => ((mean_a / mean_b).ln(), 1.0 / mean_a, 1.0 / mean_b),
         };
-        let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
-        let error = |squares: f64, runs: usize| squares / (runs as f64 * (runs as f64 - 1.0));
         let variances = match design {
-            Design::Unpaired => {
-                let of_a = squares(&mut a.iter().map(|v| (v - mean_a) * share_a));
-                let of_b = squares(&mut b.iter().map(|v| (v - mean_b) * share_b));
-                [error(of_a, a.len()), error(of_b, b.len())]
-            }
+            Design::Unpaired => [
+                variance_of_mean(a.iter().map(|v| (v - mean_a) * share_a)),
+                variance_of_mean(b.iter().map(|v| (v - mean_b) * share_b)),
+            ],
             Design::Paired => {
                 let pairs = a.iter().zip(b);
-                let of_both = squares(
-                    &mut pairs.map(|(x, y)| (y - mean_b) * share_b - (x - mean_a) * share_a),
-                );
-                [error(of_both, a.len()), 0.0]
+                let differences =
+                    pairs.map(|(x, y)| (y - mean_b) * share_b - (x - mean_a) * share_a);
+                [variance_of_mean(differences), 0.0]
             }
         };
         Estimate {
@@ -277,12 +266,18 @@ impl Scale {
     }
 }
 
+/// Variance of the mean of values that deviate from their mean by this much.
+fn variance_of_mean(deviations: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let runs = deviations.len() as f64;
+    deviations.map(|v| v * v).sum::<f64>() / (runs * (runs - 1.0))
+}
+
 /// A ratio of means.
 #[derive(Clone, Copy)]
 struct Estimate {
-    /// Its logarithm.
+    /// Logarithm of the ratio.
     log_ratio: f64,
-    /// What baseline and series add to the variance of the logarithm; pairs are all in the first.
+    /// The logarithm's variance: baseline's part, series' part. The variance of pairs is all in the first part.
     variances: [f64; 2],
 }
 
@@ -292,12 +287,12 @@ impl Estimate {
         self.variances.iter().sum::<f64>().sqrt()
     }
 
-    /// Welch's degrees of freedom for so many runs; of pairs, one less than there are.
+    /// Welch's degrees of freedom; for pairs, one less than their number.
     fn freedom(self, a: usize, b: usize) -> f64 {
-        let [of_a, of_b] = self.variances;
-        let squares = of_a.powi(2) / (a as f64 - 1.0) + of_b.powi(2) / (b as f64 - 1.0);
-        let freedom = (of_a + of_b).powi(2) / squares;
-        // Variances so small that their squares are 0.
+        let [part_a, part_b] = self.variances;
+        let squares = part_a.powi(2) / (a as f64 - 1.0) + part_b.powi(2) / (b as f64 - 1.0);
+        let freedom = (part_a + part_b).powi(2) / squares;
+        // Squares of very small variances are 0.
         if freedom.is_finite() {
             freedom
         } else {
@@ -306,7 +301,7 @@ impl Estimate {
     }
 }
 
-/// What `statistic` says of each resample; those on which it says nothing are left out.
+/// The statistic of each resample, unless it is `None`.
 fn resample(
     a: &[f64],
     b: &[f64],
@@ -335,18 +330,18 @@ fn resample(
     all
 }
 
-/// The value below which this share of the sorted values lies.
+/// The quantile of sorted values.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * (sorted.len() as f64 + 1.0)).round() as usize;
     let index = rank.clamp(1, sorted.len().max(1)) - 1;
     sorted.get(index).copied().unwrap_or(0.0)
 }
 
-/// Two-sided, never 0: what was observed counts as one of the resamples.
+/// Two-sided, never 0: the observation counts as a resample.
 ///
-/// Resamples cannot tell p-values below one over their number, and corrected for many comparisons that is never
-/// significant. So below `TAIL` the p-value falls with the tail of the t distribution from the resamples' own quantile on, and is
-/// no smaller than that of the t test.
+/// Resamples cannot show p-values below one over their number, and after the correction for many comparisons such a value
+/// is never significant. So below `TAIL` the p-value falls with the tail of the t distribution, from the resamples' own
+/// quantile on, and is no smaller than in the t test.
 fn p_value(sorted: &[f64], observed: f64, freedom: f64) -> f64 {
     let below = sorted.partition_point(|t| *t < observed);
     let not_above = sorted.partition_point(|t| *t <= observed);
@@ -377,13 +372,15 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// Squared deviations from the mean, added up.
+fn sum_of_squares(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    values.iter().map(|v| (v - mean).powi(2)).sum()
+}
+
 fn hedges_g(a: &[f64], b: &[f64]) -> Option<f64> {
-    let squares = |values: &[f64]| {
-        let mean = mean(values);
-        values.iter().map(|v| (v - mean).powi(2)).sum::<f64>()
-    };
     let freedom = (a.len() + b.len() - 2) as f64;
-    let pooled = ((squares(a) + squares(b)) / freedom).sqrt();
+    let pooled = ((sum_of_squares(a) + sum_of_squares(b)) / freedom).sqrt();
     if pooled <= NO_SPREAD * mean(a).abs() {
         return None;
     }
@@ -401,15 +398,18 @@ mod tests {
         Metric::find(name).unwrap()
     }
 
+    fn gain_in(name: &str, a: &[f64], b: &[f64], design: Design) -> Result<Gain, GainError> {
+        gain(metric(name), a, b, design, 0.95, 1)
+    }
+
     #[test]
     fn plus_is_better_whatever_the_metric() {
         let (slow, fast) = ([100.0, 101.0, 99.0, 100.0], [50.0, 51.0, 49.0, 50.0]);
-        let of = |name, a: &[f64], b: &[f64]| gain(metric(name), a, b, Design::Unpaired, 0.95, 1);
-        let latency = of("mean_us", &slow, &fast).unwrap();
+        let latency = gain_in("mean_us", &slow, &fast, Design::Unpaired).unwrap();
         assert!((latency.percent - 50.0).abs() < 0.1, "{latency:?}");
-        let iops = of("iops", &fast, &slow).unwrap();
+        let iops = gain_in("iops", &fast, &slow, Design::Unpaired).unwrap();
         assert!((iops.percent - 100.0).abs() < 0.1, "{iops:?}");
-        let worse = of("iops", &slow, &fast).unwrap();
+        let worse = gain_in("iops", &slow, &fast, Design::Unpaired).unwrap();
         assert!(
             worse.percent < -49.0
                 && worse.effect.is_some_and(|g| g < 0.0)
@@ -419,49 +419,40 @@ mod tests {
 
     #[test]
     fn a_rate_that_is_limited_has_no_effect_size() {
-        let of = |b: &[f64]| gain(metric("iops"), &[2000.0; 5], b, Design::Paired, 0.95, 1);
         // Same to the last digit, and different in the last digit.
         for b in [[2000.0; 5], [2_000.000_67; 5]] {
-            assert_eq!(of(&b).unwrap().effect, None);
+            let gain = gain_in("iops", &[2000.0; 5], &b, Design::Paired);
+            assert_eq!(gain.unwrap().effect, None);
         }
     }
 
     #[test]
     fn what_cannot_be_compared_is_an_error() {
-        let iops = metric("iops");
         let four = [1.0, 2.0, 3.0, 4.0];
-        let of = |a: &[f64], b: &[f64], design| gain(iops, a, b, design, 0.95, 1).unwrap_err();
-        let few = of(&four, &four[..1], Design::Unpaired);
-        assert_eq!(few, GainError::TooFewRuns { runs: 1 });
-        let wrong = of(&four, &[1.0, 2.0, f64::NAN, 4.0], Design::Unpaired);
-        assert!(matches!(wrong, GainError::Value { index: 2, .. }));
-        let zero = of(&[0.0; 4], &four, Design::Unpaired);
-        assert!(zero.to_string().contains("above 0"));
-        let counts = |a: &[f64], b: &[f64]| gain(metric("mean_us"), a, b, Design::Paired, 0.95, 1);
-        let zero = counts(&[0.0; 4], &four).unwrap_err();
-        assert_eq!(zero, GainError::Zero("the baseline"));
-        assert_eq!(
-            counts(&four, &[0.0; 4]),
-            Err(GainError::Zero("this series"))
-        );
-        assert!(counts(&four, &[1.0, -1.0, 1.0, 1.0]).is_err());
-        assert!(matches!(
-            of(&four, &[1.0; 5], Design::Paired),
-            GainError::NotPairs { .. }
-        ));
-        assert!(gain(iops, &four, &four, Design::Paired, 1.0, 1).is_err());
+        let few = gain_in("iops", &four, &four[..1], Design::Unpaired);
+        assert_eq!(few, Err(GainError::TooFewRuns { runs: 1 }));
+        let wrong = gain_in("iops", &four, &[1.0, 2.0, f64::NAN, 4.0], Design::Unpaired);
+        assert!(matches!(wrong, Err(GainError::Value { index: 2, .. })));
+        let zero = gain_in("iops", &[0.0; 4], &four, Design::Unpaired);
+        assert!(zero.unwrap_err().to_string().contains("above 0"));
+        let zero_baseline = gain_in("mean_us", &[0.0; 4], &four, Design::Paired);
+        assert_eq!(zero_baseline, Err(GainError::Zero("the baseline")));
+        let zero_series = gain_in("mean_us", &four, &[0.0; 4], Design::Paired);
+        assert_eq!(zero_series, Err(GainError::Zero("this series")));
+        assert!(gain_in("mean_us", &four, &[1.0, -1.0, 1.0, 1.0], Design::Paired).is_err());
+        let not_pairs = gain_in("iops", &four, &[1.0; 5], Design::Paired);
+        assert!(matches!(not_pairs, Err(GainError::NotPairs { .. })));
+        assert!(gain(metric("iops"), &four, &four, Design::Paired, 1.0, 1).is_err());
     }
 
     #[test]
     fn some_runs_of_an_amount_can_be_0() {
-        let of =
-            |a: &[f64], b: &[f64]| gain(metric("mean_us"), a, b, Design::Paired, 0.95, 1).unwrap();
         let a = [0.0, 4.0, 5.0, 0.0, 6.0, 3.0];
         let b: Vec<f64> = a
             .iter()
             .map(|v| v * 2.0 + f64::from(u8::from(*v > 4.0)) * 0.1)
             .collect();
-        let worse = of(&a, &b);
+        let worse = gain_in("mean_us", &a, &b, Design::Paired).unwrap();
         assert!(
             worse.percent < -100.0 && worse.interval[1] < -95.0,
             "{worse:?}"
@@ -476,7 +467,7 @@ mod tests {
             1,
         );
         assert_eq!(rare, Err(GainError::Rare { runs: 1 }));
-        let same = of(&[0.0; 5], &[0.0; 5]);
+        let same = gain_in("mean_us", &[0.0; 5], &[0.0; 5], Design::Paired).unwrap();
         assert_eq!(
             (same.percent, same.interval, same.p_value),
             (0.0, [0.0; 2], 1.0)
@@ -488,14 +479,14 @@ mod tests {
         let a: [f64; 8] = [100.0, 140.0, 90.0, 120.0, 160.0, 80.0, 110.0, 130.0];
         let noise = [1.01, 0.99, 1.0, 1.005, 0.995, 1.01, 0.99, 1.0];
         let b: Vec<f64> = a.iter().zip(noise).map(|(a, n)| a * 1.05 * n).collect();
-        let of = |design| gain(metric("iops"), &a, &b, design, 0.95, 1).unwrap();
-        let [paired, unpaired] = [Design::Paired, Design::Unpaired].map(of);
-        let width = |g: &Gain| g.interval[1] - g.interval[0];
+        let [paired, unpaired] = [Design::Paired, Design::Unpaired]
+            .map(|design| gain_in("iops", &a, &b, design).unwrap());
+        let [narrow, wide] = [paired, unpaired].map(|gain| gain.interval[1] - gain.interval[0]);
         assert!(
             paired.interval[0] > 3.0 && paired.p_value < 0.01,
             "{paired:?}"
         );
-        assert!(width(&unpaired) > 10.0 * width(&paired), "{unpaired:?}");
+        assert!(wide > 10.0 * narrow, "{unpaired:?}");
     }
 
     proptest! {

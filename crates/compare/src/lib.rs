@@ -1,20 +1,19 @@
-//! Whether one series of results is better than another, by how much, and how sure that is.
+//! Whether a series of results is better than its baseline, by how much, and how certain the difference is.
 //!
-//! [`Metric`] says what a number means. [`gain`] estimates by how much a series is better than its baseline, with an
-//! interval. [`benjamini_hochberg`] corrects for many comparisons at once. [`Verdict`] puts it into a sentence.
-//! [`warnings`] looks for series that no interval should be trusted on. All of them calculate only, without a clock: the
-//! same input gives the same result. Files are read in two places, through a reader of results:
-//! [`results::Source::new`] and [`results::add_idle_rates`].
+//! [`Metric`] gives a number its meaning. [`gain`] estimates a gain with an interval. [`benjamini_hochberg`] corrects for
+//! many comparisons at once. [`Verdict`] says the outcome in a sentence. [`warnings`] looks for series whose intervals
+//! should not be trusted. All calculation is pure: no clock, and the same input gives the same result. Only
+//! [`results::Source::new`] and [`results::add_idle_rates`] read files, through a reader of results.
 //!
 //! # Which interval
 //!
-//! Benchmarks have few runs, 3 to 20. There the percentile bootstrap and BCa are too narrow, because few values
-//! resampled vary less than the values did. The interval here is the *studentised* bootstrap (bootstrap-t) of the
-//! logarithm of the ratio of means. Each resample is divided by its own standard error, which makes up for that.
+//! Benchmarks have few runs, 3 to 20. For so few the percentile bootstrap and BCa are too narrow, because resampled values
+//! vary less than the values did. The interval here is the *studentised* bootstrap (bootstrap-t) of the mean ratio's
+//! logarithm: dividing each resample by its own standard error makes up for the smaller variation.
 //! `tests/all/coverage.rs` measures the coverage over 10,000 simulated studies per case.
 //!
-//! The correction for many comparisons needs p-values below one over the number of resamples. There they follow the tail
-//! of the t distribution.
+//! The correction for many comparisons needs p-values below one over the number of resamples. Such p-values follow the
+//! tail of the t distribution.
 //!
 //! ```
 //! use wakepath_compare::{Design, Metric, Verdict, gain};
@@ -22,7 +21,7 @@
 //! let before = [2584.0, 2622.0, 2629.0, 2590.0, 2611.0, 2605.0];
 //! let after = [4476.0, 4478.0, 4492.0, 4480.0, 4471.0, 4488.0];
 //! let gain = gain(iops, &before, &after, Design::Unpaired, 0.95, 1)?;
-//! let verdict = Verdict::of(&gain, gain.p_value, 0.95, 2.0);
+//! let verdict = Verdict::from_gain(&gain, gain.p_value, 0.95, 2.0);
 //! assert!(verdict.to_string().starts_with("better by 7"));
 //! # Ok::<(), wakepath_compare::GainError>(())
 //! ```

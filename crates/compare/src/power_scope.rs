@@ -1,18 +1,18 @@
-//! What watts of several machines count: those of packages, of boards and of whole systems are not comparable.
+//! What watts of several machines count: packages, boards and whole systems are not comparable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::results::{Load, Source, policy_name};
 
-/// Metrics of the power that a machine's file gives a scope.
+/// Power metrics, to which a machine's file gives a scope.
 const SCOPED: [&str; 2] = ["mean_mw", "per_io_uj"];
 
-/// Whether values of a metric count what the machine's scope says.
+/// Whether a metric counts what the machine's scope says.
 pub(crate) fn has_scope(metric: &str) -> bool {
     SCOPED.contains(&metric)
 }
 
-/// What power counts, by policy and by the machine of a [`crate::results::Load`].
+/// The scope that power counts, by policy and by [`crate::results::Load::machine`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PowerCounts(BTreeMap<(String, String), PowerCount>);
 
@@ -20,12 +20,12 @@ pub(crate) struct PowerCounts(BTreeMap<(String, String), PowerCount>);
 struct PowerCount {
     /// `package`, `board` or `wall`.
     scope: String,
-    /// Name of the machine.
+    /// Machine name.
     machine: String,
 }
 
 impl PowerCounts {
-    /// Those of all policies, by their names beside each other. Machines without a known scope are left out.
+    /// The scopes under all policies, by policy name. Machines without a known scope are left out.
     pub(crate) fn new(sources: &[Source]) -> Self {
         let mut all = BTreeMap::new();
         for source in sources {
@@ -48,7 +48,7 @@ impl PowerCounts {
         Self(all)
     }
 
-    /// What a reader is to know if power of these policies and machines counts several things; none if it counts one.
+    /// A sentence for the reader if power under some policies, on some machines, has several scopes.
     pub(crate) fn mixed<'a>(
         &self,
         pairs: impl Iterator<Item = (&'a str, &'a str)>,
@@ -61,7 +61,7 @@ impl PowerCounts {
     }
 }
 
-/// What a reader is to know if power of these machines counts several things; none if it counts one.
+/// A sentence for the reader if power on some machines has several scopes.
 pub fn mixed_scopes(sources: &[Source], machines: &[String]) -> Option<String> {
     let documents = sources.iter().map(|source| &source.document);
     let known = documents

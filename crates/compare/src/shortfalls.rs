@@ -1,35 +1,32 @@
-//! Where runs did less than their workload asks for.
+//! Runs that did less than their workload asks for.
 
 use std::collections::BTreeMap;
 
 use wakepath_results::{Mean, MetricRow, RequestedRate};
 
-use crate::interval_of_mean;
+use crate::gain::interval_of_mean;
 use crate::results::Source;
 
-/// Percent of a rate that count as reached: fio's own jobs end a little early or late.
+/// From so many percent on a rate counts as reached: fio's own jobs end a little early or late.
 const REACHED: f64 = 98.0;
 
 /// Changes within a run of up to so many percent matter to nobody.
 const SETTLED: f64 = 2.0;
 
-/// The level of the interval by which a run still drifts.
+/// Confidence level that a run still drifts.
 const DRIFT_LEVEL: f64 = 0.95;
 
-/// Most policies that a sentence names.
+/// Most policies in a sentence.
 const NAMED: usize = 3;
 
-/// Workloads that do not reach a rate that they ask for, and workloads that were cut short, each in a sentence. Results are
-/// called as given here; of one that is called "" only the workload is named.
+/// Workloads that do not reach a requested rate, still drift, or were cut short, each in a sentence. Results carry the given
+/// names; in a result called "" only the workload is named.
 pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
     let mut sentences = Vec::new();
     for (name, source) in sources {
-        let of = |metric: &'static str| {
-            let rows = source.rows.iter().filter(move |row| row.metric == metric);
-            rows.collect::<Vec<&MetricRow>>()
-        };
-        let (reached, cut) = (of("rate_reached"), of("cut_after_s"));
-        let drift = of("drift_percent");
+        let reached = rows_with_metric(source, "rate_reached");
+        let cut = rows_with_metric(source, "cut_after_s");
+        let drift = rows_with_metric(source, "drift_percent");
         for (machine, workload) in source.document.loads() {
             let on = match source.document.machines.len() {
                 1 => String::new(),
@@ -39,31 +36,23 @@ pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
                 "" => format!("workload `{}`{on}", workload.name),
                 name => format!("{name}: workload `{}`{on}", workload.name),
             };
-            let is_mine =
+            let is_own =
                 |row: &MetricRow| row.machine == machine.name && row.workload == workload.name;
-            let mine = reached.iter().filter(|row| is_mine(row));
-            let mut by_policy: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-            for row in mine {
-                by_policy.entry(&row.policy).or_default().push(row.value);
-            }
+            let shares_by_policy = values_by_policy(&reached, is_own);
             let policies = source.document.policies.iter();
             let shares: Vec<(String, f64)> = policies
                 .filter_map(|policy| {
-                    let values = by_policy.get(policy.name.as_str())?;
-                    Some((policy.name.clone(), Mean::Arithmetic.of(values)))
+                    let values = shares_by_policy.get(policy.name.as_str())?;
+                    Some((policy.name.clone(), Mean::Arithmetic.average(values)))
                 })
                 .collect();
             sentences.extend(missed_rate(&who, &workload.rates, &shares));
-            let mut changes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-            for row in drift.iter().filter(|row| is_mine(row)) {
-                changes.entry(&row.policy).or_default().push(row.value);
-            }
-            let drifting = changes.iter().filter_map(|(policy, changes)| {
-                Some(((*policy).to_owned(), steady_change(changes)?))
-            });
-            let drifting: Vec<(String, f64)> = drifting.collect();
+            let drifting: Vec<(String, f64)> = values_by_policy(&drift, is_own)
+                .into_iter()
+                .filter_map(|(policy, changes)| Some((policy.to_owned(), steady_change(&changes)?)))
+                .collect();
             sentences.extend(still_drifts(&who, &drifting, "`warm_up_s` of the study"));
-            if let Some(row) = cut.iter().find(|row| is_mine(row)) {
+            if let Some(row) = cut.iter().find(|row| is_own(row)) {
                 sentences.push(format!(
                     "{who} was cut after {} s with more to do: `runtime` in the job or `seconds` of the workload sets \
                      another time",
@@ -75,20 +64,37 @@ pub fn shortfalls(sources: &[(&str, &Source)]) -> Vec<String> {
     sentences
 }
 
+fn rows_with_metric<'a>(source: &'a Source, metric: &str) -> Vec<&'a MetricRow> {
+    let rows = source.rows.iter();
+    rows.filter(|row| row.metric == metric).collect()
+}
+
+/// Values of the selected rows by policy.
+fn values_by_policy<'a>(
+    rows: &[&'a MetricRow],
+    select: impl Fn(&MetricRow) -> bool,
+) -> BTreeMap<&'a str, Vec<f64>> {
+    let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| select(row)) {
+        values.entry(&row.policy).or_default().push(row.value);
+    }
+    values
+}
+
 /// The mean of changes within runs, in percent, if it is not 0 by chance and matters. `None` for fewer than 4 runs.
 pub fn steady_change(percent: &[f64]) -> Option<f64> {
-    // An interval of amounts ends at 0.
+    // The shift makes all values positive: an interval around amounts ends at 0.
     let lowest = percent.iter().copied().fold(f64::INFINITY, f64::min);
     let shift = lowest.min(0.0) - 1.0;
     let shifted: Vec<f64> = percent.iter().map(|p| p - shift).collect();
     let [low, high] = interval_of_mean(Mean::Arithmetic, &shifted, DRIFT_LEVEL)?;
-    let mean = Mean::Arithmetic.of(percent);
+    let mean = Mean::Arithmetic.average(percent);
     let apart = low + shift > 0.0 || high + shift < 0.0;
     (apart && mean.abs() > SETTLED).then_some(mean)
 }
 
-/// What to say if runs of `who` had not settled, by the change of mean latency within them under each policy of which that can be
-/// said. `option` is what makes the warm-up longer.
+/// A sentence if runs had not settled. `drifting` has the change of mean latency under each policy with a steady change;
+/// `option` makes the warm-up longer.
 pub fn still_drifts(who: &str, drifting: &[(String, f64)], option: &str) -> Option<String> {
     let farthest = drifting
         .iter()
@@ -107,7 +113,7 @@ pub fn still_drifts(who: &str, drifting: &[(String, f64)], option: &str) -> Opti
     ))
 }
 
-/// What to say if `who` asks for these rates, and reaches so many percent of one of them under each policy.
+/// A sentence if requested rates are missed. `reached` has the percentage under each policy.
 pub fn missed_rate(
     who: &str,
     rates: &[RequestedRate],
@@ -119,17 +125,13 @@ pub fn missed_rate(
         return None;
     };
     let most = missed.last().map_or(least, |(_, most)| most);
-    let share = |percent: &f64| match rates {
-        [only] => amount(only, only.per_second * percent / 100.0),
-        _ => format!("{percent:.0} %"),
-    };
     let under = if missed.len() <= NAMED {
         let each = missed
             .iter()
-            .map(|(policy, p)| format!("{} under {policy}", share(p)));
+            .map(|(policy, percent)| format!("{} under {policy}", share(rates, *percent)));
         each.collect::<Vec<_>>().join(", ")
     } else {
-        let (from, to) = (share(least), share(most));
+        let (from, to) = (share(rates, *least), share(rates, *most));
         let range = if from == to {
             from
         } else {
@@ -161,7 +163,15 @@ pub fn missed_rate(
     ))
 }
 
-/// So much of a rate, in words.
+/// A percentage in words: an amount if there is only one rate.
+fn share(rates: &[RequestedRate], percent: f64) -> String {
+    match rates {
+        [only] => amount(only, only.per_second * percent / 100.0),
+        _ => format!("{percent:.0} %"),
+    }
+}
+
+/// An amount in the unit of a rate, in words.
 fn amount(rate: &RequestedRate, per_second: f64) -> String {
     if rate.unit == "bytes" {
         format!("{:.1} MB", per_second / 1e6)

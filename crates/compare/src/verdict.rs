@@ -4,17 +4,18 @@ use std::fmt;
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
+use wakepath_results::Better;
 
 use crate::figure::percent_size;
-use crate::{Better, Gain};
+use crate::gain::Gain;
 
-/// Most runs that are worth asking for.
+/// Most runs worth asking for.
 pub const MAX_RUNS: usize = 10_000;
 
 /// An interval this wide, in percent, says nothing about tenths.
 const WIDE: f64 = 20.0;
 
-/// What can be said of a comparison.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
@@ -32,14 +33,14 @@ pub enum Verdict {
         /// At most.
         to: f64,
     },
-    /// More by so many percent, of what is neither better nor worse.
+    /// More by so many percent, in a metric that is neither better nor worse.
     More {
         /// At least.
         from: f64,
         /// At most.
         to: f64,
     },
-    /// Less by so many percent, of what is neither better nor worse.
+    /// Less by so many percent, in a metric that is neither better nor worse.
     Less {
         /// At least.
         from: f64,
@@ -48,34 +49,34 @@ pub enum Verdict {
     },
     /// Any difference is smaller than anyone cares about.
     NoDifference {
-        /// It is no larger than this, in percent.
+        /// Largest possible difference in percent.
         within: f64,
     },
-    /// The runs leave it open.
+    /// The runs leave the outcome open.
     CannotTell {
-        /// About how many more of each series would settle it; [`MAX_RUNS`]: so many or more.
+        /// About how many more runs in each series would settle the doubt; [`MAX_RUNS`] means so many or more.
         more_runs: usize,
-        /// What is open.
+        /// The open question.
         doubt: Doubt,
     },
 }
 
-/// What a comparison leaves open.
+/// A question that a comparison leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
-    /// Whether there is a difference.
+    /// Any difference may be chance.
     Chance,
-    /// The same, but only because so many comparisons were made.
+    /// The difference may be chance only because so many comparisons were made.
     Comparisons,
-    /// Whether the difference, which is there, is larger than the margin.
+    /// A certain difference may be larger than the margin or not.
     Margin,
 }
 
 impl Verdict {
-    /// The verdict on a gain whose p-value, corrected for the comparisons of its question, is this. Differences up to
-    /// `margin` percent are of no interest: they are neither better nor worse, however certain.
-    pub fn of(gain: &Gain, corrected_p: f64, level: f64, margin: f64) -> Self {
+    /// The verdict on a gain, with the p-value corrected for all comparisons in the question. Differences up to `margin`
+    /// percent are neither better nor worse, however certain.
+    pub fn from_gain(gain: &Gain, corrected_p: f64, level: f64, margin: f64) -> Self {
         let [low, high] = gain.interval;
         let largest = low.abs().max(high.abs());
         if largest <= margin {
@@ -97,7 +98,7 @@ impl Verdict {
                 }
             };
         }
-        // An interval is as wide as one over the square root of the runs, and the quantile of a p-value grows with it.
+        // An interval narrows with the square root of the runs, and a p-value's quantile grows with this root.
         let half = (high - low) / 2.0;
         let (doubt, narrower) = if significant {
             let aim = (margin - gain.percent.abs()).max(margin / 10.0);
@@ -117,7 +118,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict on a metric of which more is better, less is, or neither.
+    /// The verdict with the direction that the metric calls better.
     #[must_use]
     pub fn judged_by(self, better: Better) -> Self {
         match (better, self) {
@@ -127,13 +128,13 @@ impl Verdict {
         }
     }
 
-    /// Whether it names a winner.
+    /// Whether the verdict names a winner.
     pub fn is_finding(&self) -> bool {
         matches!(self, Self::Better { .. } | Self::Worse { .. })
     }
 }
 
-/// How many standard errors from 0 a normal value is that is as rare as that, either way.
+/// The two-sided quantile of the normal distribution, in standard errors.
 fn quantile_of(p_value: f64) -> f64 {
     -Normal::standard().inverse_cdf(p_value / 2.0)
 }
@@ -175,7 +176,7 @@ impl fmt::Display for Verdict {
             Self::Less { from, to } => write!(f, "less by {} %", range([*from, *to])),
             Self::NoDifference { within } if *within == 0.0 => f.write_str("no difference"),
             Self::NoDifference { within } => {
-                // Rounded up: it is a bound.
+                // Rounded up, as a bound has to be.
                 let tenths = (within * 10.0 - 1e-9).ceil() / 10.0;
                 write!(f, "no difference larger than {tenths:.1} %")
             }
@@ -195,7 +196,7 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::*;
 
-    fn of(interval: [f64; 2], corrected_p: f64) -> Verdict {
+    fn verdict(interval: [f64; 2], corrected_p: f64) -> Verdict {
         let gain = Gain {
             means: [1.0, 1.0],
             percent: f64::midpoint(interval[0], interval[1]),
@@ -204,7 +205,7 @@ mod tests {
             effect: Some(0.0),
             runs: [5, 5],
         };
-        Verdict::of(&gain, corrected_p, 0.95, 2.0)
+        Verdict::from_gain(&gain, corrected_p, 0.95, 2.0)
     }
 
     #[test]
@@ -219,10 +220,10 @@ mod tests {
                 0.001,
                 "worse by 238 to more than 10000 %",
             ),
-            // Part of it is below the margin, and the mean is not.
+            // The interval reaches below the margin, but the mean does not.
             ([1.3, 3.1], 0.001, "better by 1.3 to 3.1 %"),
             ([-0.5, 1.2], 0.6, "no difference larger than 1.2 %"),
-            // Certain, but of no importance to anyone.
+            // Certain, but unimportant.
             ([0.1, 0.2], 0.001, "no difference larger than 0.2 %"),
             ([3.3e-5, 3.3e-5], 1e-300, "no difference larger than 0.1 %"),
             ([0.0, 0.0], 1.0, "no difference"),
@@ -237,14 +238,14 @@ mod tests {
                 0.9,
                 "cannot tell: at least 10000 more runs needed",
             ),
-            // Twenty comparisons: a p-value of 0.0025 is wanted instead of 0.01.
+            // Twenty comparisons need a p-value below 0.0025 instead of 0.01.
             (
                 [0.5, 9.5],
                 0.2,
                 "cannot tell among so many comparisons: about 2 more runs needed",
             ),
         ] {
-            assert_eq!(of(interval, p).to_string(), sentence);
+            assert_eq!(verdict(interval, p).to_string(), sentence);
         }
     }
 
@@ -255,9 +256,9 @@ mod tests {
             ([-5.0, -3.0], "less by 3.0 to 5.0 %"),
             ([0.0, 0.0], "no difference"),
         ] {
-            let verdict = of(interval, 0.001).judged_by(Better::Neither);
-            assert_eq!(verdict.to_string(), sentence);
-            assert!(!verdict.is_finding());
+            let judged = verdict(interval, 0.001).judged_by(Better::Neither);
+            assert_eq!(judged.to_string(), sentence);
+            assert!(!judged.is_finding());
         }
     }
 
@@ -271,7 +272,7 @@ mod tests {
             effect: None,
             runs: [5, 5],
         };
-        let verdict = Verdict::of(&gain, 0.001, 0.95, 0.0);
+        let verdict = Verdict::from_gain(&gain, 0.001, 0.95, 0.0);
         assert_eq!(verdict.to_string(), "better by 0.020 to 0.040 %");
     }
 }

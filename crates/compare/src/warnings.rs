@@ -1,11 +1,11 @@
-//! Series that no interval should be trusted on.
+//! Series whose intervals should not be trusted.
 
 use std::fmt;
 
 use serde::Serialize;
 use wakepath_units::median;
 
-/// Coefficient of variation from which a series counts as unstable.
+/// Coefficient of variation above which a series counts as unstable.
 const UNSTABLE: f64 = 0.1;
 
 /// Modified z-score from which a value counts as an outlier, and its factor (Iglewicz and Hoaglin, "How to detect
@@ -13,14 +13,14 @@ const UNSTABLE: f64 = 0.1;
 const OUTLIER: f64 = 3.5;
 const MAD_FACTOR: f64 = 0.6745;
 
-/// What is this close to the median, as a share of it, is no outlier however much alike the others are.
+/// A value this close to the median, as a share, is no outlier, however similar the other values are.
 const NEAR: f64 = 0.01;
 
 /// Fewest runs for which a drift can be told from chance, and the normal quantile for 1 %.
 const FEWEST_FOR_DRIFT: usize = 8;
 const ONE_PERCENT: f64 = 2.576;
 
-/// What is odd about a series.
+/// An oddity in a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "warning")]
 pub enum SeriesWarning {
@@ -31,19 +31,19 @@ pub enum SeriesWarning {
     },
     /// A run is far from the others.
     Outlier {
-        /// Which run, from 0.
+        /// Index from 0.
         run: usize,
-        /// Its value.
+        /// The run's value.
         value: f64,
     },
     /// The values rise or fall over the session.
     Drift {
-        /// Spearman's rank correlation with the order of the runs.
+        /// Spearman's rank correlation with the run order.
         correlation: f64,
     },
 }
 
-/// What is odd about a series, whose runs come in the order in which they were made.
+/// Looks for oddities in a series, whose runs are in the order of the session.
 pub fn warnings(series: &[f64]) -> Vec<SeriesWarning> {
     let mut found = Vec::new();
     let count = series.len() as f64;
@@ -74,18 +74,10 @@ pub fn warnings(series: &[f64]) -> Vec<SeriesWarning> {
 
 /// Spearman's rho; ties share their mean rank.
 fn rank_correlation_with_order(series: &[f64]) -> f64 {
-    let rank = |value: f64| {
-        let below = series.iter().filter(|v| **v < value).count() as f64;
-        let same = series
-            .iter()
-            .filter(|v| v.total_cmp(&value).is_eq())
-            .count() as f64;
-        below + (same - 1.0) / 2.0
-    };
     let middle = (series.len() as f64 - 1.0) / 2.0;
     let (mut both, mut of_order, mut of_rank) = (0.0, 0.0, 0.0);
     for (order, value) in series.iter().enumerate() {
-        let (x, y) = (order as f64 - middle, rank(*value) - middle);
+        let (x, y) = (order as f64 - middle, rank(series, *value) - middle);
         both += x * y;
         of_order += x * x;
         of_rank += y * y;
@@ -96,7 +88,14 @@ fn rank_correlation_with_order(series: &[f64]) -> f64 {
     both / (of_order * of_rank).sqrt()
 }
 
-/// A number with five significant digits, or as many more as it has before its point.
+/// Rank of a value from 0; ties share their mean rank.
+fn rank(series: &[f64], value: f64) -> f64 {
+    let below = series.iter().filter(|v| **v < value).count() as f64;
+    let ties = series.iter().filter(|v| v.total_cmp(&value).is_eq());
+    below + (ties.count() as f64 - 1.0) / 2.0
+}
+
+/// A number with five significant digits, or with more if there are more before the point.
 fn short(value: f64) -> String {
     let before = value.abs().log10().floor().max(-12.0) as i32 + 1;
     let decimals = usize::try_from(5 - before).unwrap_or(0);
@@ -136,6 +135,11 @@ impl fmt::Display for SeriesWarning {
 mod tests {
     use super::*;
 
+    fn sentences(series: &[f64]) -> String {
+        let all: Vec<String> = warnings(series).iter().map(ToString::to_string).collect();
+        all.join("; ")
+    }
+
     #[test]
     fn a_quiet_series_gives_no_warning() {
         assert!(warnings(&[100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1]).is_empty());
@@ -145,13 +149,9 @@ mod tests {
 
     #[test]
     fn each_oddity_is_named() {
-        let text = |series: &[f64]| {
-            let all: Vec<String> = warnings(series).iter().map(ToString::to_string).collect();
-            all.join("; ")
-        };
-        // One of the published series of iowait-rk3399: two runs alike, one 27 % faster.
+        // A published series from iowait-rk3399: two similar runs, and a run that is 27 % faster.
         assert_eq!(
-            text(&[2068.0, 2097.0, 2647.0]),
+            sentences(&[2068.0, 2097.0, 2647.0]),
             "unstable: standard deviation 14 % of the mean; run 3 is an outlier: 2647"
         );
         for (value, shown) in [
@@ -165,7 +165,7 @@ mod tests {
         }
         let rising: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i) * 0.1).collect();
         assert_eq!(
-            text(&rising),
+            sentences(&rising),
             "the values rise over the session (rank correlation 1.00)"
         );
     }

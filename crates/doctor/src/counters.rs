@@ -17,8 +17,10 @@ pub(crate) fn idle_states(system: &System) -> Vec<Counted> {
     let mut counted: Vec<Counted> = Vec::new();
     for (place, cpu) in system.cpus().into_iter().enumerate() {
         for count in system.idle_counts(cpu) {
-            let same = |c: &&mut Counted| c.sum.state.name == count.state.name;
-            match counted.iter_mut().find(same) {
+            let known = counted
+                .iter_mut()
+                .find(|known| known.sum.state.name == count.state.name);
+            match known {
                 Some(Counted {
                     sum,
                     off_everywhere,
@@ -43,22 +45,23 @@ pub(crate) fn idle_states(system: &System) -> Vec<Counted> {
 
 /// Mean time of a read on the busiest drive in us, with the drive's name.
 pub(crate) fn mean_read(system: &System) -> Option<(String, f64)> {
-    let of = |disk: String| {
-        let text = system.root().optional(&format!("sys/block/{disk}/stat"))?;
-        let mut fields = text
-            .split_whitespace()
-            .map(|f| f.parse::<u64>().unwrap_or(0));
-        // `Documentation/block/stat.rst`: requests first, milliseconds fourth.
-        let (reads, ms) = (fields.next()?, fields.nth(2)?);
-        Some((disk, reads, ms))
-    };
     system
         .disks()
         .into_iter()
-        .filter_map(of)
+        .filter_map(|disk| read_counts(system, &disk).map(|(reads, ms)| (disk, reads, ms)))
         .filter(|(_, reads, _)| *reads >= 100)
         .max_by_key(|(_, reads, _)| *reads)
         .map(|(disk, reads, ms)| (disk, ms as f64 * 1e3 / reads as f64))
+}
+
+/// Reads of a drive, and their total time in ms.
+fn read_counts(system: &System, disk: &str) -> Option<(u64, u64)> {
+    let text = system.root().optional(&format!("sys/block/{disk}/stat"))?;
+    let mut fields = text
+        .split_whitespace()
+        .map(|field| field.parse::<u64>().unwrap_or(0));
+    // `Documentation/block/stat.rst`: requests first, milliseconds fourth.
+    Some((fields.next()?, fields.nth(2)?))
 }
 
 /// Seconds since the start of the machine.

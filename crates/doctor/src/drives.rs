@@ -72,15 +72,16 @@ fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
                 let fix = format!("leave it on; {}", text.lifted_by);
                 return finding.fix(fix).noted();
             };
-            let is = |name: &String| name == kind.short_name();
-            let word = |mark: &str| at.pci.map(|pci| command_line(pci, mark, kind));
             let finding = finding.evidence(match in_force.as_slice() {
                 [] => format!("/sys/class/nvme/{name}/quirks is none"),
                 list => format!("/sys/class/nvme/{name}/quirks: {}", list.join(", ")),
             });
-            match (in_force.iter().any(is), word("")) {
+            let has_quirk = in_force.iter().any(|name| name == kind.short_name());
+            let word = at.pci.map(|pci| command_line(pci, "", kind));
+            match (has_quirk, word) {
                 (true, _) => {
-                    let lifts = word("^").map_or_else(String::new, |word| {
+                    let lifts = at.pci.map_or_else(String::new, |pci| {
+                        let word = command_line(pci, "^", kind);
                         format!("; {word} on the kernel command line lifts it, to try")
                     });
                     finding.fix(format!("leave it on{lifts}")).noted()
@@ -153,15 +154,11 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
             .zip(planned.table.entries())
             .filter(|(is, would)| is != would)
             .map(|(is, would)| {
-                let text = |target: u8, ms: u32| match ms {
-                    0 => "never".to_owned(),
-                    ms => format!("PS{target} after {ms} ms"),
-                };
                 format!(
                     "PS{}: {}, planned {}",
                     is.state,
-                    text(is.target, is.timeout_ms),
-                    text(would.target, would.timeout_ms)
+                    transition_in_words(is.target, is.timeout_ms),
+                    transition_in_words(would.target, would.timeout_ms)
                 )
             })
             .collect();
@@ -179,6 +176,14 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
         return None;
     };
     Some(finding)
+}
+
+/// An autonomous transition; a time of 0 means none.
+fn transition_in_words(target: u8, ms: u32) -> String {
+    match ms {
+        0 => "never".to_owned(),
+        ms => format!("PS{target} after {ms} ms"),
+    }
 }
 
 /// A wait that is longer than a picture of a display with 60 Hz stays is seen.
@@ -214,6 +219,22 @@ fn way_down(drive: &Drive, now: &ApstFeature) -> Vec<Asleep> {
     way
 }
 
+/// An exit latency in words.
+fn exit_time(us: u64) -> String {
+    match us {
+        0..1000 => format!("{us} us"),
+        us => format!("{:.0} ms", us as f64 / 1e3),
+    }
+}
+
+/// A time before a transition, in words.
+fn idle_time(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        ms => format!("{:.1} s", ms as f64 / 1e3),
+    }
+}
+
 /// Finds a drive that sleeps when used, with a wake-up that users notice.
 fn slow_to_wake(
     case: &mut Case<'_>,
@@ -228,18 +249,10 @@ fn slow_to_wake(
     let slow = way.iter().filter(|asleep| asleep.exit_us > SEEN_US);
     let first = slow.min_by_key(|asleep| asleep.exit_us)?;
     let last = way.last()?;
-    let wait = |us: u64| match us {
-        0..1000 => format!("{us} us"),
-        us => format!("{:.0} ms", us as f64 / 1e3),
-    };
-    let time = |ms: u64| match ms {
-        0..1000 => format!("{ms} ms"),
-        ms => format!("{:.1} s", ms as f64 / 1e3),
-    };
-    let told: Vec<String> = way
+    let states: Vec<String> = way
         .iter()
         .map(|asleep| {
-            let (after, exit) = (time(asleep.after_ms), wait(asleep.exit_us));
+            let (after, exit) = (idle_time(asleep.after_ms), exit_time(asleep.exit_us));
             format!("PS{} after {after}, left in {exit}", asleep.state)
         })
         .collect();
@@ -259,11 +272,11 @@ fn slow_to_wake(
         format!(
             "{name} ({}) falls asleep: a read after {} waits {}; a tolerance of {tolerance} ms {ends}",
             drive.model,
-            time(last.after_ms),
-            wait(last.exit_us)
+            idle_time(last.after_ms),
+            exit_time(last.exit_us)
         ),
     )
-    .evidence(format!("{} (declared exit latencies; APST in force)", told.join("; ")));
+    .evidence(format!("{} (declared exit latencies; APST in force)", states.join("; ")));
     let set: PolicySet = format!("drive-latency[tolerance={tolerance}ms]")
         .parse()
         .ok()?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind as PolicyKind;
-use wakepath_system::StateInfo;
+use wakepath_system::{Root, StateInfo};
 use wakepath_units::cpus;
 
 use crate::model::{Difference, QUIET, READS, WORK, difference, simulate, simulate_work_on};
@@ -64,27 +64,24 @@ fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
         let (Some(irq), Some(name)) = (words.next(), words.next_back()) else {
             continue;
         };
-        let queue = name
+        let number = name
             .strip_prefix(controller)
-            .and_then(|n| n.strip_prefix('q'));
-        let queue = queue.and_then(|n| n.parse::<usize>().ok());
-        let Some(queue) = queue.and_then(|n| n.checked_sub(1)) else {
+            .and_then(|n| n.strip_prefix('q'))
+            .and_then(|n| n.parse::<usize>().ok());
+        let Some(queue) = number.and_then(|n| n.checked_sub(1)) else {
             continue;
         };
-        let list = |path: &str| {
-            let text = root.optional(path)?;
-            // With a space after each comma.
-            cpus::parse(&text.replace(' ', ""))
-        };
         let irq = irq.trim_end_matches(':');
-        let asks = list(&format!("sys/block/{disk}/mq/{queue}/cpu_list"));
-        let takes = list(&format!("proc/irq/{irq}/effective_affinity_list"));
+        let asks = cpu_list(root, &format!("sys/block/{disk}/mq/{queue}/cpu_list"));
+        let takes = cpu_list(root, &format!("proc/irq/{irq}/effective_affinity_list"));
         let (Some(asks), Some(takes)) = (asks, takes) else {
             continue;
         };
         let asked = asks.iter().filter(|cpu| biggest.cpus.contains(cpu)).count();
-        let small = |cpu: &&usize| smaller.iter().any(|kind| kind.cpus.contains(cpu));
-        if let (1.., Some(cpu)) = (asked, takes.iter().find(small)) {
+        let small = takes
+            .iter()
+            .find(|cpu| smaller.iter().any(|kind| kind.cpus.contains(cpu)));
+        if let (1.., Some(cpu)) = (asked, small) {
             comes_to.insert(*cpu);
             evidence.push(format!(
                 "{name} serves {asked} {} CPU(s) and interrupts CPU {cpu} (/proc/irq/{irq}/effective_affinity_list)",
@@ -92,23 +89,28 @@ fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
             ));
         }
     }
-    let place = |cpu: usize| case.system.cpus().iter().position(|c| *c == cpu);
-    let small = place(*comes_to.first()?)?;
+    let online = case.system.cpus();
+    let small_cpu = comes_to.first()?;
+    let small = online.iter().position(|cpu| cpu == small_cpu)?;
     let mut now = case.model.machine.clone();
     now.io_path.completion.cpu = Some(small);
     let mut then = now.clone();
-    then.io_path.completion.cpu = place(*biggest.cpus.first()?);
-    let of = |machine| simulate(machine, &case.model.now, READS);
-    let simulated = of(&now).and_then(|now| {
+    let big_cpu = biggest.cpus.first()?;
+    then.io_path.completion.cpu = online.iter().position(|cpu| cpu == big_cpu);
+    let simulated = simulate(&now, &case.model.now, READS).and_then(|now| {
         let how = format!(
             "simulated, {READS}: the interrupt on CPU {} against CPU {}",
             comes_to.first().copied().unwrap_or_default(),
             biggest.cpus[0]
         );
-        Ok(difference(&now, &of(&then)?, how))
+        let then = simulate(&then, &case.model.now, READS)?;
+        Ok(difference(&now, &then, how))
     });
-    let small_cpus = smaller.iter().flat_map(|kind| &kind.cpus);
-    let small_cpus: Vec<u32> = small_cpus.map(|cpu| *cpu as u32).collect();
+    let small_cpus: Vec<u32> = smaller
+        .iter()
+        .flat_map(|kind| &kind.cpus)
+        .map(|cpu| *cpu as u32)
+        .collect();
     let finding = Finding {
         evidence,
         ..Finding::new(
@@ -129,20 +131,22 @@ fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
     }
 }
 
+/// A list of CPUs in a file.
+fn cpu_list(root: &Root, path: &str) -> Option<Vec<usize>> {
+    let text = root.optional(path)?;
+    // With a space after each comma.
+    cpus::parse(&text.replace(' ', ""))
+}
+
 /// The kinds have other preferences or governors.
 fn preference(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
-    let root = case.system.root();
-    let of = |kind: &Kind, file: &str| -> BTreeSet<String> {
-        let policies = case.system.cpufreq_policies().into_iter();
-        let own = policies.filter(|first| kind.cpus.contains(first));
-        let path = |first| format!("sys/devices/system/cpu/cpufreq/policy{first}/{file}");
-        own.filter_map(|first| root.optional(&path(first)))
-            .collect()
-    };
     let mut evidence = Vec::new();
     let mut differ = Vec::new();
     for file in ["scaling_governor", "energy_performance_preference"] {
-        let values: Vec<BTreeSet<String>> = kinds.iter().map(|kind| of(kind, file)).collect();
+        let values: Vec<BTreeSet<String>> = kinds
+            .iter()
+            .map(|kind| cpufreq_values(case, kind, file))
+            .collect();
         let known = values.iter().all(|values| !values.is_empty());
         if !known || values.windows(2).all(|two| two[0] == two[1]) {
             continue;
@@ -202,6 +206,17 @@ fn settings_of_the_biggest(
     set
 }
 
+/// Values of a cpufreq file in the policies of a kind.
+fn cpufreq_values(case: &Case<'_>, kind: &Kind, file: &str) -> BTreeSet<String> {
+    let policies = case.system.cpufreq_policies().into_iter();
+    let own = policies.filter(|first| kind.cpus.contains(first));
+    own.filter_map(|first| {
+        let path = format!("sys/devices/system/cpu/cpufreq/policy{first}/{file}");
+        case.system.root().optional(&path)
+    })
+    .collect()
+}
+
 /// The first cpufreq policy of a kind.
 fn first_policy(case: &Case<'_>, kind: &Kind) -> Option<usize> {
     let mut policies = case.system.cpufreq_policies().into_iter();
@@ -217,23 +232,23 @@ fn dearest(case: &mut Case<'_>, kinds: &[Kind], set: &PolicySet) -> Option<Diffe
         .ok()?;
     let mut dearest: Option<Difference> = None;
     for kind in &kinds[1..] {
-        let own = first_policy(case, kind)?;
-        let own = case.model.with_clocks_of(case.system, own).ok()?;
+        let policy = first_policy(case, kind)?;
+        let own = case.model.with_clocks_of(case.system, policy).ok()?;
         if own.now == of_the_biggest.now {
             continue;
         }
         let (machine, then) = own.applied(set);
         let all = case.system.cpus();
         let cpu = all.iter().position(|cpu| kind.cpus.first() == Some(cpu))?;
-        let of = |machine, policies| simulate_work_on(machine, policies, cpu);
-        let simulated = of(&own.machine, &own.now).and_then(|now| {
+        let simulated = simulate_work_on(&own.machine, &own.now, cpu).and_then(|now| {
             let how = format!(
                 "simulated, {WORK} on CPU {} ({}): {} against {set}",
                 all[cpu],
                 kind.name,
                 own.name_of(PolicyKind::Frequency)
             );
-            Ok(difference(&now, &of(&machine, &then)?, how))
+            let then = simulate_work_on(&machine, &then, cpu)?;
+            Ok(difference(&now, &then, how))
         });
         let difference = case.or_note("kinds-differ", simulated)?;
         if dearest
@@ -246,26 +261,29 @@ fn dearest(case: &mut Case<'_>, kinds: &[Kind], set: &PolicySet) -> Option<Diffe
     dearest
 }
 
+/// Whether the user disabled a state on every CPU with the state; `None` without such a CPU.
+fn is_off(tables: &[Vec<StateInfo>], name: &str) -> Option<bool> {
+    let states = tables.iter().flatten().filter(|s| s.name == name);
+    let off: Vec<bool> = states.map(|s| s.disabled && !s.off_by_default).collect();
+    (!off.is_empty()).then(|| off.iter().all(|off| *off))
+}
+
 /// Finds idle states disabled on a single core type.
 fn states(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
-    let tables = kinds.iter().map(|kind| {
-        let tables = kind.cpus.iter().map(|cpu| case.system.idle_states(*cpu));
-        tables.collect::<Vec<_>>()
-    });
-    let tables: Vec<Vec<Vec<StateInfo>>> = tables.collect();
-    // Disabled by the user on every CPU with the state.
-    let off = |tables: &[Vec<StateInfo>], name: &str| {
-        let states = tables.iter().flatten().filter(|s| s.name == name);
-        let states: Vec<bool> = states.map(|s| s.disabled && !s.off_by_default).collect();
-        (!states.is_empty()).then(|| states.iter().all(|off| *off))
-    };
+    let tables: Vec<Vec<Vec<StateInfo>>> = kinds
+        .iter()
+        .map(|kind| {
+            let tables = kind.cpus.iter().map(|cpu| case.system.idle_states(*cpu));
+            tables.collect()
+        })
+        .collect();
     let mut evidence = Vec::new();
     for (kind, of_kind) in kinds.iter().zip(&tables) {
         let first = of_kind.first().map(Vec::as_slice).unwrap_or_default();
-        let others = || tables.iter().filter(|other| !std::ptr::eq(*other, of_kind));
         let names = first.iter().filter(|state| {
-            off(of_kind, &state.name) == Some(true)
-                && others().any(|other| off(other, &state.name) == Some(false))
+            let mut others = tables.iter().filter(|other| !std::ptr::eq(*other, of_kind));
+            is_off(of_kind, &state.name) == Some(true)
+                && others.any(|other| is_off(other, &state.name) == Some(false))
         });
         let names: Vec<&str> = names.map(|state| &*state.name).collect();
         if !names.is_empty() {

@@ -1,10 +1,11 @@
 //! Idle states: switched off, too deep, too shallow, never reached.
 
+use std::iter;
+
 use wakepath_hardware::Machine;
 use wakepath_policies::mechanism::{Kind, Policy};
 use wakepath_policies::profile::{PROFILES, Profile};
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_system::StateInfo;
 use wakepath_system::counters::RefusedState;
 use wakepath_units::Nanoseconds;
 
@@ -112,34 +113,33 @@ fn request(machine: &Machine) -> Option<u64> {
 
 /// The first profile by another tool with the same system-wide limit.
 fn profile_of_request(states: &[Counted], us: u64) -> Option<&'static Profile> {
-    let limit = |policy: &PolicySpec| match policy.policy() {
-        Policy::CpuLatency(latency) => {
-            let states = states.iter().map(|c| &c.sum.state);
-            let limit = latency
-                .limit
-                .on(states.map(|s| (s.name.as_str(), s.latency())));
-            limit.ok().flatten()
-        }
-        _ => None,
-    };
     let mut profiles = PROFILES.iter();
     profiles.find(|profile| {
         let mut policies = profile.choices().flatten();
-        policies.any(|policy| limit(&policy) == Some(Nanoseconds::from_micros(us)))
+        policies.any(|policy| latency_limit(states, &policy) == Some(Nanoseconds::from_micros(us)))
     })
+}
+
+/// The latency limit that a policy sets on a machine with these states.
+fn latency_limit(states: &[Counted], policy: &PolicySpec) -> Option<Nanoseconds> {
+    let Policy::CpuLatency(latency) = policy.policy() else {
+        return None;
+    };
+    let states = states.iter().map(|c| &c.sum.state);
+    let limit = latency
+        .limit
+        .on(states.map(|s| (s.name.as_str(), s.latency())));
+    limit.ok().flatten()
 }
 
 /// The highest latency limit, if every CPU has one.
 fn every_cpu(machine: &Machine) -> Option<u64> {
-    let of = |cpu| {
+    let limits = (0..machine.cpus()).map(|cpu| {
         let requests = machine.latency_requests.iter();
-        requests
-            .filter(|r| r.cpus.contains(&cpu))
-            .map(|r| r.us)
-            .min()
-    };
-    let limits: Option<Vec<u64>> = (0..machine.cpus()).map(of).collect();
-    limits?.into_iter().max()
+        let own = requests.filter(|request| request.cpus.contains(&cpu));
+        own.map(|request| request.us).min()
+    });
+    limits.collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
 /// Whether a word of the kernel's command line keeps a machine that shows so many idle states from deeper ones.
@@ -212,6 +212,15 @@ pub(crate) fn depth(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
+/// States with a count, each beside the number of entries.
+fn list_counts(states: &[Counted], count: fn(&Counted) -> u64) -> String {
+    let counted = states.iter().filter(|state| count(state) > 0);
+    let parts: Vec<String> = counted
+        .map(|c| format!("{} {} of {}", c.sum.state.name, count(c), c.sum.usage))
+        .collect();
+    parts.join(", ")
+}
+
 /// A governor that often picks the wrong state, by the kernel's own count.
 pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::idle_states(case.system);
@@ -227,31 +236,29 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
         states.iter().map(|c| c.sum.above).sum(),
         states.iter().map(|c| c.sum.below).sum(),
     );
-    let share = |count: u64| count as f64 / usage as f64;
+    let (above_share, below_share) = (above as f64 / usage as f64, below as f64 / usage as f64);
     let governor = case.model.name_of(Kind::Idle);
-    let listed = |count: fn(&Counted) -> u64| {
-        let parts = states.iter().filter(|c| count(c) > 0);
-        let parts: Vec<String> = parts
-            .map(|c| format!("{} {} of {}", c.sum.state.name, count(c), c.sum.usage))
-            .collect();
-        parts.join(", ")
-    };
-    let model = case.model.machine.idle_state.clone();
-    let exit = |i: usize| model.get(i).map_or(0.0, |s| s.true_exit_us.value);
-    let power = |i: usize| model.get(i).map_or(0.0, |s| s.power_mw.value);
-    if share(above) >= WRONG_SHARE {
+    let model = case.model.machine.idle_state.iter();
+    // States that the model lacks cost nothing.
+    let known = model.map(|s| (s.true_exit_us.value, s.power_mw.value));
+    let costs = known.chain(iter::repeat((0.0, 0.0)));
+    let (exit_us, power_mw): (Vec<f64>, Vec<f64>) = costs.take(states.len()).unzip();
+    if above_share >= WRONG_SHARE {
         // What leaving the state took more than leaving the next shallower one would have.
         let lost: f64 = (1..states.len())
-            .map(|i| states[i].sum.above as f64 * (exit(i) - exit(i - 1)).max(0.0))
+            .map(|i| states[i].sum.above as f64 * (exit_us[i] - exit_us[i - 1]).max(0.0))
             .sum();
         let mut finding = Finding::new(
             "too-deep",
             format!(
                 "the idle governor {governor} picks too deep a state in {:.0} % of the cases",
-                100.0 * share(above)
+                100.0 * above_share
             ),
         )
-        .evidence(format!("`above`: {}", listed(|c| c.sum.above)));
+        .evidence(format!(
+            "`above`: {}",
+            list_counts(&states, |c| c.sum.above)
+        ));
         finding.costs_us_per_io = Some(lost / usage as f64);
         finding.computed = Some(
             "the kernel's `above` times the difference of exit latencies, over all wake-ups; an I/O wakes a CPU once"
@@ -266,23 +273,26 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
     }
     // Deeper states would have been right where they are refused, too.
     let nothing_refused = case.system.refused_states().is_empty();
-    if share(below) >= WRONG_SHARE && nothing_refused {
+    if below_share >= WRONG_SHARE && nothing_refused {
         // The idle periods in question drew what the shallower state draws.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
             .filter(|i| states[*i].sum.usage > 0)
             .map(|i| {
                 let mean_stay = states[i].sum.time_us as f64 / states[i].sum.usage as f64;
-                states[i].sum.below as f64 * mean_stay * (power(i) - power(i + 1)).max(0.0)
+                states[i].sum.below as f64 * mean_stay * (power_mw[i] - power_mw[i + 1]).max(0.0)
             })
             .sum();
         let mut finding = Finding::new(
             "too-shallow",
             format!(
                 "the idle governor {governor} picks too shallow a state in {:.0} % of the cases",
-                100.0 * share(below)
+                100.0 * below_share
             ),
         )
-        .evidence(format!("`below`: {}", listed(|c| c.sum.below)));
+        .evidence(format!(
+            "`below`: {}",
+            list_counts(&states, |c| c.sum.below)
+        ));
         let seconds = counters::uptime(case.system).filter(|s| *s > 0.0);
         if let Some(seconds) = seconds.filter(|_| case.model.machine.has_power()) {
             let mw = wasted_mw_us / (seconds * 1e6);
@@ -423,10 +433,15 @@ pub(crate) fn refused(case: &Case<'_>) -> Option<Finding> {
 /// The deepest accepted state, if every refused state is deeper.
 fn deepest_below(case: &Case<'_>, refused: &[&str]) -> Option<String> {
     let states = case.system.idle_states(*case.system.cpus().first()?);
-    let is_refused = |state: &StateInfo| refused.contains(&state.name.as_str());
-    let first = states.iter().position(is_refused)?;
-    let (above, below) = states.split_at(first);
-    let ceiling = above.last().filter(|_| below.iter().all(is_refused))?;
+    let is_refused: Vec<bool> = states
+        .iter()
+        .map(|state| refused.contains(&state.name.as_str()))
+        .collect();
+    let first = is_refused.iter().position(|refused| *refused)?;
+    let (above, _) = states.split_at(first);
+    let ceiling = above
+        .last()
+        .filter(|_| is_refused[first..].iter().all(|refused| *refused))?;
     Some(ceiling.name.clone())
 }
 
@@ -439,16 +454,15 @@ pub(crate) fn unreached(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let refused = case.system.refused_states();
-    let seldom = |c: &&Counted| {
-        !c.sum.state.polling
-            && !refused.iter().any(|state| state.name == c.sum.state.name)
-            && !c.off_everywhere
-            && (c.sum.usage as f64) < NEVER * usage as f64
-            && (c.sum.time_us as f64) < NEVER * time as f64
-    };
     let names: Vec<String> = states
         .iter()
-        .filter(seldom)
+        .filter(|c| {
+            !c.sum.state.polling
+                && !refused.iter().any(|state| state.name == c.sum.state.name)
+                && !c.off_everywhere
+                && (c.sum.usage as f64) < NEVER * usage as f64
+                && (c.sum.time_us as f64) < NEVER * time as f64
+        })
         .map(|c| format!("{} ({} entries)", c.sum.state.name, c.sum.usage))
         .collect();
     (!names.is_empty()).then(|| {

@@ -187,7 +187,7 @@ pub fn examine(
     system: &System,
     option: &str,
 ) -> Result<DoctorReport, wakepath_hardware::machine::MachineError> {
-    let (model, mut notes) = Model::of(system)?;
+    let (model, mut notes) = Model::read(system)?;
     notes.extend(wakepath_sim::policy_notes(&model.machine, &model.now).unwrap_or_default());
     let mut case = Case {
         system,

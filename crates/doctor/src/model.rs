@@ -68,18 +68,23 @@ pub(crate) struct Difference {
 }
 
 impl Model {
-    pub(crate) fn of(system: &System) -> Result<(Self, Vec<String>), MachineError> {
+    /// Reads a machine with the policies in force, and notes on both.
+    pub(crate) fn read(system: &System) -> Result<(Self, Vec<String>), MachineError> {
         let (machine, notes) = describe(system, "this machine")?;
         // The machine's notes already mention substitutes.
-        let now = policies(system, &machine).or_else(|_| PolicySet::named(["menu", "schedutil"]));
-        let now = now.map_err(|e| MachineError::Invalid {
-            origin: machine.name.clone(),
-            key: "policy".to_owned(),
-            message: e.to_string(),
-        })?;
+        let now = policies(system, &machine)
+            .or_else(|_| PolicySet::named(["menu", "schedutil"]))
+            .map_err(|e| MachineError::Invalid {
+                origin: machine.name.clone(),
+                key: "policy".to_owned(),
+                message: e.to_string(),
+            })?;
         let online = system.cpus();
-        let refused = system.refused_states().into_iter();
-        let refused: Vec<String> = refused.map(|state| state.name).collect();
+        let refused: Vec<String> = system
+            .refused_states()
+            .into_iter()
+            .map(|state| state.name)
+            .collect();
         let mut first = 0;
         let states = machine.cluster.iter().map(|cluster| {
             let cpu = online.get(first).copied();
@@ -110,32 +115,31 @@ impl Model {
         {
             self.switch_on(&mut machine);
         }
-        let stays = |policy: &PolicySpec| {
-            let now = self.now.get(policy.kind())?;
-            let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
-            if !by_key || now.mechanism() != policy.mechanism() {
-                return None;
-            }
-            let mut given = policy.given();
-            given.try_fold(now.clone(), |now, (key, value)| now.with(key, value).ok())
-        };
-        let policies = set.policies().iter();
-        let policies = policies.map(|policy| stays(policy).unwrap_or_else(|| policy.clone()));
+        let policies = set.policies().iter().map(|policy| {
+            let adjusted = self.adjust(policy);
+            adjusted.unwrap_or_else(|| policy.clone())
+        });
         let set = PolicySet::new(policies).unwrap_or_else(|_| set.clone());
         (machine, set.or(&self.now))
+    }
+
+    /// The governor or driver in use with the keys of a policy, if the policy names the same.
+    fn adjust(&self, policy: &PolicySpec) -> Option<PolicySpec> {
+        let now = self.now.get(policy.kind())?;
+        let by_key = matches!(policy.kind(), Kind::Idle | Kind::Frequency);
+        if !by_key || now.mechanism() != policy.mechanism() {
+            return None;
+        }
+        let mut given = policy.given();
+        given.try_fold(now.clone(), |now, (key, value)| now.with(key, value).ok())
     }
 
     /// Enables states that a user disabled, on each core type. States missing on its CPUs, or disabled by the driver,
     /// stay off.
     fn switch_on(&self, machine: &mut Machine) {
-        let off = |table: &Vec<StateInfo>, name: &str| {
-            let state = table.iter().find(|state| state.name == name);
-            // Clusters without data have the first cluster's states.
-            !table.is_empty() && state.is_none_or(|state| state.off_by_default)
-        };
         for state in &mut machine.idle_state {
-            let off_there = |table: &Vec<StateInfo>| off(table, &state.name);
-            state.disabled = self.states.iter().all(off_there);
+            let mut tables = self.states.iter();
+            state.disabled = tables.all(|table| stays_off(table, &state.name));
         }
         let states = machine.idle_state.iter();
         let on: Vec<String> = states
@@ -144,11 +148,11 @@ impl Model {
             .collect();
         for (cluster, table) in machine.cluster.iter_mut().zip(&self.states) {
             for own in &mut cluster.idle_state {
-                own.disabled = on.contains(&own.name) && off(table, &own.name);
+                own.disabled = on.contains(&own.name) && stays_off(table, &own.name);
             }
             for name in &on {
                 let known = cluster.idle_state.iter().any(|own| own.name == *name);
-                if !known && off(table, name) {
+                if !known && stays_off(table, name) {
                     let mut own = ClusterIdleState::named(name, "cpuidle of its first CPU");
                     own.disabled = true;
                     cluster.idle_state.push(own);
@@ -259,14 +263,25 @@ fn drive_mw(result: &PolicyResult) -> Option<f64> {
     Some(result.runs.first()?.drive.as_ref()?.average_mw)
 }
 
+/// Whether a state is missing on a cluster's CPUs or disabled by the driver.
+fn stays_off(table: &[StateInfo], name: &str) -> bool {
+    let state = table.iter().find(|state| state.name == name);
+    // Clusters without data have the first cluster's states.
+    !table.is_empty() && state.is_none_or(|state| state.off_by_default)
+}
+
+/// A part of a whole; 0 without a whole.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
 /// Extra cost of `now` over `then`.
 pub(crate) fn difference(now: &PolicyResult, then: &PolicyResult, how: String) -> Difference {
     let us_per_io = now.mean_us - then.mean_us;
     // Machine power includes drives with power states.
     let of_machine = now.mean_mw.zip(then.mean_mw);
-    let mw = of_machine.or_else(|| drive_mw(now).zip(drive_mw(then)));
-    let mw = mw.map(|(now, then)| now - then);
-    let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    let both = of_machine.or_else(|| drive_mw(now).zip(drive_mw(then)));
+    let mw = both.map(|(now, then)| now - then);
     let all_mw = now.mean_mw.or_else(|| drive_mw(now));
     let of_power = mw.zip(all_mw).map_or(0.0, |(mw, all)| share(mw, all));
     Difference {

@@ -35,8 +35,6 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     if case.system.root().optional(driver)? != "intel_idle" {
         return None;
     }
-    // Unmeasured exit times on a captured machine are half of the declared ones.
-    let measured = |figure: &Figure| matches!(&figure.origin, Origin::Assumed(why) if why.starts_with("median"));
     let machine = &case.model.machine;
     let package = machine
         .package
@@ -46,7 +44,7 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     let state = machine.idle_state.last()?;
     let truth = (state.true_exit_us.value + package).ceil();
     let (name, declared) = (state.name.clone(), state.exit_latency_us.value);
-    if !measured(&state.true_exit_us) || declared <= FAR * truth {
+    if !is_measured(&state.true_exit_us) || declared <= FAR * truth {
         return None;
     }
     let residency = state.target_residency_us.value;
@@ -81,20 +79,26 @@ pub(crate) fn declared_latency(case: &mut Case<'_>) -> Option<Finding> {
     )
 }
 
+/// Whether an exit time was measured: on a captured machine, other exit times are half the declared times.
+fn is_measured(figure: &Figure) -> bool {
+    matches!(&figure.origin, Origin::Assumed(why) if why.starts_with("median"))
+}
+
+/// CPUs separated by commas, or "none".
+fn list(cpus: &[usize]) -> String {
+    if cpus.is_empty() {
+        return "none".to_owned();
+    }
+    let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    numbers.join(",")
+}
+
 /// Finds CPUs in `isolcpus=` and `nohz_full=` that drives may still interrupt.
 pub(crate) fn kept_free(case: &Case<'_>) -> Option<Finding> {
     let isolation = &case.model.machine.isolation;
     if isolation.is_none() {
         return None;
     }
-    let list = |cpus: &[usize]| match cpus {
-        [] => "none".to_owned(),
-        cpus => cpus
-            .iter()
-            .map(usize::to_string)
-            .collect::<Vec<_>>()
-            .join(","),
-    };
     let finding = Finding::new(
         "isolated-cpus",
         "some CPUs are kept free: tasks go there only where they are bound, and without a tick their utilisation is seldom looked at",

@@ -92,9 +92,9 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
         .model
         .against(&local, &case.model.now, READS, "a queue for each CPU");
     let difference = case.or_note("completions-elsewhere", simulated)?;
-    let affinity = format!("sys/block/{disk}/queue/rq_affinity");
-    let affinity = case.system.root().optional(&affinity);
-    let affinity = affinity.unwrap_or_else(|| "unknown".to_owned());
+    let path = format!("sys/block/{disk}/queue/rq_affinity");
+    let setting = case.system.root().optional(&path);
+    let affinity = setting.unwrap_or_else(|| "unknown".to_owned());
     Some(
         Finding::new(
             "completions-elsewhere",
@@ -124,13 +124,12 @@ pub(crate) fn completions(case: &mut Case<'_>) -> Option<Finding> {
 /// CPUs of each hardware queue.
 fn queues(system: &System, disk: &str) -> Vec<Vec<usize>> {
     let directory = format!("sys/block/{disk}/mq");
-    let list = |queue: usize| {
-        let text = system
-            .root()
-            .optional(&format!("{directory}/{queue}/cpu_list"))?;
+    let numbers = system.root().numbered(&directory, "");
+    let lists = numbers.into_iter().filter_map(|queue| {
+        let path = format!("{directory}/{queue}/cpu_list");
+        let text = system.root().optional(&path)?;
         // With a space after each comma.
         wakepath_units::cpus::parse(&text.replace(' ', ""))
-    };
-    let numbers = system.root().numbered(&directory, "");
-    numbers.into_iter().filter_map(list).collect()
+    });
+    lists.collect()
 }

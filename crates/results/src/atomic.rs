@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all, whenever the power fails.
+//! Files that exist whole or not at all, whenever the power fails.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// How the names of unfinished files begin. What bears such a name after a kill is of no use.
+/// Prefix of unfinished files' names. After a kill such files are useless.
 pub(crate) const UNFINISHED: &str = ".unfinished-";
 
-/// A file under another name, which is on the disk before it gets its own. If it is dropped, nothing is left.
+/// A file under a temporary name until all content is on the disk. Dropping the file leaves nothing.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     file: NamedTempFile,
@@ -21,7 +21,7 @@ impl Unfinished {
     pub(crate) fn begin(path: &Path) -> io::Result<Self> {
         let file = tempfile::Builder::new()
             .prefix(UNFINISHED)
-            // As any new file: the umask takes away what it does not want.
+            // The umask limits the mode, as for any new file.
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder(path))?;
         Ok(Self {
@@ -30,7 +30,7 @@ impl Unfinished {
         })
     }
 
-    /// What to write to.
+    /// The open file.
     pub(crate) fn file(&self) -> &File {
         self.file.as_file()
     }
@@ -47,7 +47,7 @@ fn folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file that exists whole or not at all.
 pub(crate) fn write<E: From<io::Error>>(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<&File>) -> Result<(), E>,
@@ -60,7 +60,7 @@ pub(crate) fn write<E: From<io::Error>>(
     Ok(unfinished.finish()?)
 }
 
-/// Removes what a kill left unfinished in this folder.
+/// Removes files that a kill left unfinished in a folder.
 pub(crate) fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

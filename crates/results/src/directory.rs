@@ -1,8 +1,8 @@
 //! Writing a result directory, one finished run after the other.
 //!
-//! Every file gets its name only when it is complete and on the disk, so a kill at any moment loses at most the runs
-//! under way. `result.json` comes before the first run and says `"complete": false` until the tables are there. Where runs
-//! are, it is, and they are runs of what it says.
+//! A file gets its name only when complete and on the disk, so a kill at any moment loses at most the runs under way.
+//! `result.json` comes before the first run and says `"complete": false` until the tables exist. A directory with runs
+//! always has a document, and all runs belong to the study in the document.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,135 +12,25 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use crate::atomic;
-use crate::document::{Document, VERSION};
+use crate::document::Document;
+use crate::error::{ResultsError, at};
 use crate::folder::{self, ResultFolder};
-use crate::reader::{self, ResultReader};
-use crate::rows::{RunKey, RunRecord};
+use crate::layout::{STUDY, TABLES};
+use crate::reader::ResultReader;
+use crate::rows::RunKey;
+use crate::run_record::RunRecord;
 use crate::table_files;
-use crate::tables::TableError;
 
-/// The name of the document.
-pub const DOCUMENT: &str = "result.json";
-/// The name of the study's copy.
-pub(crate) const STUDY: &str = "study.toml";
-/// The folder of the runs.
-pub const RUNS: &str = "runs";
-/// The folder of the copies of workload files.
-pub const WORKLOADS: &str = "workloads";
-/// The copy of the machine, if there is one.
-pub const MACHINE: &str = "machine.toml";
-/// The folder of the copies of machines, if there are several.
-pub const MACHINES: &str = "machines";
-/// The folder of the copies of idle governors of one's own, if there are any.
-pub const GOVERNORS: &str = "governors";
+pub use crate::layout::{DOCUMENT, GOVERNORS, MACHINE, MACHINES, RUNS, WORKLOADS, run_path};
 
-/// Why a result directory cannot be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum ResultsError {
-    /// The file system refuses.
-    #[error("{}", path.display())]
-    Io {
-        /// Which file or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// No results there.
-    #[error("{}: no result directory: it has no {DOCUMENT}", .0.display())]
-    NoResults(PathBuf),
-    /// Not what it should be.
-    #[error("{}: {message}", path.display())]
-    Content {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        message: String,
-    },
-    /// Another version of the schema.
-    #[error(
-        "{}: schema version {found}, and this wakepath reads version {VERSION}; read it with the wakepath that wrote \
-         it ({writer}), or run the study again", path.display()
-    )]
-    Version {
-        /// Which file.
-        path: PathBuf,
-        /// Its version.
-        found: u64,
-        /// What wrote it.
-        writer: String,
-    },
-    /// A table.
-    #[error("{}", path.display())]
-    Table {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: TableError,
-    },
-    /// Something is in the way.
-    #[error("{}: {message}", path.display())]
-    Exists {
-        /// The directory.
-        path: PathBuf,
-        /// What to do.
-        message: String,
-    },
-    /// Another process writes to it.
-    #[error("{}: another wakepath is writing to it", .0.display())]
-    Locked(PathBuf),
-    /// `--resume` of something else.
-    #[error(
-        "{}: these are results of another study ({what} differs); resume with the same study and wakepath, or write \
-         to another directory", path.display()
-    )]
-    Different {
-        /// The directory.
-        path: PathBuf,
-        /// What differs.
-        what: String,
-    },
-    /// `--resume` with another content of a file that the results name by its path.
-    #[error(
-        "{}: these are results of another content of {file} (SHA-256 {there}, and it now has {now}); put that content \
-         back, or write to another directory", path.display()
-    )]
-    ChangedFile {
-        /// The directory.
-        path: PathBuf,
-        /// The file.
-        file: String,
-        /// The SHA-256 of what it had.
-        there: String,
-        /// The SHA-256 of what it has.
-        now: String,
-    },
-    /// A number that is none.
-    #[error("{key}: {metric} is {value}, which is no result; nothing of this run is kept")]
-    NotFinite {
-        /// The run.
-        key: RunKey,
-        /// The metric.
-        metric: String,
-        /// Its value.
-        value: f64,
-    },
-}
-
-pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> ResultsError {
-    move |source| ResultsError::Io {
-        path: path.to_owned(),
-        source: source.into(),
-    }
-}
-
-/// What to do with a directory that is there already.
+/// How to treat an existing directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Refuse.
     New,
-    /// Go on with it, if it belongs to the same study, also with more repeats.
+    /// Go on, if the directory belongs to the same study, also with more repeats.
     Resume,
-    /// Replace it, if it holds results.
+    /// Replace results.
     Replace,
 }
 
@@ -148,10 +38,10 @@ pub enum Mode {
 #[derive(Debug)]
 pub struct ResultWriter {
     dir: PathBuf,
-    /// The same for reading.
+    /// The directory, open for reading.
     folder: ResultFolder,
     document: Document,
-    /// The runs that were there when it began.
+    /// Indices of runs that existed at the beginning.
     there: Vec<usize>,
     /// Holds the lock.
     _lock: File,
@@ -200,11 +90,10 @@ impl ResultWriter {
             there: Vec::new(),
             _lock: lock,
         };
-        let has = |folder: &&str| {
-            let in_it = format!("{folder}/");
-            files.iter().any(|(name, _)| name.starts_with(&in_it))
-        };
-        let optional = [MACHINES, GOVERNORS].into_iter().filter(has);
+        let optional = [MACHINES, GOVERNORS].into_iter().filter(|folder| {
+            let prefix = format!("{folder}/");
+            files.iter().any(|(name, _)| name.starts_with(&prefix))
+        });
         for name in [RUNS, WORKLOADS].into_iter().chain(optional) {
             let folder = writer.dir.join(name);
             fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -218,15 +107,15 @@ impl ResultWriter {
             writer.write_files(files)?;
             writer.write_document(false)?;
         } else if grown {
-            // More repeats: the tables lack them. The document first, which says so.
+            // The tables lack the added repeats. The document comes first and says so.
             writer.write_document(false)?;
             writer.write_files(files)?;
         }
         Ok(writer)
     }
 
-    /// Copies the files of the study that are not there as they are. A new directory gets its document last: from then on
-    /// it is that of this study.
+    /// Copies missing and changed files of the study. A new directory gets its document last: from then on the directory
+    /// belongs to this study.
     fn write_files(&self, files: &[(String, Vec<u8>)]) -> Result<(), ResultsError> {
         for (name, content) in files {
             let path = self.dir.join(name);
@@ -242,7 +131,7 @@ impl ResultWriter {
         Ok(())
     }
 
-    /// The indices of the runs that are finished by now, in their order.
+    /// Indices of finished runs, ascending.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -250,11 +139,10 @@ impl ResultWriter {
         self.folder.run_indices()
     }
 
-    /// Whether the run of this index was finished when this writer began.
+    /// Whether the run with an index was finished when the writer began.
     ///
     /// # Errors
-    /// Its file is that of another run than `key`, or no run: whatever wrote it numbers runs in another way, or somebody
-    /// has moved it.
+    /// The file holds another run than `key`, or no run: its writer numbers runs in another way, or somebody moved the file.
     pub fn has(&self, index: usize, key: &RunKey) -> Result<bool, ResultsError> {
         if self.there.binary_search(&index).is_err() {
             return Ok(false);
@@ -272,7 +160,7 @@ impl ResultWriter {
         })
     }
 
-    /// Keeps a finished run. Its index says which it is among the planned ones.
+    /// Keeps a finished run; `index` is its number among the planned runs.
     ///
     /// # Errors
     /// A metric is no finite number; the file system refuses, for example because it is full.
@@ -280,7 +168,7 @@ impl ResultWriter {
         write_run(&self.dir, index, run)
     }
 
-    /// Keeps a finished run that another directory of the same study holds.
+    /// Keeps a finished run from another directory of the study.
     pub(crate) fn copy_run(&self, index: usize, run: &[u8]) -> Result<(), ResultsError> {
         let path = self.run_path(index);
         atomic::write(&path, |out| out.write_all(run)).map_err(at(&path))
@@ -291,7 +179,7 @@ impl ResultWriter {
     /// # Errors
     /// The file system refuses, or a run's file was tampered with.
     pub fn finish(self) -> Result<(), ResultsError> {
-        // Of workers that were killed.
+        // Killed workers leave unfinished files.
         let folder = self.dir.join(RUNS);
         atomic::sweep(&folder).map_err(at(&folder))?;
         table_files::write(&self.dir, &self.document)?;
@@ -311,8 +199,8 @@ impl ResultWriter {
     }
 }
 
-/// Keeps a finished run in a directory that another process has begun with a [`ResultWriter`] and will finish. Whoever makes the
-/// same run again writes the same bytes.
+/// Keeps a finished run in a directory that another process has begun with a [`ResultWriter`] and will finish. Making a run
+/// again writes the same bytes.
 ///
 /// # Errors
 /// As [`ResultWriter::write_run`].
@@ -325,22 +213,6 @@ pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), Result
         });
     }
     write_json(&run_path(dir, index), run)
-}
-
-/// The file of the run of this index. It is there when the run is finished.
-pub fn run_path(dir: &Path, index: usize) -> PathBuf {
-    dir.join(RUNS).join(run_name(index))
-}
-
-/// The name of a run's file.
-pub(crate) fn run_name(index: usize) -> String {
-    format!("{index:06}.json")
-}
-
-/// The run whose file has this name.
-pub(crate) fn run_index(name: &str) -> Option<usize> {
-    let index = name.strip_suffix(".json")?.parse().ok()?;
-    (run_name(index) == name).then_some(index)
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
@@ -356,8 +228,8 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     .map_err(at(path))
 }
 
-/// Checks that the directory holds results of the same study, perhaps with fewer repeats; returns whether anything in it
-/// has to change for that.
+/// Checks that a directory holds results of the same study, perhaps with fewer repeats; returns whether files have to
+/// change.
 fn same_study(
     dir: &Path,
     folder: &ResultFolder,
@@ -368,8 +240,8 @@ fn same_study(
         path: dir.to_owned(),
         what: what.to_owned(),
     };
-    let there = ResultReader::open(dir)?;
-    let there = there.document();
+    let reader = ResultReader::open(dir)?;
+    let there = reader.document();
     if there.repeats > wanted.repeats {
         return Err(ResultsError::Exists {
             path: dir.to_owned(),
@@ -411,7 +283,7 @@ fn same_study(
     if there.shard != wanted.shard {
         return Err(different("--shard"));
     }
-    // Those of a simulation have a seed for each repeat.
+    // Simulations have a seed for each repeat.
     let seeds_go_on = there.seeds.len() <= wanted.seeds.len()
         && there.seeds[..] == wanted.seeds[..there.seeds.len()];
     let as_there = Document {
@@ -426,21 +298,24 @@ fn same_study(
     Ok(grown)
 }
 
-/// Whether two texts of a study are the same but for the line that sets `repeats`.
+/// Whether two texts of a study differ at most in the line that sets `repeats`.
 fn differ_in_repeats(one: &[u8], other: &[u8]) -> bool {
-    let rest = |text: &[u8]| -> Option<Vec<String>> {
-        let lines = std::str::from_utf8(text).ok()?.lines();
-        let kept = lines.filter(|line| {
-            let key = line.split('=').next().unwrap_or_default().trim();
-            key.trim_matches(['"', '\'']) != "repeats"
-        });
-        Some(kept.map(str::to_owned).collect())
-    };
-    rest(one).is_some_and(|one| Some(one) == rest(other))
+    let one = without_repeats(one);
+    one.is_some() && one == without_repeats(other)
 }
 
-/// Whether nothing is in the directory but what a kill left of this very study before it had a document. Anything else
-/// is somebody's: no document says what it is, and what is written would replace it or count it as ours.
+/// The lines of a study without the line that sets `repeats`.
+fn without_repeats(study: &[u8]) -> Option<Vec<&str>> {
+    let lines = std::str::from_utf8(study).ok()?.lines();
+    let kept = lines.filter(|line| {
+        let key = line.split('=').next().unwrap_or_default().trim();
+        key.trim_matches(['"', '\'']) != "repeats"
+    });
+    Some(kept.collect())
+}
+
+/// Checks that a directory holds at most files that a kill left before this study had a document. Other files belong to
+/// somebody: no document explains them, and writing would replace or adopt them.
 fn only_leftovers(
     dir: &Path,
     folder: &ResultFolder,
@@ -495,7 +370,7 @@ fn empty(
     files: &[(String, Vec<u8>)],
 ) -> Result<(), ResultsError> {
     match ResultReader::open(dir) {
-        // Tables that are about to go no longer count.
+        // The tables no longer count: they go next.
         Ok(there) => write_json(
             &dir.join(DOCUMENT),
             &Document {
@@ -504,10 +379,10 @@ fn empty(
             },
         )?,
         Err(ResultsError::Version { .. }) => {}
-        // Whose they are is not known.
+        // The owner is unknown.
         Err(error) => return Err(error),
     }
-    for name in reader::TABLES {
+    for name in TABLES {
         remove(&dir.join(name), |path| fs::remove_file(path))?;
     }
     remove(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
@@ -519,7 +394,7 @@ fn empty(
     Ok(())
 }
 
-/// Removes what may not be there.
+/// Removes a file or folder, if it exists.
 fn remove(path: &Path, by: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ResultsError> {
     match by(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(at(path)(e)),

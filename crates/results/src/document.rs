@@ -1,35 +1,33 @@
-//! `result.json`: what was compared, on what, how, and with which tools.
+//! `result.json`: machines, workloads, policies, method and tools.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::directory::DOCUMENT;
-use crate::metric::{self, Metric};
+use crate::metric::Metric;
 use crate::question::{Question, is_among};
-use crate::rows::{RunKey, RunRecord};
 use crate::shard::Shard;
 
-/// What `schema` says in `result.json`.
+/// Value of `schema` in `result.json`.
 pub const SCHEMA: &str = "wakepath-result";
 
-/// The version of the schema that this code writes, and the only one that it reads.
+/// The schema version that this code writes, and the only version that the code reads.
 pub const VERSION: u32 = 2;
 
-/// What the confidence level of intervals may be.
+/// Allowed confidence levels.
 pub const LEVELS: RangeInclusive<f64> = 0.5..=0.999;
-/// The largest margin that a study can have.
+/// Largest margin.
 const MAX_MARGIN_PERCENT: f64 = 1000.0;
-/// The most repeats that a study can have.
+/// Most repeats.
 const MAX_REPEATS: u32 = 100_000;
-/// The most CPUs of a kind: those of the largest kernel.
+/// Most CPUs, as in the largest kernel.
 const MAX_CPUS: u32 = 8192;
 /// The longest warm-up: a year.
 const MAX_WARM_UP_S: f64 = 366.0 * 86400.0;
 
-/// Where the numbers come from: the backend that made them, or another tool.
+/// Origin of the numbers: a backend, or another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunOrigin {
@@ -46,7 +44,7 @@ pub enum RunOrigin {
 }
 
 impl RunOrigin {
-    /// Its name in `result.json`, and after `--on`.
+    /// Name in `result.json`, and after `--on`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -58,13 +56,13 @@ impl RunOrigin {
     }
 }
 
-/// How the runs of two policies belong together.
+/// How runs under two policies belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Design {
-    /// The runs of equal repeat share a seed, or a block of time.
+    /// Runs with equal repeat share a seed, or a block of time.
     Paired,
-    /// They have nothing to do with one another.
+    /// Runs are independent.
     Unpaired,
 }
 
@@ -76,43 +74,43 @@ pub struct Document {
     pub schema: String,
     /// [`VERSION`].
     pub version: u32,
-    /// Whether every planned run is there.
+    /// Whether every planned run is finished.
     pub complete: bool,
-    /// The part of the study that is here, if not all of it is.
+    /// The part of the study, unless the study is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// The study.
     pub study: StudyInfo,
     /// Where the numbers come from.
     pub backend: RunOrigin,
-    /// Programs by name with their versions: `wakepath`, and what ran the workloads.
+    /// Versions by program: `wakepath`, and the programs that ran the workloads.
     pub tools: BTreeMap<String, String>,
-    /// The machines, in the order of the study.
+    /// Machines in the study's order.
     pub machines: Vec<MachineInfo>,
-    /// The workloads, in the order of the study.
+    /// Workloads in the study's order.
     pub workloads: Vec<WorkloadInfo>,
-    /// The policies, in the order of the study.
+    /// Policies in the study's order.
     pub policies: Vec<PolicyInfo>,
-    /// SHA-256 by path of the files that results name and have no copy of: recordings, and lists of idle states.
+    /// SHA-256 by path, for named files without a copy: recordings, and lists of idle states.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sha256: BTreeMap<String, String>,
-    /// Name of the policy that the others are compared with.
+    /// The policy to compare with.
     pub baseline: String,
-    /// Planned runs of each workload under each policy.
+    /// Planned runs for each workload and policy.
     pub repeats: u32,
-    /// How runs of different policies belong together.
+    /// How runs under different policies belong together.
     pub design: Design,
-    /// The seeds by repeat, of a simulation; of a measurement one, that of its order.
+    /// Simulation: seeds by repeat. Measurement: the seed that ordered the session.
     pub seeds: Vec<u64>,
-    /// What is asked.
+    /// The study's questions.
     pub questions: Vec<Question>,
-    /// Every metric that the runs may give.
+    /// Possible metrics.
     pub metrics: Vec<Metric>,
-    /// Confidence level of intervals, among [`LEVELS`].
+    /// Confidence level, within [`LEVELS`].
     pub level: f64,
     /// Differences up to so many percent are of no interest.
     pub margin_percent: f64,
-    /// Circumstances that a reader should know of.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -122,41 +120,41 @@ pub struct Document {
 pub struct StudyInfo {
     /// Short name.
     pub name: String,
-    /// What it is about.
+    /// The subject in words.
     pub title: String,
 }
 
-/// A machine in short; its file has all of it.
+/// A machine in short; the whole description is in the machine's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineInfo {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
-    /// Its file: `machine.toml`, of several one in `machines/`; empty if nothing is known of it.
+    /// File: `machine.toml`, or a file in `machines/` if there are several; empty if nothing is known.
     pub source: String,
-    /// What it is.
+    /// Title.
     pub title: String,
-    /// Kinds of CPU (clusters) and the number of each, in the order of CPU numbers.
+    /// CPU kinds (clusters), ordered by CPU number.
     pub cpu_kinds: Vec<CpuKind>,
     /// Idle states by name, shallowest first.
     pub idle_states: Vec<String>,
     /// The drive.
     pub drive: String,
-    /// What tells a measured host from others of its name: the beginning of a hash of its `/etc/machine-id`.
+    /// The start of a hash over `/etc/machine-id`, which tells measured hosts with the same name apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// What the watts of its runs count: `package`, `board` or `wall`; empty if that is not known.
+    /// Scope of measured power: `package`, `board` or `wall`; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub power_scope: String,
 }
 
-/// CPUs of one kind.
+/// A CPU kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuKind {
-    /// Its name, that of the cluster.
+    /// Name, as the cluster's.
     pub name: String,
-    /// How many there are.
+    /// CPU count.
     pub cpus: u32,
 }
 
@@ -164,22 +162,22 @@ pub struct CpuKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadInfo {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
     /// `fio`, `rt-app`, `command` or `recording`.
     pub kind: String,
-    /// Its file under `workloads/`, the command, or the path of the recording.
+    /// File under `workloads/`, command, or recording.
     pub source: String,
-    /// The rates that its jobs ask for.
+    /// Rates requested by the jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RequestedRate>,
-    /// Seconds at the beginning of each run that nothing counts; absent: none, or not known.
+    /// Uncounted seconds at the start of each run; absent: none, or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up_s: Option<f64>,
-    /// The machines on which it runs; empty: all.
+    /// Machines to run on; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
-    /// The policies under which it runs; empty: all.
+    /// Policies to run under; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
 }
@@ -188,168 +186,45 @@ pub struct WorkloadInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestedRate {
-    /// Name of the job.
+    /// Job name.
     pub job: String,
     /// `read` or `write`.
     pub direction: String,
-    /// Per second, of all processes of the job together.
+    /// Amount per second, all processes together.
     pub per_second: f64,
     /// `I/Os` or `bytes`.
     pub unit: String,
-    /// Whether requests arrive as a Poisson process, so that their number varies by chance.
+    /// Whether requests arrive as a Poisson process, with a number that varies by chance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poisson: bool,
 }
 
-/// What is compared: one value of every setting.
+/// A policy: a value for every setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyInfo {
-    /// Its name in the tables.
+    /// Name in the tables.
     pub name: String,
-    /// Its settings: `idle`, `freq` and so on with full policy names or values.
+    /// Settings: `idle`, `freq` and so on with full policy names or values.
     pub settings: BTreeMap<String, String>,
 }
 
 impl WorkloadInfo {
-    /// Whether `source` names a file that the results have a copy of. Commands and recordings have none.
+    /// Whether `source` names a copy in the results. Commands and recordings have no copy.
     pub fn has_copy(&self) -> bool {
         ["fio", "rt-app"].contains(&self.kind.as_str())
     }
 }
 
-/// A copy is a file below the directory; nothing is one if nothing is known.
+/// Checks that a copy is inside the directory; an empty name stands for no copy.
 fn check_copy(list: &str, name: &str, source: &str) -> Result<(), String> {
-    let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
-    if Path::new(source).components().all(inside) && !source.contains('\0') {
+    let mut parts = Path::new(source).components();
+    if parts.all(|part| matches!(part, Component::Normal(_))) && !source.contains('\0') {
         return Ok(());
     }
     Err(format!(
         "`source` of `{name}` in `{list}` is {source:?}; it may only name a file below this directory, without `..`"
     ))
-}
-
-/// The runs that a document plans, by their index.
-#[derive(Clone, Debug)]
-pub(crate) struct RunPlan {
-    /// Those of one repeat, in their order.
-    cells: Vec<PlannedCell>,
-    known: HashSet<PlannedCell>,
-    repeats: u32,
-    shard: Option<Shard>,
-    metrics: HashSet<String>,
-    /// Of a simulation, by repeat.
-    seeds: Vec<u64>,
-}
-
-/// Names of machine, workload and policy.
-type PlannedCell = [String; 3];
-
-impl RunPlan {
-    pub(crate) fn new(document: &Document) -> Self {
-        let cells = document.loads().flat_map(|(machine, workload)| {
-            let under = document.policies.iter();
-            let under = under.filter(|p| is_among(&workload.policies, &p.name));
-            under.map(|policy| [&machine.name, &workload.name, &policy.name].map(Clone::clone))
-        });
-        let cells: Vec<PlannedCell> = cells.collect();
-        Self {
-            known: cells.iter().cloned().collect(),
-            cells,
-            repeats: document.repeats,
-            shard: document.shard,
-            seeds: match document.backend {
-                RunOrigin::Sim => document.seeds.clone(),
-                _ => Vec::new(),
-            },
-            metrics: document
-                .metrics
-                .iter()
-                .map(|m| m.name.to_string())
-                .collect(),
-        }
-    }
-
-    /// Whether `run` is the one of this index, with numbers that can be.
-    ///
-    /// # Errors
-    /// What it is instead.
-    pub(crate) fn check(&self, index: usize, run: &RunRecord) -> Result<(), String> {
-        match self.key(index) {
-            Some(planned) if planned == run.key => {}
-            Some(planned) => {
-                return Err(format!(
-                    "holds {}, and the study has {planned} in its place",
-                    run.key
-                ));
-            }
-            None => {
-                return Err(format!(
-                    "holds {}, and the study has no run of this number",
-                    run.key
-                ));
-            }
-        }
-        if run.version != VERSION {
-            return Err(format!(
-                "of version {}, and {DOCUMENT} is of version {VERSION}",
-                run.version
-            ));
-        }
-        let planned = self.seeds.get(run.key.repeat as usize);
-        if planned.is_some() && planned != run.seed.as_ref() {
-            let wanted = planned.map_or_else(String::new, u64::to_string);
-            let has = run
-                .seed
-                .map_or_else(|| "none".to_owned(), |seed| seed.to_string());
-            return Err(format!(
-                "its seed is {has}, and the study has {wanted} for this repeat"
-            ));
-        }
-        for (name, value) in &run.metrics {
-            metric::check(name, *value)?;
-        }
-        if let Some((what, number)) = run.too_large() {
-            return Err(format!("{what} is {number}, which is no result"));
-        }
-        let mut names = HashSet::new();
-        if let Some((twice, _)) = run.metrics.iter().find(|(name, _)| !names.insert(name)) {
-            return Err(format!("it has {twice} twice"));
-        }
-        if let Some((unknown, _)) = run.metrics.iter().find(|(name, _)| !self.has_metric(name)) {
-            return Err(format!("{DOCUMENT} has no metric {unknown:?}"));
-        }
-        if run.latency.iter().any(|(low, high, _)| low > high) {
-            return Err("a latency bucket ends before it begins".to_owned());
-        }
-        if run.timeline.iter().any(|(.., start, end)| start > end) {
-            return Err("a stretch of its timeline ends before it begins".to_owned());
-        }
-        Ok(())
-    }
-
-    /// The run of this index, if it is planned here.
-    fn key(&self, index: usize) -> Option<RunKey> {
-        let repeat = u32::try_from(index.checked_div(self.cells.len())?).ok()?;
-        let [machine, workload, policy] = self.cells[index % self.cells.len()].clone();
-        let here = self.shard.is_none_or(|shard| shard.has(index));
-        (repeat < self.repeats && here).then_some(RunKey {
-            machine,
-            workload,
-            policy,
-            repeat,
-        })
-    }
-
-    /// Whether such a run is planned.
-    pub(crate) fn has_run(&self, key: &RunKey) -> bool {
-        let cell = [&key.machine, &key.workload, &key.policy].map(Clone::clone);
-        key.repeat < self.repeats && self.known.contains(&cell)
-    }
-
-    pub(crate) fn has_metric(&self, name: &str) -> bool {
-        self.metrics.contains(name)
-    }
 }
 
 /// A file with two contents.
@@ -360,19 +235,17 @@ pub(crate) struct ChangedFile {
 }
 
 impl Document {
-    /// Each workload on each machine on which it is planned, by the order of the machines.
+    /// Planned pairs of machine and workload, machine by machine.
     pub fn loads(&self) -> impl Iterator<Item = (&MachineInfo, &WorkloadInfo)> {
         self.machines.iter().flat_map(|machine| {
-            let planned = |w: &&WorkloadInfo| is_among(&w.machines, &machine.name);
             self.workloads
                 .iter()
-                .filter(planned)
+                .filter(|workload| is_among(&workload.machines, &machine.name))
                 .map(move |workload| (machine, workload))
         })
     }
 
-    /// A file that both documents name by its path, and that had another content for each: its path, and SHA-256 here
-    /// and in the other one.
+    /// The first file with different contents in both documents.
     pub(crate) fn changed_file<'a>(&'a self, other: &'a Self) -> Option<ChangedFile> {
         self.sha256.iter().find_map(|(path, here)| {
             let there = other.sha256.get(path).filter(|there| *there != here)?;
@@ -384,10 +257,10 @@ impl Document {
         })
     }
 
-    /// Whether all of it can be: what a hand or a program that is not wakepath has put in is not trusted.
+    /// Checks all values: the document may come from a hand or another program.
     ///
     /// # Errors
-    /// The key, its value, and what it may be.
+    /// The key, the value and the allowed values.
     pub fn check(&self) -> Result<(), String> {
         if !LEVELS.contains(&self.level) {
             return Err(format!(
@@ -438,7 +311,7 @@ impl Document {
         Ok(())
     }
 
-    /// How many runs are planned.
+    /// Number of planned runs.
     pub fn runs(&self) -> usize {
         let policies = self
             .loads()

@@ -1,4 +1,4 @@
-//! The files of a result directory, which may come from somebody else: regular ones only, none outside of it.
+//! Files in a result directory, perhaps a stranger's: only regular files, and no file outside.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -8,16 +8,18 @@ use rustix::fs::OFlags;
 use wakepath_files::{Links, Tree};
 
 use crate::atomic;
-use crate::directory::{
-    DOCUMENT, GOVERNORS, MACHINES, RUNS, ResultsError, WORKLOADS, at, run_index, run_name,
+use crate::document::Document;
+use crate::error::{ResultsError, at};
+use crate::layout::{
+    DOCUMENT, GOVERNORS, MACHINES, RUNS, WORKLOADS, run_index, run_name, run_path,
 };
-use crate::document::{Document, RunPlan};
-use crate::rows::RunRecord;
+use crate::plan::RunPlan;
+use crate::run_record::RunRecord;
 
 /// No document, run or copy is longer.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A result directory, held open for reading. No path and no link leads out of it.
+/// An open result directory. No path and no link leads outside.
 #[derive(Debug)]
 pub(crate) struct ResultFolder {
     path: PathBuf,
@@ -32,18 +34,30 @@ impl ResultFolder {
         })
     }
 
-    /// The bytes of a file.
+    /// A file's bytes.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, ResultsError> {
         let read = self.tree.read(Path::new(name), MAX_BYTES);
         read.map_err(at(&self.path.join(name)))
     }
 
-    /// The bytes of a file; `None` if it is not there.
+    /// A file's bytes; `None` without such a file.
     pub(crate) fn read_if_there(&self, name: &str) -> Result<Option<Vec<u8>>, ResultsError> {
         match self.tree.read(Path::new(name), MAX_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => Ok(Some(read.map_err(at(&self.path.join(name)))?)),
         }
+    }
+
+    /// Several files, by name.
+    pub(crate) fn read_all(
+        &self,
+        names: Vec<String>,
+    ) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+        let files = names.into_iter().map(|name| {
+            let content = self.read(&name)?;
+            Ok((name, content))
+        });
+        files.collect()
     }
 
     /// A file, to be read in parts.
@@ -52,13 +66,13 @@ impl ResultFolder {
         opened.map_err(at(&self.path.join(name)))
     }
 
-    /// Whether it has a file or folder of this name.
+    /// Whether a file or folder exists.
     pub(crate) fn has(&self, name: &str) -> bool {
         let seen = OFlags::PATH | OFlags::NOFOLLOW;
         self.tree.open_any(Path::new(name), seen).is_ok()
     }
 
-    /// The names in a folder in their order, but those of unfinished files; none if it is not there.
+    /// Names in a folder, sorted, without unfinished files; empty without such a folder.
     pub(crate) fn names(&self, folder: &str) -> Result<Vec<String>, ResultsError> {
         let names = match self.tree.names(Path::new(folder)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -70,7 +84,7 @@ impl ResultFolder {
             .collect())
     }
 
-    /// The copies of workload, machine and governor files, by their paths in the directory.
+    /// Paths of workload, machine and governor copies in the directory.
     pub(crate) fn copies(&self) -> Result<Vec<String>, ResultsError> {
         let mut all = Vec::new();
         for folder in [WORKLOADS, MACHINES, GOVERNORS] {
@@ -80,8 +94,8 @@ impl ResultFolder {
         Ok(all)
     }
 
-    /// The indices of the finished runs, in their order. The folder is read once: to ask for each of millions of files
-    /// would take minutes on a network.
+    /// Indices of finished runs, ascending. The folder is read once: asking for millions of files one by one would take
+    /// minutes on a network.
     pub(crate) fn run_indices(&self) -> Result<Vec<usize>, ResultsError> {
         let names = self.names(RUNS)?;
         let mut indices: Vec<usize> = names.iter().filter_map(|name| run_index(name)).collect();
@@ -89,7 +103,7 @@ impl ResultFolder {
         Ok(indices)
     }
 
-    /// The bytes of the run of this index, and the run, which is the one that the document plans there.
+    /// The bytes of a run, and the run, if the document plans this run under the index.
     pub(crate) fn run(
         &self,
         index: usize,
@@ -105,7 +119,7 @@ impl ResultFolder {
         }
     }
 
-    /// The bytes of the run of this index, and the run, whatever it is one of.
+    /// The bytes of a run, and the run, planned or not.
     pub(crate) fn any_run(&self, index: usize) -> Result<(Vec<u8>, RunRecord), ResultsError> {
         let damaged = |why: String| ResultsError::Content {
             path: self.run_path(index),
@@ -124,19 +138,19 @@ impl ResultFolder {
     }
 
     fn run_path(&self, index: usize) -> PathBuf {
-        self.path.join(RUNS).join(run_name(index))
+        run_path(&self.path, index)
     }
 
-    /// `result.json`, if there is one.
+    /// `result.json`, if present.
     pub(crate) fn document(&self) -> Result<Option<Vec<u8>>, ResultsError> {
         self.read_if_there(DOCUMENT)
     }
 }
 
-/// What to do about a run that is none.
+/// Advice for a damaged run.
 const AGAIN: &str = "remove the file, and `wakepath study run --resume` makes this run again";
 
-/// Whether a document is of a version that can be read, and says nothing impossible.
+/// Checks a document's values.
 pub(crate) fn check(document: &Document, path: &Path) -> Result<(), ResultsError> {
     document.check().map_err(|message| ResultsError::Content {
         path: path.join(DOCUMENT),

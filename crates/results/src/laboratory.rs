@@ -1,4 +1,4 @@
-//! Runs of a study that the laboratory has made (docs/laboratory.md), as a result directory.
+//! Runs made by the laboratory (docs/laboratory.md), as a result directory.
 //!
 //! The directory of the same study as it was simulated says what was planned; the laboratory's own program runs it in
 //! virtual machines and leaves a line of JSON for each run.
@@ -8,33 +8,34 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter, STUDY};
+use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter};
 use crate::folder::ResultFolder;
-use crate::import::{ResultImportError, fio::Output, rt_app};
+use crate::import::{ResultImportError, content, fio::Output, rt_app};
+use crate::layout::STUDY;
 use crate::rows::BUSY;
 use crate::{Document, Idle, ResultReader, ResultsError, RunKey, RunOrigin, RunRecord};
 
 /// Largest file of measured runs.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// A run as the laboratory writes it down.
+/// A run in the laboratory's words.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Measured {
     key: RunKey,
-    /// What fio printed, as JSON with histograms.
+    /// fio's output as JSON with histograms.
     #[serde(default)]
     fio: Option<String>,
-    /// What rt-app logged, if it ran.
+    /// rt-app's logs.
     #[serde(default)]
     rt_app: Option<rt_app::FirstTask>,
     /// How long the counters were watched, in ns of the guest.
     watched_ns: u64,
-    /// Of a job, from when to when.
+    /// The watched part of a job.
     #[serde(default)]
     window: Option<Window>,
-    idle: Vec<Counted>,
-    /// CPUs with these states.
+    idle: Vec<StateCounts>,
+    /// CPU count.
     cpus: u64,
     /// Further metrics.
     #[serde(default)]
@@ -56,7 +57,7 @@ struct Window {
 /// An idle state over all CPUs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Counted {
+struct StateCounts {
     state: String,
     time_us: u64,
     usage: u64,
@@ -64,56 +65,24 @@ struct Counted {
     below: u64,
 }
 
-/// Makes a result directory of what the laboratory measured of a simulated study. Returns how many runs it has.
+/// Makes a result directory from the laboratory's measurements of a simulated study. Returns the number of runs.
 ///
 /// # Errors
-/// The directory of the simulation or the measured runs cannot be read; a run was not planned, is there twice or missing;
-/// the new directory cannot be written.
+/// The simulation's directory or the measured runs cannot be read; a run was not planned, is doubled or missing; the new
+/// directory cannot be written.
 pub fn write(
     simulated: &Path,
     measured: &Path,
     into: &Path,
     mode: Mode,
 ) -> Result<usize, ResultImportError> {
-    let content = |message: String| ResultImportError::Content {
-        path: measured.to_owned(),
-        message,
-    };
     let plan = ResultReader::open(simulated)?;
     let runs = read(measured)?;
     let planned: Vec<RunRecord> = plan.runs()?;
-    let place = |key: &RunKey| planned.iter().position(|run| run.key == *key);
-    let mut versions = BTreeMap::new();
-    let mut seen = BTreeSet::new();
-    for run in &runs {
-        let Some(index) = place(&run.key) else {
-            return Err(content(format!(
-                "{}: the study has no such run; simulate it again, then run the laboratory again",
-                run.key
-            )));
-        };
-        if !seen.insert(index) {
-            return Err(content(format!("{}: there are two of this run", run.key)));
-        }
-        for (name, version) in &run.tools {
-            let known: &mut BTreeSet<String> = versions.entry(name.clone()).or_default();
-            known.insert(version.clone());
-        }
-    }
-    if let Some(missing) = planned.iter().enumerate().find(|(i, _)| !seen.contains(i)) {
-        return Err(content(format!(
-            "{}: this run is missing; run the laboratory again",
-            missing.1.key
-        )));
-    }
-    let listed = |(name, versions): (String, BTreeSet<String>)| {
-        (name, versions.into_iter().collect::<Vec<_>>().join(", "))
-    };
-    let mut tools: BTreeMap<String, String> = versions.into_iter().map(listed).collect();
-    tools.insert("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    let indices = planned_indices(&runs, &planned).map_err(|message| content(measured, message))?;
     let document = Document {
         backend: RunOrigin::Lab,
-        tools,
+        tools: tools(&runs),
         shard: None,
         notes: vec![
             "measured in virtual machines whose time is the number of instructions run: CPUs that are busy at once take turns"
@@ -121,72 +90,104 @@ pub fn write(
         ],
         ..plan.document().clone()
     };
-    let kind_on = |machine: &str| {
-        let machines = plan.document().machines.iter();
-        machines
-            .filter(|m| m.name == machine)
-            .find_map(|m| m.cpu_kinds.first())
-            .map_or("cpu", |kind| kind.name.as_str())
-    };
     // Nothing is written before all can be read.
-    let runs = (0_u32..).zip(runs).map(|(order, measured)| {
-        let index = place(&measured.key).unwrap_or_default();
-        let kind = kind_on(&measured.key.machine);
-        Ok((index, filled(measured, kind, order).map_err(content)?))
-    });
-    let runs: Vec<(usize, RunRecord)> = runs.collect::<Result<_, ResultImportError>>()?;
+    let mut filled_runs = Vec::with_capacity(runs.len());
+    for (order, (index, run)) in (0_u32..).zip(indices.into_iter().zip(runs)) {
+        let kind = first_cpu_kind(plan.document(), &run.key.machine);
+        let filled = filled(run, kind, order).map_err(|message| content(measured, message))?;
+        filled_runs.push((index, filled));
+    }
     let writer = ResultWriter::open(into, document, &files(simulated)?, mode)?;
-    for (index, run) in &runs {
+    for (index, run) in &filled_runs {
         writer.write_run(*index, run)?;
     }
     writer.finish()?;
-    Ok(runs.len())
+    Ok(filled_runs.len())
 }
 
-/// The study, machines and workloads of a result directory.
+/// Index of each measured run among the planned runs, each of which has to be measured once.
+fn planned_indices(measured: &[Measured], planned: &[RunRecord]) -> Result<Vec<usize>, String> {
+    let mut indices = Vec::with_capacity(measured.len());
+    let mut seen = BTreeSet::new();
+    for run in measured {
+        let position = planned.iter().position(|planned| planned.key == run.key);
+        let index = position.ok_or_else(|| {
+            format!(
+                "{}: the study has no such run; simulate it again, then run the laboratory again",
+                run.key
+            )
+        })?;
+        if !seen.insert(index) {
+            return Err(format!("{}: there are two of this run", run.key));
+        }
+        indices.push(index);
+    }
+    let mut missing = planned.iter().enumerate();
+    match missing.find(|(index, _)| !seen.contains(index)) {
+        None => Ok(indices),
+        Some((_, run)) => Err(format!(
+            "{}: this run is missing; run the laboratory again",
+            run.key
+        )),
+    }
+}
+
+/// Versions of all tools that the runs used.
+fn tools(runs: &[Measured]) -> BTreeMap<String, String> {
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (tool, version) in runs.iter().flat_map(|run| &run.tools) {
+        versions.entry(tool).or_default().insert(version);
+    }
+    let listed = versions.into_iter().map(|(tool, versions)| {
+        let versions: Vec<&str> = versions.into_iter().collect();
+        (tool.to_owned(), versions.join(", "))
+    });
+    let mut tools: BTreeMap<String, String> = listed.collect();
+    tools.insert("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    tools
+}
+
+/// The first kind of CPU on a machine.
+fn first_cpu_kind<'a>(document: &'a Document, machine: &str) -> &'a str {
+    let mut machines = document.machines.iter().filter(|m| m.name == machine);
+    let kind = machines.find_map(|machine| machine.cpu_kinds.first());
+    kind.map_or("cpu", |kind| kind.name.as_str())
+}
+
+/// Copies of study, machines and workloads in a result directory.
 fn files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     let folder = ResultFolder::open(dir)?;
-    let named = [STUDY.to_owned(), MACHINE.to_owned()];
-    let has_machines = folder.has(MACHINES);
-    let named = named.into_iter().filter(|n| n == STUDY || !has_machines);
-    let all = named.chain(folder.copies()?);
-    let read = |name: String| {
-        let content = folder.read(&name)?;
-        Ok((name, content))
-    };
-    all.map(read).collect()
+    let mut names = vec![STUDY.to_owned()];
+    if !folder.has(MACHINES) {
+        names.push(MACHINE.to_owned());
+    }
+    names.extend(folder.copies()?);
+    folder.read_all(names)
 }
 
 fn read(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
-    let unreadable = |source| ResultImportError::Read {
+    let read = wakepath_files::read_text(path, MAX_BYTES);
+    let text = read.map_err(|source| ResultImportError::Read {
         path: path.to_owned(),
         source,
-    };
-    let content = |message: String| ResultImportError::Content {
-        path: path.to_owned(),
-        message,
-    };
-    let text = wakepath_files::read_text(path, MAX_BYTES).map_err(unreadable)?;
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty());
+    })?;
+    let lines = (1..).zip(text.lines());
     lines
+        .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|e| {
-                content(format!(
-                    "line {}: no run of the laboratory: {e}",
-                    number + 1
-                ))
+            serde_json::from_str(line).map_err(|error| {
+                content(
+                    path,
+                    format!("line {number}: no run of the laboratory: {error}"),
+                )
             })
         })
         .collect()
 }
 
-/// The run with what was measured.
+/// A run with its measurements.
 fn filled(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, String> {
     let repeat = measured.key.repeat;
-    let named = |message: String| format!("{}: {message}", measured.key);
     let mut run = RunRecord::new(measured.key.clone(), None, repeat, order);
     match (&measured.fio, &measured.rt_app) {
         (Some(fio), None) => Output::find(fio)
@@ -195,19 +196,19 @@ fn filled(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, Strin
         (None, Some(logs)) => logs.fill(&mut run),
         _ => Err("has to have one of `fio` and `rt_app`".to_owned()),
     }
-    .map_err(named)?;
+    .map_err(|message| format!("{}: {message}", measured.key))?;
     if let Some(window) = &measured.window
         && (window.end_ns.checked_sub(window.begin_ns) != Some(measured.watched_ns)
             || window.end_ns > window.job_ns)
     {
-        return Err(named(format!(
-            "its counters were watched from {} to {} ns, which is not {} ns of a job of {} ns; measure it again",
-            window.begin_ns, window.end_ns, measured.watched_ns, window.job_ns
-        )));
+        return Err(format!(
+            "{}: its counters were watched from {} to {} ns, which is not {} ns of a job of {} ns; measure it again",
+            measured.key, window.begin_ns, window.end_ns, measured.watched_ns, window.job_ns
+        ));
     }
     run.metrics.extend(measured.metrics);
     let idle_ns: u64 = measured.idle.iter().map(|s| s.time_us * 1000).sum();
-    let busy = Counted {
+    let busy = StateCounts {
         state: BUSY.to_owned(),
         time_us: (measured.watched_ns * measured.cpus).saturating_sub(idle_ns) / 1000,
         usage: 0,

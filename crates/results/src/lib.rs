@@ -1,44 +1,52 @@
-//! What a study leaves behind: a directory that can be read again years later.
+//! A study's results: a directory that can be read again years later.
 //!
-//! Whatever made the numbers, the simulator, a replay, a measurement or an import, the directory looks the same, so
-//! that one comparison and one report serve them all. `docs/results.md` describes it file by file.
+//! Simulator, replay, measurement and import leave the same kind of directory, so a single comparison and report serve
+//! all. `docs/results.md` describes every file.
 //!
-//! - [`metric`]: the metric dictionary, what each number means.
-//! - [`document`]: `result.json`, what was compared, how and with what.
-//! - [`question`]: what a study asks, also with a goal and conditions.
-//! - [`rows`]: the rows of the Parquet tables.
+//! - [`metric`]: the metric dictionary, with the meaning of each number.
+//! - [`document`]: `result.json`, with machines, workloads, policies and method.
+//! - [`question`]: a study's questions, also with a goal and conditions.
+//! - [`rows`]: rows in the Parquet tables.
 //! - [`directory`]: writing, one finished run after the other; [`ResultReader`] reads.
-//! - [`mod@shard`]: parts of a study that are run apart, put together again.
+//! - [`mod@shard`]: parts of a study that run apart; [`merge`] puts them together.
 //! - [`laboratory`]: runs in virtual machines in virtual time.
-//! - [`import`]: results of other tools (fio, MMTests, hyperfine) as runs.
+//! - [`import`]: results from other tools (fio, MMTests, hyperfine) as runs.
 
 mod atomic;
 pub mod directory;
 pub mod document;
+mod error;
 mod folder;
 pub mod import;
 pub mod laboratory;
+mod layout;
 mod mean;
+mod merge;
 pub mod metric;
+mod plan;
 pub mod question;
 mod reader;
 pub mod rows;
+mod run_record;
 pub mod shard;
 mod table_files;
 mod tables;
 mod text;
 pub mod timeline;
 
-pub use directory::{Mode, ResultWriter, ResultsError};
+pub use directory::{Mode, ResultWriter};
 pub use document::{
     Design, Document, MachineInfo, PolicyInfo, RequestedRate, RunOrigin, StudyInfo, WorkloadInfo,
 };
+pub use error::ResultsError;
 pub use mean::Mean;
+pub use merge::{MergeError, merge};
 pub use metric::{Better, METRICS, Metric};
 pub use question::{Condition, Goal, Question};
 pub use reader::ResultReader;
 pub use rows::{
-    AttributionAt, AttributionRow, FrequencyRow, Idle, IdleRow, LatencyRow, MetricRow, RunKey,
-    RunRecord, TimelineRow,
+    AttributionAt, AttributionRow, FrequencyRow, FrequencyTime, Idle, IdleRow, LatencyBucket,
+    LatencyPart, LatencyRow, MetricRow, RunKey, TimelineRow, TimelineSpan,
 };
-pub use shard::{MergeError, Shard, merge};
+pub use run_record::RunRecord;
+pub use shard::Shard;

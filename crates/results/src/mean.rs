@@ -1,8 +1,8 @@
-//! Means.
+//! Means that summarise a metric.
 
 use serde::{Deserialize, Serialize};
 
-/// Which mean a metric is summarised by. All need numbers above 0.
+/// A kind of mean. All kinds need numbers above 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mean {
@@ -15,17 +15,19 @@ pub enum Mean {
 }
 
 impl Mean {
-    /// The mean of values above 0; NaN of nothing.
-    pub fn of(self, values: &[f64]) -> f64 {
-        let mean = |value: fn(f64) -> f64| {
-            values.iter().map(|v| value(*v)).sum::<f64>() / values.len() as f64
-        };
+    /// Averages values above 0; NaN without values.
+    pub fn average(self, values: &[f64]) -> f64 {
         match self {
-            Self::Arithmetic => mean(|v| v),
-            Self::Harmonic => 1.0 / mean(|v| 1.0 / v),
-            Self::Geometric => mean(f64::ln).exp(),
+            Self::Arithmetic => average_by(values, |v| v),
+            Self::Harmonic => 1.0 / average_by(values, |v| 1.0 / v),
+            Self::Geometric => average_by(values, f64::ln).exp(),
         }
     }
+}
+
+/// The arithmetic mean after a conversion of each value.
+fn average_by(values: &[f64], convert: fn(f64) -> f64) -> f64 {
+    values.iter().map(|v| convert(*v)).sum::<f64>() / values.len() as f64
 }
 
 #[cfg(test)]
@@ -36,12 +38,14 @@ mod tests {
 
     #[test]
     fn means_of_textbook_values() {
-        let near = |mean: Mean, wanted: f64| {
-            assert!((mean.of(&[40.0, 60.0]) - wanted).abs() < 1e-9, "{mean:?}");
-        };
-        near(Mean::Arithmetic, 50.0);
-        near(Mean::Harmonic, 48.0);
-        near(Mean::Geometric, 2400.0_f64.sqrt());
+        for (mean, expected) in [
+            (Mean::Arithmetic, 50.0),
+            (Mean::Harmonic, 48.0),
+            (Mean::Geometric, 2400.0_f64.sqrt()),
+        ] {
+            let average = mean.average(&[40.0, 60.0]);
+            assert!((average - expected).abs() < 1e-9, "{mean:?}");
+        }
     }
 
     proptest! {
@@ -50,7 +54,7 @@ mod tests {
             values in prop::collection::vec(1e-3_f64..1e6, 1..20),
         ) {
             let [a, h, g] =
-                [Mean::Arithmetic, Mean::Harmonic, Mean::Geometric].map(|m| m.of(&values));
+                [Mean::Arithmetic, Mean::Harmonic, Mean::Geometric].map(|m| m.average(&values));
             prop_assert!(h <= g * (1.0 + 1e-9) && g <= a * (1.0 + 1e-9));
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Mean;
 
-/// Which direction is better.
+/// The better direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -14,7 +14,7 @@ pub enum Better {
     Higher,
     /// Times, power and energy.
     Lower,
-    /// Counts of what happened, which nobody wants more or less of for their own sake.
+    /// Neither: counts of events.
     Neither,
 }
 
@@ -27,7 +27,7 @@ impl Better {
         }
     }
 
-    /// The mean that sums up several runs.
+    /// The mean over several runs.
     pub const fn mean(self) -> Mean {
         match self {
             Self::Higher => Mean::Harmonic,
@@ -36,43 +36,46 @@ impl Better {
     }
 }
 
-/// A number that a run gives.
+/// A number from a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
-    /// Its name in files.
+    /// Name in files.
     pub name: Cow<'static, str>,
-    /// Its title in tables.
+    /// Title in tables.
     pub title: Cow<'static, str>,
-    /// What it is.
+    /// Explanation.
     pub meaning: Cow<'static, str>,
-    /// Its unit; empty for plain counts.
+    /// Unit; empty for plain counts.
     pub unit: Cow<'static, str>,
-    /// Which direction is better.
+    /// The better direction.
     pub better: Better,
-    /// The mean that sums up several runs of it.
+    /// The mean over several runs.
     pub mean: Mean,
     /// Compared unless other metrics are asked for.
     pub headline: bool,
 }
 
-/// The largest number that is taken for a result. What is counted with it, such as squares, stays finite.
+/// Largest accepted number: calculations such as squares stay finite.
 pub(crate) const LARGEST: f64 = 1e30;
 
-/// Whether a run can have this value of the metric of this name.
+/// Checks whether a metric can have a value.
 ///
 /// # Errors
-/// The value, and that it is none.
+/// A sentence with the value.
 pub(crate) fn check(name: &str, value: f64) -> Result<(), String> {
-    let is_rate = || Metric::find(name).is_some_and(|m| m.mean == Mean::Harmonic);
-    if value.abs() <= LARGEST && (value >= 0.0 || !is_rate()) {
+    if value.abs() <= LARGEST && (value >= 0.0 || !is_rate(name)) {
         return Ok(());
     }
     Err(format!("{name} is {value}, which is no result"))
 }
 
+fn is_rate(name: &str) -> bool {
+    Metric::find(name).is_some_and(|metric| metric.mean == Mean::Harmonic)
+}
+
 impl Metric {
-    /// The metric of the dictionary with this name.
+    /// A metric in the dictionary, by name.
     pub fn find(name: &str) -> Option<&'static Self> {
         METRICS.iter().find(|m| m.name == name)
     }
@@ -140,7 +143,7 @@ const fn count(
     metric(name, title, unit, Better::Neither, meaning)
 }
 
-/// Every metric that wakepath measures itself. A study may add its own, which `result.json` then describes.
+/// All metrics that wakepath measures. A study may add metrics, described in `result.json`.
 #[rustfmt::skip]
 pub const METRICS: &[Metric] = &[
     headline(rate("iops", "IOPS", "1/s", "finished requests per second")),

@@ -1,4 +1,4 @@
-//! Questions that a study answers.
+//! A study's questions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::as_text;
 
-/// A question that a study answers: what differs in a metric, or, with a goal, which policy is best by it.
+/// A question: how policies differ in a metric, or, with a goal, the best policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// In words.
     pub ask: String,
-    /// Name of the metric that answers it.
+    /// The metric for the answer.
     pub metric: String,
     /// Which policy is wanted; absent: all are compared with the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<Goal>,
-    /// What that policy has to keep on every workload.
+    /// Conditions on every workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<Condition>,
     /// Policies concerned; empty: all.
@@ -36,29 +36,29 @@ pub struct Question {
 }
 
 impl Question {
-    /// Names of the metrics that the answer needs.
+    /// Metrics for the answer.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let kept = self.keep.iter().map(|c| c.metric.as_str());
         std::iter::once(self.metric.as_str()).chain(kept)
     }
 
-    /// Whether it is about this policy.
+    /// Whether the question includes a policy.
     pub fn has_policy(&self, name: &str) -> bool {
         is_among(&self.policies, name)
     }
 
-    /// Whether it is about this workload.
+    /// Whether the question includes a workload.
     pub fn has_workload(&self, name: &str) -> bool {
         is_among(&self.workloads, name)
     }
 
-    /// Whether it is about this machine.
+    /// Whether the question includes a machine.
     pub fn has_machine(&self, name: &str) -> bool {
         is_among(&self.machines, name)
     }
 }
 
-/// Whether a name is among these; all are if there are none.
+/// Whether a list has a name; an empty list has every name.
 pub fn is_among(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|n| n == name)
 }
@@ -74,7 +74,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// 1 or -1, so that the smaller of two values times this is the wanted one.
+    /// 1 or -1: times this sign, the better value is the smaller.
     pub fn sign(self) -> f64 {
         match self {
             Self::Minimise => 1.0,
@@ -83,10 +83,10 @@ impl Goal {
     }
 }
 
-/// A limit that a metric has to keep: `p99_us < 150`.
+/// A limit for a metric: `p99_us < 150`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// Name of the metric.
+    /// Metric name.
     pub metric: String,
     /// Whether the metric has to be below the limit, else above it.
     pub below: bool,
@@ -97,7 +97,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Whether a value keeps it.
+    /// Whether a value keeps the condition.
     pub fn keeps(&self, value: f64) -> bool {
         match (self.below, self.or_equal) {
             (true, true) => value <= self.limit,
@@ -112,23 +112,24 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no condition such as `p99_us < 150`");
-        let at = text.find(['<', '>']).ok_or_else(wrong)?;
-        let (metric, rest) = text.split_at(at);
-        let below = rest.starts_with('<');
-        let rest = &rest[1..];
-        let limit = rest.strip_prefix('=');
-        let number: f64 = limit.unwrap_or(rest).trim().parse().map_err(|_| wrong())?;
-        if metric.trim().is_empty() || !number.is_finite() {
-            return Err(wrong());
-        }
-        Ok(Self {
-            metric: metric.trim().to_owned(),
-            below,
-            or_equal: limit.is_some(),
-            limit: number,
-        })
+        let condition = parse_condition(text);
+        condition.ok_or_else(|| format!("`{text}` is no condition such as `p99_us < 150`"))
     }
+}
+
+fn parse_condition(text: &str) -> Option<Condition> {
+    let (metric, comparison) = text.split_at(text.find(['<', '>'])?);
+    let below = comparison.starts_with('<');
+    let limit = &comparison[1..];
+    let inclusive = limit.strip_prefix('=');
+    let number: f64 = inclusive.unwrap_or(limit).trim().parse().ok()?;
+    let is_valid = !metric.trim().is_empty() && number.is_finite();
+    is_valid.then(|| Condition {
+        metric: metric.trim().to_owned(),
+        below,
+        or_equal: inclusive.is_some(),
+        limit: number,
+    })
 }
 
 as_text!(Condition);

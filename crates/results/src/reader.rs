@@ -6,26 +6,17 @@ use std::sync::Arc;
 use arrow_array::RecordBatchReader;
 use serde::Deserialize;
 
-use crate::directory::{DOCUMENT, ResultsError};
-use crate::document::{Document, RunPlan, SCHEMA, VERSION};
+use crate::document::{Document, SCHEMA, VERSION};
+use crate::error::ResultsError;
 use crate::folder::{self, ResultFolder};
-use crate::rows::{
-    AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, RunRecord, TimelineRow,
-};
+use crate::layout::{DOCUMENT, TABLES};
+use crate::plan::RunPlan;
+use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, TimelineRow};
+use crate::run_record::RunRecord;
 use crate::tables::{self, Row};
 
-/// The Parquet tables: metrics, latency, attribution, idle, frequency, timeline.
-pub(crate) const TABLES: [&str; 6] = [
-    "metrics.parquet",
-    "latency.parquet",
-    "attribution.parquet",
-    "idle.parquet",
-    "frequency.parquet",
-    "timeline.parquet",
-];
-
-/// Reads a result directory, also one whose study was interrupted: then the tables have the runs that were finished.
-/// What another tool has measured can be read in the same way.
+/// Reads a result directory. After an interruption the tables have the finished runs. Measurements from other tools can be
+/// read in the same way.
 #[derive(Clone, Debug)]
 pub struct ResultReader {
     dir: PathBuf,
@@ -33,7 +24,7 @@ pub struct ResultReader {
     runs: Runs,
 }
 
-/// Where the runs are.
+/// The place of the runs.
 #[derive(Clone, Debug)]
 enum Runs {
     /// In a result directory.
@@ -42,7 +33,7 @@ enum Runs {
     Imported(Vec<RunRecord>),
 }
 
-/// What any version has.
+/// Keys in every schema version.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<String>,
@@ -51,11 +42,18 @@ struct Head {
     tools: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
+fn wrong_content(path: &Path, message: String) -> ResultsError {
+    ResultsError::Content {
+        path: path.to_owned(),
+        message,
+    }
+}
+
 impl ResultReader {
     /// Reads `result.json`.
     ///
     /// # Errors
-    /// No results there, or of another schema version.
+    /// No results, or another schema version.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self, ResultsError> {
         let dir = dir.into();
         let path = dir.join(DOCUMENT);
@@ -66,13 +64,13 @@ impl ResultReader {
         let Some(text) = folder.document()? else {
             return Err(ResultsError::NoResults(dir));
         };
-        let content = |message: String| ResultsError::Content {
-            path: path.clone(),
-            message,
-        };
-        let head: Head = serde_json::from_slice(&text).map_err(|e| content(e.to_string()))?;
+        let head: Head =
+            serde_json::from_slice(&text).map_err(|e| wrong_content(&path, e.to_string()))?;
         if head.schema.as_deref() != Some(SCHEMA) {
-            return Err(content(format!("its `schema` is not `{SCHEMA}`")));
+            return Err(wrong_content(
+                &path,
+                format!("its `schema` is not `{SCHEMA}`"),
+            ));
         }
         let found = head.version.unwrap_or(0);
         if found != u64::from(VERSION) {
@@ -83,7 +81,8 @@ impl ResultReader {
                 writer: writer.unwrap_or("unknown").to_owned(),
             });
         }
-        let document = serde_json::from_slice(&text).map_err(|e| content(e.to_string()))?;
+        let document =
+            serde_json::from_slice(&text).map_err(|e| wrong_content(&path, e.to_string()))?;
         folder::check(&document, &dir)?;
         Ok(Self {
             dir,
@@ -92,7 +91,7 @@ impl ResultReader {
         })
     }
 
-    /// Runs that were imported from `path`, as if a result directory held them.
+    /// A reader for runs that were imported from `path`.
     pub fn of_runs(path: impl Into<PathBuf>, document: Document, runs: Vec<RunRecord>) -> Self {
         Self {
             dir: path.into(),
@@ -101,7 +100,7 @@ impl ResultReader {
         }
     }
 
-    /// The directory; of imported runs what they were read from.
+    /// The directory, or the origin of imported runs.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -116,11 +115,11 @@ impl ResultReader {
         &self.document
     }
 
-    /// A file that was copied in, such as `study.toml`, `machine.toml` or `workloads/...`; `None` if it is not there, as
-    /// in what was imported.
+    /// A copied file, such as `study.toml`, `machine.toml` or `workloads/...`; `None` without such a file, as in imported
+    /// results.
     ///
     /// # Errors
-    /// It is no regular file of the directory, or not UTF-8.
+    /// No regular file in the directory, or no UTF-8.
     pub fn file(&self, name: &str) -> Result<Option<String>, ResultsError> {
         let Runs::Stored(folder) = &self.runs else {
             return Ok(None);
@@ -135,10 +134,10 @@ impl ResultReader {
         })
     }
 
-    /// The finished runs, in the order of their plan.
+    /// Finished runs in planned order.
     ///
     /// # Errors
-    /// A file cannot be read, or holds another run than the one that is planned in its place.
+    /// A file cannot be read, or holds another run than planned.
     pub fn runs(&self) -> Result<Vec<RunRecord>, ResultsError> {
         match &self.runs {
             Runs::Imported(runs) => Ok(runs.clone()),
@@ -168,7 +167,7 @@ impl ResultReader {
         self.table(1, |run, rows| rows.extend(run.latency_rows()))
     }
 
-    /// What latencies are made of.
+    /// Parts of the latency.
     ///
     /// # Errors
     /// As [`Self::metrics`].
@@ -192,7 +191,7 @@ impl ResultReader {
         self.table(4, |run, rows| rows.extend(run.frequency_rows()))
     }
 
-    /// Timelines of a few milliseconds.
+    /// Short timelines.
     ///
     /// # Errors
     /// As [`Self::metrics`].
@@ -200,8 +199,8 @@ impl ResultReader {
         self.table(5, |run, rows| rows.extend(run.timeline_rows()))
     }
 
-    /// A table of these, in Arrow's layout: `metrics`, `latency`, `attribution`, `idle`, `frequency`, `timeline`. That of
-    /// finished results is read a part at a time.
+    /// A table in Arrow's layout: `metrics`, `latency`, `attribution`, `idle`, `frequency` or `timeline`. A finished table is
+    /// read in parts.
     ///
     /// # Errors
     /// No such table; as [`Self::metrics`].
@@ -228,7 +227,7 @@ impl ResultReader {
         batches.map_err(|source| ResultsError::Table { path, source })
     }
 
-    /// A table; of an interrupted study, what it will have been made of.
+    /// A table, made from the finished runs if the study was interrupted.
     fn table<R: Row>(
         &self,
         table: usize,

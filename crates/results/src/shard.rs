@@ -1,25 +1,14 @@
-//! Parts of a study that are run apart, and put together again.
+//! Shards: parts of a study that run apart.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use rayon::prelude::*;
-
-use crate::directory::{
-    self, DOCUMENT, GOVERNORS, MACHINES, Mode, RUNS, ResultWriter, ResultsError, WORKLOADS,
-};
-use crate::document::{Document, RunPlan};
-use crate::folder::ResultFolder;
-use crate::reader::{self, ResultReader};
 use crate::text::as_text;
 
-/// The largest number of shards.
+/// Most shards.
 pub const MAX_SHARDS: u32 = 100_000;
 
-/// One of several parts of a study: `3/64` has every 64th run, from the third one on.
+/// A part of a study: `3/64` has every 64th run from the third on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shard {
     number: u32,
@@ -32,17 +21,17 @@ pub struct Shard {
 pub struct ShardError(String);
 
 impl Shard {
-    /// Its number, from 1.
+    /// Number from 1.
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// How many shards there are.
+    /// Number of shards.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// Whether the run of this index, from 0, belongs to it.
+    /// Whether the shard has a run, by index from 0.
     pub fn has(self, index: usize) -> bool {
         index % self.count as usize + 1 == self.number as usize
     }
@@ -52,13 +41,9 @@ impl FromStr for Shard {
     type Err = ShardError;
 
     fn from_str(text: &str) -> Result<Self, ShardError> {
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            digits.then(|| text.parse::<u32>().ok()).flatten()
-        };
         let (number, count) = text
             .split_once('/')
-            .and_then(|(n, count)| Some((number(n)?, number(count)?)))
+            .and_then(|(number, count)| Some((parse_digits(number)?, parse_digits(count)?)))
             .filter(|(number, count)| (1..=*count).contains(number) && *count <= MAX_SHARDS)
             .ok_or_else(|| ShardError(text.to_owned()))?;
         Ok(Self { number, count })
@@ -73,233 +58,10 @@ impl fmt::Display for Shard {
 
 as_text!(Shard);
 
-/// Why results cannot be merged.
-#[derive(Debug, thiserror::Error)]
-pub enum MergeError {
-    /// A directory cannot be read, or the merged one cannot be written.
-    #[error(transparent)]
-    Results(#[from] ResultsError),
-    /// The merged results would replace a shard.
-    #[error("{}: the directory of a shard; name another one for the merged results", .0.display())]
-    OntoShard(PathBuf),
-    /// No directory was named.
-    #[error("name the directories of all shards")]
-    Nothing,
-    /// A directory holds a whole study.
-    #[error("{}: not a shard, but results of a whole study (`wakepath study run --shard 3/64` makes shards)", .0.display())]
-    Whole(PathBuf),
-    /// Two directories belong to different studies.
-    #[error("{} and {}: not of the same study ({what} differs)", one.display(), other.display())]
-    Different {
-        /// A directory.
-        one: PathBuf,
-        /// Another one.
-        other: PathBuf,
-        /// What differs.
-        what: String,
-    },
-    /// A shard is there twice.
-    #[error("{} and {}: both are shard {shard}", one.display(), other.display())]
-    Doubled {
-        /// The shard.
-        shard: Shard,
-        /// A directory.
-        one: PathBuf,
-        /// Another one.
-        other: PathBuf,
-    },
-    /// Shards are missing.
-    #[error("missing: shard {shards} of {count}; {there} of {count} are there")]
-    Missing {
-        /// Their numbers.
-        shards: String,
-        /// How many there are in all.
-        count: u32,
-        /// How many were named.
-        there: usize,
-    },
-    /// A shard was interrupted.
-    #[error("{}: shard {shard} has {there} of its {planned} runs; finish it with `wakepath study run --shard {shard} --resume`", dir.display())]
-    Unfinished {
-        /// The directory.
-        dir: PathBuf,
-        /// The shard.
-        shard: Shard,
-        /// Runs that are there.
-        there: usize,
-        /// Runs that it should have.
-        planned: usize,
-    },
-    /// A shard holds a run of another one.
-    #[error("{}: not a run of shard {shard}", path.display())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-        /// The shard.
-        shard: Shard,
-    },
-}
-
-/// Puts shards together in `to`: byte for byte what the study leaves that is run in one piece.
-///
-/// # Errors
-/// A shard is missing, there twice, unfinished or of another study; files cannot be read or written. Then `to` is
-/// not complete, and no shard is changed.
-pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeError> {
-    let same = |dir: &PathBuf| fs::canonicalize(dir).ok() == fs::canonicalize(to).ok();
-    if to.exists() && shards.iter().any(same) {
-        return Err(MergeError::OntoShard(to.to_owned()));
-    }
-    let mut found: BTreeMap<Shard, &Path> = BTreeMap::new();
-    let mut first: Option<(&Path, Document)> = None;
-    for dir in shards {
-        let document = ResultReader::open(dir)?.document().clone();
-        let Some(shard) = document.shard else {
-            return Err(MergeError::Whole(dir.clone()));
-        };
-        let whole = Document {
-            shard: None,
-            complete: false,
-            ..document
-        };
-        match &first {
-            None => first = Some((dir, whole)),
-            Some((one, expected)) => {
-                let different = |what: &str| MergeError::Different {
-                    one: one.to_path_buf(),
-                    other: dir.clone(),
-                    what: what.to_owned(),
-                };
-                if let Some(changed) = expected.changed_file(&whole) {
-                    return Err(different(&format!("the content of {}", changed.path)));
-                }
-                if *expected != whole {
-                    return Err(different(DOCUMENT));
-                }
-                let count = found.keys().next().map(|s| s.count);
-                if count.is_some_and(|count| count != shard.count) {
-                    return Err(different("the number of shards"));
-                }
-            }
-        }
-        if let Some(one) = found.insert(shard, dir) {
-            return Err(MergeError::Doubled {
-                shard,
-                one: one.to_owned(),
-                other: dir.clone(),
-            });
-        }
-    }
-    let (Some((one, document)), Some(count)) = (first, found.keys().next().map(|s| s.count)) else {
-        return Err(MergeError::Nothing);
-    };
-    let there: Vec<u32> = found.keys().map(|s| s.number).collect();
-    let missing: Vec<u32> = (1..=count)
-        .filter(|n| there.binary_search(n).is_err())
-        .collect();
-    if !missing.is_empty() {
-        return Err(MergeError::Missing {
-            shards: numbers(&missing),
-            count,
-            there: there.len(),
-        });
-    }
-    let folders = found
-        .iter()
-        .map(|(shard, dir)| Ok((*shard, ResultFolder::open(dir)?)))
-        .collect::<Result<Vec<_>, ResultsError>>()?;
-    let files = copies(&ResultFolder::open(one)?)?;
-    for ((_, dir), (_, folder)) in found.iter().zip(&folders) {
-        if let Some((name, _)) = different_copy(&files, &copies(folder)?) {
-            return Err(MergeError::Different {
-                one: one.to_owned(),
-                other: dir.to_path_buf(),
-                what: name.to_owned(),
-            });
-        }
-    }
-    let runs = document.runs();
-    let mut all = Vec::new();
-    for ((shard, dir), (_, folder)) in found.iter().zip(&folders) {
-        let there = runs_of(*shard, dir, folder, runs)?.into_iter();
-        all.extend(there.map(|index| (index, folder)));
-    }
-    let plan = RunPlan::new(&document);
-    let writer = ResultWriter::open(to, document, &files, mode)?;
-    // Each copy waits for the disk.
-    all.into_par_iter().try_for_each(|(index, folder)| {
-        let (bytes, _) = folder.run(index, &plan)?;
-        writer.copy_run(index, &bytes)
-    })?;
-    writer.finish()?;
-    Ok(runs)
-}
-
-/// The indices of the runs of a shard, if all of them are there.
-fn runs_of(
-    shard: Shard,
-    dir: &Path,
-    folder: &ResultFolder,
-    runs: usize,
-) -> Result<Vec<usize>, MergeError> {
-    let mut there = Vec::new();
-    for name in folder.names(RUNS)? {
-        let own = |index: &usize| *index < runs && shard.has(*index);
-        match directory::run_index(&name).filter(own) {
-            Some(index) => there.push(index),
-            None => {
-                return Err(MergeError::Foreign {
-                    path: dir.join(RUNS).join(name),
-                    shard,
-                });
-            }
-        }
-    }
-    let planned = (0..runs).filter(|index| shard.has(*index)).count();
-    if there.len() != planned {
-        return Err(MergeError::Unfinished {
-            dir: dir.to_owned(),
-            shard,
-            there: there.len(),
-            planned,
-        });
-    }
-    Ok(there)
-}
-
-/// The study, machine, workload and governor files in a result directory, by name.
-fn copies(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
-    let own = |name: &String| {
-        ![DOCUMENT, RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str())
-            && !reader::TABLES.contains(&name.as_str())
-    };
-    let mut names: Vec<String> = folder.names("")?.into_iter().filter(own).collect();
-    names.extend(folder.copies()?);
-    let content = |name: String| {
-        let content = folder.read(&name)?;
-        Ok((name, content))
-    };
-    names.into_iter().map(content).collect()
-}
-
-/// The first file that only one has, or that differs.
-fn different_copy<'a>(
-    one: &'a [(String, Vec<u8>)],
-    other: &'a [(String, Vec<u8>)],
-) -> Option<&'a (String, Vec<u8>)> {
-    let lacks = |files: &[(String, Vec<u8>)], file: &&(String, Vec<u8>)| !files.contains(file);
-    let of_one = one.iter().find(|file| lacks(other, file));
-    of_one.or_else(|| other.iter().find(|file| lacks(one, file)))
-}
-
-/// Numbers in words: at most ten of them.
-fn numbers(all: &[u32]) -> String {
-    const SHOWN: usize = 10;
-    let shown: Vec<String> = all.iter().take(SHOWN).map(u32::to_string).collect();
-    match all.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+/// A number without a sign.
+fn parse_digits(text: &str) -> Option<u32> {
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The tables of a result directory, made in one pass over its runs, a few of which are in memory at a time.
+//! Making the tables in a result directory, in one pass with few runs in memory at a time.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,37 +7,38 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use crate::atomic::Unfinished;
-use crate::directory::ResultsError;
-use crate::document::{Document, RunPlan};
+use crate::document::Document;
+use crate::error::ResultsError;
 use crate::folder::ResultFolder;
-use crate::reader::TABLES;
-use crate::rows::{
-    AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, RunRecord, TimelineRow,
-};
+use crate::layout::TABLES;
+use crate::plan::RunPlan;
+use crate::rows::{AttributionRow, FrequencyRow, IdleRow, LatencyRow, MetricRow, TimelineRow};
+use crate::run_record::RunRecord;
 use crate::tables::{ResultWriter, Row, TableError};
 
-/// Runs that are read at a time, on all threads of the current rayon pool.
+/// Runs in memory at a time, read on all threads of the current rayon pool.
 const RUNS_AT_ONCE: usize = 256;
 
-/// Makes the tables of all runs in a directory, which are those of `document`.
+/// Makes the tables from all runs in a directory; `document` plans the runs.
 ///
 /// # Errors
-/// A run cannot be read, or is another one; the file system refuses.
+/// A run cannot be read or was not planned; the file system refuses.
 pub(crate) fn write(dir: &Path, document: &Document) -> Result<(), ResultsError> {
     let folder = ResultFolder::open(dir)?;
     let plan = RunPlan::new(document);
     let [metrics, latency, attribution, idle, frequency, timeline] =
         TABLES.map(|name| dir.join(name));
-    let mut metrics = TableFile::<MetricRow>::begin(metrics)?;
-    let mut latency = TableFile::<LatencyRow>::begin(latency)?;
-    let mut attribution = TableFile::<AttributionRow>::begin(attribution)?;
-    let mut idle = TableFile::<IdleRow>::begin(idle)?;
-    let mut frequency = TableFile::<FrequencyRow>::begin(frequency)?;
-    let mut timeline = TableFile::<TimelineRow>::begin(timeline)?;
+    let mut metrics = TableFile::<MetricRow>::begin(&metrics)?;
+    let mut latency = TableFile::<LatencyRow>::begin(&latency)?;
+    let mut attribution = TableFile::<AttributionRow>::begin(&attribution)?;
+    let mut idle = TableFile::<IdleRow>::begin(&idle)?;
+    let mut frequency = TableFile::<FrequencyRow>::begin(&frequency)?;
+    let mut timeline = TableFile::<TimelineRow>::begin(&timeline)?;
     for some in folder.run_indices()?.chunks(RUNS_AT_ONCE) {
-        let read = |index: &usize| Ok(folder.run(*index, &plan)?.1);
-        let runs = some.par_iter().map(read);
-        for run in runs.collect::<Result<Vec<RunRecord>, _>>()? {
+        let runs = some
+            .par_iter()
+            .map(|index| Ok(folder.run(*index, &plan)?.1));
+        for run in runs.collect::<Result<Vec<RunRecord>, ResultsError>>()? {
             metrics.extend(run.metric_rows())?;
             latency.extend(run.latency_rows())?;
             attribution.extend(run.attribution_rows())?;
@@ -54,7 +55,7 @@ pub(crate) fn write(dir: &Path, document: &Document) -> Result<(), ResultsError>
     timeline.finish()
 }
 
-/// One of them, which is there whole or not at all.
+/// A table file, which exists whole or not at all.
 struct TableFile<R> {
     path: PathBuf,
     unfinished: Unfinished,
@@ -62,15 +63,15 @@ struct TableFile<R> {
 }
 
 impl<R: Row> TableFile<R> {
-    fn begin(path: PathBuf) -> Result<Self, ResultsError> {
-        let begun = || -> Result<_, TableError> {
-            let unfinished = Unfinished::begin(&path)?;
-            let rows = ResultWriter::new(BufWriter::new(unfinished.file().try_clone()?))?;
-            Ok((unfinished, rows))
-        };
-        let (unfinished, rows) = begun().map_err(|source| refused(&path, source))?;
+    fn begin(path: &Path) -> Result<Self, ResultsError> {
+        Self::try_begin(path).map_err(|source| refused(path, source))
+    }
+
+    fn try_begin(path: &Path) -> Result<Self, TableError> {
+        let unfinished = Unfinished::begin(path)?;
+        let rows = ResultWriter::new(BufWriter::new(unfinished.file().try_clone()?))?;
         Ok(Self {
-            path,
+            path: path.to_owned(),
             unfinished,
             rows,
         })
@@ -82,11 +83,13 @@ impl<R: Row> TableFile<R> {
     }
 
     fn finish(self) -> Result<(), ResultsError> {
-        let finished = || -> Result<(), TableError> {
-            self.rows.finish()?.flush()?;
-            Ok(self.unfinished.finish()?)
-        };
-        finished().map_err(|source| refused(&self.path, source))
+        let path = self.path.clone();
+        self.try_finish().map_err(|source| refused(&path, source))
+    }
+
+    fn try_finish(self) -> Result<(), TableError> {
+        self.rows.finish()?.flush()?;
+        Ok(self.unfinished.finish()?)
     }
 }
 

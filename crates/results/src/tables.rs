@@ -4,7 +4,7 @@ use std::io::Write;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray};
 use arrow_schema::{ArrowError, FieldRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -15,8 +15,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_arrow::schema::{SchemaLike, TracingOptions};
 
-use crate::document::{Document, RunPlan};
+use crate::document::Document;
 use crate::metric;
+use crate::plan::RunPlan;
 use crate::rows::{LARGEST_COUNT, RunKey};
 
 /// Why a table cannot be written or read.
@@ -25,37 +26,37 @@ pub enum TableError {
     /// The file is no Parquet file, or a damaged one.
     #[error(transparent)]
     Parquet(#[from] parquet::errors::ParquetError),
-    /// A part of it cannot be decoded.
+    /// A part cannot be decoded.
     #[error(transparent)]
     Arrow(#[from] arrow_schema::ArrowError),
-    /// A column is missing, or of another type.
+    /// A column is missing or has another type.
     #[error(transparent)]
     Columns(#[from] serde_arrow::Error),
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// A column is missing.
     #[error("no column `{0}`")]
     NoColumn(String),
-    /// A row is of no run of the study.
+    /// A row belongs to no planned run.
     #[error(
         "{0}; the table was changed after it was made: `wakepath study run --resume` makes the tables again from the runs"
     )]
     Foreign(String),
 }
 
-/// A row of a table: a struct of texts and numbers, each field a column.
+/// A table's row: a struct with texts and numbers, each field a column.
 pub(crate) trait Row: Serialize + DeserializeOwned {}
 
 impl<T: Serialize + DeserializeOwned> Row for T {}
 
-/// The columns of a table, in the order of the fields.
+/// A table's columns, in field order.
 fn columns<R: Row>() -> Result<Vec<FieldRef>, TableError> {
     let options = TracingOptions::default().strings_as_large_utf8(false);
     Ok(Vec::<FieldRef>::from_type::<R>(options)?)
 }
 
-/// Rows that wait to be encoded: bounds the memory that writing takes.
+/// Rows encoded at a time, which bounds the memory for writing.
 const ROWS_AT_ONCE: usize = 1 << 14;
 
 /// Writes rows as a Parquet file. The same rows make the same bytes, in whatever parts they come.
@@ -97,7 +98,7 @@ impl<R: Row, W: Write + Send> ResultWriter<R, W> {
         Ok(self.file.write(&batch)?)
     }
 
-    /// Ends the file; gives what it was written to.
+    /// Ends the file; returns the writer.
     pub(crate) fn finish(mut self) -> Result<W, TableError> {
         if !self.waiting.is_empty() {
             self.encode()?;
@@ -106,7 +107,7 @@ impl<R: Row, W: Write + Send> ResultWriter<R, W> {
     }
 }
 
-/// Rows of a Parquet file of a study's runs, a part at a time.
+/// Rows in a study's Parquet file, in parts.
 pub(crate) fn batches(
     from: impl ChunkReader + 'static,
     document: &Document,
@@ -123,7 +124,7 @@ pub(crate) fn batches(
     Ok(Box::new(RecordBatchIterator::new(checked, schema)))
 }
 
-/// The same of rows that no file has.
+/// Rows from memory, in parts.
 pub(crate) fn in_memory<R: Row>(
     rows: &[R],
 ) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
@@ -132,7 +133,7 @@ pub(crate) fn in_memory<R: Row>(
     Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
 }
 
-/// Reads all rows of a Parquet file of a study's runs. Columns that a row has no field for are left out.
+/// Reads all rows in a study's Parquet file. Columns without a field are left out.
 pub(crate) fn read<R: Row>(
     from: impl ChunkReader + 'static,
     document: &Document,
@@ -158,7 +159,7 @@ fn read_checked<R: Row>(
     Ok(rows)
 }
 
-/// Whether rows are of runs that a study plans.
+/// Checks that rows belong to planned runs.
 struct RowCheck(RunPlan);
 
 impl RowCheck {
@@ -167,26 +168,22 @@ impl RowCheck {
     }
 
     fn check(&self, batch: &RecordBatch) -> Result<(), TableError> {
-        let texts = |name: &str| {
-            let column = batch.column_by_name(name);
-            column
-                .and_then(|column| column.as_string_opt::<i32>())
-                .ok_or_else(|| TableError::NoColumn(name.to_owned()))
-        };
-        let [machines, workloads, policies] =
-            [texts("machine")?, texts("workload")?, texts("policy")?];
-        let repeats = batch.column_by_name("repeat");
-        let repeats = repeats.and_then(|column| column.as_primitive_opt::<UInt32Type>());
+        let machines = texts(batch, "machine")?;
+        let workloads = texts(batch, "workload")?;
+        let policies = texts(batch, "policy")?;
+        let repeats = batch
+            .column_by_name("repeat")
+            .and_then(|column| column.as_primitive_opt::<UInt32Type>());
         let mut before: Option<RunKey> = None;
         for row in 0..batch.num_rows() {
             let repeat = repeats.map_or(0, |repeats| repeats.value(row));
-            let same = |key: &RunKey| {
+            let is_repeated = before.as_ref().is_some_and(|key| {
                 key.repeat == repeat
                     && key.policy == policies.value(row)
                     && key.workload == workloads.value(row)
                     && key.machine == machines.value(row)
-            };
-            if before.as_ref().is_some_and(same) {
+            });
+            if is_repeated {
                 continue;
             }
             let key = RunKey {
@@ -206,7 +203,15 @@ impl RowCheck {
     }
 }
 
-/// Whether all numbers can be those of a run.
+/// A column of texts.
+fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray, TableError> {
+    let column = batch.column_by_name(name);
+    column
+        .and_then(|column| column.as_string_opt::<i32>())
+        .ok_or_else(|| TableError::NoColumn(name.to_owned()))
+}
+
+/// Checks that all numbers are possible.
 fn check_numbers(batch: &RecordBatch) -> Result<(), String> {
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         let name = field.name();
@@ -222,10 +227,12 @@ fn check_numbers(batch: &RecordBatch) -> Result<(), String> {
             }
         }
     }
-    let metrics = batch.column_by_name("metric");
-    let metrics = metrics.and_then(|column| column.as_string_opt::<i32>());
-    let values = batch.column_by_name("value");
-    let values = values.and_then(|column| column.as_primitive_opt::<Float64Type>());
+    let metrics = batch
+        .column_by_name("metric")
+        .and_then(|column| column.as_string_opt::<i32>());
+    let values = batch
+        .column_by_name("value")
+        .and_then(|column| column.as_primitive_opt::<Float64Type>());
     if let (Some(metrics), Some(values)) = (metrics, values) {
         for (name, value) in metrics.iter().zip(values.iter()) {
             metric::check(name.unwrap_or_default(), value.unwrap_or(0.0))?;
@@ -240,7 +247,7 @@ fn known(batch: &RecordBatch, columns: &[FieldRef]) -> Result<RecordBatch, Table
     for column in columns {
         match schema.index_of(column.name()) {
             Ok(index) => known.push(index),
-            // Tables that are older than the column do not know the number.
+            // Tables older than the column lack the number.
             Err(_) if column.is_nullable() => {}
             Err(_) => return Err(TableError::NoColumn(column.name().clone())),
         }
@@ -328,12 +335,12 @@ mod tests {
     #[test]
     fn a_missing_column_is_named() {
         #[derive(Debug, Serialize, Deserialize)]
-        struct Other {
+        struct Letter {
             letter: String,
         }
         let file = tempfile::tempfile().unwrap();
         write(&file, [Full { number: 0.0 }]);
-        let error = read_checked::<Other>(file, |_| Ok(())).unwrap_err();
+        let error = read_checked::<Letter>(file, |_| Ok(())).unwrap_err();
         assert_eq!(error.to_string(), "no column `letter`");
     }
 }

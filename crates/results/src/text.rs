@@ -1,4 +1,4 @@
-//! Types that files have as text.
+//! Types stored as text.
 
 /// Serde for types that parse from and print as text.
 macro_rules! as_text {

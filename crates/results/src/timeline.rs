@@ -5,65 +5,65 @@ use std::collections::BTreeMap;
 
 use crate::rows::TimelineRow;
 
-/// The timeline of a run.
+/// A run's timeline.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// Of what.
+    /// Title.
     pub title: String,
-    /// In the order in which they are shown.
+    /// Tracks in display order.
     pub tracks: Vec<Track>,
-    /// Names of what happens, each once.
+    /// Distinct names.
     pub names: Vec<String>,
-    /// In the order in which they begin. Of spans of a track that begin together, an outer one comes first.
+    /// Spans by start. On a track, an outer span comes before inner spans that begin together.
     pub spans: Vec<Span>,
 }
 
 /// A CPU, a clock, a drive, a request on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The track under which it is shown.
+    /// The parent track.
     pub group: Option<usize>,
-    /// What its spans say.
+    /// Meaning of the spans.
     pub kind: TrackKind,
 }
 
-/// What the spans of a track say.
+/// The meaning of a track's spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrackKind {
-    /// What happens, by name. Spans may lie within others.
+    /// Named activities; spans may be nested.
     Slices,
     /// A frequency in MHz.
     Frequency,
-    /// How many there are of this.
+    /// A count with this unit.
     Count(&'static str),
 }
 
-/// Something that lasts.
+/// A state or activity with a length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// Index of its track.
+    /// Track index.
     pub track: usize,
-    /// What happens.
+    /// Name or value.
     pub what: SpanValue,
-    /// Its start in ns since the start of the run.
+    /// Start in ns since the run began.
     pub start_ns: u64,
-    /// Its end in ns since the start of the run.
+    /// End in ns since the run began.
     pub end_ns: u64,
 }
 
-/// What a span says.
+/// A span's content.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SpanValue {
-    /// Index of a name.
+    /// Name index.
     Name(usize),
     /// A value.
     Value(f64),
 }
 
 impl TrackKind {
-    /// The unit of its values.
+    /// Unit for values.
     pub const fn unit(self) -> Option<&'static str> {
         match self {
             Self::Slices => None,
@@ -74,7 +74,7 @@ impl TrackKind {
 }
 
 impl Timeline {
-    /// What a span says, in words.
+    /// A span's content in words.
     pub fn says(&self, span: &Span) -> String {
         match span.what {
             SpanValue::Name(index) => self.names.get(index).cloned().unwrap_or_default(),
@@ -86,26 +86,28 @@ impl Timeline {
         }
     }
 
-    /// What rows of `timeline.parquet` say. Where they are of several machines, workloads, policies or requests, each has a track of
-    /// its own above its tracks, and all begin at 0, so that they can be compared.
+    /// The timeline in rows of `timeline.parquet`. With several machines, workloads, policies or requests, each has a parent
+    /// track, and all begin at 0 for comparison.
     pub fn of_rows(title: &str, rows: &[TimelineRow]) -> Self {
         let mut timeline = Self {
             title: title.to_owned(),
             ..Self::default()
         };
-        // What each is of, with its track and its start.
+        // Each part's parent track and start.
         let mut parts: BTreeMap<[&str; 4], (Option<usize>, u64)> = BTreeMap::new();
         for row in rows {
             let (_, start) = parts.entry(part_of(row)).or_insert((None, u64::MAX));
             *start = row.start_ns.min(*start);
         }
-        let machines = || rows.iter().map(|row| &row.machine);
-        let own = usize::from(machines().all(|machine| Some(machine) == machines().next()));
+        let same_machine = rows
+            .windows(2)
+            .all(|pair| pair[0].machine == pair[1].machine);
+        let shown_from = usize::from(same_machine);
         if parts.len() > 1 {
             for (part, (track, _)) in &mut parts {
                 *track = Some(timeline.tracks.len());
                 timeline.tracks.push(Track {
-                    name: part[own..].join(", "),
+                    name: part[shown_from..].join(", "),
                     group: None,
                     kind: TrackKind::Slices,
                 });
@@ -120,8 +122,8 @@ impl Timeline {
         for row in rows {
             let part = part_of(row);
             let (group, start) = parts.get(&part).copied().unwrap_or_default();
-            let mhz = row.name.strip_suffix(" MHz");
-            let mhz: Option<f64> = mhz.and_then(|number| number.parse().ok());
+            let number = row.name.strip_suffix(" MHz");
+            let mhz: Option<f64> = number.and_then(|number| number.parse().ok());
             let track = *tracks.entry((part, &row.track)).or_insert_with(|| {
                 timeline.tracks.push(Track {
                     name: row.track.clone(),
@@ -149,8 +151,8 @@ impl Timeline {
         timeline
     }
 
-    /// The spans without overlaps, by track and time: an outer span lasts until the first one in it begins. What is
-    /// counted is left out.
+    /// Spans without overlaps, by track and time: an outer span lasts until the first inner span begins. Counts are left
+    /// out.
     pub fn flat(&self) -> Vec<Span> {
         let mut next_start = vec![u64::MAX; self.tracks.len()];
         let mut spans: Vec<Span> = Vec::with_capacity(self.spans.len());
@@ -171,7 +173,7 @@ impl Timeline {
     }
 }
 
-/// What a row is of: machine, workload, policy, request.
+/// A row's origin: machine, workload, policy, request.
 fn part_of(row: &TimelineRow) -> [&str; 4] {
     [&row.machine, &row.workload, &row.policy, &row.at]
 }
@@ -218,11 +220,11 @@ mod tests {
         let names: Vec<&str> = timeline.tracks.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(names, ["CPU 0", "frequency of cluster big"]);
         assert_eq!(timeline.tracks[1].kind, TrackKind::Frequency);
-        let says = timeline.flat();
-        let says: Vec<String> = says.iter().map(|span| timeline.says(span)).collect();
+        let spans = timeline.flat();
+        let says: Vec<String> = spans.iter().map(|span| timeline.says(span)).collect();
         assert_eq!(says, ["C6", "idle exit", "1800 MHz"]);
         assert_eq!(timeline.spans[0].start_ns, 100);
-        // Two begin together, each under a track of its own.
+        // Two parts begin together, each under a parent track.
         let mut two = one.to_vec();
         two.push(row("teo", "CPU 0", "C1", 7_000, 7_500));
         let timeline = Timeline::of_rows("m", &two);

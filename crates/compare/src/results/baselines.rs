@@ -1,11 +1,11 @@
-//! Which baseline each policy is compared with.
+//! The baseline for each policy.
 
 use super::error::CompareError;
 use super::source::{Source, policy_name};
 use crate::differences::machine_kinds;
 
-/// Finds the baseline of each policy, by index in `policies`: the names of all sources' policies beside each other. A
-/// baseline has its own index.
+/// Finds each policy's baseline, as an index in `policies`: the names of all sources' policies beside each other. A baseline
+/// has its own index.
 pub(super) fn find_baselines(
     sources: &[Source],
     wanted: Option<&str>,
@@ -29,7 +29,7 @@ pub(super) fn find_baselines(
         let index =
             |source: &Source, name: &str| position(policies, &policy_name(sources, source, name));
         let found = match wanted {
-            // A name without its source means a policy of each machine.
+            // A name without a source means a policy on each machine.
             Some(name) => on_machine
                 .iter()
                 .filter(|source| source.document.policies.iter().any(|p| p.name == name))
@@ -57,7 +57,7 @@ pub(super) fn find_baselines(
             by_policy[policy] = Some(baseline);
         }
     }
-    // Policies that only rows name.
+    // Policies named only in rows.
     let default = first.unwrap_or(0);
     let baselines = by_policy.into_iter().map(|own| own.unwrap_or(default));
     Ok(baselines.collect())

@@ -1,4 +1,4 @@
-//! Compares all policies of all results with their baselines.
+//! Compares all policies with their baselines.
 
 use rayon::prelude::*;
 use wakepath_results::{Mean, Metric, RunOrigin};
@@ -90,7 +90,7 @@ fn rows(
         .collect()
 }
 
-/// Finds what a series is compared with.
+/// Finds the reference for a series.
 fn find_reference<'a>(
     table: &'a SeriesTable,
     key: SeriesKey,
@@ -118,7 +118,7 @@ fn find_reference<'a>(
     }
 }
 
-/// Adds the verdicts of each metric to the rows.
+/// Adds verdicts to the rows, metric by metric.
 fn judge_families(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64) -> Vec<Family> {
     let families = metrics.iter().map(|metric| Family {
         metric: metric.name.to_string(),
@@ -131,7 +131,7 @@ fn judge_families(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64)
     families.collect()
 }
 
-/// Corrects the p-values of one question's comparisons, adds the verdicts, and returns the number of comparisons.
+/// Corrects a family's p-values, adds the verdicts, and counts the comparisons.
 fn judge<'a>(
     rows: impl Iterator<Item = &'a mut Row>,
     better: wakepath_results::Better,
@@ -142,7 +142,7 @@ fn judge<'a>(
         .collect();
     let p_values: Vec<f64> = compared.iter().map(|(_, gain)| gain.p_value).collect();
     for ((row, gain), corrected_p) in compared.iter_mut().zip(benjamini_hochberg(&p_values)) {
-        let verdict = Verdict::of(gain, corrected_p, level, margin);
+        let verdict = Verdict::from_gain(gain, corrected_p, level, margin);
         row.corrected_p = Some(corrected_p);
         row.significant = verdict.is_finding();
         let judged = verdict.judged_by(better);
@@ -152,7 +152,7 @@ fn judge<'a>(
     compared.len()
 }
 
-/// Indices of the policies: each baseline before the policies that are compared with it, otherwise as in the studies.
+/// Policy indices: each baseline first, followed by its policies, otherwise as in the studies.
 fn policy_order(baselines: &[usize]) -> Vec<usize> {
     let first_use = |baseline: usize| baselines.iter().position(|b| *b == baseline);
     let mut order: Vec<usize> = (0..baselines.len()).collect();
@@ -171,7 +171,7 @@ fn sort_rows(rows: &mut [Row], metrics: &[Metric], table: &SeriesTable, policies
     });
 }
 
-/// Whether a source's power is modelled with assumed figures, as its machine's file marks them.
+/// Whether a source's power is modelled with figures that the machine's file marks as assumed.
 fn models_assumed_power(source: &Source) -> bool {
     let modelled = matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Replay);
     modelled
@@ -214,7 +214,7 @@ fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summa
             if ratios.len() < 2 {
                 continue;
             }
-            let change = (Mean::Geometric.of(&ratios) - 1.0) * 100.0;
+            let change = (Mean::Geometric.average(&ratios) - 1.0) * 100.0;
             summaries.push(Summary {
                 metric: metric.name.to_string(),
                 policy: policy.clone(),
@@ -226,7 +226,7 @@ fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summa
     summaries
 }
 
-/// Notes of the sources, how they differ, and where runs fell short of their workload.
+/// The sources' own notes, their differences, and runs that fell short.
 fn notes(sources: &[Source]) -> Vec<String> {
     let mut notes = Vec::new();
     for source in sources {

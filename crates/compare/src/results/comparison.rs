@@ -1,4 +1,4 @@
-//! What a comparison says: a row for every metric of every workload under every policy.
+//! A comparison: a row for every metric, workload and policy.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::verdict::Verdict;
 /// The correction of p-values.
 pub const CORRECTION: &str = "Benjamini-Hochberg";
 
-/// A comparison of all policies with their baselines.
+/// All policies beside their baselines.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// The baseline of the first machine; each row names its own baseline.
+    /// The first machine's baseline; each row names its own baseline.
     pub baseline: String,
     /// The correction of p-values.
     pub correction: &'static str,
     /// Questions over which p-values are corrected.
     pub families: Vec<Family>,
-    /// Confidence level of the intervals.
+    /// Confidence level.
     pub level: f64,
     /// Differences up to so many percent are of no interest.
     pub margin_percent: f64,
@@ -53,18 +53,18 @@ pub struct Comparison {
     pub(super) power_counts: PowerCounts,
 }
 
-/// Values of a policy in a metric of a workload, to the bit.
+/// Metric, load and values, to the bit.
 type Fingerprint<'a> = (&'a str, &'a Load, Vec<u64>);
 
 impl Comparison {
     /// The unit of a metric's figures for people.
     pub fn unit(&self, metric: &Metric) -> Unit {
         let rows = self.rows.iter().filter(|r| r.metric == metric.name);
-        self.digits_of(Unit::of_all(&metric.unit, rows.map(|r| r.mean)))
+        self.digits_of(Unit::for_values(&metric.unit, rows.map(|r| r.mean)))
     }
 
-    /// Groups of policies whose runs gave the same values in every metric of every workload. Policies and groups are in
-    /// the order of the comparison; a policy without an equal is in no group.
+    /// Groups of policies whose runs gave the same values in every metric and workload. Policies and groups keep the order
+    /// of the comparison; a policy without an equal is in no group.
     pub fn equal_policies(&self) -> Vec<Vec<&str>> {
         let mut groups: Vec<(Vec<Fingerprint<'_>>, Vec<&str>)> = Vec::new();
         let mut by_policy: BTreeMap<&str, Vec<Fingerprint<'_>>> = BTreeMap::new();
@@ -86,7 +86,7 @@ impl Comparison {
         policies.filter(|group| group.len() > 1).collect()
     }
 
-    /// A unit with the digits that figures of this comparison deserve.
+    /// A unit with the digits that the comparison's figures deserve.
     pub fn digits_of(&self, unit: Unit) -> Unit {
         if self.assumes_power {
             unit.assumed()
@@ -96,26 +96,26 @@ impl Comparison {
     }
 }
 
-/// The comparisons that answer one question: what differs in this metric.
+/// All comparisons in a metric, for which p-values are corrected together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Family {
-    /// Name of the metric.
+    /// Metric name.
     pub metric: String,
-    /// Number of comparisons.
+    /// Comparison count.
     pub comparisons: usize,
 }
 
-/// A metric of a workload under a policy.
+/// A metric on a workload under a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Name of the metric.
+    /// Metric name.
     pub metric: String,
     /// The workload on its machine.
     #[serde(flatten)]
     pub load: Load,
     /// The policy.
     pub policy: String,
-    /// Number of runs.
+    /// Run count.
     pub runs: usize,
     /// The metric's mean over the runs.
     pub mean: f64,
@@ -123,7 +123,7 @@ pub struct Row {
     pub deviation: Option<f64>,
     /// The interval around the mean; none for fewer than 4 runs.
     pub interval: Option<[f64; 2]>,
-    /// Values of the runs, in the order of the session.
+    /// Values in the session's order.
     #[serde(skip)]
     pub values: Vec<f64>,
     /// The baseline; none for a baseline itself.
@@ -132,7 +132,7 @@ pub struct Row {
     pub design: Design,
     /// The gain over the baseline; none for the baseline itself.
     pub gain: Option<Gain>,
-    /// The gain's p-value, corrected for all comparisons of this metric.
+    /// The gain's p-value, corrected for all comparisons in the metric.
     pub corrected_p: Option<f64>,
     /// Whether the gain is significant after the correction, and larger than the margin.
     pub significant: bool,
@@ -147,7 +147,7 @@ pub struct Row {
 /// A metric over all workloads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// Name of the metric.
+    /// Metric name.
     pub metric: String,
     /// The policy.
     pub policy: String,

@@ -6,10 +6,10 @@ pub enum CompareError {
     /// No results.
     #[error("nothing to compare: there is no finished run")]
     Nothing,
-    /// A name that the results do not have.
+    /// A name unknown in the results.
     #[error("no {what} is called `{name}`; there are {known}")]
     Unknown {
-        /// Kind of the name: policy, machine, workload or metric.
+        /// Kind: policy, machine, workload or metric.
         what: &'static str,
         /// The unknown name.
         name: String,
@@ -21,12 +21,12 @@ pub enum CompareError {
         "no policy has `{metric}` on the workload `{workload}`: ask about workloads that have it"
     )]
     NoFigures {
-        /// Name of the metric.
+        /// Metric name.
         metric: String,
-        /// Name of the workload.
+        /// Workload name.
         workload: String,
     },
-    /// Power of machines that counts different things.
+    /// Power counts different things on different machines.
     #[error("{0}")]
     MixedPower(String),
     /// The same name for different things.
@@ -34,15 +34,15 @@ pub enum CompareError {
         "`{metric}` is in {one} in {first} and in {other} in {second}: results in different units cannot be compared"
     )]
     MixedUnits {
-        /// Name of the metric.
+        /// Metric name.
         metric: String,
         /// Unit in the first source.
         one: String,
-        /// Name of the first source.
+        /// First source.
         first: String,
         /// Unit in the second source.
         other: String,
-        /// Name of the second source.
+        /// Second source.
         second: String,
     },
 }

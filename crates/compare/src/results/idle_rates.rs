@@ -1,4 +1,4 @@
-//! How often idle periods did not fit their state, for results that have counts and no rates.
+//! How often idle periods did not fit their state, for results with counts but no rates.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub fn add_idle_rates(
     Ok(())
 }
 
-/// Number of CPUs by machine and kind.
+/// CPU counts by machine and kind.
 type CpuCounts = BTreeMap<(String, String), u32>;
 
 fn count_cpus(source: &Source) -> CpuCounts {
@@ -44,7 +44,7 @@ fn count_cpus(source: &Source) -> CpuCounts {
     counts
 }
 
-/// Both rates of a run.
+/// A run's rates.
 fn rates(run: &RunRecord, cpus: &CpuCounts) -> Vec<MetricRow> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut deep, mut shallow) = (0, 0);

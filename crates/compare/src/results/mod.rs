@@ -1,4 +1,4 @@
-//! Comparing what is in result directories: a row for every metric of every workload under every policy.
+//! Comparing result directories: a row for every metric, workload and policy.
 
 mod baselines;
 mod choice;

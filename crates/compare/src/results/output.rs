@@ -9,7 +9,7 @@ use super::error::CompareError;
 /// A comparison with the answers to the studies' questions.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ComparisonFile<'a> {
-    /// Answers to the questions that have a goal.
+    /// Answers to questions with a goal.
     pub answers: &'a [Answer],
     /// The whole comparison.
     #[serde(flatten)]
@@ -76,10 +76,10 @@ impl<'a, T> From<&'a [MachineScope<T>]> for ScopeList<'a, T> {
     }
 }
 
-/// Policies with their values of some metrics.
+/// Policies with some metrics.
 #[derive(Clone, Debug, Serialize)]
 pub struct Points {
-    /// Names of the metrics.
+    /// Metric names.
     pub metrics: Vec<String>,
     /// The policies.
     pub points: Vec<Point>,

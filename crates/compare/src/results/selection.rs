@@ -1,4 +1,4 @@
-//! Which machines, workloads and metrics of the results are compared.
+//! Selecting machines, workloads and metrics to compare.
 
 use wakepath_results::Metric;
 use wakepath_results::question::is_among;
@@ -6,16 +6,16 @@ use wakepath_results::question::is_among;
 use super::error::CompareError;
 use super::source::Source;
 
-/// What to compare.
+/// Selection, baseline and level for a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct CompareOptions {
-    /// The baseline; none: on each machine the baseline of the machine's first source.
+    /// The baseline; none: on each machine the first source's baseline.
     pub baseline: Option<String>,
-    /// Names of machines; empty: all.
+    /// Machine names; empty: all.
     pub machines: Vec<String>,
-    /// Names of workloads; empty: all.
+    /// Workload names; empty: all.
     pub workloads: Vec<String>,
-    /// Names of metrics; empty: headline metrics and metrics of the questions.
+    /// Metric names; empty: headline metrics, and metrics in questions.
     pub metrics: Vec<String>,
     /// Confidence level; none: the first source's.
     pub level: Option<f64>,
@@ -29,10 +29,9 @@ impl CompareOptions {
 
     /// Checks the names of workloads and machines.
     pub(super) fn check_names(&self, sources: &[Source]) -> Result<(), CompareError> {
-        let documents = || sources.iter().map(|s| &s.document);
-        let workloads = documents().flat_map(|d| &d.workloads);
+        let workloads = sources.iter().flat_map(|s| &s.document.workloads);
         check_known("workload", &self.workloads, workloads.map(|w| &w.name))?;
-        let machines = documents().flat_map(|d| &d.machines);
+        let machines = sources.iter().flat_map(|s| &s.document.machines);
         check_known("machine", &self.machines, machines.map(|m| &m.name))
     }
 
@@ -52,7 +51,7 @@ impl CompareOptions {
         }
         let mut wanted: Vec<Metric> = Vec::new();
         for name in &self.metrics {
-            // A metric that is named twice has one table.
+            // A metric named twice has one table.
             if !wanted.iter().any(|m| m.name == *name) {
                 wanted.push(find_metric(&known, name)?);
             }
@@ -61,7 +60,7 @@ impl CompareOptions {
     }
 }
 
-/// Items of which each occurs once, in the order of their first occurrence.
+/// Index of an item, which is added at the end if missing.
 pub(super) fn index_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     items.iter().position(|n| *n == item).unwrap_or_else(|| {
         items.push(item);
@@ -69,7 +68,7 @@ pub(super) fn index_of<T: PartialEq>(items: &mut Vec<T>, item: T) -> usize {
     })
 }
 
-/// Names without repetitions, in the order of their first occurrence.
+/// Names without repetitions, in order.
 pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut once = Vec::new();
     for name in names {
@@ -94,7 +93,7 @@ fn check_known<'a>(
     }
 }
 
-/// The metrics of all sources.
+/// All sources' metrics.
 fn known_metrics(sources: &[Source]) -> Result<Vec<&Metric>, CompareError> {
     let mut first_uses: Vec<(&Metric, &str)> = Vec::new();
     for source in sources {

@@ -1,4 +1,4 @@
-//! The runs behind each row of a comparison.
+//! The runs behind each row.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::warnings::warnings;
 /// Seed of the resampling: the same values give the same intervals.
 const SEED: u64 = 1;
 
-/// Indices of a series' metric, load and policy.
+/// Indices: metric, load and policy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SeriesKey {
     pub(super) metric: usize,
@@ -21,7 +21,7 @@ pub(super) struct SeriesKey {
     pub(super) policy: usize,
 }
 
-/// The value of a run.
+/// A run's value.
 #[derive(Clone, Copy, Debug)]
 struct RunValue {
     block: u32,
@@ -30,7 +30,7 @@ struct RunValue {
     value: f64,
 }
 
-/// The runs of a metric of a workload under a policy.
+/// The runs for a metric on a workload under a policy.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     design: Option<Design>,
@@ -51,7 +51,7 @@ pub(super) enum Reference<'a> {
     Baseline(&'a str, &'a Series),
 }
 
-/// All series of some sources, with loads and policies in the order of their first occurrence.
+/// All series, with loads and policies in the order of first occurrence.
 #[derive(Default)]
 pub(super) struct SeriesTable {
     pub(super) loads: Vec<Load>,
@@ -60,7 +60,7 @@ pub(super) struct SeriesTable {
 }
 
 impl SeriesTable {
-    /// Collects the selected rows of all sources.
+    /// Collects the selected rows from all sources.
     pub(super) fn collect(
         sources: &[Source],
         options: &CompareOptions,
@@ -99,7 +99,7 @@ impl SeriesTable {
         metrics: &BTreeMap<&str, usize>,
     ) {
         let source = &sources[index];
-        // Rows come in long stretches of the same run, whose names are looked up once.
+        // Rows come in long stretches from the same run: names are looked up once a stretch.
         let mut last: Option<(&MetricRow, usize, usize)> = None;
         for row in &source.rows {
             let Some(metric) = metrics.get(row.metric.as_str()) else {
@@ -142,21 +142,21 @@ fn same_cell(one: &MetricRow, other: &MetricRow) -> bool {
 }
 
 impl Series {
-    /// The values in the order of the session.
+    /// Values in the session's order.
     fn values_in_order(&self) -> Vec<f64> {
         let mut runs = self.runs.clone();
         runs.sort_by_key(|run| run.order);
         runs.into_iter().map(|run| run.value).collect()
     }
 
-    /// Whether the runs of both series were made in pairs: by one source, with one seed or in one block.
+    /// Whether both series were made in pairs: by one source, with one seed or in one block.
     fn is_paired_with(&self, other: &Self) -> bool {
         self.source == other.source
             && self.design == Some(Design::Paired)
             && other.design == Some(Design::Paired)
     }
 
-    /// The row of this series without its verdict.
+    /// The series' row without a verdict.
     pub(super) fn row(
         &self,
         metric: &Metric,
@@ -202,7 +202,7 @@ impl Series {
         row
     }
 
-    /// Adds the gain over a baseline to the row of this series, or why there is none.
+    /// Adds the gain over a baseline to the row, or the reason why none exists.
     fn add_gain(&self, row: &mut Row, metric: &Metric, baseline: &Self, level: f64) {
         let (theirs, ours) = if self.is_paired_with(baseline) {
             row.design = Design::Paired;
@@ -218,7 +218,7 @@ impl Series {
     }
 }
 
-/// The values of blocks that both series have, in the order of the blocks.
+/// Values from common blocks, in block order.
 fn paired_values(a: &[RunValue], b: &[RunValue]) -> (Vec<f64>, Vec<f64>) {
     let blocks: BTreeMap<u32, f64> = a.iter().map(|run| (run.block, run.value)).collect();
     let mut pairs: Vec<(u32, f64, f64)> = b
@@ -232,8 +232,8 @@ fn paired_values(a: &[RunValue], b: &[RunValue]) -> (Vec<f64>, Vec<f64>) {
 /// The metric's mean; the arithmetic mean if a value is not above 0.
 fn mean(metric: &Metric, values: &[f64]) -> f64 {
     if values.iter().all(|v| *v > 0.0) {
-        metric.mean.of(values)
+        metric.mean.average(values)
     } else {
-        Mean::Arithmetic.of(values)
+        Mean::Arithmetic.average(values)
     }
 }

@@ -1,4 +1,4 @@
-//! Results as they are compared: one source for each result directory.
+//! Results to compare: a source for each result directory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::fmt;
 use serde::Serialize;
 use wakepath_results::{Document, MetricRow, ResultReader, ResultsError};
 
-/// Results of one origin.
+/// Results from one origin.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// Name beside other sources.
     pub name: String,
     /// The study and how it ran.
     pub document: Document,
-    /// Values of all metrics.
+    /// Values in all metrics.
     pub rows: Vec<MetricRow>,
-    /// Texts of the machines and workloads as they ran, by file name.
+    /// Texts of machines and workloads at the time of the run, by file name.
     pub files: BTreeMap<String, String>,
 }
 
@@ -28,7 +28,7 @@ impl Source {
         Self::new(name, results, results.metrics()?)
     }
 
-    /// A source with given values of a result.
+    /// A source with given values.
     ///
     /// # Errors
     /// A copy in the results is no regular file there.
@@ -43,7 +43,7 @@ impl Source {
         let machine_files = document.machines.iter().map(|m| m.source.clone());
         let mut files = BTreeMap::new();
         for file in workload_files.chain(machine_files) {
-            // Results of other tools have no copies.
+            // Results from other tools have no copies.
             if let Some(text) = results.file(&file)? {
                 files.insert(file, text);
             }
@@ -57,7 +57,7 @@ impl Source {
     }
 }
 
-/// Name of a source's policy beside the policies of other sources.
+/// A policy's name beside the policies from other sources.
 pub fn policy_name(sources: &[Source], source: &Source, policy: &str) -> String {
     match (sources.len(), source.document.policies.len()) {
         (1, _) => policy.to_owned(),
@@ -77,7 +77,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of a workload on a machine of this result.
+    /// The load in a result.
     pub fn new(document: &Document, machine: &str, workload: &str) -> Self {
         let several = document.machines.len() > 1;
         Self {

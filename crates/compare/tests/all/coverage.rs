@@ -177,7 +177,7 @@ fn runs_that_are_all_apart_are_told_apart() {
     let mut p_values = vec![apart; 12];
     p_values.extend((1..=9).map(|i| f64::from(i) / 10.0));
     let corrected = benjamini_hochberg(&p_values)[0];
-    let verdict = Verdict::of(&found, corrected, 0.95, 2.0);
+    let verdict = Verdict::from_gain(&found, corrected, 0.95, 2.0);
     assert!(
         matches!(verdict, Verdict::Better { .. }),
         "{verdict} {corrected}"

@@ -1,16 +1,16 @@
-//! Names whose characters would turn the text around them.
+//! Names with characters that would turn the surrounding text.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use minijinja::{Error, Output, State, Value, escape_formatter};
 
-/// Whether this sets a direction for what follows: marks, embeddings, overrides and isolates (Unicode Standard Annex 9).
+/// Whether a character sets a direction for the following text: marks, embeddings, overrides and isolates (Unicode Standard Annex 9).
 pub const fn sets_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether this is written from right to left.
+/// Whether a character is written from right to left.
 fn is_right_to_left(c: char) -> bool {
     matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}'
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
@@ -20,8 +20,8 @@ fn is_right_to_left(c: char) -> bool {
 const FIRST_STRONG_ISOLATE: char = '\u{2068}';
 const POP_ISOLATE: char = '\u{2069}';
 
-/// The text as it is shown: characters that set a direction as their code points, and words from right to left isolated,
-/// so that the sentence around a name keeps its order. `<bdi>` does neither in titles, attributes and pictures.
+/// A text for the page: characters that set a direction become code points, and words from right to left are isolated, so
+/// the sentence around a name keeps its order. `<bdi>` does not work in titles, attributes and pictures.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| sets_direction(c) || is_right_to_left(c)) {
         return text.into();
@@ -46,15 +46,17 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// The words from right to left that a text begins with, with the blanks and hyphens between them.
+/// Words from right to left at the start of a text, with blanks and hyphens in between.
 fn right_to_left_words(text: &str) -> &str {
-    let belongs = |c: char| is_right_to_left(c) && !sets_direction(c);
-    let end = text.find(|c: char| !belongs(c) && !" -_".contains(c));
+    let end = text.find(|c: char| {
+        let is_letter = is_right_to_left(c) && !sets_direction(c);
+        !is_letter && !" -_".contains(c)
+    });
     let words = &text[..end.unwrap_or(text.len())];
     words.trim_end_matches([' ', '-', '_'])
 }
 
-/// Writes a value of the template, escaped unless it is safe.
+/// Writes a value for the template, escaped unless safe.
 pub(super) fn format(
     out: &mut Output<'_>,
     state: &State<'_, '_>,

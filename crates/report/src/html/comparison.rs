@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::number::{figure, percent, percents, short};
 use super::view::{PageRow, Tone, View};
 
-/// The comparison of a workload.
+/// A workload's comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct Block {
     workload: String,
@@ -31,7 +31,7 @@ struct Cell {
     verdict: String,
 }
 
-/// What is said of a policy, in words.
+/// A comparison in words.
 #[derive(Debug, Serialize)]
 pub(crate) struct Sentence {
     workload: String,
@@ -49,49 +49,43 @@ pub(crate) struct Sentence {
     warnings: String,
 }
 
-/// The comparison in blocks, of those metrics that any policy has.
+/// The comparison in a block per workload, with the metrics that any policy has.
 pub(crate) fn blocks(view: &View) -> Vec<Block> {
-    let of_workload = |index: usize, workload: &super::view::PageWorkload| {
-        let lines = view
-            .metrics
-            .iter()
-            .enumerate()
-            .filter_map(|(metric, about)| {
-                let rows: Vec<&PageRow> = view
-                    .rows
-                    .iter()
-                    .filter(|r| r.workload == index && r.metric == metric)
-                    .collect();
-                if rows.is_empty() {
-                    return None;
-                }
-                let cell = |policy: usize| {
-                    rows.iter()
-                        .find(|r| r.policy == policy)
-                        .map_or_else(Cell::default, |r| cell(r))
-                };
-                Some(Line {
-                    title: about.title.clone(),
-                    unit: about.unit.clone(),
-                    direction: match about.higher_is_better {
-                        Some(true) => "more is better",
-                        Some(false) => "less is better",
-                        None => "neither is better",
-                    },
-                    cells: (0..view.policies.len()).map(cell).collect(),
-                })
-            });
-        Block {
-            workload: workload.name.clone(),
-            lines: lines.collect(),
-        }
-    };
-    let blocks = view
-        .workloads
+    let workloads = view.workloads.iter().enumerate();
+    let blocks = workloads.map(|(index, workload)| Block {
+        workload: workload.name.clone(),
+        lines: (0..view.metrics.len())
+            .filter_map(|metric| line(view, index, metric))
+            .collect(),
+    });
+    blocks.filter(|block| !block.lines.is_empty()).collect()
+}
+
+/// A metric on a workload; none if no policy has the metric.
+fn line(view: &View, workload: usize, metric: usize) -> Option<Line> {
+    let rows: Vec<&PageRow> = view
+        .rows
         .iter()
-        .enumerate()
-        .map(|(i, w)| of_workload(i, w));
-    blocks.filter(|b| !b.lines.is_empty()).collect()
+        .filter(|row| row.workload == workload && row.metric == metric)
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let about = &view.metrics[metric];
+    let cells = (0..view.policies.len()).map(|policy| {
+        let row = rows.iter().find(|row| row.policy == policy);
+        row.map_or_else(Cell::default, |row| cell(row))
+    });
+    Some(Line {
+        title: about.title.clone(),
+        unit: about.unit.clone(),
+        direction: match about.higher_is_better {
+            Some(true) => "more is better",
+            Some(false) => "less is better",
+            None => "neither is better",
+        },
+        cells: cells.collect(),
+    })
 }
 
 fn cell(row: &PageRow) -> Cell {
@@ -121,11 +115,18 @@ fn deviation(row: &PageRow) -> String {
 
 /// Every comparison as a sentence.
 pub(crate) fn sentences(view: &View) -> Vec<Sentence> {
-    let name = |names: Option<&String>| names.cloned().unwrap_or_default();
-    let sentence = |row: &PageRow| Sentence {
-        workload: name(view.workloads.get(row.workload).map(|w| &w.name)),
-        metric: name(view.metrics.get(row.metric).map(|m| &m.title)),
-        policy: name(view.policies.get(row.policy).map(|p| &p.name)),
+    let rows = view.rows.iter();
+    rows.map(|row| sentence(view, row)).collect()
+}
+
+fn sentence(view: &View, row: &PageRow) -> Sentence {
+    let workload = view.workloads.get(row.workload);
+    let metric = view.metrics.get(row.metric);
+    let policy = view.policies.get(row.policy);
+    Sentence {
+        workload: workload.map(|w| w.name.clone()).unwrap_or_default(),
+        metric: metric.map(|m| m.title.clone()).unwrap_or_default(),
+        policy: policy.map(|p| p.name.clone()).unwrap_or_default(),
         runs: row.runs,
         mean: figure(row.mean, row.decimals),
         deviation: deviation(row),
@@ -148,6 +149,5 @@ pub(crate) fn sentences(view: &View) -> Vec<Sentence> {
             row.tone.sign()
         },
         warnings: row.warnings.join("; "),
-    };
-    view.rows.iter().map(sentence).collect()
+    }
 }

@@ -1,22 +1,21 @@
-//! What a page shows of results that would make it too large: the policies of most interest, then the first workloads.
+//! Excerpts from results too large for a page: the most interesting policies, then the first workloads.
 
-use super::RenderError;
 use super::view::{PageRow, PageWorkload, View};
 
 /// Largest page, in bytes.
 pub const LARGEST: usize = 5_000_000;
 
-/// So many policies are shown in the pictures at first: more lines at once are a tangle.
+/// Policies shown in the pictures at first: more lines at once are a tangle.
 pub(crate) const AT_FIRST: usize = 8;
 
-/// The policies by what a reader looks for first: baselines, those that answers name, those on Pareto fronts, the
-/// best by each metric on each workload. The others follow in the order of the study.
+/// Policies by interest for a reader: baselines, policies named in answers, policies on Pareto fronts, the best by each
+/// metric on each workload, then the rest in the order of the study.
 pub(crate) fn by_interest(view: &View) -> Vec<usize> {
     let all = 0..view.policies.len();
     let baselines = all.clone().filter(|p| view.policies[*p].baseline);
     let named = view.answers.iter().flat_map(|a| a.policies.iter().copied());
-    let fronts = view.workloads.iter().flat_map(|w| &w.tradeoff);
-    let fronts = fronts.filter(|t| t.front).map(|t| t.policy);
+    let tradeoffs = view.workloads.iter().flat_map(|w| &w.tradeoff);
+    let fronts = tradeoffs.filter(|t| t.front).map(|t| t.policy);
     let mut seen = vec![false; all.len()];
     let mut order: Vec<usize> = Vec::new();
     for policy in baselines
@@ -33,9 +32,8 @@ pub(crate) fn by_interest(view: &View) -> Vec<usize> {
     order
 }
 
-/// The policies that gain most, of each metric on each workload.
+/// Policies with the largest gain in a metric on a workload.
 fn best(view: &View) -> Vec<usize> {
-    let percent = |row: &&PageRow| row.gain.map_or(f64::NEG_INFINITY, |g| g.percent);
     let mut groups: Vec<&[PageRow]> = view
         .rows
         .chunk_by(|a, b| (a.workload, a.metric) == (b.workload, b.metric))
@@ -45,77 +43,78 @@ fn best(view: &View) -> Vec<usize> {
         let gained = rows.iter().filter(|r| r.gain.is_some());
         gained
             .rev()
-            .max_by(|a, b| percent(a).total_cmp(&percent(b)))
+            .max_by(|a, b| a.gain_percent().total_cmp(&b.gain_percent()))
     });
     best.map(|row| row.policy).collect()
 }
 
-/// The page of as much as fits, where the page of all of it has `size` bytes.
-pub(crate) fn fitting(
+/// Renders as much as fits on a page; `size` is the size of a page with everything, in bytes.
+pub(crate) fn render_excerpt<E>(
     view: &View,
     order: &[usize],
     size: usize,
-    page: impl Fn(&View) -> Result<String, RenderError>,
-) -> Result<String, RenderError> {
+    render: impl Fn(&View) -> Result<String, E>,
+) -> Result<String, E> {
     let baselines = view.policies.iter().filter(|p| p.baseline).count();
     let few = AT_FIRST.max(baselines).min(order.len());
     let (policies, workloads) = (order.len(), view.workloads.len());
-    let made = |policies: usize, workloads: usize| {
+    let render_some = |policies: usize, workloads: usize| {
         let mut excerpt = excerpt(view, &order[..policies], workloads);
-        excerpt.left_out = Some(told(view, &excerpt, size));
-        page(&excerpt)
+        excerpt.left_out = Some(left_out(view, &excerpt, size));
+        render(&excerpt)
     };
-    let found = largest([few, policies], size, |n| made(n, workloads))?;
-    match found {
+    if let Some(page) = largest([few, policies], size, |n| render_some(n, workloads))? {
+        return Ok(page);
+    }
+    match largest([1, workloads], size, |n| render_some(few, n))? {
         Some(page) => Ok(page),
-        None => match largest([1, workloads], size, |n| made(few, n))? {
-            Some(page) => Ok(page),
-            None => made(few, 1.min(workloads)),
-        },
+        None => render_some(few, 1.min(workloads)),
     }
 }
 
-/// The largest page that fits and was found, of between so few things and fewer than all, which make `size` bytes; none if
-/// even few of them do not fit.
-fn largest(
+/// Looks for the largest page that fits, with from `few` to below `all` things; a page with all has `size` bytes. None if
+/// even a page with few things does not fit.
+fn largest<E>(
     [few, all]: [usize; 2],
     size: usize,
-    page: impl Fn(usize) -> Result<String, RenderError>,
-) -> Result<Option<String>, RenderError> {
+    render: impl Fn(usize) -> Result<String, E>,
+) -> Result<Option<String>, E> {
     if few >= all {
         return Ok(None);
     }
-    let mut fits = (few, page(few)?);
+    let mut fits = (few, render(few)?);
     let mut over = (all, size);
     if fits.1.len() > LARGEST {
         return Ok(None);
     }
-    // What each adds is much the same, so that a straight line between both leads close.
+    // Each thing adds about the same size, so a straight line between both ends leads close.
     while over.0 - fits.0 > 1 && fits.1.len() < LARGEST / 100 * 95 {
         let (bytes, things) = (over.1 - fits.1.len(), over.0 - fits.0);
         // A little less, or the line would often lead just beyond.
         let room = (LARGEST - fits.1.len()) / 100 * 98;
         let more = (room as f64 / bytes as f64 * things as f64) as usize;
         let next = (fits.0 + more).clamp(fits.0 + 1, over.0 - 1);
-        let made = page(next)?;
-        if made.len() <= LARGEST {
-            fits = (next, made);
+        let page = render(next)?;
+        if page.len() <= LARGEST {
+            fits = (next, page);
         } else {
-            over = (next, made.len());
+            over = (next, page.len());
         }
     }
     Ok(Some(fits.1))
 }
 
-/// What is left out, and where it is.
-fn told(all: &View, excerpt: &View, size: usize) -> String {
-    let count =
-        |some: usize, of: usize, what: &str| (some < of).then(|| format!("{some} of {of} {what}"));
-    let shown = [
-        count(excerpt.policies.len(), all.policies.len(), "policies"),
-        count(excerpt.workloads.len(), all.workloads.len(), "workloads"),
+/// A sentence that says where the omitted parts are.
+fn left_out(all: &View, excerpt: &View, size: usize) -> String {
+    let counts = [
+        (excerpt.policies.len(), all.policies.len(), "policies"),
+        (excerpt.workloads.len(), all.workloads.len(), "workloads"),
     ];
-    let shown: Vec<String> = shown.into_iter().flatten().collect();
+    let shown: Vec<String> = counts
+        .into_iter()
+        .filter(|(some, every, _)| some < every)
+        .map(|(some, every, things)| format!("{some} of {every} {things}"))
+        .collect();
     let results = all.results.join(" ");
     format!(
         "The tables and pictures of this page show {}; with everything it would be {:.1} MB. Shown are baselines, \
@@ -128,32 +127,20 @@ fn told(all: &View, excerpt: &View, size: usize) -> String {
     )
 }
 
-/// The view of these policies and the first workloads.
+/// A view with some policies and the first workloads.
 fn excerpt(view: &View, policies: &[usize], workloads: usize) -> View {
     let mut kept = policies.to_vec();
     kept.sort_unstable();
-    let place = Places(
+    let places = Places(
         (0..view.policies.len())
             .map(|policy| kept.binary_search(&policy).ok())
             .collect(),
     );
-    let mut rows = place.kept(&view.rows, |row| &mut row.policy);
+    let mut rows = places.kept(&view.rows, |row| &mut row.policy);
     rows.retain(|row| row.workload < workloads);
-    let of_workload = |w: &PageWorkload| PageWorkload {
-        name: w.name.clone(),
-        about: w.about.clone(),
-        latency_of: w.latency_of.clone(),
-        curves: place.kept(&w.curves, |of| &mut of.policy),
-        percentiles: place.kept(&w.percentiles, |of| &mut of.policy),
-        parts: place.kept(&w.parts, |of| &mut of.policy),
-        tradeoff: place.kept(&w.tradeoff, |of| &mut of.policy),
-        idle: place.kept(&w.idle, |of| &mut of.policy),
-        frequency: place.kept(&w.frequency, |of| &mut of.policy),
-        timelines: place.kept(&w.timelines, |of| &mut of.policy),
-    };
     let mut answers = view.answers.clone();
     for answer in &mut answers {
-        answer.policies = place.kept(&answer.policies, |policy| policy);
+        answer.policies = places.kept(&answer.policies, |policy| policy);
     }
     View {
         title: view.title.clone(),
@@ -166,7 +153,7 @@ fn excerpt(view: &View, policies: &[usize], workloads: usize) -> View {
         assumes_power: view.assumes_power,
         workloads: view.workloads[..workloads]
             .iter()
-            .map(of_workload)
+            .map(|workload| places.workload(workload))
             .collect(),
         sources: view.sources.clone(),
         commands: view.commands.clone(),
@@ -176,18 +163,35 @@ fn excerpt(view: &View, policies: &[usize], workloads: usize) -> View {
     }
 }
 
-/// Where each policy is in an excerpt; none of those that are left out.
+/// The place of each policy in an excerpt; none for omitted policies.
 struct Places(Vec<Option<usize>>);
 
 impl Places {
-    /// What belongs to the policies of the excerpt, with their places there.
-    fn kept<T: Clone>(&self, all: &[T], policy: impl Fn(&mut T) -> &mut usize) -> Vec<T> {
-        let placed = |of: &T| {
-            let mut of = of.clone();
-            let policy = policy(&mut of);
-            *policy = self.0.get(*policy).copied().flatten()?;
-            Some(of)
-        };
-        all.iter().filter_map(placed).collect()
+    /// The parts for policies in the excerpt, with the policies' new places.
+    fn kept<T: Clone>(&self, parts: &[T], policy: impl Fn(&mut T) -> &mut usize) -> Vec<T> {
+        let mut kept = Vec::new();
+        for mut part in parts.iter().cloned() {
+            let index = policy(&mut part);
+            if let Some(place) = self.0.get(*index).copied().flatten() {
+                *index = place;
+                kept.push(part);
+            }
+        }
+        kept
+    }
+
+    fn workload(&self, workload: &PageWorkload) -> PageWorkload {
+        PageWorkload {
+            name: workload.name.clone(),
+            about: workload.about.clone(),
+            latency_of: workload.latency_of.clone(),
+            curves: self.kept(&workload.curves, |part| &mut part.policy),
+            percentiles: self.kept(&workload.percentiles, |part| &mut part.policy),
+            parts: self.kept(&workload.parts, |part| &mut part.policy),
+            tradeoff: self.kept(&workload.tradeoff, |part| &mut part.policy),
+            idle: self.kept(&workload.idle, |part| &mut part.policy),
+            frequency: self.kept(&workload.frequency, |part| &mut part.policy),
+            timelines: self.kept(&workload.timelines, |part| &mut part.policy),
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! A report as one self-contained HTML page.
 //!
-//! [`from_results`] puts together what the page says, a [`view::View`]; [`render`] makes the page of it. `figures`
-//! turns it into pictures with the tables behind them, `comparison` into the comparison table. The template
-//! `page.html` adds the style sheet, the scripts and Apache ECharts, all inlined. The page loads nothing and says so
-//! to the browser: a Content-Security-Policy allows no request at all, and no script but these, by their hashes.
+//! [`from_results`] puts a [`view::View`] together; [`render`] makes the page. `figures` draws pictures with tables,
+//! `comparison` the comparison table. The template `page.html` adds the style sheet, the scripts and Apache ECharts,
+//! all inlined. The page loads nothing and tells the browser so: a Content-Security-Policy allows no request at all, and
+//! only the inlined scripts, by their hashes.
 
 mod bidi;
 mod comparison;
@@ -24,9 +24,9 @@ pub use excerpt::LARGEST;
 use figures::{Figure, Group, Slot};
 use view::View;
 
-/// Apache ECharts, as `assets/echarts/` has it.
+/// Apache ECharts from `assets/echarts/`.
 const ECHARTS: &str = include_str!("../../assets/echarts/echarts.min.js");
-/// Our scripts, in the order in which they run.
+/// Our scripts in execution order.
 const SCRIPTS: [&str; 4] = [
     include_str!("../../assets/page/look.js"),
     include_str!("../../assets/page/charts.js"),
@@ -36,12 +36,12 @@ const SCRIPTS: [&str; 4] = [
 const STYLE: &str = include_str!("../../assets/page/page.css");
 const TEMPLATE: &str = include_str!("../../assets/page/page.html");
 
-/// Why no page can be made: the template and the values do not fit, which is a fault of this crate.
+/// Why no page can be made: the template does not fit the values, a fault in this crate.
 #[derive(Debug, thiserror::Error)]
 #[error("the report's template: {0}")]
 pub struct RenderError(#[from] minijinja::Error);
 
-/// Makes the page. One that would be larger than [`LARGEST`] leaves out policies, then workloads, and says so.
+/// Makes the page. A page larger than [`LARGEST`] leaves out policies, then workloads, and says so.
 ///
 /// # Errors
 /// None that the input could cause.
@@ -50,7 +50,7 @@ pub fn render(view: &View) -> Result<String, RenderError> {
     if all.len() <= LARGEST {
         return Ok(all);
     }
-    excerpt::fitting(view, &excerpt::by_interest(view), all.len(), page)
+    excerpt::render_excerpt(view, &excerpt::by_interest(view), all.len(), page)
 }
 
 fn page(view: &View) -> Result<String, RenderError> {
@@ -61,7 +61,7 @@ fn page(view: &View) -> Result<String, RenderError> {
         .enumerate()
         .map(|(index, workload)| {
             let prefix = format!("w{index}");
-            let groups = figures::of_workload(view, workload, &prefix);
+            let groups = figures::workload_groups(view, workload, &prefix);
             (prefix, groups)
         })
         .collect();
@@ -70,7 +70,7 @@ fn page(view: &View) -> Result<String, RenderError> {
     environment.set_formatter(bidi::format);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
-    // The name says that values are escaped.
+    // Values are escaped because the name ends in html.
     environment.add_template("page.html", TEMPLATE)?;
     let page = environment.get_template("page.html")?.render(context! {
         policy => content_security_policy([ECHARTS, &scripts]),
@@ -117,7 +117,7 @@ fn page(view: &View) -> Result<String, RenderError> {
     Ok(page)
 }
 
-/// Every setting that any policy has, in the order of the policies.
+/// All settings, in the order of the policies.
 fn setting_names(view: &View) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in view.policies.iter().flat_map(|p| &p.settings) {
@@ -128,7 +128,7 @@ fn setting_names(view: &View) -> Vec<&str> {
     names
 }
 
-/// Nothing may be loaded, and only these scripts may run: not even markup in a name could call another one.
+/// Nothing may be loaded, and only these scripts may run: not even markup in a name could call another script.
 fn content_security_policy<const N: usize>(scripts: [&str; N]) -> String {
     let hashes = scripts.map(|script| {
         format!(
@@ -142,19 +142,19 @@ fn content_security_policy<const N: usize>(scripts: [&str; N]) -> String {
     )
 }
 
-/// What the scripts draw, as JSON that cannot end its script element.
+/// Data for the scripts, as JSON that cannot end its script element.
 fn data(view: &View, gains: Option<&Figure>, workloads: &[(String, Vec<Group>)]) -> String {
-    let of_workloads = workloads
+    let slots = workloads
         .iter()
         .flat_map(|(_, groups)| groups)
-        .flat_map(|g| &g.slots);
-    let all = gains
+        .flat_map(|group| &group.slots);
+    let workload_figures = slots.filter_map(|slot| match slot {
+        Slot::Figure(figure) => Some(&**figure),
+        Slot::Missing { .. } => None,
+    });
+    let figures: serde_json::Map<String, Value> = gains
         .into_iter()
-        .chain(of_workloads.filter_map(|slot| match slot {
-            Slot::Figure(figure) => Some(&**figure),
-            Slot::Missing { .. } => None,
-        }));
-    let figures: serde_json::Map<String, Value> = all
+        .chain(workload_figures)
         .map(|f| {
             (
                 f.id.clone(),

@@ -1,9 +1,9 @@
-//! Numbers as people read them, and as charts get them.
+//! Numbers for people, and for charts.
 
 use serde_json::Value;
 use wakepath_compare::figure;
 
-/// More decimals than these nobody counts; such a number has an exponent.
+/// Most decimals; a smaller number has an exponent.
 const MAX_DECIMALS: usize = 9;
 
 /// Four significant digits, thousands apart; a dash where there is no number.
@@ -43,13 +43,13 @@ pub(crate) fn figure(value: f64, decimals: Option<usize>) -> String {
     }
 }
 
-/// The digits of a number with its thousands apart.
+/// A number with thousands apart.
 fn apart(sign: &str, text: &str) -> String {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut out = sign.to_owned();
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index) % 3 == 0 {
-            // A narrow space that no line is broken at.
+            // A narrow space without a line break.
             out.push('\u{202f}');
         }
         out.push(digit);
@@ -61,7 +61,7 @@ fn apart(sign: &str, text: &str) -> String {
     out
 }
 
-/// Percentages with their signs, and the digits that their interval deserves.
+/// Percentages with signs, and the digits that the interval deserves.
 pub(crate) fn percents<const N: usize>(
     values: [f64; N],
     interval: Option<[f64; 2]>,
@@ -76,12 +76,12 @@ pub(crate) fn percents<const N: usize>(
     })
 }
 
-/// One of them.
+/// A percentage as in [`percents`].
 pub(crate) fn percent(value: f64, interval: Option<[f64; 2]>) -> String {
     percents([value], interval).concat()
 }
 
-/// A share of 0 to 1 in percent.
+/// A share from 0 to 1 in percent.
 pub(crate) fn share(value: f64) -> String {
     if value.is_finite() {
         format!("{:.2} %", value * 100.0)

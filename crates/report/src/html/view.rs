@@ -1,22 +1,22 @@
-//! What the page shows, already put together: no files, no statistics, only what is to be drawn and said.
+//! The content of a page, ready to be drawn: no files, no statistics.
 //!
-//! Policies and workloads are referred to by their index in [`View::policies`] and [`View::workloads`]. A part that
-//! the results do not have is empty; the page then says that it is missing.
+//! Policies and workloads are indices in [`View::policies`] and [`View::workloads`]. Parts missing in the results are empty,
+//! and the page says so.
 
 /// A whole report.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// What the study is about.
+    /// Title of the study.
     pub title: String,
     /// Facts in a line below the title: backend, machine, counts.
     pub facts: Vec<String>,
-    /// What a reader should know before believing anything.
+    /// Cautions before believing anything.
     pub cautions: Vec<String>,
-    /// The answers, in the order of the questions.
+    /// Answers by question.
     pub answers: Vec<PageAnswer>,
-    /// What is compared.
+    /// Compared policies.
     pub policies: Vec<PagePolicy>,
-    /// The metrics of [`Self::rows`], by index.
+    /// Metrics, indexed by [`Self::rows`].
     pub metrics: Vec<PageMetric>,
     /// One row per workload, metric and policy.
     pub rows: Vec<PageRow>,
@@ -24,20 +24,20 @@ pub struct View {
     pub assumes_power: bool,
     /// Each workload.
     pub workloads: Vec<PageWorkload>,
-    /// Where the numbers come from, one per result directory.
+    /// Origins, one per result directory.
     pub sources: Vec<PageSource>,
-    /// Commands that make these results again.
+    /// Commands that make the results again.
     pub commands: Vec<String>,
-    /// The results as a command names them.
+    /// Result paths for commands.
     pub results: Vec<String>,
-    /// What is left out to keep the page small, and where it is.
+    /// A sentence about parts left out to keep the page small.
     pub left_out: Option<String>,
-    /// Version of wakepath that made the page.
+    /// Program and version.
     pub made_by: String,
 }
 
 impl View {
-    /// What the policies are compared with, in words.
+    /// The baseline in words.
     pub(crate) fn baseline_name(&self) -> &str {
         let mut baselines = self.policies.iter().filter(|p| p.baseline);
         match (baselines.next(), baselines.next()) {
@@ -48,7 +48,7 @@ impl View {
     }
 }
 
-/// Whether something is good news.
+/// Good news or bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Better than the baseline.
@@ -63,7 +63,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// Its name in style sheets.
+    /// Class in style sheets.
     pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -73,7 +73,7 @@ impl Tone {
         }
     }
 
-    /// A sign that says it without colour.
+    /// A sign that works without colour.
     pub(crate) fn sign(self) -> &'static str {
         match self {
             Self::Better => "▲",
@@ -91,75 +91,82 @@ pub struct PageAnswer {
     pub question: String,
     /// The answer in a sentence.
     pub sentence: String,
-    /// What it is made of, a sentence each.
+    /// Details, a sentence each.
     pub details: Vec<String>,
-    /// Indices of the policies that it names, the most important one first.
+    /// Indices of the named policies, the most important first.
     pub policies: Vec<usize>,
-    /// Whether it is good news.
+    /// Good news or bad.
     pub tone: Tone,
 }
 
 /// A policy.
 #[derive(Clone, Debug, Default)]
 pub struct PagePolicy {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its settings: name and value.
+    /// Settings: name and value.
     pub settings: Vec<(String, String)>,
-    /// Whether others are compared with it; of several machines each has one.
+    /// Whether other policies are compared with this policy; each machine has a baseline.
     pub baseline: bool,
 }
 
 /// A metric.
 #[derive(Clone, Debug, Default)]
 pub struct PageMetric {
-    /// Its name in files.
+    /// Name in files.
     pub name: String,
-    /// Its title.
+    /// Title.
     pub title: String,
-    /// Its unit on the page; empty for counts.
+    /// Unit on the page; empty for counts.
     pub unit: String,
-    /// What it is.
+    /// Explanation.
     pub meaning: String,
-    /// Whether more of it is better, or less; `None`: neither.
+    /// Whether more is better, or less; `None`: neither.
     pub higher_is_better: Option<bool>,
 }
 
 /// A comparison with the baseline.
 #[derive(Clone, Debug, Default)]
 pub struct PageRow {
-    /// Index of the workload.
+    /// Workload index.
     pub workload: usize,
-    /// Index of the metric.
+    /// Metric index.
     pub metric: usize,
-    /// Index of the policy.
+    /// Policy index.
     pub policy: usize,
-    /// Mean over the runs, as the metric takes it.
+    /// Mean over the runs, by the metric's kind.
     pub mean: f64,
     /// Digits of the mean after the point; `None`: four significant digits.
     pub decimals: Option<usize>,
-    /// Standard deviation in percent of the mean; none of a single run.
+    /// Standard deviation in percent of the mean; none for a single run.
     pub deviation_percent: Option<f64>,
-    /// Number of runs.
+    /// Run count.
     pub runs: usize,
     /// Gain over the baseline; none for the baseline itself, and where none can be given.
     pub gain: Option<PageGain>,
     /// The verdict in words; empty for the baseline.
     pub verdict: String,
-    /// Whether it is good news.
+    /// Good news or bad.
     pub tone: Tone,
-    /// What is odd about the runs.
+    /// Warnings about the runs.
     pub warnings: Vec<String>,
+}
+
+impl PageRow {
+    /// The gain in percent, below all gains if there is none.
+    pub(crate) fn gain_percent(&self) -> f64 {
+        self.gain.map_or(f64::NEG_INFINITY, |gain| gain.percent)
+    }
 }
 
 /// A gain over the baseline, plus being better.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageGain {
-    /// In percent.
+    /// Gain in percent.
     pub percent: f64,
-    /// Its interval, in percent; none of too few runs.
+    /// Interval in percent; none for too few runs.
     pub interval: Option<[f64; 2]>,
-    /// Effect size; none of too few runs.
+    /// Effect size; none for too few runs.
     pub effect: Option<f64>,
     /// Whether chance is an unlikely explanation, all comparisons considered.
     pub significant: bool,
@@ -168,23 +175,23 @@ pub struct PageGain {
 /// A workload's distributions.
 #[derive(Clone, Debug, Default)]
 pub struct PageWorkload {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is: `fio`, and where it comes from.
+    /// Kind and origin, such as `fio: read.fio`.
     pub about: String,
-    /// What its latency is of: `latency`, `wake-up latency`.
+    /// The measured latency in words: `latency`, `wake-up latency`.
     pub latency_of: String,
     /// Cumulative latency distribution by policy.
     pub curves: Vec<Curve>,
     /// Percentiles by policy.
     pub percentiles: Vec<Percentiles>,
-    /// Where a request's time goes.
+    /// Parts of a request's time.
     pub parts: Vec<PageParts>,
     /// Power and latency.
     pub tradeoff: Vec<Tradeoff>,
-    /// Idle states by kind of CPU and policy.
+    /// Idle states by CPU kind and policy.
     pub idle: Vec<PageIdle>,
-    /// Frequencies by kind of CPU and policy.
+    /// Frequencies by CPU kind and policy.
     pub frequency: Vec<Frequency>,
     /// A few representative milliseconds.
     pub timelines: Vec<PageTimeline>,
@@ -193,40 +200,47 @@ pub struct PageWorkload {
 /// A latency distribution.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
-    /// Index of the policy.
+    /// Policy index.
     pub policy: usize,
-    /// Requests behind it.
+    /// Request count.
     pub requests: u64,
-    /// Latency in us with the share of requests, 0 to 1, that took at most this long; both rising.
+    /// Latency in us, and the share of requests, 0 to 1, up to this latency; both rising.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A value with what it varies between.
+/// A value with its range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageSpread {
     /// Mean over the runs.
     pub mean: f64,
-    /// Of the lowest run.
+    /// Lowest run.
     pub low: f64,
-    /// Of the highest run.
+    /// Highest run.
     pub high: f64,
 }
 
-/// Percentiles of a policy.
+impl PageSpread {
+    /// Mean, lowest run, highest run.
+    pub(crate) fn values(self) -> [f64; 3] {
+        [self.mean, self.low, self.high]
+    }
+}
+
+/// Percentiles under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct Percentiles {
-    /// Index of the policy.
+    /// Policy index.
     pub policy: usize,
-    /// `p99` and so on, with its latency in us.
+    /// `p99` and so on, with the latency in us.
     pub values: Vec<(String, PageSpread)>,
 }
 
-/// What latency is made of, of some of the requests under a policy.
+/// The parts of some requests' latency under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct PageParts {
-    /// Index of the policy.
+    /// Policy index.
     pub policy: usize,
-    /// Of which requests: `mean`, `p99`.
+    /// The requests: `mean`, `p99`.
     pub at: String,
     /// Parts in the order of a request's way, in us.
     pub parts: Vec<(String, f64)>,
@@ -235,45 +249,45 @@ pub struct PageParts {
 /// A policy's power and latency.
 #[derive(Clone, Debug, Default)]
 pub struct Tradeoff {
-    /// Index of the policy.
+    /// Policy index.
     pub policy: usize,
-    /// Index of the latency metric.
+    /// Latency metric index.
     pub latency_metric: usize,
-    /// Index of the power metric.
+    /// Power metric index.
     pub power_metric: usize,
     /// Latency.
     pub latency: PageSpread,
     /// Power.
     pub power: PageSpread,
-    /// Whether no other policy has less of both on this workload.
+    /// Whether no other policy has less power and less latency.
     pub front: bool,
 }
 
-/// The CPUs of one kind under a policy.
+/// CPUs of a kind under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct PageIdle {
     /// The kind.
     pub cpu_kind: String,
-    /// Index of the policy.
+    /// Policy index.
     pub policy: usize,
-    /// Its states, busy first, then shallowest first.
+    /// States: busy, then from shallow to deep.
     pub states: Vec<PageState>,
 }
 
 /// Time in an idle state. Figures per second are per second of the workload, all CPUs of the kind together.
 #[derive(Clone, Debug, Default)]
 pub struct PageState {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether it is the time with something to do.
+    /// Whether the CPUs had something to do.
     pub busy: bool,
-    /// Share of the CPUs' time, 0 to 1.
+    /// Share of CPU time, 0 to 1.
     pub share: f64,
     /// Entries per second.
     pub entries: f64,
-    /// Stays per second that were too short for it.
+    /// Idle periods per second too short for the state.
     pub too_deep: f64,
-    /// Stays per second that a deeper state would have fitted.
+    /// Idle periods per second that a deeper state would have fitted.
     pub too_shallow: f64,
     /// Time that too deep idle periods added to wake-ups, us per second; no number if not known.
     pub added_us: f64,
@@ -281,46 +295,46 @@ pub struct PageState {
     pub wasted_mw: f64,
 }
 
-/// The frequencies of the CPUs of one kind under a policy.
+/// Frequencies of a CPU kind under a policy.
 #[derive(Clone, Debug, Default)]
 pub struct Frequency {
     /// The kind.
     pub cpu_kind: String,
-    /// Index of the policy.
+    /// Policy index.
     pub policy: usize,
-    /// Frequency in kHz and its share of the powered time, 0 to 1; rising.
+    /// Frequency in kHz, rising, with the share of powered time, 0 to 1.
     pub shares: Vec<(u64, f64)>,
 }
 
 /// A few milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct PageTimeline {
-    /// Index of the policy.
+    /// Policy index.
     pub policy: usize,
-    /// Around which request: `p50`, `p99`.
+    /// The request in the middle: `p50`, `p99`.
     pub at: String,
-    /// Where things happen, top to bottom.
+    /// Tracks, top to bottom.
     pub tracks: Vec<String>,
-    /// What happens.
+    /// Spans on the tracks.
     pub spans: Vec<PageSpan>,
 }
 
-/// Something that lasts.
+/// A state or activity with a length.
 #[derive(Clone, Debug, Default)]
 pub struct PageSpan {
-    /// Index of the track.
+    /// Track index.
     pub track: usize,
-    /// What it is.
+    /// Name.
     pub name: String,
-    /// What it belongs to, if that is not the track; may be empty.
+    /// Owner, such as a request, if not the track; may be empty.
     pub owner: String,
-    /// Its start in ns.
+    /// Start in ns.
     pub start_ns: u64,
-    /// Its length in ns.
+    /// Length in ns.
     pub length_ns: u64,
 }
 
-/// Where numbers come from.
+/// The origin of numbers.
 #[derive(Clone, Debug, Default)]
 pub struct PageSource {
     /// The study and its backend.

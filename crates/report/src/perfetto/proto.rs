@@ -1,4 +1,4 @@
-//! The part of Perfetto's trace format that timelines need.
+//! The part of Perfetto's trace format for timelines.
 //!
 //! Names and field numbers are those of `protos/perfetto/trace/` in Perfetto's repository. A trace
 //! is a sequence of packets, each field 1 of the message `Trace`, so that messages of one packet

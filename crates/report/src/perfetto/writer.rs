@@ -11,7 +11,7 @@ use super::proto::{
     TrackEvent,
 };
 
-/// The one sequence of packets that a timeline has.
+/// The only sequence of packets in a timeline.
 const SEQUENCE: u32 = 1;
 
 /// A track of a trace.
@@ -26,7 +26,7 @@ pub(super) struct TraceWriter<W> {
     /// Used again for every packet.
     buffer: Vec<u8>,
     tracks: u64,
-    /// Numbers of the names that the trace already has.
+    /// Numbers of the names already in the trace.
     names: BTreeMap<String, u64>,
     begun: bool,
 }

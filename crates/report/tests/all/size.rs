@@ -109,7 +109,7 @@ fn written(document: &Document) -> TempDir {
 /// As many details as a simulation has.
 fn detailed(run: &mut RunRecord) {
     let buckets = (0..60).map(|i| (1000 * i, 1000 * (i + 1), 1 + i % 7));
-    run.latency = buckets.collect();
+    run.latency = buckets.map(Into::into).collect();
     if run.key.repeat == 0 {
         let span = |i: u64| {
             let (track, from) = (format!("CPU {}", i % 4), 50_000 * i);
@@ -121,7 +121,7 @@ fn detailed(run: &mut RunRecord) {
                 from + 40_000,
             )
         };
-        run.timeline = (0..40).map(span).collect();
+        run.timeline = (0..40).map(|i| span(i).into()).collect();
     }
 }
 

@@ -1,13 +1,13 @@
-//! fio's JSON output, also that of `json+` with histograms.
+//! fio's JSON output, also `json+` with histograms.
 
 use std::collections::BTreeMap;
 
-use crate::{RequestedRate, RunKey, RunRecord};
+use crate::{LatencyBucket, RequestedRate, RunKey, RunRecord};
 use serde::Deserialize;
 
-use super::ImportedRuns;
+use super::runs::ImportedRuns;
 
-/// What fio prints with `--output-format=json` or `json+`.
+/// fio's output with `--output-format=json` or `json+`.
 #[derive(Debug, Deserialize)]
 pub struct Output {
     #[serde(rename = "fio version")]
@@ -18,7 +18,7 @@ pub struct Output {
     jobs: Vec<Job>,
 }
 
-/// A job, or with `group_reporting` a group of them.
+/// A job, or with `group_reporting` a group.
 #[derive(Debug, Deserialize)]
 struct Job {
     jobname: String,
@@ -34,7 +34,7 @@ struct Job {
     trim: Direction,
 }
 
-/// Reads, writes or trims of a job.
+/// A job's reads, writes or trims.
 #[derive(Debug, Default, Deserialize)]
 struct Direction {
     #[serde(default)]
@@ -50,7 +50,7 @@ struct Direction {
     clat_ns: Times,
 }
 
-/// A distribution of times in ns.
+/// A time distribution in ns.
 #[derive(Debug, Default, Deserialize)]
 struct Times {
     #[serde(default)]
@@ -62,12 +62,12 @@ struct Times {
     count: u64,
     #[serde(default)]
     percentile: BTreeMap<String, u64>,
-    /// Middle of a bucket: values in it.
+    /// Values by the middle of their bucket.
     #[serde(default)]
     bins: BTreeMap<String, u64>,
 }
 
-/// The percentiles with a metric of their own, as fio calls them.
+/// Metrics with fio's names for percentiles.
 pub(super) const PERCENTILES: [(&str, &str); 4] = [
     ("p50_us", "50.000000"),
     ("p90_us", "90.000000"),
@@ -76,14 +76,13 @@ pub(super) const PERCENTILES: [(&str, &str); 4] = [
 ];
 
 impl Output {
-    /// Reads fio's JSON, in front of which fio may have printed warnings; of several documents the first. `None` if it is
-    /// not fio's.
+    /// Reads the first JSON document that fio printed, possibly behind warnings. `None` for other programs' output.
     pub fn find(text: &str) -> Option<Result<Self, String>> {
         let start = start(text)?;
         Some(document(&text[start..]).map(|(output, _)| output))
     }
 
-    /// Reads all documents of a text to which fio's output was appended run by run. `None` if it is not fio's.
+    /// Reads all documents in a text with output from several runs. `None` for other programs' output.
     pub(super) fn find_all(text: &str) -> Option<Result<Vec<Self>, String>> {
         let mut rest = &text[start(text)?..];
         let mut all = Vec::new();
@@ -111,19 +110,21 @@ impl Output {
         fill(run, &self.jobs.iter().collect::<Vec<_>>())
     }
 
-    /// How many percent of these rates were reached, of several the least; `None` if that cannot be told, because
-    /// `group_reporting` has put jobs of several names together.
+    /// Percentage of the requested rates that was reached, the smallest if there are several; `None` if unknown, because
+    /// `group_reporting` has put jobs with different names together.
     pub fn reached(&self, rates: &[RequestedRate]) -> Option<f64> {
         let all: Option<Vec<f64>> = rates.iter().map(|rate| self.share(rate, rates)).collect();
         all?.into_iter().min_by(f64::total_cmp)
     }
 
-    /// How many percent of a rate were reached, with all of `rates` that its job has in the same direction. Arrivals of a Poisson
-    /// process may be as few as its chance allows.
+    /// Percentage of a rate that was reached, together with the job's other `rates` in the same direction. A Poisson process
+    /// may have as few arrivals as chance allows.
     fn share(&self, rate: &RequestedRate, rates: &[RequestedRate]) -> Option<f64> {
-        let same =
-            |other: &&RequestedRate| (&other.job, &other.direction) == (&rate.job, &rate.direction);
-        let asked: f64 = rates.iter().filter(same).map(|r| r.per_second).sum();
+        let asked: f64 = rates
+            .iter()
+            .filter(|other| (&other.job, &other.direction) == (&rate.job, &rate.direction))
+            .map(|other| other.per_second)
+            .sum();
         let mut per_second = 0.0;
         let (mut ios, mut jobs) = (0, 0);
         for job in self.jobs.iter().filter(|job| job.jobname == rate.job) {
@@ -152,7 +153,7 @@ impl Output {
     }
 }
 
-/// A Poisson process draws fewer arrivals than its mean less so many standard deviations in one run of 700.
+/// So many standard deviations below the mean, a Poisson process is once in 700 runs.
 const DEVIATIONS_OF_CHANCE: f64 = 3.0;
 
 /// Where the first document begins.
@@ -161,8 +162,8 @@ fn start(text: &str) -> Option<usize> {
     is_fio.then(|| next(text).or_else(|| text.find('{')))?
 }
 
-/// Where a document begins: a brace in front of its line, or right behind the document before. In messages of fio there
-/// may be braces, too.
+/// Where a document begins: a brace at the start of a line, or right behind the document before. fio's messages may have
+/// braces inside a line.
 fn next(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -174,7 +175,7 @@ fn next(text: &str) -> Option<usize> {
     None
 }
 
-/// The document at the start of a text, and its length.
+/// The document at the start of a text, and the document's length.
 fn document(text: &str) -> Result<(Output, usize), String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Output>();
     match values.next() {
@@ -185,6 +186,10 @@ fn document(text: &str) -> Result<(Output, usize), String> {
 }
 
 impl Job {
+    fn total_ios(&self) -> u64 {
+        self.directions().map(|d| d.total_ios).sum()
+    }
+
     fn directions(&self) -> impl Iterator<Item = &Direction> {
         [&self.read, &self.write, &self.trim]
             .into_iter()
@@ -208,44 +213,45 @@ fn fill(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
     run.duration_ns = ms * 1_000_000;
     let seconds = ms as f64 / 1e3;
     let bytes: u64 = all.iter().map(|d| d.io_bytes).sum();
-    let mut add = |name: &str, value: f64| run.metrics.push((name.to_owned(), value));
-    add("iops", ios as f64 / seconds);
-    add("bandwidth_mbs", bytes as f64 / seconds / 1e6);
-    if let Some(mean) = mean(all.iter().copied()) {
-        add("mean_us", mean);
-    }
-    for (is_read, bandwidth, latency) in [
-        (true, "read_mbs", "read_mean_us"),
-        (false, "write_mbs", "write_mean_us"),
+    let mut metrics = vec![
+        ("iops", ios as f64 / seconds),
+        ("bandwidth_mbs", bytes as f64 / seconds / 1e6),
+    ];
+    metrics.extend(mean(&all).map(|mean| ("mean_us", mean)));
+    let reads: Vec<&Direction> = jobs.iter().map(|job| &job.read).collect();
+    let writes: Vec<&Direction> = jobs.iter().map(|job| &job.write).collect();
+    for (directions, bandwidth, latency) in [
+        (reads, "read_mbs", "read_mean_us"),
+        (writes, "write_mbs", "write_mean_us"),
     ] {
-        let of = || {
-            jobs.iter()
-                .map(|j| if is_read { &j.read } else { &j.write })
-        };
-        if let Some(mean) = mean(of()) {
-            let bytes: u64 = of().map(|d| d.io_bytes).sum();
-            add(bandwidth, bytes as f64 / seconds / 1e6);
-            add(latency, mean);
+        if let Some(mean) = mean(&directions) {
+            let bytes: u64 = directions.iter().map(|d| d.io_bytes).sum();
+            metrics.push((bandwidth, bytes as f64 / seconds / 1e6));
+            metrics.push((latency, mean));
         }
     }
-    for (name, value) in percentiles(&all) {
-        add(name, value);
-    }
+    metrics.extend(percentiles(&all));
     let longest = all.iter().map(|d| d.lat_ns.max.max(d.clat_ns.max)).max();
-    if let Some(longest) = longest.filter(|max| *max > 0) {
-        add("max_us", longest as f64 / 1e3);
-    }
+    let max_us = longest.filter(|max| *max > 0);
+    metrics.extend(max_us.map(|max| ("max_us", max as f64 / 1e3)));
+    let named = metrics.into_iter();
+    run.metrics
+        .extend(named.map(|(name, value)| (name.to_owned(), value)));
     run.latency = bins(&all)
         .into_iter()
         .map(|(middle, count)| {
-            let (low, high) = bounds(middle);
-            (low, high, count)
+            let (low_ns, high_ns) = bounds(middle);
+            LatencyBucket {
+                low_ns,
+                high_ns,
+                count,
+            }
         })
         .collect();
     Ok(())
 }
 
-/// How long jobs took: groups run one after the other, the jobs of a group at once.
+/// Duration of all jobs: groups run one after the other, a group's jobs at once.
 fn runtime_ms(jobs: &[&Job]) -> u64 {
     let mut groups: BTreeMap<u64, u64> = BTreeMap::new();
     for job in jobs {
@@ -257,27 +263,26 @@ fn runtime_ms(jobs: &[&Job]) -> u64 {
 }
 
 /// The mean latency in us from submission to completion, over all requests.
-fn mean<'a>(directions: impl Iterator<Item = &'a Direction>) -> Option<f64> {
+fn mean(directions: &[&Direction]) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0_u64);
     for direction in directions {
-        let times = &direction.lat_ns;
-        let times = if times.mean > 0.0 {
-            times
+        let times = if direction.lat_ns.mean > 0.0 {
+            &direction.lat_ns
         } else {
             &direction.clat_ns
         };
-        let of = if times.count > 0 {
+        let requests = if times.count > 0 {
             times.count
         } else {
             direction.total_ios
         };
-        sum += times.mean * of as f64;
-        count += of;
+        sum += times.mean * requests as f64;
+        count += requests;
     }
     (sum > 0.0).then(|| sum / count as f64 / 1e3)
 }
 
-/// Requests by the middle of their bucket.
+/// Request counts by bucket middle.
 fn bins(directions: &[&Direction]) -> BTreeMap<u64, u64> {
     let mut all = BTreeMap::new();
     for (middle, count) in directions.iter().flat_map(|d| &d.clat_ns.bins) {
@@ -288,38 +293,43 @@ fn bins(directions: &[&Direction]) -> BTreeMap<u64, u64> {
     all
 }
 
-/// The percentiles of the completion latency in us. Of one direction of one job they are what fio prints; of
-/// several they are made of the histograms by fio's own rule, if there are any.
+/// Percentiles of the completion latency in us. For a single direction fio prints percentiles; for several, fio's rule is
+/// applied to the histograms, if present.
 fn percentiles(all: &[&Direction]) -> Vec<(&'static str, f64)> {
     if let [one] = all {
-        let of = &one.clat_ns.percentile;
-        let found = PERCENTILES
+        let printed = &one.clat_ns.percentile;
+        return PERCENTILES
             .iter()
-            .filter_map(|(name, key)| Some((*name, *of.get(*key)?)));
-        return found.map(|(name, ns)| (name, ns as f64 / 1e3)).collect();
+            .filter_map(|(name, key)| Some((*name, *printed.get(*key)? as f64 / 1e3)))
+            .collect();
     }
-    // Some without a histogram would be missing from the sum.
+    // A direction without a histogram would be missing from the sum.
     if all.iter().any(|d| d.clat_ns.bins.is_empty()) {
         return Vec::new();
     }
     let bins = bins(all);
-    let total: u64 = bins.values().sum();
-    let at = |percent: f64| {
-        let mut seen = 0;
-        let reached = bins.iter().find(|(_, count)| {
-            seen += **count;
-            seen as f64 >= percent / 100.0 * total as f64
-        });
-        reached.map_or(0.0, |(middle, _)| *middle as f64 / 1e3)
-    };
-    let value = |key: &str| key.parse().map(at).unwrap_or_default();
-    PERCENTILES
-        .iter()
-        .map(|(name, key)| (*name, value(key)))
+    let percents = PERCENTILES.iter();
+    percents
+        .map(|(name, key)| {
+            let percent = key.parse::<f64>();
+            let us = percent.map(|percent| percentile_us(&bins, percent));
+            (*name, us.unwrap_or_default())
+        })
         .collect()
 }
 
-/// The bounds of fio's bucket with this middle: exact below 128 ns, then 64 buckets to each doubling (fio's
+/// A percentile of a histogram, in us.
+fn percentile_us(bins: &BTreeMap<u64, u64>, percent: f64) -> f64 {
+    let total: u64 = bins.values().sum();
+    let mut seen = 0;
+    let reached = bins.iter().find(|(_, count)| {
+        seen += **count;
+        seen as f64 >= percent / 100.0 * total as f64
+    });
+    reached.map_or(0.0, |(middle, _)| *middle as f64 / 1e3)
+}
+
+/// The bounds of a bucket in fio's histogram, by its middle: exact below 128 ns, then 64 buckets to each doubling (fio's
 /// `stat.h`, `FIO_IO_U_PLAT_BITS`).
 fn bounds(middle: u64) -> (u64, u64) {
     let magnitude = (64 - middle.leading_zeros()).saturating_sub(7);
@@ -350,28 +360,27 @@ pub(super) fn import(name: &str, outputs: &[Output]) -> Result<ImportedRuns, Str
 }
 
 impl Output {
-    /// Whether this is what fio printed while it ran, and `later` what it printed of the same run thereafter: that run
-    /// then began before this was printed.
+    /// Whether the document is a report during a run, and `later` a report from the same run: the run then began before
+    /// this report.
     fn is_report_of(&self, later: &Self) -> bool {
         let runtime = runtime_ms(&later.jobs.iter().collect::<Vec<_>>());
-        let done = |job: &Job| job.directions().map(|d| d.total_ios).sum::<u64>();
         let mut jobs = self.jobs.iter().zip(&later.jobs);
         self.timestamp_ms > 0
             && later.timestamp_ms.saturating_sub(self.timestamp_ms) < runtime
             && self.jobs.len() == later.jobs.len()
             && jobs.all(|(a, b)| {
-                (&a.jobname, a.groupid) == (&b.jobname, b.groupid) && done(a) <= done(b)
+                (&a.jobname, a.groupid) == (&b.jobname, b.groupid) && a.total_ios() <= b.total_ios()
             })
     }
 }
 
-/// Each job of a document is a workload; jobs of the same name and group belong together.
+/// Each job in a document is a workload; jobs with the same name and group belong together.
 fn run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
     let mut groups: Vec<(String, Vec<&Job>)> = Vec::new();
     for job in &output.jobs {
         match groups
             .iter_mut()
-            .find(|(of, jobs)| *of == job.jobname && jobs[0].groupid == job.groupid)
+            .find(|(name, jobs)| *name == job.jobname && jobs[0].groupid == job.groupid)
         {
             Some((_, jobs)) => jobs.push(job),
             None => groups.push((job.jobname.clone(), vec![job])),
@@ -389,7 +398,7 @@ fn run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
         fill(&mut run, &jobs)?;
         runs.push(run);
     }
-    Ok(ImportedRuns::of("fio", &output.version, runs))
+    Ok(ImportedRuns::from_tool("fio", &output.version, runs))
 }
 
 #[cfg(test)]
@@ -403,7 +412,7 @@ mod tests {
         }
     }
 
-    /// A document of so many requests in a second, printed at a time.
+    /// A document with a number of requests in a second, and the time of printing.
     fn output(ios: u64, at_ms: u64) -> String {
         format!(
             "{{\n  \"fio version\" : \"fio-3.33\",\n  \"timestamp_ms\" : {at_ms},\n  \"jobs\" : [{{\"jobname\": \"a\", \
@@ -412,13 +421,15 @@ mod tests {
         )
     }
 
+    /// Repeats with their IOPS.
+    fn repeats(text: &str) -> Result<Vec<(u32, f64)>, String> {
+        let imported = import("p", &Output::find_all(text).unwrap()?)?;
+        let runs = imported.runs.into_iter();
+        Ok(runs.map(|r| (r.key.repeat, r.metrics[0].1)).collect())
+    }
+
     #[test]
     fn documents_one_after_the_other_are_runs() {
-        let repeats = |text: &str| -> Result<Vec<(u32, f64)>, String> {
-            let imported = import("p", &Output::find_all(text).unwrap()?)?;
-            let runs = imported.runs.into_iter();
-            Ok(runs.map(|r| (r.key.repeat, r.metrics[0].1)).collect())
-        };
         let [one, two] = [output(10, 5000), output(10, 6100)];
         let wanted = Ok(vec![(0, 10.0), (1, 10.0)]);
         for between in ["", "\n\n", "fio: a {warning}\n"] {
@@ -436,7 +447,7 @@ mod tests {
                 "{error}"
             );
         }
-        // Two reports of a run, the run, and another one.
+        // Two reports during a run, the run, and another run.
         let text =
             [(10, 5000), (20, 6000), (25, 6500), (10, 7600)].map(|(ios, at)| output(ios, at));
         let imported = import("p", &Output::find_all(&text.concat()).unwrap().unwrap()).unwrap();
@@ -449,16 +460,19 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_rate_that_a_measurement_does_not_reach_has_its_share() {
-        let rate = |job: &str, direction: &str, per_second: f64, unit: &str| RequestedRate {
+    fn rate(job: &str, direction: &str, per_second: f64, unit: &str) -> RequestedRate {
+        RequestedRate {
             job: job.to_owned(),
             direction: direction.to_owned(),
             per_second,
             unit: unit.to_owned(),
             poisson: false,
-        };
-        // Two processes of `a`, and a job that writes.
+        }
+    }
+
+    #[test]
+    fn a_rate_that_a_measurement_does_not_reach_has_its_share() {
+        // Two processes in job `a`, and a job that writes.
         let text = r#"{"fio version": "fio-3.33", "jobs": [
             {"jobname": "a", "read": {"total_ios": 300, "runtime": 1000}},
             {"jobname": "a", "read": {"total_ios": 100, "runtime": 500}},

@@ -3,9 +3,9 @@
 use crate::{RunKey, RunRecord};
 use serde::Deserialize;
 
-use super::ImportedRuns;
+use super::runs::ImportedRuns;
 
-/// What `hyperfine --export-json` writes.
+/// Output of `hyperfine --export-json`.
 #[derive(Deserialize)]
 struct Export {
     results: Vec<Benchmark>,
@@ -20,10 +20,10 @@ struct Benchmark {
     exit_codes: Vec<Option<i32>>,
 }
 
-/// The name of the workload if the commands of a file are what is compared.
+/// The workload's name if a file's commands are compared.
 const WORKLOAD: &str = "hyperfine";
 
-/// Several commands of a file are compared with each other; a single one with that of other files.
+/// Several commands in a file are compared with each other; a single command with other files' commands.
 pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let export: Export = serde_json::from_str(text)
         .map_err(|e| format!("neither fio's JSON (no \"fio version\") nor hyperfine's: {e}"))?;
@@ -58,5 +58,5 @@ pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
             runs.push(run);
         }
     }
-    Ok(ImportedRuns::of("hyperfine", "unknown", runs))
+    Ok(ImportedRuns::from_tool("hyperfine", "unknown", runs))
 }

@@ -4,26 +4,28 @@
 //! thread has gone through once. It has thread, turns of its loop, run, period, start, end, start since the
 //! beginning, slack, configured run and period, wake-up latency. All but the first two are in us.
 
+use std::ops::RangeInclusive;
+
 use serde::Deserialize;
 
 use crate::RunRecord;
 
-/// Columns of a line.
+/// Columns in a line.
 const COLUMNS: usize = 11;
 
-/// Most lines of all logs together.
+/// Most lines in all logs together.
 const MOST_ROWS: usize = 10_000_000;
 
-/// The logs of the threads of an rt-app file's first task.
+/// Logs from the threads in an rt-app file's first task.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FirstTask {
-    /// What each thread wrote.
+    /// A log for each thread.
     logs: Vec<String>,
-    /// What ends from then on, and until then, counts: times of the clock of the log.
+    /// Phases count if they end between both times, by the log's clock.
     from_us: u64,
     to_us: u64,
-    /// Lines for each time that a thread goes through all of its phases; `None`: it never does.
+    /// Lines for each loop through all phases; `None`: threads never finish a loop.
     rows_per_loop: Option<u64>,
     /// Whether a line has the latency of one wake-up at most, and the threads wake up for nothing else.
     logs_wake_ups: bool,
@@ -44,31 +46,30 @@ struct Row {
 impl Row {
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let number = |column: usize| fields[column].parse().ok();
         if fields.len() != COLUMNS {
             return None;
         }
         let row = Self {
-            start: number(4)?,
-            end: number(5)?,
+            start: fields[4].parse().ok()?,
+            end: fields[5].parse().ok()?,
             slack: fields[7].parse().ok()?,
-            period: number(9)?,
-            wake_up: number(10)?,
+            period: fields[9].parse().ok()?,
+            wake_up: fields[10].parse().ok()?,
         };
         (row.start <= row.end).then_some(row)
     }
 
-    /// The latency of its wake-up, if it had one.
+    /// The latency of the wake-up, if any.
     fn wake_up(&self) -> Option<u64> {
         (self.period > 0 && self.slack > 0).then_some(self.wake_up)
     }
 }
 
 impl FirstTask {
-    /// Puts what the threads did into `run`: the metrics that a simulation of the same file gives.
+    /// Puts the threads' metrics into `run`, as a simulation of the same file would.
     ///
     /// # Errors
-    /// What is no log of rt-app, and threads that came to nothing.
+    /// Text that is no rt-app log, and threads without a finished phase.
     pub(crate) fn fill(&self, run: &mut RunRecord) -> Result<(), String> {
         let (from, to) = (self.from_us, self.to_us);
         if to <= from {
@@ -78,36 +79,43 @@ impl FirstTask {
         }
         let counted_us = to - from;
         let threads = self.threads()?;
-        let counts = |row: &&Row| (from..=to).contains(&row.end);
-        if !threads.iter().flatten().any(|row| counts(&row)) {
+        let counted = from..=to;
+        if !threads
+            .iter()
+            .flatten()
+            .any(|row| counted.contains(&row.end))
+        {
             return Err("rt-app's threads have finished no phase".to_owned());
         }
         run.duration_ns = counted_us.saturating_mul(1000);
-        let loops: u64 = threads.iter().map(|rows| self.loops(rows, counts)).sum();
-        let mut add = |name: &str, value: f64| run.metrics.push((name.to_owned(), value));
-        add("ops_per_s", loops as f64 / (counted_us as f64 / 1e6));
-        let rows = threads.iter().flatten().filter(counts);
-        let mut wake_ups: Vec<u64> = rows.filter_map(Row::wake_up).collect();
+        let loops: u64 = threads.iter().map(|rows| self.loops(rows, &counted)).sum();
+        let ops_per_s = loops as f64 / (counted_us as f64 / 1e6);
+        run.metrics.push(("ops_per_s".to_owned(), ops_per_s));
+        let rows = threads.iter().flatten();
+        let mut wake_ups: Vec<u64> = rows
+            .filter(|row| counted.contains(&row.end))
+            .filter_map(Row::wake_up)
+            .collect();
         wake_ups.sort_unstable();
         if self.logs_wake_ups && !wake_ups.is_empty() {
             let count = wake_ups.len();
             let sum: u64 = wake_ups.iter().sum();
-            add("wake_mean_us", sum as f64 / count as f64);
-            add(
-                "wake_p99_us",
-                wake_ups[(count * 99).div_ceil(100) - 1] as f64,
-            );
+            let p99 = wake_ups[(count * 99).div_ceil(100) - 1];
+            run.metrics.extend([
+                ("wake_mean_us".to_owned(), sum as f64 / count as f64),
+                ("wake_p99_us".to_owned(), p99 as f64),
+            ]);
         }
         Ok(())
     }
 
-    /// How often a thread came to the end of its phases.
-    fn loops(&self, rows: &[Row], counts: impl Fn(&&Row) -> bool) -> u64 {
+    /// Counted loops of a thread through all phases.
+    fn loops(&self, rows: &[Row], counted: &RangeInclusive<u64>) -> u64 {
         let Some(of_loop) = self.rows_per_loop.and_then(|n| usize::try_from(n).ok()) else {
             return 0;
         };
         let ends = rows.chunks_exact(of_loop.max(1)).filter_map(<[Row]>::last);
-        ends.filter(counts).count() as u64
+        ends.filter(|row| counted.contains(&row.end)).count() as u64
     }
 
     fn threads(&self) -> Result<Vec<Vec<Row>>, String> {
@@ -117,20 +125,22 @@ impl FirstTask {
                 "{all} lines of rt-app's logs, and there may be {MOST_ROWS}"
             ));
         }
-        let thread = |(number, log): (usize, &String)| {
-            let lines = log.lines().enumerate();
-            let rows = lines.filter(|(_, line)| !line.starts_with('#'));
-            rows.map(|(at, line)| {
-                Row::parse(line).ok_or_else(|| {
-                    let line: String = line.chars().take(80).collect();
-                    let at = at + 1;
-                    format!("thread {number}, line {at}: `{line}` is no line of an rt-app log ({COLUMNS} numbers)")
-                })
-            })
-            .collect()
-        };
-        self.logs.iter().enumerate().map(thread).collect()
+        let logs = self.logs.iter().enumerate();
+        logs.map(|(thread, log)| parse_log(thread, log)).collect()
     }
+}
+
+/// The rows in a thread's log.
+fn parse_log(thread: usize, log: &str) -> Result<Vec<Row>, String> {
+    let lines = (1..).zip(log.lines());
+    let rows = lines.filter(|(_, line)| !line.starts_with('#'));
+    rows.map(|(at, line)| {
+        Row::parse(line).ok_or_else(|| {
+            let start: String = line.chars().take(80).collect();
+            format!("thread {thread}, line {at}: `{start}` is no line of an rt-app log ({COLUMNS} numbers)")
+        })
+    })
+    .collect()
 }
 
 #[cfg(test)]

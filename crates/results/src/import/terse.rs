@@ -1,18 +1,18 @@
 //! fio's terse output (`--minimal`), version 3: a line per job or group, its fields between semicolons.
 //!
-//! Which field is what: fio's documentation, "Terse output". Lines of one invocation of fio with equal name and group are
-//! jobs that ran at once (`numjobs`), and count together, as they do in fio's JSON. Where a file has several invocations,
-//! what comes again after another job, or with other figures of the disks, is of a later one.
+//! Fields: fio's documentation, "Terse output". Lines from one invocation with equal name and group are jobs that ran at
+//! once (`numjobs`) and count together, as in fio's JSON. In a file with several invocations, a job that comes again after
+//! another job, or with other figures for the disks, belongs to a later invocation.
 
 use crate::{RunKey, RunRecord};
 
-use super::ImportedRuns;
 use super::fio::PERCENTILES;
+use super::runs::ImportedRuns;
 
-/// How a line of this version begins.
+/// Start of a line in this version.
 const VERSION: &str = "3;";
 
-/// Fields of a line: those of reads, and how many further on the same one of writes is.
+/// Fields in a line, with the fields for reads.
 const NAME: usize = 2;
 const GROUP: usize = 3;
 const ERROR: usize = 4;
@@ -22,27 +22,30 @@ const RUNTIME_MS: usize = 8;
 const CLAT_PERCENTILES: std::ops::Range<usize> = 17..37;
 const LAT_MAX: usize = 38;
 const LAT_MEAN: usize = 39;
+/// Distance from a field for reads to the same field for writes.
 const TO_WRITES: usize = 41;
-/// Where the disks begin, and the fields of each: its name, and eight numbers.
+/// First field for the disks.
 const DISKS: usize = 121;
-const OF_A_DISK: usize = 9;
 
-/// What one invocation says of a workload.
-type WorkloadInfo = (String, Vec<(String, f64)>);
+/// Fields for each disk: the name, and eight numbers.
+const DISK_FIELDS: usize = 9;
 
-/// Whether this is fio's terse output, possibly with warnings in front.
+/// A workload's metrics in an invocation.
+type WorkloadMetrics = (String, Vec<(String, f64)>);
+
+/// Whether a text is fio's terse output, possibly behind warnings.
 pub(super) fn is_terse(text: &str) -> bool {
     text.lines().any(is_result)
 }
 
-/// Whether a line is a job's, of any version.
+/// Whether a line is a job's, in any version.
 fn is_result(line: &str) -> bool {
     let mut fields = line.split(';');
     let version = fields.next().unwrap_or_default();
     version.parse::<u8>().is_ok() && fields.next().is_some_and(|f| f.starts_with("fio-"))
 }
 
-/// Each job or group is a workload, each invocation a run of it.
+/// Each job or group is a workload, each invocation a run.
 pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let mut runs: Vec<RunRecord> = Vec::new();
     for (workload, metrics) in together(invocations(jobs(text)?)?)? {
@@ -61,14 +64,18 @@ pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
         .lines()
         .find(|l| is_result(l))
         .and_then(|l| l.split(';').nth(1));
-    Ok(ImportedRuns::of("fio", version.unwrap_or_default(), runs))
+    Ok(ImportedRuns::from_tool(
+        "fio",
+        version.unwrap_or_default(),
+        runs,
+    ))
 }
 
-/// The workloads of a log of one invocation.
+/// The workloads in a log from one invocation.
 ///
 /// # Errors
 /// Another version, fields that are missing or no numbers, a job that failed or did nothing.
-pub(super) fn one_invocation(text: &str) -> Result<Vec<WorkloadInfo>, String> {
+pub(super) fn one_invocation(text: &str) -> Result<Vec<WorkloadMetrics>, String> {
     let mut groups = Groups::new();
     for (_, job) in jobs(text)? {
         match groups.iter_mut().find(|g| g[0].is_with(&job)) {
@@ -79,16 +86,16 @@ pub(super) fn one_invocation(text: &str) -> Result<Vec<WorkloadInfo>, String> {
     together(vec![groups])
 }
 
-/// The jobs of an invocation, those of equal name and group together.
+/// An invocation's jobs, grouped by name and group.
 type Groups = Vec<Vec<Job>>;
 
 /// A line.
 struct Job {
     name: String,
     group: String,
-    /// What the disks did during the whole invocation; empty: nothing that would tell it from another.
+    /// The disks' figures for the whole invocation; empty if idle disks cannot tell invocations apart.
     disks: String,
-    /// Reads and writes, where there were any.
+    /// Reads and writes, if any.
     directions: [Option<Direction>; 2],
 }
 
@@ -98,16 +105,17 @@ impl Job {
     }
 }
 
-/// The lines with their numbers.
+/// Jobs with line numbers.
 fn jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
     let mut jobs = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, l)| is_result(l)) {
-        let at = |message: String| format!("line {number}: {message}");
         if !line.starts_with(VERSION) {
-            let message = "terse output of fio is read in version 3 (--terse-version=3), or take --output-format=json";
-            return Err(at(message.to_owned()));
+            return Err(format!(
+                "line {number}: terse output of fio is read in version 3 (--terse-version=3), or take --output-format=json"
+            ));
         }
-        jobs.push((number, job(line).map_err(at)?));
+        let job = job(line).map_err(|message| format!("line {number}: {message}"))?;
+        jobs.push((number, job));
     }
     if jobs.is_empty() {
         return Err("no line of fio's terse output (\"3;fio-...\")".to_owned());
@@ -115,7 +123,7 @@ fn jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
     Ok(jobs)
 }
 
-/// Tells the invocations of a file apart.
+/// Tells the invocations in a file apart.
 fn invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
     let mut all: Vec<Groups> = vec![Groups::new()];
     let mut before: Option<(usize, String)> = None;
@@ -147,14 +155,14 @@ fn invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
     Ok(all)
 }
 
-/// The metrics of each group of each invocation.
-fn together(invocations: Vec<Groups>) -> Result<Vec<WorkloadInfo>, String> {
+/// Metrics by group and invocation.
+fn together(invocations: Vec<Groups>) -> Result<Vec<WorkloadMetrics>, String> {
     let groups = invocations.into_iter().flatten();
     let all = groups.map(|jobs| Ok((jobs[0].name.clone(), metrics(&jobs)?)));
     all.collect()
 }
 
-/// Reads or writes of a job.
+/// A job's reads or writes.
 struct Direction {
     bytes: f64,
     ios: f64,
@@ -165,77 +173,84 @@ struct Direction {
 }
 
 fn job(line: &str) -> Result<Job, String> {
-    let fields: Vec<&str> = line.split(';').collect();
-    let text = |index: usize| fields.get(index).copied().unwrap_or_default();
-    if text(ERROR) != "0" {
+    let line = Fields(line.split(';').collect());
+    if line.text(ERROR) != "0" {
         return Err(format!(
             "fio job '{}' ended with error {}",
-            text(NAME),
-            text(ERROR)
+            line.text(NAME),
+            line.text(ERROR)
         ));
     }
-    let number = |index: usize| {
-        let value = text(index).parse::<f64>().ok();
-        value.filter(|v| v.is_finite() && *v >= 0.0).ok_or_else(|| {
-            format!(
-                "field {} is '{}', and should be a number",
-                index + 1,
-                text(index)
-            )
-        })
-    };
-    let direction = |from: usize| {
-        let seconds = number(RUNTIME_MS + from)? / 1e3;
+    Ok(Job {
+        name: line.text(NAME).to_owned(),
+        group: line.text(GROUP).to_owned(),
+        disks: disks(line.0.get(DISKS..).unwrap_or_default()),
+        directions: [line.direction(0)?, line.direction(TO_WRITES)?],
+    })
+}
+
+/// The fields of a line.
+struct Fields<'a>(Vec<&'a str>);
+
+impl<'a> Fields<'a> {
+    /// A field, by index from 0; empty if the line ends before.
+    fn text(&self, index: usize) -> &'a str {
+        self.0.get(index).copied().unwrap_or_default()
+    }
+
+    fn number(&self, index: usize) -> Result<f64, String> {
+        let text = self.text(index);
+        let value = text.parse::<f64>().ok();
+        value
+            .filter(|v| v.is_finite() && *v >= 0.0)
+            .ok_or_else(|| format!("field {} is '{text}', and should be a number", index + 1))
+    }
+
+    /// Reads or writes, if any were done. `offset` is added to the fields for reads.
+    fn direction(&self, offset: usize) -> Result<Option<Direction>, String> {
+        let seconds = self.number(RUNTIME_MS + offset)? / 1e3;
         let percentiles = CLAT_PERCENTILES.filter_map(|index| {
-            let (percent, us) = text(index + from).split_once("%=")?;
+            let (percent, us) = self.text(index + offset).split_once("%=")?;
             let (metric, _) = PERCENTILES.iter().find(|(_, key)| *key == percent)?;
             Some((
                 (*metric).to_owned(),
                 us.parse().ok().filter(|us: &f64| us.is_finite())?,
             ))
         });
-        Ok::<_, String>(Direction {
-            bytes: number(KIBIBYTES + from)? * 1024.0,
-            ios: number(IOPS + from)? * seconds,
+        let direction = Direction {
+            bytes: self.number(KIBIBYTES + offset)? * 1024.0,
+            ios: self.number(IOPS + offset)? * seconds,
             seconds,
-            mean_us: number(LAT_MEAN + from)?,
-            max_us: number(LAT_MAX + from)?,
+            mean_us: self.number(LAT_MEAN + offset)?,
+            max_us: self.number(LAT_MAX + offset)?,
             percentiles: percentiles.collect(),
-        })
-    };
-    let done = |from: usize| {
-        Ok::<_, String>(Some(direction(from)?).filter(|d| d.ios > 0.0 && d.seconds > 0.0))
-    };
-    Ok(Job {
-        name: text(NAME).to_owned(),
-        group: text(GROUP).to_owned(),
-        disks: disks(fields.get(DISKS..).unwrap_or_default()),
-        directions: [done(0)?, done(TO_WRITES)?],
-    })
+        };
+        let is_done = direction.ios > 0.0 && direction.seconds > 0.0;
+        Ok(is_done.then_some(direction))
+    }
 }
 
-/// The disks' figures, if they had anything to do. They are of all jobs of an invocation together, and those of two
-/// invocations are never the same: among them are times.
+/// The disks' figures, unless the disks were idle. The figures cover a whole invocation, and differ between invocations:
+/// some are times.
 fn disks(fields: &[&str]) -> String {
-    let is_number = |f: &&str| f.trim_end_matches('%').parse::<f64>().is_ok();
     let disks: Vec<&[&str]> = fields
-        .chunks_exact(OF_A_DISK)
-        .take_while(|disk| disk[1..].iter().all(is_number))
+        .chunks_exact(DISK_FIELDS)
+        .take_while(|disk| disk[1..].iter().all(|field| is_number(field)))
         .collect();
     // Reads and writes take time, unless there were next to none.
-    let busy = |disk: &&[&str]| {
-        disk[5..]
-            .iter()
-            .any(|f| f.contains(|c| ('1'..='9').contains(&c)))
-    };
-    if disks.iter().any(busy) {
+    let mut times = disks.iter().flat_map(|disk| &disk[5..]);
+    if times.any(|time| time.contains(|c| ('1'..='9').contains(&c))) {
         disks.concat().join(";")
     } else {
         String::new()
     }
 }
 
-/// What jobs have done that ran at once.
+fn is_number(field: &str) -> bool {
+    field.trim_end_matches('%').parse::<f64>().is_ok()
+}
+
+/// Metrics of jobs that ran at once.
 fn metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
     let all: Vec<&Direction> = jobs
         .iter()
@@ -244,38 +259,39 @@ fn metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
     if all.is_empty() {
         return Err("fio has finished no request".to_owned());
     }
-    let sum = |of: fn(&Direction) -> f64| all.iter().map(|d| of(d)).sum::<f64>();
-    let largest = |of: fn(&Direction) -> f64| all.iter().map(|d| of(d)).fold(0.0, f64::max);
-    let mean = |of: &[&Direction]| {
-        let ios: f64 = of.iter().map(|d| d.ios).sum();
-        of.iter().map(|d| d.mean_us * d.ios).sum::<f64>() / ios
-    };
-    let seconds = largest(|d| d.seconds);
+    let seconds = all.iter().map(|d| d.seconds).fold(0.0, f64::max);
+    let ios: f64 = all.iter().map(|d| d.ios).sum();
+    let bytes: f64 = all.iter().map(|d| d.bytes).sum();
     let mut metrics = vec![
-        ("iops".to_owned(), sum(|d| d.ios) / seconds),
-        ("bandwidth_mbs".to_owned(), sum(|d| d.bytes) / seconds / 1e6),
-        ("mean_us".to_owned(), mean(&all)),
+        ("iops".to_owned(), ios / seconds),
+        ("bandwidth_mbs".to_owned(), bytes / seconds / 1e6),
+        ("mean_us".to_owned(), mean_us(&all)),
     ];
-    let of = |index: usize| -> Vec<&Direction> {
-        jobs.iter()
-            .filter_map(|j| j.directions[index].as_ref())
-            .collect()
-    };
     let names = [("read_mbs", "read_mean_us"), ("write_mbs", "write_mean_us")];
     for (index, (bandwidth, latency)) in names.into_iter().enumerate() {
-        let direction = of(index);
-        if !direction.is_empty() {
-            let bytes: f64 = direction.iter().map(|d| d.bytes).sum();
+        let directions: Vec<&Direction> = jobs
+            .iter()
+            .filter_map(|job| job.directions[index].as_ref())
+            .collect();
+        if !directions.is_empty() {
+            let bytes: f64 = directions.iter().map(|d| d.bytes).sum();
             metrics.push((bandwidth.to_owned(), bytes / seconds / 1e6));
-            metrics.push((latency.to_owned(), mean(&direction)));
+            metrics.push((latency.to_owned(), mean_us(&directions)));
         }
     }
-    // Percentiles of two distributions say nothing about those of both together.
+    // Percentiles of two distributions say nothing about the percentiles of both together.
     if let [one] = &all[..] {
         metrics.extend(one.percentiles.iter().cloned());
     }
-    metrics.push(("max_us".to_owned(), largest(|d| d.max_us)));
+    let max_us = all.iter().map(|d| d.max_us).fold(0.0, f64::max);
+    metrics.push(("max_us".to_owned(), max_us));
     Ok(metrics)
+}
+
+/// The mean latency over all requests.
+fn mean_us(directions: &[&Direction]) -> f64 {
+    let ios: f64 = directions.iter().map(|d| d.ios).sum();
+    directions.iter().map(|d| d.mean_us * d.ios).sum::<f64>() / ios
 }
 
 #[cfg(test)]
@@ -285,24 +301,28 @@ mod tests {
     #[test]
     fn what_is_no_terse_output_of_version_3_is_refused() {
         assert!(!is_terse("{\"fio version\": \"fio-3.33\"}"));
-        let error = |text: &str| jobs(text).map(drop).unwrap_err();
-        assert!(error("5;fio-3.33;a;0;0").contains("--terse-version=3"));
-        assert!(error("3;fio-3.33;a;0;5").contains("job 'a' ended with error 5"));
-        assert!(error("fio: hello\n3;fio-3.33;a;0;0").contains("line 2: field "));
-        assert!(error("nothing").contains("3;fio-"));
+        for (text, message) in [
+            ("5;fio-3.33;a;0;0", "--terse-version=3"),
+            ("3;fio-3.33;a;0;5", "job 'a' ended with error 5"),
+            ("fio: hello\n3;fio-3.33;a;0;0", "line 2: field "),
+            ("nothing", "3;fio-"),
+        ] {
+            let error = jobs(text).map(drop).unwrap_err();
+            assert!(error.contains(message), "{error}");
+        }
     }
 
     /// A line of so many requests in a second, and what the disks did.
     fn line(name: &str, group: u32, iops: u32, disks: &str) -> String {
         let mut fields = vec!["0".to_owned(); DISKS];
-        let of = [
+        let job = [
             (NAME, name),
             (GROUP, &group.to_string()),
             (IOPS, &iops.to_string()),
         ];
         for (index, text) in [(0, "3"), (1, "fio-3.33"), (RUNTIME_MS, "1000")]
             .iter()
-            .chain(&of)
+            .chain(&job)
         {
             fields[*index] = (*text).to_owned();
         }
@@ -317,11 +337,14 @@ mod tests {
             .collect()
     }
 
+    fn run(name: &str, repeat: u32, iops: u32) -> (String, u32, u32) {
+        (name.to_owned(), repeat, iops)
+    }
+
     const QUIET: &str = "vda;0;0;0;0;0;0;0;0.00%";
 
     #[test]
     fn jobs_that_ran_at_once_count_together_and_those_that_did_not_apart() {
-        let run = |name: &str, repeat, iops| (name.to_owned(), repeat, iops);
         let [first, second] = ["vda;9;0;0;0;7;0;7;1.00%", "vda;9;0;0;0;7;0;8;1.00%"];
         // Two jobs of one invocation, twice.
         let lines = [first, second].map(|disks| [line("a", 0, 10, disks), line("a", 0, 20, disks)]);

@@ -86,8 +86,8 @@ fn run(repeat: u32, value: f64) -> RunRecord {
         ("iops".to_owned(), value),
         ("mean_us".to_owned(), 0.1 + value),
     ];
-    run.latency = vec![(1, 1, 3), (64, 65, 1)];
-    run.attribution = vec![("mean".to_owned(), "idle exit".to_owned(), value / 3.0)];
+    run.latency = [(1, 1, 3), (64, 65, 1)].map(Into::into).into();
+    run.attribution = vec![("mean".to_owned(), "idle exit".to_owned(), value / 3.0).into()];
     run.idle = vec![Idle {
         cpu_kind: "little".to_owned(),
         state: "WFI".to_owned(),
@@ -101,8 +101,8 @@ fn run(repeat: u32, value: f64) -> RunRecord {
         added_latency_ns: (repeat > 0).then_some(3),
         wasted_energy_uj: Some(0.25),
     }];
-    run.frequency = vec![("little".to_owned(), 408_000, 7)];
-    run.timeline = vec![("p50".to_owned(), "CPU 0".to_owned(), "WFI".to_owned(), 1, 9)];
+    run.frequency = vec![("little".to_owned(), 408_000, 7).into()];
+    run.timeline = vec![("p50".to_owned(), "CPU 0".to_owned(), "WFI".to_owned(), 1, 9).into()];
     run
 }
 

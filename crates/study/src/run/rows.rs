@@ -3,7 +3,7 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, MachineIdleState, Opp};
 use wakepath_results::rows::BUSY;
-use wakepath_results::{AttributionAt, Idle, RunRecord};
+use wakepath_results::{AttributionAt, FrequencyTime, Idle, LatencyBucket, LatencyPart, RunRecord};
 use wakepath_sim::details::{ClusterDetails, FitDetails};
 use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
@@ -15,7 +15,11 @@ pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Ru
         .details
         .latency
         .iter()
-        .map(|b| (b.low, b.high, b.requests))
+        .map(|bucket| LatencyBucket {
+            low_ns: bucket.low,
+            high_ns: bucket.high,
+            count: bucket.requests,
+        })
         .collect();
     if simulated.requests > 0 {
         run.attribution = attribution(simulated);
@@ -37,7 +41,11 @@ pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Ru
         });
         let powered = details.powered.iter();
         run.frequency
-            .extend(powered.map(|(khz, time)| (cluster.name.clone(), u64::from(*khz), *time)));
+            .extend(powered.map(|(khz, time_ns)| FrequencyTime {
+                cpu_kind: cluster.name.clone(),
+                khz: u64::from(*khz),
+                time_ns: *time_ns,
+            }));
     }
 }
 
@@ -148,16 +156,18 @@ fn sum<T>(items: &[T], count: fn(&T) -> u64) -> u64 {
     items.iter().map(count).sum()
 }
 
-fn attribution(run: &wakepath_sim::Run) -> Vec<(String, String, f64)> {
+fn attribution(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
     let parts = &run.attribution;
     let all = [&parts.mean, &parts.p50, &parts.p90, &parts.p99, &parts.p999];
     let rows = AttributionAt::ALL
         .into_iter()
         .zip(all)
         .flat_map(|(at, parts)| {
-            parts
-                .parts()
-                .map(|(part, us)| (at.name().to_owned(), part.to_owned(), us * 1e3))
+            parts.parts().map(|(part, us)| LatencyPart {
+                at: at.name().to_owned(),
+                part: part.to_owned(),
+                ns: us * 1e3,
+            })
         });
     rows.collect()
 }

@@ -1,6 +1,7 @@
 //! A few representative milliseconds in a run: around requests with about median and about 99th percentile latency.
 
 use wakepath_hardware::Machine;
+use wakepath_results::TimelineSpan;
 use wakepath_results::timeline::Timeline;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
@@ -39,10 +40,8 @@ fn is_enough(seen: &RunProgress) -> bool {
     (time >= ENOUGH_TIME && requests) || seen.spans >= MAX_SPANS
 }
 
-/// Rows `(at, track, name, start_ns, end_ns)` by track and time.
-pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(
-    observed: Observed<F>,
-) -> Vec<(String, String, String, u64, u64)> {
+/// The observed spans around both requests, by track and time.
+pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(observed: Observed<F>) -> Vec<TimelineSpan> {
     let (timeline, mut seen) = observed.finish();
     seen.done.sort_by_key(|(begun, end)| end - begun);
     let [median, tail] = [0.5, 0.99].map(|quantile| {
@@ -60,10 +59,12 @@ pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(
         let around = (SHOWN.saturating_sub(end - begun) / 2).max((end - begun) / 10);
         let (from, to) = (begun.saturating_sub(around), end + around);
         let seen = spans.iter().filter(|s| s.start_ns < to && s.end_ns > from);
-        rows.extend(seen.map(|span| {
-            let (start, end) = (span.start_ns.max(from), span.end_ns.min(to));
-            let track = track_name(&timeline, span.track);
-            (at.to_owned(), track, timeline.says(span), start, end)
+        rows.extend(seen.map(|span| TimelineSpan {
+            at: at.to_owned(),
+            track: track_name(&timeline, span.track),
+            name: timeline.says(span),
+            start_ns: span.start_ns.max(from),
+            end_ns: span.end_ns.min(to),
         }));
     }
     rows

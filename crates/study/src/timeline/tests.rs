@@ -345,17 +345,20 @@ fn a_representative_stretch_is_of_the_settled_run() {
     simulate_observed(&machine, &job, &policies, 1, &mut observed).unwrap();
     let rows = representative::rows(observed);
     for at in ["p50", "p99"] {
-        let rows = || rows.iter().filter(|row| row.0 == at);
-        let (start, end) = (rows().map(|r| r.3).min(), rows().map(|r| r.4).max());
+        let rows = || rows.iter().filter(|row| row.at == at);
+        let (start, end) = (
+            rows().map(|r| r.start_ns).min(),
+            rows().map(|r| r.end_ns).max(),
+        );
         let (start, end) = (start.unwrap(), end.unwrap());
         assert!(
             start > 90_000_000 && end - start < 5_000_000,
             "{start} {end}"
         );
         for says in ["idle exit", "irq: completion", "drive: read", "submission"] {
-            assert!(rows().any(|row| row.2 == says), "{at}: {says}");
+            assert!(rows().any(|row| row.name == says), "{at}: {says}");
         }
-        assert!(rows().any(|row| row.1.starts_with("frequency") && row.2.ends_with(" MHz")));
-        assert!(!rows().any(|row| row.1.contains("runnable") || row.2 == "request"));
+        assert!(rows().any(|row| row.track.starts_with("frequency") && row.name.ends_with(" MHz")));
+        assert!(!rows().any(|row| row.track.contains("runnable") || row.name == "request"));
     }
 }

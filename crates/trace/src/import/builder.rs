@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
 use super::decode::{Function, Name, TraceEvent};
+use super::problem::{Problem, check_cpu};
 use super::tick::Tick;
 use super::timers::Timers;
-use super::{Problem, check_cpu};
 use crate::recording::{
     Block, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Known, Metadata, QueueStep,
     TaskStep, TimerKind, Writer,

@@ -8,6 +8,7 @@ mod builder;
 mod decode;
 mod formats;
 mod perf_data;
+mod problem;
 mod source;
 mod text;
 mod tick;
@@ -16,63 +17,16 @@ mod trace_dat;
 mod wheel;
 
 pub use builder::{ImportOptions, Imported};
+pub use problem::ImportError;
 pub use source::ReadAt;
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use wakepath_units::cpus::MAX_CPUS;
-
-use crate::recording::{Metadata, Reader, RecordingError, Writer};
+use crate::recording::{Metadata, Reader, Writer};
 use builder::Builder;
-
-/// Why a trace could not be imported.
-#[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    /// The trace is damaged, or not what can be imported.
-    #[error("{}: {problem}", path.display())]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, where, and what to do.
-        problem: String,
-    },
-    /// The recording cannot be written.
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-}
-
-/// What went wrong inside of a file; the file's name is added where it is known.
-#[derive(Debug)]
-pub(crate) enum Problem {
-    Trace(String),
-    Recording(RecordingError),
-}
-
-impl From<RecordingError> for Problem {
-    fn from(error: RecordingError) -> Self {
-        Self::Recording(error)
-    }
-}
-
-impl From<String> for Problem {
-    fn from(problem: String) -> Self {
-        Self::Trace(problem)
-    }
-}
-
-impl Problem {
-    fn of(self, path: &Path) -> ImportError {
-        match self {
-            Self::Trace(problem) => ImportError::Trace {
-                path: path.to_owned(),
-                problem,
-            },
-            Self::Recording(error) => error.into(),
-        }
-    }
-}
+use problem::{Problem, check_cpu};
 
 /// The kinds of files that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,17 +57,6 @@ const COMPRESSED: [(&[u8], &str); 4] = [
     (b"BZh", "bzip2 -d"),
 ];
 
-/// Refuses what no recording may have, since nothing reads that back.
-fn check_cpu(cpu: u32) -> Result<(), Problem> {
-    if cpu < MAX_CPUS {
-        return Ok(());
-    }
-    Err(format!(
-        "an event on CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs; the trace is damaged"
-    )
-    .into())
-}
-
 /// Reads the trace `path` and adds its events to `writer`. `progress` is told now and then how many
 /// events there were so far.
 ///
@@ -125,7 +68,7 @@ pub fn import_file(
     options: ImportOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
-    let trace = |problem: String| Problem::Trace(problem).of(path);
+    let trace = |problem: String| Problem::Trace(problem).in_file(path);
     let mut file = wakepath_files::open(path).map_err(|error| trace(error.to_string()))?;
     let mut start = Vec::new();
     (&mut file)
@@ -135,7 +78,7 @@ pub fn import_file(
     if kind_of(&start) == FileKind::Recording {
         return copy(path, writer, options, progress);
     }
-    import(&file, writer, options, progress).map_err(|problem| problem.of(path))
+    import(&file, writer, options, progress).map_err(|problem| problem.in_file(path))
 }
 
 /// As [`import_file`], from memory; errors call it `path`.
@@ -145,7 +88,7 @@ pub fn import_bytes(
     writer: &mut Writer,
     options: ImportOptions,
 ) -> Result<Imported, ImportError> {
-    import(&bytes, writer, options, &mut |_| ()).map_err(|problem| problem.of(path))
+    import(&bytes, writer, options, &mut |_| ()).map_err(|problem| problem.in_file(path))
 }
 
 fn import(
@@ -182,7 +125,7 @@ fn copy(
     let mut reader = Reader::open(path)?;
     options
         .check_machine(writer.metadata_mut(), reader.metadata())
-        .map_err(|problem| Problem::Trace(problem).of(path))?;
+        .map_err(|problem| Problem::Trace(problem).in_file(path))?;
     writer
         .metadata_mut()
         .append(Metadata::clone(reader.metadata()));
@@ -194,7 +137,7 @@ fn copy(
             *counts.entry(event.kind.name()).or_default() += 1;
             writer.push(&event)
         })?;
-        check_cpu(highest).map_err(|problem| problem.of(path))?;
+        check_cpu(highest).map_err(|problem| problem.in_file(path))?;
         progress(writer.events());
     }
     Ok(Imported {

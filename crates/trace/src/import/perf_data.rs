@@ -10,8 +10,9 @@ use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRec
 
 use super::builder::Builder;
 use super::formats::{Formats, number};
+use super::problem::Problem;
+use super::source::ReadAt;
 use super::trace_dat;
-use super::{Problem, ReadAt};
 
 /// Where the sections that the file's start names have their offset and size.
 const HEADER: usize = 104;

@@ -17,7 +17,8 @@ use wakepath_units::pasted::{self, DecodedText};
 
 use super::builder::Builder;
 use super::decode::{self, Event, Fields, Function, Name, TraceEvent};
-use super::{Problem, ReadAt};
+use super::problem::Problem;
+use super::source::ReadAt;
 use crate::recording::{Block, QueueStep};
 
 /// A file that has no event in its first lines is something else.

@@ -5,7 +5,10 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::ChunkReader;
 
 use super::packed::{Packed, Stop};
-use super::pages::damaged;
+
+pub(super) fn damaged(what: &str) -> ParquetError {
+    ParquetError::General(format!("damaged: {what}"))
+}
 
 /// The last bytes of a file: the length of its table of contents and a mark.
 pub(super) const FOOTER: usize = 8;

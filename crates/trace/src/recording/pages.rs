@@ -11,7 +11,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::headers::check_pages;
+use super::headers::{check_pages, damaged};
 use super::packed::{Packed, Stop};
 
 type Result<T> = std::result::Result<T, ParquetError>;
@@ -132,10 +132,6 @@ impl Checked {
             Ok(()) | Err(Stop::End | Stop::Strange) => Ok(()),
         }
     }
-}
-
-pub(super) fn damaged(what: &str) -> ParquetError {
-    ParquetError::General(format!("damaged: {what}"))
 }
 
 impl Iterator for Checked {

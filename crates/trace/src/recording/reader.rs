@@ -14,10 +14,11 @@ use parquet::file::reader::ChunkReader;
 use parquet::file::statistics::Statistics;
 use wakepath_units::Nanoseconds;
 
+use super::error::{METADATA_KEY, RecordingError, tail_path};
 use super::headers::{FOOTER, check_contents, check_table, length_of_contents};
 use super::pages::pages;
 use super::rows::{Columns, PackedIdlePeriod, SHORT, columns_of_schema};
-use super::{Event, METADATA_KEY, Metadata, RecordingError, SCHEMA, tail_path};
+use super::{Event, Metadata, SCHEMA};
 
 /// Longest table of contents that a writer leaves beside a recording, in bytes.
 const MAX_TAIL: u64 = 256 << 20;

@@ -15,8 +15,9 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
+use super::error::{METADATA_KEY, RecordingError, tail_path};
 use super::rows::{Columns, LONG, SECTOR, SHORT};
-use super::{Event, METADATA_KEY, Metadata, RecordingError, tail_path};
+use super::{Event, Metadata};
 
 /// Rows after which a row group is written in any case. It bounds the memory of writer and reader.
 const ROW_GROUP: usize = 1 << 18;

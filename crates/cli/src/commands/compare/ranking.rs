@@ -243,7 +243,7 @@ fn front(
         .enumerate()
         .map(|(i, metric)| {
             let values = points.iter().map(|p| p.values[i]);
-            let unit = comparison.digits_of(Unit::of_all(&metric.unit, values));
+            let unit = comparison.digits_of(Unit::for_values(&metric.unit, values));
             (unit.title(&metric.title), unit)
         })
         .unzip();

@@ -108,7 +108,7 @@ impl Intervals {
         ];
         let rows = self.rows.iter().map(|row| {
             let of_metric = self.rows.iter().filter(|r| r.metric == row.metric);
-            let unit = Unit::of_all(&row.unit, of_metric.map(|r| r.mean));
+            let unit = Unit::for_values(&row.unit, of_metric.map(|r| r.mean));
             let gain = row.gain_percent.map(|gain| {
                 let [gain] = percents([gain], row.gain_interval);
                 gain
@@ -233,7 +233,7 @@ fn times(report: &Report, level: f64) -> Vec<Figure> {
                 governor: policy.policy.clone(),
                 unit: "%".to_owned(),
                 title: format!("time in {name}"),
-                mean: Mean::Arithmetic.of(&shares),
+                mean: Mean::Arithmetic.average(&shares),
                 // An idle span counts in its first block, so single blocks may exceed their time; a mean never does.
                 interval: interval_of_mean(Mean::Arithmetic, &shares, level)
                     .map(|[low, high]| [low, high.min(100.0)]),

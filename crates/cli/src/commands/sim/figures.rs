@@ -8,7 +8,7 @@ use wakepath_sim::{PolicyComparison, PolicyResult, Run};
 /// Unit for mean power in all policy sets.
 pub(super) fn power(machine: &Machine, comparison: &PolicyComparison) -> Unit {
     let all = comparison.results.iter().filter_map(|r| r.mean_mw);
-    digits_of(machine, Unit::of_all("mW", all))
+    digits_of(machine, Unit::for_values("mW", all))
 }
 
 /// A power or energy unit with digits to match the machine's figures.
@@ -35,7 +35,7 @@ pub(super) fn mean_power(result: &PolicyResult, unit: &Unit) -> String {
 
 /// Energy per I/O or operation in uJ.
 pub(super) fn energy(machine: &Machine, result: &PolicyResult) -> String {
-    let unit = digits_of(machine, Unit::of("uJ", 0.0));
+    let unit = digits_of(machine, Unit::for_value("uJ", 0.0));
     median_in(&unit, result, result.per_io_uj, |run| {
         run.energy.as_ref()?.per_io_uj
     })
@@ -47,7 +47,7 @@ pub(super) fn median(
     median: Option<f64>,
     value: impl Fn(&Run) -> Option<f64>,
 ) -> String {
-    median_in(&Unit::of("", 0.0), result, median, value)
+    median_in(&Unit::for_value("", 0.0), result, median, value)
 }
 
 /// The same in a unit.

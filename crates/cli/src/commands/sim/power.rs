@@ -25,7 +25,7 @@ pub(super) fn write(
         return Ok(());
     }
     let powers = all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
-    let unit = figures::digits_of(machine, Unit::of_all("mW", powers.clone()));
+    let unit = figures::digits_of(machine, Unit::for_values("mW", powers.clone()));
     let decimals = unit.decimals(powers.fold(0.0, f64::max), None).min(1);
     let rows = all.iter().map(|(result, parts)| {
         let [cpus, clusters, uncore, package, drives, rest] = parts

@@ -162,7 +162,7 @@ pub(super) fn write_drive(
     let average =
         |result: &PolicyResult, drive: &DriveRun| result.drive_mw.unwrap_or(drive.average_mw);
     let powers = drives.iter().map(|(result, drive)| average(result, drive));
-    let power = figures::digits_of(machine, Unit::of_all("mW", powers));
+    let power = figures::digits_of(machine, Unit::for_values("mW", powers));
     output::table(
         out,
         header(&[

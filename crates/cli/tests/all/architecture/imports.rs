@@ -162,6 +162,7 @@ impl SourceFile {
                     self.items.extend(word(&tokens[at + 1..]));
                     at + 1
                 }
+                Some("pub") if is_restriction(tokens.get(at + 1)) => at + 2,
                 Some("mod") => at + self.add_inline_module(&tokens[at..], own),
                 Some(_) => at + self.add_path(&tokens[at..], own),
                 None => {
@@ -208,7 +209,9 @@ impl SourceFile {
             match token {
                 TokenTree::Group(group) => {
                     let branches: Vec<TokenTree> = group.stream().into_iter().collect();
-                    for branch in branches.split(|token| is_sign(token, ',')) {
+                    // A comma at the end makes an empty branch.
+                    let branches = branches.split(|token| is_sign(token, ','));
+                    for branch in branches.filter(|branch| !branch.is_empty()) {
                         self.add_use(branch, own, prefix.clone());
                     }
                     return;
@@ -282,6 +285,14 @@ fn is_test_only(tokens: &[TokenTree]) -> bool {
     }
 }
 
+/// Whether a token is the `(in path)` behind `pub`, which imports nothing.
+fn is_restriction(token: Option<&TokenTree>) -> bool {
+    match token {
+        Some(TokenTree::Group(group)) => group.stream().to_string().starts_with("in "),
+        _ => false,
+    }
+}
+
 /// Tokens of a `use`, with its semicolon.
 fn use_length(tokens: &[TokenTree]) -> usize {
     let end = tokens.iter().position(|token| is_sign(token, ';'));
@@ -321,6 +332,13 @@ fn circles_are_found_through_every_kind_of_path() {
         BTreeSet::from([circle])
     };
     let a = ("a", "pub fn one() { crate::b::two() }");
+    let no_import = (
+        "b",
+        "pub(in crate::a) fn two() {} use super::{c,}; pub fn x() {}",
+    );
+    let c = ("c", "");
+    let root = ("", "pub use b::x;");
+    assert_eq!(crate_with(&[root, a, no_import, c]), BTreeSet::new());
     assert_eq!(crate_with(&[a, ("b", "pub fn two() {}")]), BTreeSet::new());
     for text in [
         "use crate::a::one;",

@@ -1,4 +1,4 @@
-//! Answers to the questions of studies that have a goal.
+//! Answers to questions with a goal.
 
 use serde::Serialize;
 use wakepath_results::{Document, Goal, Question};
@@ -11,10 +11,10 @@ use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
 use crate::results::source::{Load, Source, policy_name};
 
-/// Most policies of a front that a sentence names.
+/// Most front policies in a sentence.
 const MAX_LISTED: usize = 10;
 
-/// A question that names a goal, with its answer.
+/// A question with a goal, and the answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The question in words.
@@ -27,7 +27,7 @@ pub struct Answer {
     pub sentences: Vec<String>,
 }
 
-/// The answers to all questions that have a goal, in the order of the sources. The comparison has to be of these sources.
+/// Answers all questions with a goal, in the order of the sources, which the comparison has to cover.
 pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     let answers = sources.iter().enumerate().flat_map(|(index, source)| {
         let questions = source.document.questions.iter();
@@ -36,8 +36,8 @@ pub fn answers(sources: &[Source], comparison: &Comparison) -> Vec<Answer> {
     answers.collect()
 }
 
-/// The answers to a question of source number `index`, from that source alone: over all machines, and on each machine if
-/// there are several. A question without a goal has no answer.
+/// Answers a question from source number `index` alone: over all machines, and on each machine if there are several. A
+/// question without a goal has no answer.
 pub fn answer(
     sources: &[Source],
     index: usize,

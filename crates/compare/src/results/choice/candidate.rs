@@ -1,4 +1,4 @@
-//! Policies that were asked about, with how well they answer.
+//! Policies as answers to a question.
 
 use serde::Serialize;
 use wakepath_results::{Condition, Goal, Metric};
@@ -32,10 +32,10 @@ impl Compliance {
     }
 }
 
-/// A figure of a policy on a workload.
+/// A policy's figure on a workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct MetricFigure {
-    /// Name of the metric.
+    /// Metric name.
     pub metric: String,
     /// The workload on its machine.
     #[serde(flatten)]
@@ -44,7 +44,7 @@ pub struct MetricFigure {
     pub mean: f64,
     /// The interval around the mean; none for fewer than 4 runs.
     pub interval: Option<[f64; 2]>,
-    /// Number of runs.
+    /// Run count.
     pub runs: usize,
 }
 
@@ -60,45 +60,45 @@ impl From<&Row> for MetricFigure {
     }
 }
 
-/// A policy that was asked about.
+/// A policy to choose from.
 #[derive(Clone, Debug, Serialize)]
 pub struct Candidate {
     /// The policy.
     pub policy: String,
-    /// Geometric mean over the workloads of the metric that is minimised or maximised.
+    /// Geometric mean of the goal's metric over the workloads.
     pub value: f64,
-    /// How far the value may be off by the intervals of its figures; none for too few runs.
+    /// How far the value may be off, by the figures' intervals; none for too few runs.
     #[serde(skip)]
     pub doubt: Option<f64>,
-    /// The metric that is minimised or maximised, on each workload.
+    /// The goal's metric on each workload.
     pub figures: Vec<MetricFigure>,
     /// Whether all conditions are kept on all workloads.
     pub holds: Compliance,
-    /// Percent of its limit by which the worst condition is missed, by the means; 0 or less if all are kept.
+    /// Percent of the limit by which the means miss the worst condition; 0 or less if all conditions are kept.
     pub miss_percent: f64,
-    /// The figure of the worst condition.
+    /// The worst condition's figure.
     pub worst: Option<MetricFigure>,
     /// The worst condition.
     pub condition: Option<Condition>,
 }
 
-/// The answer: candidates in the order of preference.
+/// The answer: candidates by preference.
 #[derive(Clone, Debug, Serialize)]
 pub struct Choice {
-    /// The metric that is minimised or maximised.
+    /// The goal's metric.
     pub metric: Metric,
     /// Whether the metric is minimised or maximised.
     pub goal: Goal,
     /// Conditions to keep.
     pub keep: Vec<Condition>,
-    /// Confidence level of the intervals.
+    /// Confidence level.
     pub level: f64,
-    /// Candidates that surely keep every condition, then undecided ones, then failing ones. Each group begins with the
-    /// candidates whose means miss nothing, the best first; then come the others, the nearest first.
+    /// Candidates that surely keep every condition, then undecided candidates, then failing candidates. Each group begins
+    /// with candidates whose means miss nothing, the best first; the rest follows, the nearest first.
     pub candidates: Vec<Candidate>,
     /// The answer in sentences: the policy, the next policy, the nearest better policies that miss.
     pub sentences: Vec<String>,
-    /// The metric of the goal and the metrics of the conditions.
+    /// Metrics: goal, then conditions.
     #[serde(skip)]
     pub(super) metrics: Vec<Metric>,
     /// Whether power is modelled with assumed figures.

@@ -1,4 +1,4 @@
-//! Ranks the policies of a comparison by an objective.
+//! Ranks policies by an objective.
 
 use wakepath_results::{Condition, Goal, Metric};
 
@@ -7,10 +7,10 @@ use super::subset::{PolicyRows, Subset, find_metric, mean_over_workloads};
 use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 
-/// The policy that is wanted.
+/// A goal with conditions.
 #[derive(Clone, Debug)]
 pub struct Objective {
-    /// Name of the metric that is minimised or maximised.
+    /// Name of the goal's metric.
     pub metric: String,
     /// Whether the metric is minimised or maximised.
     pub goal: Goal,
@@ -20,7 +20,7 @@ pub struct Objective {
     pub among: Subset,
 }
 
-/// Chooses among the policies of a comparison. A policy has to have all metrics of the objective on every workload.
+/// Chooses among policies that have all metrics of the objective on every workload.
 ///
 /// # Errors
 /// A metric that the comparison does not have; no policy that has all metrics.
@@ -57,7 +57,7 @@ pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, 
     Ok(choice)
 }
 
-/// A policy whose first rows are those of the goal, followed by the rows of each condition.
+/// A policy with its rows for the goal, followed by the rows for each condition.
 fn candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidate {
     let (value, doubt) = mean_over_workloads(&policy.rows[0]);
     let mut candidate = Candidate {

@@ -7,12 +7,12 @@ use super::subset::{Subset, find_metric, mean_over_workloads};
 use crate::results::comparison::Comparison;
 use crate::results::error::CompareError;
 
-/// A policy of a comparison with its values.
+/// A policy with its values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// The policy.
     pub policy: String,
-    /// The geometric mean of each metric over the workloads.
+    /// Each metric's geometric mean over the workloads.
     pub values: Vec<f64>,
     /// How far each value may be off; none for too few runs.
     #[serde(skip)]

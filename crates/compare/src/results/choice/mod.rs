@@ -1,4 +1,4 @@
-//! The policy that is best by one metric among the policies that keep conditions.
+//! Choosing the best policy by one metric, among policies that keep conditions.
 
 mod answers;
 mod candidate;

@@ -29,7 +29,7 @@ impl Choice {
         self.sentences = sentences;
     }
 
-    /// The policies that the sentences name: the answer, the next policy, then better policies that miss.
+    /// Policies named in the sentences: the answer, the next policy, then better policies that miss.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         let first = self.candidates.first();
         let next = first.and_then(|first| self.runner_up(first));
@@ -46,7 +46,7 @@ impl Choice {
         second.filter(|second| second.holds == first.holds)
     }
 
-    /// Titles of the metrics, such as `power and p99 latency`.
+    /// Metric titles, such as `power and p99 latency`.
     pub(super) fn metrics_in_words(&self) -> String {
         let mut titles: Vec<&str> = Vec::new();
         for metric in &self.metrics {
@@ -64,15 +64,15 @@ impl Choice {
     fn format_figure(&self, figure: &MetricFigure) -> String {
         let metric = self.find_metric(&figure.metric);
         metric.map_or_else(String::new, |metric| {
-            let unit = self.digits_of(Unit::of(&metric.unit, figure.mean));
+            let unit = self.digits_of(Unit::for_value(&metric.unit, figure.mean));
             format_figure(&unit, figure)
         })
     }
 
-    /// The unit of the metric that is minimised or maximised, for all candidates.
+    /// The unit for the goal's metric, common to all candidates.
     pub fn unit(&self) -> Unit {
         let values = self.candidates.iter().map(|c| c.value);
-        self.digits_of(Unit::of_all(&self.metric.unit, values))
+        self.digits_of(Unit::for_values(&self.metric.unit, values))
     }
 
     fn digits_of(&self, unit: Unit) -> Unit {
@@ -96,7 +96,7 @@ impl Choice {
             figures.max_by(|a, b| a.mean.total_cmp(&b.mean)),
         ];
         let [low, high] = ends.map(|end| end.map_or_else(String::new, |end| self.on_load(end)));
-        let unit = self.digits_of(Unit::of(&self.metric.unit, candidate.value));
+        let unit = self.digits_of(Unit::for_value(&self.metric.unit, candidate.value));
         format!(
             "{title} {}{} (geometric mean over {} workloads), from {low} to {high}",
             unit.figure(candidate.value, candidate.doubt),

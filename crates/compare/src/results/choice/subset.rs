@@ -1,4 +1,4 @@
-//! The policies and workloads of a comparison among which a question chooses.
+//! Policies and workloads to choose from.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::results::comparison::{Comparison, Row};
 use crate::results::error::CompareError;
 use crate::results::source::Load;
 
-/// Policies and workloads of a comparison.
+/// A part of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Subset {
     /// Policies by their names in the comparison; empty: all.
@@ -64,7 +64,7 @@ impl Subset {
     }
 }
 
-/// The rows of a policy, if there is one for each metric on each load.
+/// A policy's rows, if none is missing.
 fn find_rows<'a>(
     index: &RowIndex<'a>,
     metrics: &[&str],
@@ -148,7 +148,7 @@ pub(super) fn mean_over_workloads(rows: &[&Row]) -> (f64, Option<f64>) {
     } else {
         Mean::Arithmetic
     };
-    let value = mean.of(&means);
+    let value = mean.average(&means);
     let doubts = rows.iter().zip(&means).map(|(row, mean)| {
         let doubt = doubt(row.interval, row.deviation)?;
         // A geometric mean is off by a share.

@@ -1,6 +1,8 @@
 //! The 4096 bytes printed by `nvme id-ctrl -b`.
 
-use super::{IdCtrlProblem, Printed, SIZE, checked_npss, max_power, rank, scaled_power, string};
+use super::printed::{
+    IdCtrlProblem, Printed, SIZE, checked_npss, max_power, rank, scaled_power, string,
+};
 use crate::drive::PowerState;
 
 pub(super) fn read(data: &[u8]) -> Result<Printed, IdCtrlProblem> {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use wakepath_units::{Microwatts, pasted};
 
-use super::{
+use super::printed::{
     IdCtrlProblem, LATENCY, Located, Printed, checked_npss, max_power, rank, scaled_power, string,
     unwrapped_latency,
 };

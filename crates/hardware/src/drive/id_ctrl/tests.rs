@@ -1,6 +1,9 @@
 //! Every form, and what is wrong with damaged ones.
 
+use wakepath_units::Microwatts;
+
 use super::*;
+use crate::drive::Drive;
 use proptest::prelude::*;
 
 /// A dump of an SN530-like drive.

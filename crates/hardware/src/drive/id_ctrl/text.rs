@@ -2,7 +2,7 @@
 
 use wakepath_units::pasted;
 
-use super::{
+use super::printed::{
     IdCtrlProblem, LATENCY, Located, Printed, checked_npss, rank, string, unwrapped_latency,
 };
 use crate::drive::{MAX_POWER_STATES, PowerState, watts};

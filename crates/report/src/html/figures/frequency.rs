@@ -1,11 +1,11 @@
-//! Frequencies: at which the CPUs were powered, and how long.
+//! Frequencies: how long the CPUs were powered at each.
 
 use serde_json::json;
 
 use super::super::number::{json as number, share, short};
 use super::super::view::{Frequency, PageWorkload, View};
+use super::figure::{Figure, Table, alt, distinct, policy_name};
 use super::idle::kind_choice;
-use super::{Figure, Table, alt, distinct, policy_name};
 
 pub(super) fn frequencies(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all: Vec<&Frequency> = workload
@@ -18,31 +18,16 @@ pub(super) fn frequencies(view: &View, workload: &PageWorkload) -> Option<Figure
     }
     let kinds = distinct(all.iter().map(|f| f.cpu_kind.as_str()));
     let mut table = Table::new(2, ["CPUs", "policy", "frequency, MHz", "time"]);
-    for of in &all {
-        for (khz, part) in &of.shares {
+    for frequency in &all {
+        for (khz, part) in &frequency.shares {
             table.row([
-                of.cpu_kind.clone(),
-                policy_name(view, of.policy).to_owned(),
+                frequency.cpu_kind.clone(),
+                policy_name(view, frequency.policy).to_owned(),
                 short(*khz as f64 / 1e3),
                 share(*part),
             ]);
         }
     }
-    let clause = |of: &&Frequency| {
-        let most = of.shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let most = most.map_or(String::new(), |(khz, part)| {
-            format!(
-                "{} of the time at {} MHz",
-                share(*part),
-                short(*khz as f64 / 1e3)
-            )
-        });
-        format!(
-            "{} CPUs under {}: {most}",
-            of.cpu_kind,
-            policy_name(view, of.policy)
-        )
-    };
     Some(Figure {
         id: String::new(),
         kind: "frequencies",
@@ -50,7 +35,7 @@ pub(super) fn frequencies(view: &View, workload: &PageWorkload) -> Option<Figure
         note: "The time that CPUs of a kind were busy, waking up or polling.".into(),
         alt: alt(
             "Histogram of the share of powered time at each frequency, one group of bars per frequency.",
-            all.iter().map(clause),
+            all.iter().map(|frequency| alt_clause(view, frequency)),
         ),
         choices: kind_choice(&kinds),
         table,
@@ -74,4 +59,22 @@ pub(super) fn frequencies(view: &View, workload: &PageWorkload) -> Option<Figure
             }).collect::<Vec<_>>(),
         }),
     })
+}
+
+/// The most used frequency under a policy, in words.
+fn alt_clause(view: &View, frequency: &Frequency) -> String {
+    let shares = frequency.shares.iter();
+    let longest = shares.max_by(|a, b| a.1.total_cmp(&b.1));
+    let most_used = longest.map_or(String::new(), |(khz, part)| {
+        format!(
+            "{} of the time at {} MHz",
+            share(*part),
+            short(*khz as f64 / 1e3)
+        )
+    });
+    format!(
+        "{} CPUs under {}: {most_used}",
+        frequency.cpu_kind,
+        policy_name(view, frequency.policy)
+    )
 }

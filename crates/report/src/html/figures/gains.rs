@@ -1,10 +1,10 @@
-//! Gains over the baseline with their intervals, of all workloads together.
+//! Gains over the baseline with intervals, on all workloads.
 
 use serde_json::json;
 
 use super::super::number::{json as number, percent, percents};
 use super::super::view::{PageRow, View};
-use super::{Choice, Figure, Table, alt, policy_name};
+use super::figure::{Choice, Figure, Table, alt, policy_name};
 
 pub(crate) fn gains(view: &View) -> Option<Figure> {
     let rows: Vec<&PageRow> = view.rows.iter().filter(|r| r.gain.is_some()).collect();
@@ -14,8 +14,6 @@ pub(crate) fn gains(view: &View) -> Option<Figure> {
     let mut metrics: Vec<usize> = rows.iter().map(|r| r.metric).collect();
     metrics.sort_unstable();
     metrics.dedup();
-    let metric = |index: usize| view.metrics.get(index).map_or("?", |m| m.title.as_str());
-    let workload = |index: usize| view.workloads.get(index).map_or("?", |w| w.name.as_str());
     let mut table = Table::new(
         3,
         [
@@ -34,8 +32,8 @@ pub(crate) fn gains(view: &View) -> Option<Figure> {
             percents(ends, Some(ends))
         });
         table.row([
-            workload(row.workload).to_owned(),
-            metric(row.metric).to_owned(),
+            workload_name(view, row.workload).to_owned(),
+            metric_title(view, row.metric).to_owned(),
             policy_name(view, row.policy).to_owned(),
             percent(gain.percent, gain.interval),
             from,
@@ -56,8 +54,8 @@ pub(crate) fn gains(view: &View) -> Option<Figure> {
             rows.iter().filter(|r| Some(&r.metric) == metrics.first()).map(|r| {
                 format!(
                     "{}, {} under {}: {}",
-                    workload(r.workload),
-                    metric(r.metric),
+                    workload_name(view, r.workload),
+                    metric_title(view, r.metric),
                     policy_name(view, r.policy),
                     r.gain.map_or_else(String::new, |g| percent(g.percent, g.interval))
                 )
@@ -66,7 +64,7 @@ pub(crate) fn gains(view: &View) -> Option<Figure> {
         choices: vec![Choice {
             key: "metric",
             label: "Metric",
-            options: metrics.iter().map(|m| (m.to_string(), metric(*m).to_owned())).collect(),
+            options: metrics.iter().map(|m| (m.to_string(), metric_title(view, *m).to_owned())).collect(),
         }],
         table,
         data: json!({
@@ -85,4 +83,12 @@ pub(crate) fn gains(view: &View) -> Option<Figure> {
             }).collect::<Vec<_>>(),
         }),
     })
+}
+
+fn metric_title(view: &View, index: usize) -> &str {
+    view.metrics.get(index).map_or("?", |m| m.title.as_str())
+}
+
+fn workload_name(view: &View, index: usize) -> &str {
+    view.workloads.get(index).map_or("?", |w| w.name.as_str())
 }

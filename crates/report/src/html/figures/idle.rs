@@ -1,4 +1,4 @@
-//! Idle states: where the CPUs' time goes, and what the wrong states cost.
+//! Idle states: residency, and the cost of wrong states.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use serde_json::json;
 use wakepath_compare::figure::Unit;
 
 use super::super::number::{figure, json as number, share, short};
-use super::super::view::{PageIdle, PageWorkload, View};
-use super::{Choice, Figure, Table, alt, distinct, policy_name};
+use super::super::view::{PageIdle, PageState, PageWorkload, View};
+use super::figure::{Choice, Figure, Table, alt, distinct, policy_name};
 
 fn kinds(workload: &PageWorkload) -> Vec<&str> {
     distinct(workload.idle.iter().map(|i| i.cpu_kind.as_str()))
 }
 
-/// A choice of CPU kinds, if there are several.
+/// A choice between CPU kinds, if there are several.
 pub(super) fn kind_choice(kinds: &[&str]) -> Vec<Choice> {
     if kinds.len() < 2 {
         return Vec::new();
@@ -35,11 +35,11 @@ pub(super) fn residency(view: &View, workload: &PageWorkload) -> Option<Figure> 
         return None;
     }
     let mut table = Table::new(3, ["CPUs", "policy", "state", "time", "entries per s"]);
-    for of in &workload.idle {
-        for state in &of.states {
+    for idle in &workload.idle {
+        for state in &idle.states {
             table.row([
-                of.cpu_kind.clone(),
-                policy_name(view, of.policy).to_owned(),
+                idle.cpu_kind.clone(),
+                policy_name(view, idle.policy).to_owned(),
                 state.name.clone(),
                 share(state.share),
                 if state.busy {
@@ -50,18 +50,6 @@ pub(super) fn residency(view: &View, workload: &PageWorkload) -> Option<Figure> 
             ]);
         }
     }
-    let clause = |of: &PageIdle| {
-        let deepest = of.states.last().map_or(String::new(), |s| {
-            format!("{} in {}", share(s.share), s.name)
-        });
-        let busy: f64 = of.states.iter().filter(|s| s.busy).map(|s| s.share).sum();
-        format!(
-            "{} CPUs under {}: {} busy, {deepest}",
-            of.cpu_kind,
-            policy_name(view, of.policy),
-            share(busy)
-        )
-    };
     Some(Figure {
         id: String::new(),
         kind: "residency",
@@ -69,7 +57,7 @@ pub(super) fn residency(view: &View, workload: &PageWorkload) -> Option<Figure> 
         note: "The further from the colour of the page, the deeper. All CPUs of a kind, all runs together.".into(),
         alt: alt(
             "Stacked bars of the share of CPU time in each idle state, one bar per policy.",
-            workload.idle.iter().map(clause),
+            workload.idle.iter().map(|idle| residency_clause(view, idle)),
         ),
         choices: kind_choice(&kinds),
         table,
@@ -96,9 +84,24 @@ pub(super) fn residency(view: &View, workload: &PageWorkload) -> Option<Figure> 
 }
 
 /// A power in mW as a figure in the unit.
-fn in_unit(mw: f64, unit: &Unit) -> String {
+fn power_figure(mw: f64, unit: &Unit) -> String {
     let decimals = (mw.abs() > 0.0).then(|| unit.decimals(mw, None));
     figure(mw * unit.factor, decimals)
+}
+
+/// Busy time and time in the deepest state, in words.
+fn residency_clause(view: &View, idle: &PageIdle) -> String {
+    let deepest = idle.states.last().map_or(String::new(), |s| {
+        format!("{} in {}", share(s.share), s.name)
+    });
+    let busy_states = idle.states.iter().filter(|s| s.busy);
+    let busy: f64 = busy_states.map(|s| s.share).sum();
+    format!(
+        "{} CPUs under {}: {} busy, {deepest}",
+        idle.cpu_kind,
+        policy_name(view, idle.policy),
+        share(busy)
+    )
 }
 
 pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
@@ -110,14 +113,7 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
     if kinds.is_empty() || !any {
         return None;
     }
-    let wasted = |of: &PageIdle| {
-        of.states
-            .iter()
-            .filter(|s| !s.busy)
-            .map(|s| s.wasted_mw)
-            .sum()
-    };
-    let modelled = Unit::of_all("mW", workload.idle.iter().map(wasted));
+    let modelled = Unit::for_values("mW", workload.idle.iter().map(wasted_mw));
     let power = if view.assumes_power {
         modelled.assumed()
     } else {
@@ -132,59 +128,21 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
         "too shallow per s",
         "added latency, us per s",
     ];
-    let head = head.map(str::to_owned).into_iter();
-    let mut table = Table::new(3, head.chain([power.title("wasted power")]));
-    for of in &workload.idle {
-        for s in of.states.iter().filter(|s| !s.busy) {
+    let columns = head.map(str::to_owned).into_iter();
+    let mut table = Table::new(3, columns.chain([power.title("wasted power")]));
+    for idle in &workload.idle {
+        for state in idle.states.iter().filter(|s| !s.busy) {
             let mut row = vec![
-                of.cpu_kind.clone(),
-                policy_name(view, of.policy).to_owned(),
-                s.name.clone(),
+                idle.cpu_kind.clone(),
+                policy_name(view, idle.policy).to_owned(),
+                state.name.clone(),
             ];
-            row.extend([s.entries, s.too_deep, s.too_shallow, s.added_us].map(short));
-            row.push(in_unit(s.wasted_mw, &power));
+            let [entries, deep, shallow, added, _] = misfit_values(state, &power);
+            row.extend([entries, deep, shallow, added].map(short));
+            row.push(power_figure(state.wasted_mw, &power));
             table.row(row);
         }
     }
-    let sums = |of: &PageIdle| {
-        let mut sums = [0.0; 5];
-        for s in of.states.iter().filter(|s| !s.busy) {
-            let values = [
-                s.entries,
-                s.too_deep,
-                s.too_shallow,
-                s.added_us,
-                s.wasted_mw * power.factor,
-            ];
-            for (sum, value) in sums.iter_mut().zip(values) {
-                *sum += value;
-            }
-        }
-        sums
-    };
-    let clause = |of: &PageIdle| {
-        let [entries, deep, shallow, added, wasted] = sums(of);
-        let mut clause = format!(
-            "{} CPUs under {}: {} too deep and {} too shallow of {} idle periods per second",
-            of.cpu_kind,
-            policy_name(view, of.policy),
-            short(deep),
-            short(shallow),
-            short(entries),
-        );
-        if added.is_finite() {
-            let _ = write!(clause, ", {} us per second added to wake-ups", short(added));
-        }
-        if wasted.is_finite() {
-            let _ = write!(
-                clause,
-                ", {} {} wasted",
-                in_unit(wasted / power.factor, &power),
-                power.name
-            );
-        }
-        clause
-    };
     Some(Figure {
         id: String::new(),
         kind: "misfits",
@@ -197,7 +155,7 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
             .into(),
         alt: alt(
             "Bars to the left for idle periods in too deep states, to the right for too shallow ones, per policy.",
-            workload.idle.iter().map(clause),
+            workload.idle.iter().map(|idle| misfit_clause(view, idle, &power)),
         ),
         choices: kind_choice(&kinds),
         table,
@@ -205,11 +163,64 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
             "power": power.name,
             "kinds": kinds.iter().map(|kind| json!({
                 "name": kind,
-                "rows": workload.idle.iter().filter(|i| i.cpu_kind == *kind).map(|of| {
-                    let sums = sums(of).map(number);
-                    json!({"policy": of.policy, "sums": sums})
+                "rows": workload.idle.iter().filter(|i| i.cpu_kind == *kind).map(|idle| {
+                    let sums = misfit_sums(idle, &power).map(number);
+                    json!({"policy": idle.policy, "sums": sums})
                 }).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
         }),
     })
+}
+
+/// Power wasted in all idle states.
+fn wasted_mw(idle: &PageIdle) -> f64 {
+    let states = idle.states.iter().filter(|s| !s.busy);
+    states.map(|s| s.wasted_mw).sum()
+}
+
+/// Per second: entries, too deep, too shallow, added latency in us; and wasted power in a unit.
+fn misfit_values(state: &PageState, power: &Unit) -> [f64; 5] {
+    [
+        state.entries,
+        state.too_deep,
+        state.too_shallow,
+        state.added_us,
+        state.wasted_mw * power.factor,
+    ]
+}
+
+/// [`misfit_values`], summed over the idle states.
+fn misfit_sums(idle: &PageIdle, power: &Unit) -> [f64; 5] {
+    let mut sums = [0.0; 5];
+    for state in idle.states.iter().filter(|s| !s.busy) {
+        for (sum, value) in sums.iter_mut().zip(misfit_values(state, power)) {
+            *sum += value;
+        }
+    }
+    sums
+}
+
+/// The misfits of a CPU kind under a policy, in words.
+fn misfit_clause(view: &View, idle: &PageIdle, power: &Unit) -> String {
+    let [entries, deep, shallow, added, wasted] = misfit_sums(idle, power);
+    let mut clause = format!(
+        "{} CPUs under {}: {} too deep and {} too shallow of {} idle periods per second",
+        idle.cpu_kind,
+        policy_name(view, idle.policy),
+        short(deep),
+        short(shallow),
+        short(entries),
+    );
+    if added.is_finite() {
+        let _ = write!(clause, ", {} us per second added to wake-ups", short(added));
+    }
+    if wasted.is_finite() {
+        let _ = write!(
+            clause,
+            ", {} {} wasted",
+            power_figure(wasted / power.factor, power),
+            power.name
+        );
+    }
+    clause
 }

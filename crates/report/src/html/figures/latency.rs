@@ -4,16 +4,17 @@ use serde_json::json;
 
 use super::super::number::{json as number, short};
 use super::super::view::{Curve, PageWorkload, View};
-use super::{Choice, Figure, Table, alt, capital, policy_name, us};
+use super::figure::{Choice, Figure, Table, alt, capital, distinct, policy_name, us};
 
-/// The shares that the table of a distribution has.
+/// Shares in a distribution's table.
 const SHARES: [f64; 12] = [
     0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9999,
 ];
 
-/// Two points of a curve that differ by less than this share of requests, and by less than this factor of the
-/// slower ones, look like one.
+/// Smallest visible step between two points, as a share of all requests.
 const LEAST_STEP: f64 = 0.004;
+
+/// Smallest visible step in the tail, as a ratio of the shares of slower requests.
 const LEAST_TAIL_STEP: f64 = 1.06;
 
 pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figure> {
@@ -36,28 +37,21 @@ pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figur
         row.extend(SHARES.map(|share| quantile(curve, share).map_or("–".into(), short)));
         table.row(row);
     }
-    let clause = |curve: &&Curve| {
-        let at = |share| quantile(curve, share).map_or("unknown".into(), us);
-        format!(
-            "{}: median {}, 99th percentile {}",
-            policy_name(view, curve.policy),
-            at(0.5),
-            at(0.99)
-        )
-    };
-    let of = &workload.latency_of;
+    let latency = &workload.latency_of;
     Some(Figure {
         id: String::new(),
         kind: "distribution",
-        title: format!("{} distribution, us", capital(of)),
+        title: format!("{} distribution, us", capital(latency)),
         note: format!(
             "Share of requests that took at most so long; further left is better. \
              All runs together. The tail view spreads the slowest requests out: each step up is a tenth of the requests \
-             before it. The table has the {of} in us that so many percent of the requests do not exceed."
+             before it. The table has the {latency} in us that so many percent of the requests do not exceed."
         ),
         alt: alt(
-            &format!("Cumulative {of} distribution on a logarithmic axis, one line per policy."),
-            curves.iter().map(clause),
+            &format!(
+                "Cumulative {latency} distribution on a logarithmic axis, one line per policy."
+            ),
+            curves.iter().map(|curve| alt_clause(view, curve)),
         ),
         choices: vec![Choice {
             key: "view",
@@ -69,11 +63,11 @@ pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figur
         }],
         table,
         data: json!({
-            "of": of,
+            "of": latency,
             "series": curves.iter().map(|c| json!({
                 "policy": c.policy,
                 "points": thinned(&c.points).iter().map(|(us, share)| {
-                    // The share that is slower keeps its digits where the other one is all nines.
+                    // The slower share keeps its digits where the faster share is all nines.
                     json!([number(*us), number(1.0 - share)])
                 }).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
@@ -81,9 +75,19 @@ pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figur
     })
 }
 
-/// The latency that this share of requests does not exceed.
+/// Median and 99th percentile, in words.
+fn alt_clause(view: &View, curve: &Curve) -> String {
+    let [median, p99] =
+        [0.5, 0.99].map(|share| quantile(curve, share).map_or("unknown".into(), us));
+    format!(
+        "{}: median {median}, 99th percentile {p99}",
+        policy_name(view, curve.policy)
+    )
+}
+
+/// Latency that a share of the requests does not exceed.
 fn quantile(curve: &Curve, share: f64) -> Option<f64> {
-    // A share that only a fraction of a request would reach says nothing.
+    // Beyond this share there is less than a request.
     if (1.0 - share) * (curve.requests as f64) < 1.0 {
         return None;
     }
@@ -92,13 +96,13 @@ fn quantile(curve: &Curve, share: f64) -> Option<f64> {
     points.get(index).or(points.last()).map(|(us, _)| *us)
 }
 
-/// The points without which the curve would look different.
+/// Drops points that do not change the look of the curve.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut kept: Vec<(f64, f64)> = Vec::new();
     for (index, point) in points.iter().enumerate() {
-        let tail = |share: f64| (1.0 - share).max(1e-9);
         let differs = kept.last().is_none_or(|last| {
-            point.1 - last.1 >= LEAST_STEP || tail(last.1) / tail(point.1) >= LEAST_TAIL_STEP
+            let [tail, last_tail] = [point.1, last.1].map(|share| (1.0 - share).max(1e-9));
+            point.1 - last.1 >= LEAST_STEP || last_tail / tail >= LEAST_TAIL_STEP
         });
         // Where the curve rises steeply, the point before it makes the corner.
         if differs && index > 0 && kept.last() != Some(&points[index - 1]) {
@@ -111,7 +115,7 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     kept
 }
 
-/// Without zeros that say nothing.
+/// A number without trailing zeros.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -119,7 +123,7 @@ fn trimmed(value: f64) -> String {
 
 pub(super) fn percentiles(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.percentiles;
-    let names = super::distinct(
+    let names = distinct(
         all.iter()
             .flat_map(|p| p.values.iter().map(|(name, _)| name.as_str())),
     );
@@ -136,27 +140,27 @@ pub(super) fn percentiles(view: &View, workload: &PageWorkload) -> Option<Figure
             ]
         })),
     );
-    for of in all {
-        let mut row = vec![policy_name(view, of.policy).to_owned()];
+    for percentiles in all {
+        let mut row = vec![policy_name(view, percentiles.policy).to_owned()];
         for name in &names {
-            let value = of.values.iter().find(|(n, _)| n == name);
+            let value = percentiles.values.iter().find(|(n, _)| n == name);
             row.extend(
                 value.map_or(["–".into(), "–".into(), "–".into()], |(_, s)| {
-                    [s.mean, s.low, s.high].map(short)
+                    s.values().map(short)
                 }),
             );
         }
         table.row(row);
     }
-    let of = &workload.latency_of;
+    let latency = &workload.latency_of;
     Some(Figure {
         id: String::new(),
         kind: "percentiles",
-        title: format!("{} percentiles, us", capital(of)),
+        title: format!("{} percentiles, us", capital(latency)),
         note: "Mean over the runs; the thin bar goes from the lowest to the highest run. Further left is better."
             .into(),
         alt: alt(
-            &format!("Percentiles of the {of} on a logarithmic axis, one row per policy."),
+            &format!("Percentiles of the {latency} on a logarithmic axis, one row per policy."),
             all.iter().map(|p| {
                 let values: Vec<String> =
                     p.values.iter().map(|(n, s)| format!("{n} {}", us(s.mean))).collect();
@@ -166,13 +170,13 @@ pub(super) fn percentiles(view: &View, workload: &PageWorkload) -> Option<Figure
         choices: vec![],
         table,
         data: json!({
-            "of": of,
+            "of": latency,
             "names": names,
             "rows": all.iter().map(|p| json!({
                 "policy": p.policy,
                 "values": names.iter().map(|name| {
                     p.values.iter().find(|(n, _)| n == name).map(|(_, s)| {
-                        json!([number(s.mean), number(s.low), number(s.high)])
+                        json!(s.values().map(number))
                     })
                 }).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
@@ -234,7 +238,7 @@ mod tests {
             prop_assert_eq!(thin.last(), points.last());
             prop_assert!(thin.len() <= 1000);
             prop_assert!(thin.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1));
-            // Drawn as steps, no point is further off than what one sees.
+            // Drawn as steps, no point is visibly off.
             for (us, share) in &points {
                 let before = thin.iter().rev().find(|(x, _)| x <= us).map_or(0.0, |p| p.1);
                 prop_assert!(share - before <= LEAST_STEP + 1e-9);

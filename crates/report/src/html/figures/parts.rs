@@ -1,10 +1,10 @@
-//! Where a request's time goes: the parts of its latency, the mean and the 99th percentile beside each other.
+//! Parts of a request's latency, mean and percentiles beside each other.
 
 use serde_json::json;
 
 use super::super::number::{json as number, share, short};
 use super::super::view::{PageParts, PageWorkload, View};
-use super::{Choice, Figure, Table, alt, distinct, policy_name, us};
+use super::figure::{Choice, Figure, Table, alt, distinct, policy_name, us};
 
 pub(super) fn parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.parts;
@@ -16,40 +16,22 @@ pub(super) fn parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
         return None;
     }
     let at = distinct(all.iter().map(|p| p.at.as_str()));
-    let total = |of: &PageParts| of.parts.iter().map(|(_, us)| us).sum::<f64>();
-    let value =
-        |of: &PageParts, name: &str| of.parts.iter().find(|(n, _)| n == name).map(|(_, v)| *v);
     let mut table = Table::new(
         2,
         ["policy".to_owned(), "requests".into(), "sum, us".into()]
             .into_iter()
             .chain(names.iter().map(|n| format!("{n}, us"))),
     );
-    for of in all {
+    for latency in all {
         let mut row = vec![
-            policy_name(view, of.policy).to_owned(),
-            of.at.clone(),
-            short(total(of)),
+            policy_name(view, latency.policy).to_owned(),
+            latency.at.clone(),
+            short(total_us(latency)),
         ];
-        row.extend(
-            names
-                .iter()
-                .map(|name| value(of, name).map_or("–".into(), short)),
-        );
+        let values = names.iter().map(|name| part_us(latency, name));
+        row.extend(values.map(|value| value.map_or("–".into(), short)));
         table.row(row);
     }
-    let clause = |of: &PageParts| {
-        let largest = of.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let largest = largest.map_or(String::new(), |(name, us)| {
-            format!(", most of it {name} ({})", share(us / total(of)))
-        });
-        format!(
-            "{} {}: {}{largest}",
-            policy_name(view, of.policy),
-            of.at,
-            us(total(of))
-        )
-    };
     Some(Figure {
         id: String::new(),
         kind: "parts",
@@ -59,7 +41,7 @@ pub(super) fn parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
             .into(),
         alt: alt(
             "Stacked bars of the parts of a request's latency, per policy, mean and percentiles beside each other.",
-            all.iter().filter(|p| p.at == "mean" || p.at == "p99").map(clause),
+            all.iter().filter(|p| p.at == "mean" || p.at == "p99").map(|p| alt_clause(view, p)),
         ),
         choices: vec![Choice {
             key: "unit",
@@ -70,11 +52,35 @@ pub(super) fn parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
         data: json!({
             "names": names,
             "at": at,
-            "rows": all.iter().map(|of| json!({
-                "policy": of.policy,
-                "at": at.iter().position(|a| *a == of.at),
-                "values": names.iter().map(|n| value(of, n).map(number)).collect::<Vec<_>>(),
+            "rows": all.iter().map(|latency| json!({
+                "policy": latency.policy,
+                "at": at.iter().position(|a| *a == latency.at),
+                "values": names.iter().map(|n| part_us(latency, n).map(number)).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
         }),
     })
+}
+
+fn total_us(latency: &PageParts) -> f64 {
+    latency.parts.iter().map(|(_, us)| us).sum()
+}
+
+fn part_us(latency: &PageParts, name: &str) -> Option<f64> {
+    let part = latency.parts.iter().find(|(part, _)| part == name);
+    part.map(|(_, us)| *us)
+}
+
+/// A latency with its largest part, in words.
+fn alt_clause(view: &View, latency: &PageParts) -> String {
+    let parts = latency.parts.iter();
+    let largest = parts.max_by(|a, b| a.1.total_cmp(&b.1));
+    let most = largest.map_or(String::new(), |(name, us)| {
+        format!(", most of it {name} ({})", share(us / total_us(latency)))
+    });
+    format!(
+        "{} {}: {}{most}",
+        policy_name(view, latency.policy),
+        latency.at,
+        us(total_us(latency))
+    )
 }

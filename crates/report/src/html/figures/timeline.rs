@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::number::{json as number, short};
 use super::super::view::{PageSpan, PageTimeline, PageWorkload, View};
-use super::{Choice, Figure, Table, alt, distinct, policy_name};
+use super::figure::{Choice, Figure, Table, alt, distinct, policy_name};
 
 pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all: Vec<&PageTimeline> = workload
@@ -31,19 +31,23 @@ pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
             "longest, us",
         ],
     );
-    for of in &all {
-        for (index, track) in of.tracks.iter().enumerate() {
-            let spans: Vec<&PageSpan> = of.spans.iter().filter(|s| s.track == index).collect();
+    for timeline in &all {
+        for (index, track) in timeline.tracks.iter().enumerate() {
+            let on_track = timeline.spans.iter().filter(|s| s.track == index);
+            let spans: Vec<&PageSpan> = on_track.collect();
             for name in distinct(spans.iter().map(|s| s.name.as_str())) {
-                let lengths = || spans.iter().filter(|s| s.name == name).map(|s| s.length_ns);
+                let named = spans.iter().filter(|s| s.name == name);
+                let lengths: Vec<u64> = named.map(|s| s.length_ns).collect();
+                let together = lengths.iter().copied().fold(0, u64::saturating_add);
+                let longest = lengths.iter().max().copied().unwrap_or(0);
                 table.row([
-                    policy_name(view, of.policy).to_owned(),
-                    of.at.clone(),
+                    policy_name(view, timeline.policy).to_owned(),
+                    timeline.at.clone(),
                     track.clone(),
                     name.to_owned(),
-                    lengths().count().to_string(),
-                    short(lengths().fold(0, u64::saturating_add) as f64 / 1e3),
-                    short(lengths().max().unwrap_or(0) as f64 / 1e3),
+                    lengths.len().to_string(),
+                    short(together as f64 / 1e3),
+                    short(longest as f64 / 1e3),
                 ]);
             }
         }
@@ -55,14 +59,15 @@ pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let mut policies: Vec<usize> = all.iter().map(|t| t.policy).collect();
     policies.dedup();
     let at = distinct(all.iter().map(|t| t.at.as_str()));
-    let data = all.iter().map(|of| {
-        let start = of.spans.iter().map(|s| s.start_ns).min().unwrap_or(0);
+    let data = all.iter().map(|timeline| {
+        let starts = timeline.spans.iter().map(|s| s.start_ns);
+        let start = starts.min().unwrap_or(0);
         json!({
-            "policy": of.policy,
-            "at": of.at,
+            "policy": timeline.policy,
+            "at": timeline.at,
             "start": number(start as f64 / 1e6),
-            "tracks": of.tracks,
-            "spans": of.spans.iter().map(|span| {
+            "tracks": timeline.tracks,
+            "spans": timeline.spans.iter().map(|span| {
                 let name = names.iter().position(|n| *n == span.name);
                 json!([
                     span.track,

@@ -1,10 +1,10 @@
-//! Power against latency, with the policies that no other beats in both.
+//! Power against latency, with the Pareto front.
 
 use serde_json::json;
 
 use super::super::number::{json as number, short};
 use super::super::view::{PageMetric, PageWorkload, Tradeoff, View};
-use super::{Choice, Figure, Table, alt, distinct, policy_name};
+use super::figure::{Choice, Figure, Table, alt, capital, distinct, policy_name};
 
 pub(super) fn tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.tradeoff;
@@ -18,7 +18,6 @@ pub(super) fn tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
         .into_iter()
         .filter_map(|m| Some((m, view.metrics.get(m)?)))
         .collect();
-    let with_unit = |m: &PageMetric| format!("{}, {}", m.title, m.unit);
     let mut table = Table::new(
         2,
         ["policy", "latency", "value", "lowest run", "highest run"]
@@ -40,9 +39,8 @@ pub(super) fn tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
                 policy_name(view, point.policy).to_owned(),
                 with_unit(metric),
             ];
-            let spread = |s: super::super::view::PageSpread| [s.mean, s.low, s.high].map(short);
-            row.extend(spread(point.latency));
-            row.extend(spread(point.power));
+            row.extend(point.latency.values().map(short));
+            row.extend(point.power.values().map(short));
             row.push(if point.front { "yes" } else { "no" }.into());
             table.row(row);
         }
@@ -56,18 +54,20 @@ pub(super) fn tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
             metric.title,
             distinct(on).join(", ")
         ));
-        let values = |s: super::super::view::PageSpread| [s.mean, s.low, s.high].map(number);
         data.push(json!({
             "title": with_unit(metric),
             "points": points.iter().map(|p| json!({
-                "policy": p.policy, "x": values(p.latency), "y": values(p.power), "front": p.front,
+                "policy": p.policy,
+                "x": p.latency.values().map(number),
+                "y": p.power.values().map(number),
+                "front": p.front,
             })).collect::<Vec<_>>(),
         }));
     }
     Some(Figure {
         id: String::new(),
         kind: "tradeoff",
-        title: format!("{} against latency, {} and {}", super::capital(&power.title), power.unit, metrics.first()?.1.unit),
+        title: format!("{} against latency, {} and {}", capital(&power.title), power.unit, metrics.first()?.1.unit),
         note: "Down and left is better. The line joins the policies of the Pareto front: none of the others has less of both. \
                Thin bars go from the lowest to the highest run."
             .into(),
@@ -80,4 +80,8 @@ pub(super) fn tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
         table,
         data: json!({"y": with_unit(power), "metrics": data}),
     })
+}
+
+fn with_unit(metric: &PageMetric) -> String {
+    format!("{}, {}", metric.title, metric.unit)
 }

@@ -1,20 +1,20 @@
-//! The questions of the studies, answered in a sentence each: first those that ask for the best policy.
+//! Answers to the studies' questions, a sentence each. Questions for the best policy come first.
 
 use wakepath_compare::results::{self, CompareError, Compliance};
 use wakepath_results::Question;
 
 use super::super::view::{PageAnswer, PagePolicy, PageRow, Tone, View};
-use super::Place;
-use super::comparison::ComparisonFile;
+use super::comparison::Compared;
+use super::place::Place;
 
 pub(super) fn add(
     view: &mut View,
     places: &[Place<'_>],
-    compared: &ComparisonFile,
+    compared: &Compared,
 ) -> Result<(), CompareError> {
     let mut answers = Vec::new();
     let mut best = Vec::new();
-    // Of several machines each has its own.
+    // With several machines each has its own baseline, and none is general.
     let mut baselines = (0..view.policies.len()).filter(|p| view.policies[*p].baseline);
     let general = baselines.next().filter(|_| baselines.next().is_none());
     for (index, place) in places.iter().enumerate() {
@@ -31,8 +31,8 @@ pub(super) fn add(
                 best.extend(found.into_iter().map(|found| best_policy(view, found)));
                 continue;
             }
-            let own = question.baseline.as_deref();
-            let own = own.and_then(|name| Some((name, *place.policies.get(name)?)));
+            let named = question.baseline.as_deref();
+            let own = named.and_then(|name| Some((name, *place.policies.get(name)?)));
             answers.push(match own.filter(|(_, policy)| Some(*policy) != general) {
                 None => answer(view, place, question, general, &view.rows),
                 Some((name, policy)) => {
@@ -43,16 +43,15 @@ pub(super) fn add(
         }
     }
     best.append(&mut answers);
-    let mut answers = best;
-    if answers.is_empty() {
-        // Nobody has asked; what the metrics say is still worth a sentence each.
-        answers.extend((0..view.metrics.len()).map(|metric| {
+    if best.is_empty() {
+        // Without questions each metric still deserves a sentence.
+        best.extend((0..view.metrics.len()).map(|metric| {
             let asked = format!("What changes in {}?", view.metrics[metric].title);
             let rows = view.rows.iter().filter(|r| r.metric == metric);
             sentence(view, asked, general, rows.collect())
         }));
     }
-    view.answers = answers;
+    view.answers = best;
     Ok(())
 }
 
@@ -63,25 +62,33 @@ fn best_policy(view: &View, found: results::Answer) -> PageAnswer {
     let mut details: Vec<String> = sentences.collect();
     let first = found.choice.as_ref().and_then(|c| c.candidates.first());
     let policy = first.and_then(|c| view.policies.iter().find(|p| p.name == c.policy));
-    let says_all = |p: &&PagePolicy| p.settings.iter().all(|(_, value)| p.name.contains(value));
-    if let Some(policy) = policy.filter(|p| !says_all(p)) {
-        let settings = policy.settings.iter().map(|(k, v)| format!("{k} {v}"));
-        let settings: Vec<String> = settings.collect();
+    if let Some(policy) = policy.filter(|policy| !names_all_settings(policy)) {
+        let settings: Vec<String> = policy
+            .settings
+            .iter()
+            .map(|(key, value)| format!("{key} {value}"))
+            .collect();
         details.push(format!("{}: {}.", policy.name, settings.join(", ")));
     }
     let named = found.choice.iter().flat_map(results::Choice::named);
-    let index = |name: &str| view.policies.iter().position(|p| p.name == name);
+    let policies = named.filter_map(|name| view.policies.iter().position(|p| p.name == name));
     PageAnswer {
         question: found.question,
         sentence,
         details,
-        policies: named.filter_map(index).collect(),
+        policies: policies.collect(),
         tone: match first.map(|c| c.holds) {
             Some(Compliance::Surely) => Tone::Better,
             Some(Compliance::Fails) => Tone::Worse,
             Some(Compliance::CannotTell) | None => Tone::Open,
         },
     }
+}
+
+/// Whether a policy's name has the values of all settings.
+fn names_all_settings(policy: &PagePolicy) -> bool {
+    let mut settings = policy.settings.iter();
+    settings.all(|(_, value)| policy.name.contains(value))
 }
 
 /// The answer to a question, from comparisons with `baseline`.
@@ -93,27 +100,31 @@ fn answer(
     rows: &[PageRow],
 ) -> PageAnswer {
     let metric = view.metrics.iter().position(|m| m.name == question.metric);
-    // What is of other results has no name here, and a question that names something is not about it.
-    let is_load = |index: usize| {
-        let mut all = place.workloads.iter();
-        match all.find(|(_, i)| **i == index) {
-            Some(((machine, name), _)) => {
-                question.has_machine(machine) && question.has_workload(name)
-            }
-            None => question.machines.is_empty() && question.workloads.is_empty(),
-        }
-    };
-    let is_policy = |index: usize| {
-        let mut all = place.policies.iter();
-        match all.find(|(_, i)| **i == index) {
-            Some((name, _)) => question.has_policy(name),
-            None => question.policies.is_empty(),
-        }
-    };
-    let rows = rows
-        .iter()
-        .filter(|row| Some(row.metric) == metric && is_policy(row.policy) && is_load(row.workload));
-    sentence(view, question.ask.clone(), baseline, rows.collect())
+    let asked = rows.iter().filter(|row| {
+        Some(row.metric) == metric
+            && asks_about_policy(question, place, row.policy)
+            && asks_about_load(question, place, row.workload)
+    });
+    sentence(view, question.ask.clone(), baseline, asked.collect())
+}
+
+/// Whether a question includes a workload of the view. Workloads of other results have no name in this place: only a
+/// question without names includes them.
+fn asks_about_load(question: &Question, place: &Place<'_>, index: usize) -> bool {
+    let mut loads = place.workloads.iter();
+    match loads.find(|(_, workload)| **workload == index) {
+        Some(((machine, name), _)) => question.has_machine(machine) && question.has_workload(name),
+        None => question.machines.is_empty() && question.workloads.is_empty(),
+    }
+}
+
+/// Whether a question includes a policy of the view, as [`asks_about_load`] does for workloads.
+fn asks_about_policy(question: &Question, place: &Place<'_>, index: usize) -> bool {
+    let mut policies = place.policies.iter();
+    match policies.find(|(_, policy)| **policy == index) {
+        Some((name, _)) => question.has_policy(name),
+        None => question.policies.is_empty(),
+    }
 }
 
 fn sentence(
@@ -147,9 +158,9 @@ fn sentence(
     let mut details: Vec<String> = listed
         .iter()
         .map(|workload| {
-            let of = rows.iter().copied().filter(|r| r.workload == *workload);
-            let of = verdicts(view, of.collect());
-            format!("{}: {of}", view.workloads[*workload].name)
+            let on_workload = rows.iter().copied().filter(|r| r.workload == *workload);
+            let verdicts = verdicts(view, on_workload.collect());
+            format!("{}: {verdicts}", view.workloads[*workload].name)
         })
         .collect();
     if workloads.len() > listed.len() {
@@ -167,135 +178,138 @@ fn sentence(
     }
 }
 
-/// Most workloads and policies that the details go through: nobody reads more.
+/// Most workloads in the details: nobody reads more.
 const MAX_WORKLOADS: usize = 50;
+
+/// Most policies for each workload in the details.
 const MAX_POLICIES: usize = 20;
 
-/// What is said of each policy on a workload; of too many, of those that gain most.
+/// Verdicts on a workload's policies. If there are too many, the policies with the largest gains remain.
 fn verdicts(view: &View, mut rows: Vec<&PageRow>) -> String {
     let more = rows.len().saturating_sub(MAX_POLICIES);
     if more > 0 {
-        rows.sort_by(|a, b| percent(b).total_cmp(&percent(a)));
+        rows.sort_by(|a, b| b.gain_percent().total_cmp(&a.gain_percent()));
         rows.truncate(MAX_POLICIES);
     }
-    let mut of: Vec<String> = rows
+    let mut verdicts: Vec<String> = rows
         .iter()
         .map(|r| format!("{}: {}", view.policies[r.policy].name, r.verdict))
         .collect();
     if more > 0 {
-        of.push(format!(
+        verdicts.push(format!(
             "and {more} more that gain less (`wakepath compare` has all)"
         ));
     }
-    of.join("; ")
+    verdicts.join("; ")
 }
 
-fn percent(row: &PageRow) -> f64 {
-    row.gain.map_or(f64::NEG_INFINITY, |g| g.percent)
-}
-
-/// The policy that gains most on a workload, of those that gain for sure.
+/// The surely better policy with the largest gain on a workload.
 fn best<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
     let better = rows
         .iter()
         .filter(|r| r.workload == workload && r.tone == Tone::Better);
-    // Of equals the first.
+    // Among equals the first wins.
     better
         .copied()
         .rev()
-        .max_by(|a, b| percent(a).total_cmp(&percent(b)))
+        .max_by(|a, b| a.gain_percent().total_cmp(&b.gain_percent()))
 }
 
+/// What the best policies on each workload say together.
 fn summary(
     view: &View,
     baseline: &str,
     rows: &[&PageRow],
     best: &[Option<&PageRow>],
 ) -> (String, Tone) {
-    let all = best.len();
     let mut winners: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
     winners.sort_unstable();
     winners.dedup();
-    let name = |policy: usize| view.policies[policy].name.as_str();
-    let on = |policy: usize| best.iter().flatten().filter(move |r| r.policy == policy);
-    let nowhere = best.iter().filter(|b| b.is_none()).count();
     match winners[..] {
-        [winner] => {
-            let count = on(winner).count();
-            let ends = on(winner).filter_map(|r| r.gain?.interval);
-            let (low, high) = ends.fold(
-                (f64::INFINITY, f64::NEG_INFINITY),
-                |(low, high), [from, to]| (low.min(from), high.max(to)),
-            );
-            let place = match (all, count) {
-                (1, _) => String::new(),
-                (2, 2) => " on both workloads".to_owned(),
-                (_, c) if c == all => format!(" on all {all} workloads"),
-                (_, 1) => format!(
-                    " on {}",
-                    on(winner)
-                        .map(|r| view.workloads[r.workload].name.as_str())
-                        .collect::<String>()
-                ),
-                _ => format!(" on {count} of {all} workloads"),
-            };
-            let rest = if nowhere > 0 {
-                format!("; elsewhere nothing is surely better than {baseline}")
-            } else {
-                String::new()
-            };
-            (
-                format!(
-                    "{}{place}: better than {baseline} by {} %{rest}.",
-                    name(winner),
-                    wakepath_compare::range([low, high])
-                ),
-                Tone::Better,
-            )
-        }
         [] => none_is_better(baseline, rows),
-        _ => {
-            let mut clauses: Vec<String> = winners
-                .iter()
-                .map(|winner| {
-                    let on: Vec<&str> = on(*winner)
-                        .map(|r| view.workloads[r.workload].name.as_str())
-                        .collect();
-                    let on = if on.len() > 3 {
-                        format!("{} workloads", on.len())
-                    } else {
-                        on.join(", ")
-                    };
-                    format!("{} on {on}", name(*winner))
-                })
-                .collect();
-            if nowhere > 0 {
-                clauses.push(format!(
-                    "on {nowhere} nothing is surely better than {baseline}"
-                ));
-            }
-            (
-                format!("It depends on the workload: {}.", clauses.join("; ")),
-                Tone::Better,
-            )
-        }
+        [winner] => (one_is_better(view, baseline, winner, best), Tone::Better),
+        _ => (
+            several_are_better(view, baseline, &winners, best),
+            Tone::Better,
+        ),
     }
 }
 
-/// The policies that lose for sure on every workload, in the order of the view; nothing if all policies do, or none.
+/// The names of the workloads on which a policy wins.
+fn won_workloads<'a>(view: &'a View, winner: usize, best: &[Option<&PageRow>]) -> Vec<&'a str> {
+    let won = best.iter().flatten().filter(|r| r.policy == winner);
+    won.map(|r| view.workloads[r.workload].name.as_str())
+        .collect()
+}
+
+fn one_is_better(view: &View, baseline: &str, winner: usize, best: &[Option<&PageRow>]) -> String {
+    let all = best.len();
+    let workloads = won_workloads(view, winner, best);
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for [from, to] in best.iter().flatten().filter_map(|row| row.gain?.interval) {
+        low = low.min(from);
+        high = high.max(to);
+    }
+    let place = match (all, workloads.len()) {
+        (1, _) => String::new(),
+        (2, 2) => " on both workloads".to_owned(),
+        (_, count) if count == all => format!(" on all {all} workloads"),
+        (_, 1) => format!(" on {}", workloads.concat()),
+        (_, count) => format!(" on {count} of {all} workloads"),
+    };
+    let elsewhere = if workloads.len() < all {
+        format!("; elsewhere nothing is surely better than {baseline}")
+    } else {
+        String::new()
+    };
+    format!(
+        "{}{place}: better than {baseline} by {} %{elsewhere}.",
+        view.policies[winner].name,
+        wakepath_compare::range([low, high])
+    )
+}
+
+fn several_are_better(
+    view: &View,
+    baseline: &str,
+    winners: &[usize],
+    best: &[Option<&PageRow>],
+) -> String {
+    let mut clauses: Vec<String> = winners
+        .iter()
+        .map(|winner| {
+            let workloads = won_workloads(view, *winner, best);
+            let place = if workloads.len() > 3 {
+                format!("{} workloads", workloads.len())
+            } else {
+                workloads.join(", ")
+            };
+            format!("{} on {place}", view.policies[*winner].name)
+        })
+        .collect();
+    let nowhere = best.iter().filter(|b| b.is_none()).count();
+    if nowhere > 0 {
+        clauses.push(format!(
+            "on {nowhere} nothing is surely better than {baseline}"
+        ));
+    }
+    format!("It depends on the workload: {}.", clauses.join("; "))
+}
+
+/// Policies that surely lose on every workload, in the order of the view; nothing if all policies do, or none.
 fn surely_worse(view: &View, rows: &[&PageRow]) -> String {
     const MOST_NAMES: usize = 6;
-    let loses = |policy: &usize| {
-        let mut of = rows.iter().filter(|row| row.policy == *policy);
-        of.all(|row| row.tone == Tone::Worse)
-    };
     let mut policies: Vec<usize> = rows.iter().map(|row| row.policy).collect();
     policies.sort_unstable();
     policies.dedup();
-    if policies.iter().all(loses) {
+    let count = policies.len();
+    policies.retain(|policy| {
+        let mut policy_rows = rows.iter().filter(|row| row.policy == *policy);
+        policy_rows.all(|row| row.tone == Tone::Worse)
+    });
+    if policies.len() == count {
         return String::new();
     }
-    policies.retain(loses);
     let more = policies.len().saturating_sub(MOST_NAMES);
     let mut names: Vec<String> = policies
         .iter()
@@ -312,9 +326,9 @@ fn surely_worse(view: &View, rows: &[&PageRow]) -> String {
 }
 
 fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
-    let count = |tone: Tone| rows.iter().filter(|r| r.tone == tone).count();
     let all = rows.len();
-    let (worse, same, open) = (count(Tone::Worse), count(Tone::Same), count(Tone::Open));
+    let [worse, same, open] = [Tone::Worse, Tone::Same, Tone::Open]
+        .map(|tone| rows.iter().filter(|r| r.tone == tone).count());
     if worse == all {
         (
             format!("{baseline}: everything else is worse."),
@@ -334,11 +348,11 @@ fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
             Tone::Same,
         )
     } else {
-        let clauses = [(worse, "worse"), (same, "no different"), (open, "open")];
-        let clauses: Vec<String> = clauses
+        let counts = [(worse, "worse"), (same, "no different"), (open, "open")];
+        let clauses: Vec<String> = counts
             .iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} {what}"))
+            .map(|(count, outcome)| format!("{count} {outcome}"))
             .collect();
         (
             format!(

@@ -1,4 +1,4 @@
-//! Every metric of every policy beside the baseline's: what `wakepath compare` says of the same results.
+//! Every policy's metrics beside the baseline's, as `wakepath compare` has them.
 
 use std::collections::BTreeMap;
 
@@ -8,41 +8,42 @@ use wakepath_compare::{Verdict, differences, mixed_scopes, shortfalls};
 use wakepath_results::{Better, Metric, Question};
 
 use super::super::view::{self, PageRow, Tone, View};
-use super::{FromResultsError, Place, rows, unplaced};
+use super::error::FromResultsError;
+use super::place::{Place, rows, warn_of_unplaced};
 
-/// Values by workload, metric and policy; those of the view's metrics in the units of the page.
+/// Values by workload, metric and policy, in the page's units if the page shows the metric.
 pub(super) type Series = BTreeMap<(usize, String, usize), Vec<f64>>;
 
-/// What was compared.
-pub(super) struct ComparisonFile {
-    /// Every value.
+/// Values and results, compared.
+pub(super) struct Compared {
+    /// All values.
     pub(super) series: Series,
-    /// The results, in the order of their places.
+    /// The results in the order of the places.
     sources: Vec<Source>,
-    /// What the comparison calls the policies of the view.
+    /// Index in the view by the comparison's policy names.
     policies: BTreeMap<String, usize>,
-    /// The comparison that the page shows; none if there is nothing to compare.
+    /// The comparison on the page; none if there is nothing to compare.
     comparison: Option<results::Comparison>,
-    /// The units of the metrics of the view on the page.
+    /// Units for the view's metrics.
     units: Vec<Unit>,
 }
 
 /// Fills in the metrics and the comparison.
 ///
-/// Policies of the view that are marked are the baseline of all; otherwise each machine has its own, if it names one that
-/// is there.
+/// A policy marked as baseline in the view is everybody's baseline. Without a mark each machine has its own, if the
+/// baseline that it names exists.
 pub(super) fn add(
     view: &mut View,
     places: &[Place<'_>],
     has_baseline: bool,
-) -> Result<ComparisonFile, FromResultsError> {
+) -> Result<Compared, FromResultsError> {
     let mut series = Series::new();
     let mut sources = Vec::new();
     for (index, place) in places.iter().enumerate() {
         let mut lost = 0;
         let rows = rows(view, "comparison", place.reader.metrics())?;
         for row in &rows {
-            match place.of([&row.machine, &row.workload, &row.policy]) {
+            match place.find([&row.machine, &row.workload, &row.policy]) {
                 Some((workload, policy)) => series
                     .entry((workload, row.metric.clone(), policy))
                     .or_default()
@@ -50,24 +51,23 @@ pub(super) fn add(
                 None => lost += 1,
             }
         }
-        unplaced(view, "metrics.parquet", lost);
-        // Never shown: the name only tells the policies of the results apart.
+        warn_of_unplaced(view, "metrics.parquet", lost);
+        // The name is never shown: it only keeps policies of several results apart.
         sources.push(Source::new(&index.to_string(), place.reader, rows)?);
     }
-    let named = places.iter().zip(&sources).flat_map(|(place, source)| {
-        let policies = place.policies.iter();
-        policies.map(|(name, index)| (policy_name(&sources, source, name), *index))
+    let policies = places.iter().zip(&sources).flat_map(|(place, source)| {
+        let names = place.policies.iter();
+        names.map(|(name, index)| (policy_name(&sources, source, name), *index))
     });
-    let policies: BTreeMap<String, usize> = named.collect();
-    let mut compared = ComparisonFile {
+    let mut compared = Compared {
         series,
+        policies: policies.collect(),
         sources,
-        policies,
         comparison: None,
         units: Vec::new(),
     };
-    let mut policies = compared.policies.iter();
-    let wanted = policies.find(|(_, i)| view.policies[**i].baseline);
+    let mut names = compared.policies.iter();
+    let wanted = names.find(|(_, i)| view.policies[**i].baseline);
     let options = CompareOptions {
         baseline: wanted.map(|(name, _)| name.clone()),
         ..CompareOptions::default()
@@ -76,7 +76,7 @@ pub(super) fn add(
         return Ok(compared);
     }
     let comparison = compare(&compared.sources, &options)?;
-    // What nothing else is compared with is no baseline.
+    // A policy without others to compare is no baseline.
     let baselines = comparison
         .rows
         .iter()
@@ -91,7 +91,7 @@ pub(super) fn add(
     compared.units = units.collect();
     view.assumes_power = comparison.assumes_power;
     let metrics = comparison.metrics.iter().zip(&compared.units);
-    view.metrics = metrics.map(|(m, unit)| described(m, unit)).collect();
+    view.metrics = metrics.map(|(m, unit)| page_metric(m, unit)).collect();
     for ((_, name, _), values) in &mut compared.series {
         if let Some(metric) = view.metrics.iter().position(|m| m.name == *name) {
             for value in values {
@@ -104,9 +104,9 @@ pub(super) fn add(
     Ok(compared)
 }
 
-impl ComparisonFile {
-    /// What differs between the results besides their policies, and where runs did less than was asked for. Results are
-    /// called by what is behind their policies.
+impl Compared {
+    /// Differences between results besides their policies, and runs that did less than requested. A result is called by
+    /// the suffix of its policies.
     pub(super) fn cautions(&self, suffixes: &[String]) -> Vec<String> {
         let names = suffixes.iter().map(|suffix| {
             let inside = suffix.strip_prefix(" (").and_then(|s| s.strip_suffix(')'));
@@ -121,22 +121,22 @@ impl ComparisonFile {
         cautions
     }
 
-    /// Rows of a comparison as the page has them.
+    /// A comparison's rows for the page.
     fn rows(&self, view: &View, rows: &[results::Row]) -> Vec<PageRow> {
-        let found = rows.iter().filter_map(|row| {
+        let placed = rows.iter().filter_map(|row| {
             let load = row.load.to_string();
             let workload = view.workloads.iter().position(|w| w.name == load)?;
             let metric = view.metrics.iter().position(|m| m.name == row.metric)?;
             let policy = *self.policies.get(&row.policy)?;
             let unit = self.units.get(metric)?;
-            Some(shown(row, [workload, metric, policy], unit))
+            Some(page_row(row, [workload, metric, policy], unit))
         });
-        let mut found: Vec<PageRow> = found.collect();
-        found.sort_by_key(|r| (r.workload, r.metric, r.policy));
-        found
+        let mut page_rows: Vec<PageRow> = placed.collect();
+        page_rows.sort_by_key(|r| (r.workload, r.metric, r.policy));
+        page_rows
     }
 
-    /// The answers to a question of result number `index` that has a goal, with the policies as the page calls them.
+    /// Answers a question with a goal from result number `index`, with the page's policy names.
     pub(super) fn answers(
         &self,
         view: &View,
@@ -156,8 +156,8 @@ impl ComparisonFile {
         answers
     }
 
-    /// The comparison of what a question of result number `index` is about with the baseline that it names. Its p-values are
-    /// corrected for just the comparisons that the answer lists.
+    /// Compares with the baseline that a question in result number `index` names. P-values are corrected for the
+    /// comparisons in the answer only.
     pub(super) fn with_baseline(
         &self,
         view: &View,
@@ -190,7 +190,7 @@ impl ComparisonFile {
     }
 }
 
-fn described(metric: &Metric, unit: &Unit) -> view::PageMetric {
+fn page_metric(metric: &Metric, unit: &Unit) -> view::PageMetric {
     view::PageMetric {
         name: metric.name.to_string(),
         title: metric.title.to_string(),
@@ -204,8 +204,8 @@ fn described(metric: &Metric, unit: &Unit) -> view::PageMetric {
     }
 }
 
-/// A row of the comparison as the page has it.
-fn shown(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit) -> PageRow {
+/// A comparison's row for the page.
+fn page_row(row: &results::Row, [workload, metric, policy]: [usize; 3], unit: &Unit) -> PageRow {
     PageRow {
         workload,
         metric,

@@ -1,6 +1,6 @@
-//! Latency distributions, percentiles, what latency is made of, and power against latency.
+//! Latency distributions, percentiles, parts, and power against latency.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_compare::Better;
 use wakepath_compare::results::front_of;
@@ -9,9 +9,9 @@ use wakepath_results::rows::PARTS;
 
 use super::super::view::{Curve, PageParts, PageSpread, Percentiles, Tradeoff, View};
 use super::comparison::Series;
-use super::{Place, placed};
+use super::place::{Place, placed};
 
-/// Percentiles with the metrics that have them: of requests, of wake-ups.
+/// Percentiles and their metrics: requests, wake-ups.
 const PERCENTILES: [(&str, &[(&str, &str)]); 2] = [
     (
         "latency",
@@ -28,8 +28,9 @@ const PERCENTILES: [(&str, &[(&str, &str)]); 2] = [
     ),
 ];
 
-/// What power can be set against, and the power.
+/// Latencies to set against power.
 const LATENCIES: [&str; 5] = ["mean_us", "p99_us", "wake_mean_us", "wake_p99_us", "wall_s"];
+/// Power metrics, the preferred first.
 const POWERS: [&str; 3] = ["mean_mw", "package_mw", "drive_mw"];
 
 pub(super) fn add(
@@ -49,7 +50,7 @@ pub(super) fn add(
 }
 
 fn curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
-    // Requests by the upper bound of their bucket; all runs together.
+    // Request counts by upper bound of the bucket, all runs together.
     let mut buckets: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("latency.parquet", "latency distribution");
     let rows = placed(view, place, table, place.reader.latency(), |row| {
@@ -94,7 +95,7 @@ fn parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         let us = ns / f64::from(runs) / 1e3;
         let all = &mut view.workloads[workload].parts;
         match all.iter_mut().find(|p| p.policy == policy && p.at == at) {
-            Some(of) => of.parts.push((part, us)),
+            Some(latency) => latency.parts.push((part, us)),
             None => all.push(PageParts {
                 policy,
                 at,
@@ -102,23 +103,28 @@ fn parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
             }),
         }
     }
-    let order = |part: &str| PARTS.iter().position(|p| *p == part).unwrap_or(PARTS.len());
     for workload in &mut view.workloads {
-        // The mean first, then up the percentiles; that is also the order of the alphabet.
+        // The mean first, then up the percentiles: the alphabet has the same order.
         workload
             .parts
             .sort_by(|a, b| (a.policy, &a.at).cmp(&(b.policy, &b.at)));
-        for of in &mut workload.parts {
-            of.parts.sort_by_key(|(part, _)| order(part));
+        for latency in &mut workload.parts {
+            latency.parts.sort_by_key(|(part, _)| part_order(part));
         }
     }
     Ok(())
 }
 
-/// The values of a policy's runs, if they are numbers.
+/// Position of a part on a request's way.
+fn part_order(part: &str) -> usize {
+    let position = PARTS.iter().position(|known| *known == part);
+    position.unwrap_or(PARTS.len())
+}
+
+/// Mean, lowest and highest finite value of a policy's runs.
 fn spread(series: &Series, workload: usize, metric: &str, policy: usize) -> Option<PageSpread> {
-    let values = series.get(&(workload, metric.to_owned(), policy))?;
-    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    let runs = series.get(&(workload, metric.to_owned(), policy))?;
+    let values: Vec<f64> = runs.iter().copied().filter(|v| v.is_finite()).collect();
     if values.is_empty() {
         return None;
     }
@@ -132,7 +138,7 @@ fn spread(series: &Series, workload: usize, metric: &str, policy: usize) -> Opti
 fn percentiles(view: &mut View, index: usize, series: &Series) {
     let policies = view.policies.len();
     let workload = &mut view.workloads[index];
-    for (of, metrics) in PERCENTILES {
+    for (latency, metrics) in PERCENTILES {
         for policy in 0..policies {
             let values: Vec<(String, PageSpread)> = metrics
                 .iter()
@@ -145,47 +151,57 @@ fn percentiles(view: &mut View, index: usize, series: &Series) {
             }
         }
         if !workload.percentiles.is_empty() {
-            of.clone_into(&mut workload.latency_of);
+            latency.clone_into(&mut workload.latency_of);
             return;
         }
     }
 }
 
 fn tradeoff(view: &mut View, index: usize, series: &Series) {
-    let metric = |name: &str| view.metrics.iter().position(|m| m.name == name);
-    let has = |name: &&str| {
-        series
-            .keys()
-            .any(|(workload, metric, _)| *workload == index && metric == name)
-    };
-    let Some(power) = POWERS.iter().find(|p| has(p) && metric(p).is_some()) else {
+    let metric_index = |name: &str| view.metrics.iter().position(|m| m.name == name);
+    let measured: BTreeSet<&str> = series
+        .keys()
+        .filter(|(workload, ..)| *workload == index)
+        .map(|(_, metric, _)| metric.as_str())
+        .collect();
+    let mut powers = POWERS.iter().filter(|power| measured.contains(*power));
+    let Some((power, power_metric)) = powers.find_map(|power| Some((power, metric_index(power)?)))
+    else {
         return;
     };
-    let mut found: Vec<Tradeoff> = Vec::new();
-    for latency in LATENCIES.iter().filter(|l| has(l)) {
-        let from = found.len();
-        for policy in 0..view.policies.len() {
-            let of = |name: &str| spread(series, index, name, policy);
-            if let (Some(l), Some(p), Some(latency_metric), Some(power_metric)) =
-                (of(latency), of(power), metric(latency), metric(power))
-            {
-                found.push(Tradeoff {
-                    policy,
-                    latency_metric,
-                    power_metric,
-                    latency: l,
-                    power: p,
-                    front: false,
-                });
-            }
-        }
-        let of_latency = &mut found[from..];
-        let both = |t: &Tradeoff| [t.latency.mean, t.power.mean];
-        let both: Vec<[f64; 2]> = of_latency.iter().map(both).collect();
-        let front = front_of(&both, &[Better::Lower, Better::Lower]);
-        for (tradeoff, front) in of_latency.iter_mut().zip(front) {
-            tradeoff.front = front;
-        }
+    let mut tradeoffs: Vec<Tradeoff> = Vec::new();
+    for latency in LATENCIES
+        .iter()
+        .filter(|latency| measured.contains(*latency))
+    {
+        let Some(latency_metric) = metric_index(latency) else {
+            continue;
+        };
+        let points = (0..view.policies.len()).filter_map(|policy| {
+            Some(Tradeoff {
+                policy,
+                latency_metric,
+                power_metric,
+                latency: spread(series, index, latency, policy)?,
+                power: spread(series, index, power, policy)?,
+                front: false,
+            })
+        });
+        let from = tradeoffs.len();
+        tradeoffs.extend(points);
+        mark_front(&mut tradeoffs[from..]);
     }
-    view.workloads[index].tradeoff = found;
+    view.workloads[index].tradeoff = tradeoffs;
+}
+
+/// Marks the points that no other point beats.
+fn mark_front(points: &mut [Tradeoff]) {
+    let means: Vec<[f64; 2]> = points
+        .iter()
+        .map(|point| [point.latency.mean, point.power.mean])
+        .collect();
+    let front = front_of(&means, &[Better::Lower, Better::Lower]);
+    for (point, on_front) in points.iter_mut().zip(front) {
+        point.front = on_front;
+    }
 }

@@ -1,4 +1,4 @@
-//! Idle states and frequencies by kind of CPU.
+//! Idle states and frequencies by CPU kind.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use wakepath_results::rows::BUSY;
 use wakepath_results::{MachineInfo, ResultsError};
 
 use super::super::view::{Frequency, PageIdle, PageState, View};
-use super::{Place, placed};
+use super::place::{Place, placed};
 
-/// By workload, kind of CPU (in the machine's order) and policy.
+/// Workload, CPU kind by the machine's order and by name, policy.
 type Key = (usize, usize, String, usize);
 
 #[derive(Clone, Copy)]
@@ -17,7 +17,7 @@ struct Sums {
     entries: u64,
     too_deep: u64,
     too_shallow: u64,
-    /// None once a row does not know it.
+    /// None once a row has no number.
     added: Option<u64>,
     wasted: Option<f64>,
 }
@@ -41,8 +41,8 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsEr
     Ok(())
 }
 
-/// The machine of this name, which the rows of a place have.
-fn machine<'a>(place: &Place<'a>, name: &str) -> Option<&'a MachineInfo> {
+/// The machine with a name in a place's rows.
+fn find_machine<'a>(place: &Place<'a>, name: &str) -> Option<&'a MachineInfo> {
     let machines = &place.reader.document().machines;
     machines.iter().find(|m| m.name == name)
 }
@@ -55,19 +55,17 @@ fn kind_rank(machine: Option<&MachineInfo>, kind: &str) -> usize {
         .unwrap_or(kinds.len())
 }
 
+/// Busy first, then the machine's states in order, then unknown states.
+fn state_rank(machine: Option<&MachineInfo>, state: &str) -> usize {
+    if state == BUSY {
+        return 0;
+    }
+    let states = machine.map_or(&[][..], |m| &m.idle_states);
+    let position = states.iter().position(|known| known == state);
+    1 + position.unwrap_or(states.len())
+}
+
 fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
-    let rank = |machine: Option<&MachineInfo>, state: &str| {
-        let states = machine.map_or(&[][..], |m| &m.idle_states);
-        match state {
-            BUSY => 0,
-            _ => {
-                1 + states
-                    .iter()
-                    .position(|s| s == state)
-                    .unwrap_or(states.len())
-            }
-        }
-    };
     let mut cpus_of: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     let mut all: BTreeMap<Key, BTreeMap<(usize, String), Sums>> = BTreeMap::new();
     let table = ("idle.parquet", "idle-state residency");
@@ -75,7 +73,7 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
-        let machine = machine(place, &row.machine);
+        let machine = find_machine(place, &row.machine);
         let kind = kind_rank(machine, &row.cpu_kind);
         let cpus = machine.and_then(|m| m.cpu_kinds.get(kind));
         cpus_of.insert((workload, kind), cpus.map_or(1, |k| k.cpus.max(1)));
@@ -83,7 +81,7 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         let sums = all
             .entry(key)
             .or_default()
-            .entry((rank(machine, &row.state), row.state))
+            .entry((state_rank(machine, &row.state), row.state))
             .or_insert(Sums::NOTHING);
         sums.time = sums.time.saturating_add(row.time_ns);
         sums.entries = sums.entries.saturating_add(row.entries);
@@ -99,7 +97,7 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         if time == 0 {
             continue;
         }
-        // Every CPU of the kind spends every second somewhere.
+        // Each CPU spends every second in some state.
         let cpus = cpus_of.get(&(workload, rank)).copied().unwrap_or(1);
         let seconds = time as f64 / 1e9 / f64::from(cpus);
         let states = states.into_iter().map(|((_, name), sums)| PageState {
@@ -128,18 +126,20 @@ fn frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
-        let kind = kind_rank(machine(place, &row.machine), &row.cpu_kind);
+        let kind = kind_rank(find_machine(place, &row.machine), &row.cpu_kind);
         let key = (workload, kind, row.cpu_kind, policy);
         let time = all.entry(key).or_default().entry(row.khz).or_default();
         *time = time.saturating_add(row.time_ns);
     }
     for ((workload, _, cpu_kind, policy), times) in all {
         let time = times.values().copied().fold(0, u64::saturating_add);
-        let share = |(khz, ns): (u64, u64)| (khz, ns as f64 / time.max(1) as f64);
+        let shares = times
+            .into_iter()
+            .map(|(khz, ns)| (khz, ns as f64 / time.max(1) as f64));
         view.workloads[workload].frequency.push(Frequency {
             cpu_kind,
             policy,
-            shares: times.into_iter().map(share).collect(),
+            shares: shares.collect(),
         });
     }
     Ok(())

@@ -1,14 +1,13 @@
-//! Where the numbers come from, and how to get them again.
+//! The origin of the numbers, and commands to get them again.
 
 use wakepath_results::{Design, ResultReader, ResultsError, RunOrigin};
 
 use super::super::view::{PageSource, View};
-use super::backend;
 
 /// A longer file is cut: the result directory has all of it.
 const LONGEST_FILE: usize = 60_000;
 
-/// Of more than so many bytes of files together only the names are shown.
+/// Largest total size of shown files, in bytes; beyond, only names are shown.
 const ALL_FILES: usize = 1_000_000;
 
 pub(super) fn add(
@@ -18,7 +17,7 @@ pub(super) fn add(
 ) -> Result<(), ResultsError> {
     let mut backends: Vec<&str> = results
         .iter()
-        .map(|r| backend(r.document().backend))
+        .map(|r| origin_in_words(r.document().backend))
         .collect();
     backends.dedup();
     view.facts.push(backends.join(" and "));
@@ -34,10 +33,8 @@ pub(super) fn add(
             .filter(|m| !m.is_empty())
             .map(|m| (*m).to_owned()),
     );
-    let count =
-        |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
-    let of_machines = |r: &ResultReader| r.document().machines.len() > 1;
-    let workloads = if results.iter().any(of_machines) {
+    let several_machines = results.iter().any(|r| r.document().machines.len() > 1);
+    let workloads = if several_machines {
         ("workload on a machine", "workloads on machines")
     } else {
         ("workload", "workloads")
@@ -63,6 +60,21 @@ pub(super) fn add(
     Ok(())
 }
 
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// The origin of results in words.
+pub(super) fn origin_in_words(origin: RunOrigin) -> &'static str {
+    match origin {
+        RunOrigin::Sim => "simulated",
+        RunOrigin::Replay => "replayed",
+        RunOrigin::Live => "measured",
+        RunOrigin::Lab => "measured in the laboratory",
+        RunOrigin::Import => "imported",
+    }
+}
+
 fn cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
     let document = reader.document();
     if !document.complete {
@@ -80,16 +92,30 @@ fn cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
 }
 
 fn source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsError> {
+    let study = &reader.document().study;
+    let mut title = if study.title.is_empty() {
+        study.name.clone()
+    } else {
+        study.title.clone()
+    };
+    // A file from another tool already has its name as the title.
+    if *suffix != format!(" ({title})") {
+        title.push_str(suffix);
+    }
+    Ok(PageSource {
+        title,
+        facts: facts(reader),
+        files: files(reader)?,
+    })
+}
+
+/// Facts about a study, its machines and its statistics: name and value.
+fn facts(reader: &ResultReader) -> Vec<(String, String)> {
     let document = reader.document();
     let mut facts = vec![
-        ("study".to_owned(), document.study.name.clone()),
-        ("results".to_owned(), backend(document.backend).to_owned()),
+        ("study", document.study.name.clone()),
+        ("results", origin_in_words(document.backend).to_owned()),
     ];
-    let mut add = |name: &str, value: String| {
-        if !value.is_empty() {
-            facts.push((name.to_owned(), value));
-        }
-    };
     for machine in &document.machines {
         let kinds = machine.cpu_kinds.iter();
         let kinds: Vec<String> = kinds.map(|k| format!("{} × {}", k.cpus, k.name)).collect();
@@ -97,12 +123,13 @@ fn source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsErro
             "" => machine.title.clone(),
             name => format!("{} ({name})", machine.title),
         };
-        add("machine", name);
-        add("CPUs", kinds.join(", "));
-        add("idle states", machine.idle_states.join(", "));
-        add("drive", machine.drive.clone());
+        facts.extend([
+            ("machine", name),
+            ("CPUs", kinds.join(", ")),
+            ("idle states", machine.idle_states.join(", ")),
+            ("drive", machine.drive.clone()),
+        ]);
     }
-    add("baseline", document.baseline.clone());
     let design = match document.design {
         Design::Paired if document.backend == RunOrigin::Sim => {
             "paired: runs of the same number have the same random numbers under every policy"
@@ -110,29 +137,35 @@ fn source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsErro
         Design::Paired => "paired: policies take turns in blocks of time",
         Design::Unpaired => "unpaired",
     };
-    add("comparison", design.to_owned());
-    add(
-        "intervals",
-        format!("{} %, by the studentised bootstrap", document.level * 100.0),
-    );
-    add(
-        "differences of no interest",
-        format!("up to {} %", document.margin_percent),
-    );
+    let interval = format!("{} %, by the studentised bootstrap", document.level * 100.0);
+    let margin = format!("up to {} %", document.margin_percent);
     let seeds: Vec<String> = document.seeds.iter().map(ToString::to_string).collect();
-    add("seeds", seeds.join(", "));
-    for (tool, version) in &document.tools {
-        add(tool, version.clone());
-    }
-    if document.backend == RunOrigin::Import {
-        add("from", reader.dir().display().to_string());
+    facts.extend([
+        ("baseline", document.baseline.clone()),
+        ("comparison", design.to_owned()),
+        ("intervals", interval),
+        ("differences of no interest", margin),
+        ("seeds", seeds.join(", ")),
+    ]);
+    let tools = document.tools.iter();
+    facts.extend(tools.map(|(tool, version)| (tool.as_str(), version.clone())));
+    facts.push(if document.backend == RunOrigin::Import {
+        ("from", reader.dir().display().to_string())
     } else {
-        add(
-            "schema",
-            format!("{} version {}", document.schema, document.version),
-        );
-    }
-    let mut files: Vec<(String, String)> = Vec::new();
+        let schema = format!("{} version {}", document.schema, document.version);
+        ("schema", schema)
+    });
+    let known = facts
+        .into_iter()
+        .filter(|(name, value)| *name == "study" || !value.is_empty());
+    known
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+/// Copies of the study, its workloads and its machines, as far as the page has room: name and text.
+fn files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsError> {
+    let document = reader.document();
     let mut names = vec!["study.toml".to_owned()];
     for workload in document.workloads.iter().filter(|w| w.has_copy()) {
         if !names.contains(&workload.source) {
@@ -140,6 +173,7 @@ fn source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsErro
         }
     }
     names.extend(document.machines.iter().map(|m| m.source.clone()));
+    let mut files = Vec::new();
     let mut shown = 0;
     for name in names {
         let Some(whole) = reader.file(&name)? else {
@@ -152,21 +186,7 @@ fn source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsErro
         shown += text.len();
         files.push((name, text));
     }
-    let study = &document.study;
-    let mut title = if study.title.is_empty() {
-        study.name.clone()
-    } else {
-        study.title.clone()
-    };
-    // A file of another tool is called as itself.
-    if *suffix != format!(" ({title})") {
-        title.push_str(suffix);
-    }
-    Ok(PageSource {
-        title,
-        facts,
-        files,
-    })
+    Ok(files)
 }
 
 fn cut(mut text: String) -> String {
@@ -181,20 +201,15 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// What makes the results and the page again, each in a place of its own. Imported results are taken as they are.
+/// Commands that make the results and the page again, each in a new place. Imported results are taken as they are.
 fn commands(results: &[ResultReader]) -> Vec<String> {
-    let on = |reader: &ResultReader| match reader.document().backend {
-        RunOrigin::Sim => Some(""),
-        RunOrigin::Live => Some(" --on live"),
-        RunOrigin::Replay => Some(" --on replay"),
-        RunOrigin::Lab | RunOrigin::Import => None,
-    };
-    let several = results.iter().filter(|r| on(r).is_some()).count() > 1;
+    let repeatable = results.iter().filter(|r| backend_option(r).is_some());
+    let several = repeatable.count() > 1;
     let (mut commands, mut made) = (Vec::new(), Vec::new());
     for reader in results {
         let document = reader.document();
         let shown = reader.dir().display().to_string();
-        let Some(on) = on(reader) else {
+        let Some(option) = backend_option(reader) else {
             made.push(quoted(&shown));
             continue;
         };
@@ -204,11 +219,11 @@ fn commands(results: &[ResultReader]) -> Vec<String> {
             "again".to_owned()
         };
         let version = document.tools.get("wakepath").map_or("", String::as_str);
-        // Whatever ends a line would make a command of the rest.
+        // A line break in a name would make the rest a command.
         let comment = format!("# {}, with wakepath {version}", document.study.name);
         commands.push(comment.replace(char::is_control, " "));
         commands.push(format!(
-            "wakepath study run {}{on} -o {again}",
+            "wakepath study run {}{option} -o {again}",
             quoted(&format!("{shown}/study.toml"))
         ));
         commands.push(format!("wakepath compare {} {again}", quoted(&shown)));
@@ -220,10 +235,20 @@ fn commands(results: &[ResultReader]) -> Vec<String> {
     commands
 }
 
-/// As a shell takes it.
+/// The option that runs a study with this backend again; none for results that no study makes.
+fn backend_option(reader: &ResultReader) -> Option<&'static str> {
+    match reader.document().backend {
+        RunOrigin::Sim => Some(""),
+        RunOrigin::Live => Some(" --on live"),
+        RunOrigin::Replay => Some(" --on replay"),
+        RunOrigin::Lab | RunOrigin::Import => None,
+    }
+}
+
+/// Quotes a word for the shell.
 fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
+    let is_special = |c: char| !c.is_ascii_alphanumeric() && !"/._-+=@".contains(c);
+    if !text.is_empty() && !text.contains(is_special) {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))

@@ -1,20 +1,20 @@
-//! Timelines: a few representative milliseconds, in as few rows as they need.
+//! Timelines: a few representative milliseconds, in as few rows as possible.
 
 use std::collections::BTreeMap;
 
 use wakepath_results::{ResultsError, TimelineRow};
 
 use super::super::view::{PageSpan, PageTimeline, View};
-use super::{Place, placed};
+use super::place::{Place, placed};
 
-/// More rows than this and those on which nothing changes are left out.
+/// Beyond so many rows, rows without a change are left out.
 const ROOMY: usize = 16;
-/// More rows than this are not drawn at all.
+/// Most rows that are drawn.
 const MAX_TRACKS: usize = 40;
-/// More spans than this make the page slow; timelines of the last policies go first.
+/// Most spans: more make the page slow. The last policies lose their timelines first.
 const MAX_SPANS: usize = 40_000;
 
-/// How the tracks of requests begin: each has one of its own in the results, and they share rows here.
+/// Prefix of a request's track. Each request has a track in the results; on the page requests share rows.
 const REQUEST: &str = "request ";
 
 pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
@@ -41,24 +41,17 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsEr
     Ok(())
 }
 
-/// Drops the timelines around the median, then those of the last policies, until few enough spans are left.
+/// Drops timelines around the median, then the last policies' timelines, until few enough spans are left.
 fn keep_the_page_small(view: &mut View) {
-    let count = |view: &View| -> usize {
-        view.workloads
-            .iter()
-            .flat_map(|w| &w.timelines)
-            .map(|t| t.spans.len())
-            .sum()
-    };
     let before: usize = view.workloads.iter().map(|w| w.timelines.len()).sum();
     let mut policies = view.policies.len();
-    if count(view) > MAX_SPANS {
+    if count_spans(view) > MAX_SPANS {
         for workload in &mut view.workloads {
             let has_tail = workload.timelines.iter().any(|t| t.at != "p50");
             workload.timelines.retain(|t| t.at != "p50" || !has_tail);
         }
     }
-    while count(view) > MAX_SPANS && policies > 1 {
+    while count_spans(view) > MAX_SPANS && policies > 1 {
         policies -= 1;
         for workload in &mut view.workloads {
             workload.timelines.retain(|t| t.policy < policies);
@@ -72,8 +65,12 @@ fn keep_the_page_small(view: &mut View) {
     }
 }
 
+fn count_spans(view: &View) -> usize {
+    let timelines = view.workloads.iter().flat_map(|w| &w.timelines);
+    timelines.map(|t| t.spans.len()).sum()
+}
+
 fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeline {
-    // Tracks stay in the order of the results.
     let mut tracks: Vec<String> = Vec::new();
     let mut lanes = Lanes::default();
     let mut spans = Vec::new();
@@ -92,7 +89,7 @@ fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeli
         let (track, owner) = if row.track.starts_with(REQUEST) {
             let end = ends.get(row.track.as_str()).copied().unwrap_or(row.end_ns);
             (
-                first_lane + lanes.of(&row.track, row.start_ns, end),
+                first_lane + lanes.assign(&row.track, row.start_ns, end),
                 row.track.clone(),
             )
         } else {
@@ -118,7 +115,7 @@ fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeli
     timeline
 }
 
-/// When each request of the rows is done.
+/// When each request is done.
 fn request_ends(rows: &[TimelineRow]) -> BTreeMap<&str, u64> {
     let mut ends = BTreeMap::new();
     for row in rows.iter().filter(|r| r.track.starts_with(REQUEST)) {
@@ -128,16 +125,16 @@ fn request_ends(rows: &[TimelineRow]) -> BTreeMap<&str, u64> {
     ends
 }
 
-/// Rows that requests share: each takes the first one that is free.
+/// Rows shared by requests: each request takes the first free row.
 #[derive(Default)]
 struct Lanes {
     busy_until: Vec<u64>,
-    of_request: BTreeMap<String, usize>,
+    by_request: BTreeMap<String, usize>,
 }
 
 impl Lanes {
-    fn of(&mut self, request: &str, start: u64, end: u64) -> usize {
-        if let Some(lane) = self.of_request.get(request) {
+    fn assign(&mut self, request: &str, start: u64, end: u64) -> usize {
+        if let Some(lane) = self.by_request.get(request) {
             return *lane;
         }
         let free = self.busy_until.iter().position(|until| *until <= start);
@@ -146,7 +143,7 @@ impl Lanes {
             self.busy_until.len() - 1
         });
         self.busy_until[lane] = end;
-        self.of_request.insert(request.to_owned(), lane);
+        self.by_request.insert(request.to_owned(), lane);
         lane
     }
 }
@@ -171,9 +168,12 @@ fn leave_out_still_tracks(timeline: &mut PageTimeline) {
     if timeline.tracks.len() <= ROOMY {
         return;
     }
-    let spans_on = |track: usize| timeline.spans.iter().filter(|s| s.track == track).count();
+    let mut span_counts = vec![0; timeline.tracks.len()];
+    for span in &timeline.spans {
+        span_counts[span.track] += 1;
+    }
     let mut kept: Vec<usize> = (0..timeline.tracks.len())
-        .filter(|t| spans_on(*t) > 1 || timeline.tracks[*t].starts_with("requests "))
+        .filter(|t| span_counts[*t] > 1 || timeline.tracks[*t].starts_with("requests "))
         .collect();
     kept.truncate(MAX_TRACKS);
     timeline
@@ -224,17 +224,11 @@ mod tests {
             timeline.tracks,
             ["CPU 9 (big)", "CPU 10 (big)", "requests 1", "requests 2"]
         );
-        let lane = |owner: &str| {
-            timeline
-                .spans
-                .iter()
-                .find(|s| s.owner == owner)
-                .map(|s| s.track)
-        };
-        assert_eq!(
-            [lane("request 0"), lane("request 1"), lane("request 2")],
-            [Some(2), Some(3), Some(2)]
-        );
+        let lanes = ["request 0", "request 1", "request 2"].map(|owner| {
+            let span = timeline.spans.iter().find(|span| span.owner == owner);
+            span.map(|span| span.track)
+        });
+        assert_eq!(lanes, [Some(2), Some(3), Some(2)]);
     }
 
     #[test]

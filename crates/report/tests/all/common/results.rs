@@ -6,7 +6,7 @@ use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
 use wakepath_results::rows::{BUSY, PARTS};
 use wakepath_results::{
     Design, Document, Idle, METRICS, MachineInfo, PolicyInfo, RunKey, RunOrigin, RunRecord,
-    StudyInfo, WorkloadInfo,
+    StudyInfo, TimelineSpan, WorkloadInfo,
 };
 
 /// A simulated study of these, on a board; the first policy is the baseline. It asks nothing.
@@ -87,13 +87,15 @@ pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> Run
     .map(|(name, value)| (name.to_owned(), value))
     .into();
     let ns = (us * 1e3) as u64;
-    run.latency = vec![(ns / 2, ns, 900), (ns, 2 * ns, 99), (2 * ns, 3 * ns, 1)];
+    run.latency = [(ns / 2, ns, 900), (ns, 2 * ns, 99), (2 * ns, 3 * ns, 1)]
+        .map(Into::into)
+        .into();
     run.attribution = ["mean", "p99"]
         .iter()
         .flat_map(|at| {
             PARTS
                 .iter()
-                .map(move |part| ((*at).to_owned(), (*part).to_owned(), us * 1e3 / 9.0))
+                .map(move |part| ((*at).to_owned(), (*part).to_owned(), us * 1e3 / 9.0).into())
         })
         .collect();
     let idle = |state: &str, seconds: u64, entries: u64| Idle {
@@ -111,26 +113,22 @@ pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> Run
     // 4 CPUs for 2 s.
     run.idle = vec![idle("sleep", 4, 400), idle(BUSY, 1, 0), idle("WFI", 3, 800)];
     run.frequency = vec![
-        ("little".into(), 408_000, 10),
-        ("little".into(), 1_416_000, 30),
+        ("little".to_owned(), 408_000, 10).into(),
+        ("little".to_owned(), 1_416_000, 30).into(),
     ];
     if repeat == 0 {
-        run.timeline = vec![
-            (
-                "p99".into(),
-                "CPU 0 (little)".into(),
-                "WFI".into(),
-                1_000_000,
-                1_050_000,
-            ),
-            (
-                "p99".into(),
-                "request 3".into(),
-                "drive".into(),
-                1_010_000,
-                1_060_000,
-            ),
-        ];
+        run.timeline = [
+            ("CPU 0 (little)", "WFI", 1_000_000),
+            ("request 3", "drive", 1_010_000),
+        ]
+        .map(|(track, name, start_ns)| TimelineSpan {
+            at: "p99".into(),
+            track: track.into(),
+            name: name.into(),
+            start_ns,
+            end_ns: start_ns + 50_000,
+        })
+        .into();
     }
     run
 }

@@ -1,13 +1,13 @@
-//! What benchmarks print, and which numbers of it MMTests compares.
+//! Benchmarks' output, and the numbers that MMTests compares.
 //!
-//! Names of logs and columns are those of MMTests' scripts that run a benchmark (`shellpack_src/src/BENCHMARK`) and of its
-//! modules that read the output (`bin/lib/MMTests/Extract*.pm`, `parse-results`), and of the benchmarks' own documentation.
+//! Names of logs and columns come from MMTests' scripts that run a benchmark (`shellpack_src/src/BENCHMARK`), from its
+//! modules that read the output (`bin/lib/MMTests/Extract*.pm`, `parse-results`), and from the benchmarks' documentation.
 
+use crate::import::runs::not_finite;
+use crate::import::terse;
 use crate::{Better, Metric};
 
-use super::super::{not_finite, terse};
-
-/// A benchmark whose logs are known.
+/// A benchmark with known logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Benchmark {
     /// tbench and dbench: throughput of every second, and the time for the load file.
@@ -18,51 +18,34 @@ pub enum Benchmark {
     Sqlite,
     /// pgbench's log with `--aggregate-interval=1`.
     Pgbench,
-    /// schbench: percentiles of its latencies.
+    /// schbench: latency percentiles.
     Schbench,
-    /// netperf's table of a run.
+    /// netperf's table.
     Netperf,
     /// fio's terse output.
     Fio,
 }
 
-/// What is one run to a comparison.
+/// A sample, which a comparison treats as a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogSample {
-    /// The part of the workload that it is of, if there are several.
+    /// The part of the workload, if there are several.
     pub part: Option<String>,
-    /// Metrics with their values.
+    /// Metrics with values.
     pub values: Vec<(String, f64)>,
 }
 
-/// Intervals of pgbench that MMTests takes together, and how many it leaves out first.
+/// Intervals of pgbench in a batch, as MMTests takes them together.
 const PGBENCH_BATCH: usize = 4;
+
+/// Intervals of pgbench before the first batch.
 const PGBENCH_WARM_UP: usize = 8;
 
-/// Where dbench's counter of milliseconds has wrapped around.
+/// Above this, dbench's counter of milliseconds has wrapped around.
 const WRAPPED_MS: f64 = 2_147_483_648.0;
 
-/// Metrics that the dictionary does not have, or has for less important ones than they are here.
+/// Metrics missing in the dictionary, or less important there.
 pub(super) fn metrics() -> Vec<Metric> {
-    let metric = |name: &'static str,
-                  title: &'static str,
-                  unit: &'static str,
-                  better,
-                  meaning: &'static str,
-                  headline| Metric {
-        name: name.into(),
-        title: title.into(),
-        meaning: meaning.into(),
-        unit: unit.into(),
-        better,
-        mean: better.mean(),
-        headline,
-    };
-    let time = |name, title, unit, meaning, headline| {
-        metric(name, title, unit, Better::Lower, meaning, headline)
-    };
-    let rate =
-        |name, title, unit, meaning| metric(name, title, unit, Better::Higher, meaning, true);
     let bandwidth = Metric::find("bandwidth_mbs").cloned().map(|metric| Metric {
         headline: true,
         ..metric
@@ -126,30 +109,53 @@ pub(super) fn metrics() -> Vec<Metric> {
     all
 }
 
+fn metric(
+    [name, title, unit, meaning]: [&'static str; 4],
+    better: Better,
+    headline: bool,
+) -> Metric {
+    Metric {
+        name: name.into(),
+        title: title.into(),
+        meaning: meaning.into(),
+        unit: unit.into(),
+        better,
+        mean: better.mean(),
+        headline,
+    }
+}
+
+fn time(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+    headline: bool,
+) -> Metric {
+    metric([name, title, unit, meaning], Better::Lower, headline)
+}
+
+fn rate(
+    name: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    meaning: &'static str,
+) -> Metric {
+    metric([name, title, unit, meaning], Better::Higher, true)
+}
+
 impl Benchmark {
-    /// The benchmark of a log and the name of its workload, by the name of the log (without that of a compression)
-    /// and of the benchmark's folder. `None` if it is none.
+    /// The benchmark behind a log and the workload's name, by the names of the log (without a compression's ending) and
+    /// the benchmark's folder. `None` for unknown logs.
     pub fn of_log(folder: &str, log: &str) -> Option<(Self, String)> {
-        // A folder may say more than the log: hackbench-process-pipes, pgbench-timed-ro-small.
-        let named = |name: &str| {
-            let variant = folder
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.starts_with('-'));
-            if variant {
-                folder.to_owned()
-            } else {
-                name.to_owned()
-            }
-        };
         let stem = log.strip_suffix(".log");
-        let count = |text: &str| text.parse::<u32>().ok();
         for name in ["tbench", "dbench"] {
             let clients = stem.and_then(|s| s.strip_prefix(name)?.strip_prefix('-'));
             if let Some(clients) = clients.and_then(count) {
                 return Some((Self::Dbench, format!("{name} {clients} client(s)")));
             }
         }
-        // Newer versions keep throughput and load file times apart, in files of the same names for both benchmarks.
+        // Newer versions keep throughput and load file times apart; both benchmarks have the same file names.
         let newer = ["benchlog-tput-", "benchlog-loadfile-"];
         if let Some(clients) = newer
             .iter()
@@ -170,18 +176,22 @@ impl Benchmark {
             count(iteration)?;
             return Some((
                 Self::Hackbench,
-                format!("{} {} group(s)", named("hackbench"), count(groups)?),
+                format!(
+                    "{} {} group(s)",
+                    variant(folder, "hackbench"),
+                    count(groups)?
+                ),
             ));
         }
         if log == "sqlite.log" {
-            return Some((Self::Sqlite, named("sqlite")));
+            return Some((Self::Sqlite, variant(folder, "sqlite")));
         }
         if let Some(rest) = log.strip_prefix("pgbench-transactions-") {
             let rest = rest.strip_suffix(".log").unwrap_or(rest);
             let clients = count(rest.split_once('-').map_or(rest, |(clients, _)| clients))?;
             return Some((
                 Self::Pgbench,
-                format!("{} {clients} client(s)", named("pgbench")),
+                format!("{} {clients} client(s)", variant(folder, "pgbench")),
             ));
         }
         if let Some(threads) = stem
@@ -191,7 +201,7 @@ impl Benchmark {
             return Some((Self::Schbench, format!("schbench {threads} thread(s)")));
         }
         if log == "fio.log" {
-            return Some((Self::Fio, named("fio")));
+            return Some((Self::Fio, variant(folder, "fio")));
         }
         // PROTOCOL-SIZE.ITERATION
         let (protocol, rest) = log.split_once('-')?;
@@ -209,10 +219,10 @@ impl Benchmark {
         matches!(self, Self::Dbench | Self::Sqlite | Self::Pgbench)
     }
 
-    /// The samples of a log.
+    /// A log's samples.
     ///
     /// # Errors
-    /// There are none, or a line does not have its number.
+    /// No samples, or a line without a number.
     pub fn read(self, text: &str) -> Result<Vec<LogSample>, String> {
         let (samples, looked_for) = match self {
             Self::Dbench => (
@@ -235,13 +245,24 @@ impl Benchmark {
         if samples.is_empty() {
             return Err(format!("no result in it: expected {looked_for}"));
         }
-        // Numbers that are finite can have a sum that is not.
+        // Finite numbers can have an infinite sum.
         let mut values = samples.iter().flat_map(|s| &s.values);
         if let Some((metric, value)) = values.find(|(_, v)| !v.is_finite()) {
             return Err(not_finite(metric, *value));
         }
         Ok(samples)
     }
+}
+
+/// The name of a workload: the folder may say more than the log, as in hackbench-process-pipes or pgbench-timed-ro-small.
+fn variant(folder: &str, name: &str) -> String {
+    let suffix = folder.strip_prefix(name);
+    let is_variant = suffix.is_some_and(|suffix| suffix.starts_with('-'));
+    if is_variant { folder } else { name }.to_owned()
+}
+
+fn count(text: &str) -> Option<u32> {
+    text.parse().ok()
 }
 
 fn sample(metric: &str, value: f64) -> LogSample {
@@ -251,31 +272,29 @@ fn sample(metric: &str, value: f64) -> LogSample {
     }
 }
 
-/// A number of which a mean can be made.
+/// A finite number from 0 on.
 fn number(word: &str) -> Option<f64> {
     word.parse::<f64>()
         .ok()
         .filter(|v| v.is_finite() && *v >= 0.0)
 }
 
-/// The samples of the lines that hold `mark`: the number in a column, counted from 0.
+/// Samples from lines with `mark`: the number in a column, counted from 0.
 fn column(text: &str, mark: &str, column: usize, metric: &str) -> Result<Vec<LogSample>, String> {
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| line.contains(mark));
-    let value = |(index, line): (usize, &str)| {
-        let value = line.split_whitespace().nth(column).and_then(number);
-        let message = || {
-            format!(
-                "line {}: no number in column {} of a line with \"{mark}\"",
-                index + 1,
-                column + 1
-            )
-        };
-        Ok(sample(metric, value.ok_or_else(message)?))
-    };
-    lines.map(value).collect()
+    let mut samples = Vec::new();
+    for (line_number, line) in (1..).zip(text.lines()) {
+        if line.contains(mark) {
+            let found = line.split_whitespace().nth(column).and_then(number);
+            let value = found.ok_or_else(|| {
+                format!(
+                    "line {line_number}: no number in column {} of a line with \"{mark}\"",
+                    column + 1
+                )
+            })?;
+            samples.push(sample(metric, value));
+        }
+    }
+    Ok(samples)
 }
 
 fn dbench(text: &str) -> Result<Vec<LogSample>, String> {
@@ -287,7 +306,7 @@ fn dbench(text: &str) -> Result<Vec<LogSample>, String> {
 }
 
 fn hackbench(text: &str) -> Result<Vec<LogSample>, String> {
-    // perf's words, and those of the program before it.
+    // perf's words, and the words of the program before perf.
     let newer = column(text, "Total time: ", 2, "time_s")?;
     if newer.is_empty() {
         return column(text, "Time: ", 1, "time_s");
@@ -297,24 +316,20 @@ fn hackbench(text: &str) -> Result<Vec<LogSample>, String> {
 
 /// `execute RATE`, and since 2022 `execute SECONDS INTERVAL TRANSACTIONS RATE`.
 fn sqlite(text: &str) -> Result<Vec<LogSample>, String> {
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| line.starts_with("execute"));
-    let rate = |(index, line): (usize, &str)| {
-        let rate = line.split_whitespace().skip(1).last().and_then(number);
-        let message = || {
-            format!(
-                "line {}: no rate at the end of a line with \"execute\"",
-                index + 1
-            )
-        };
-        Ok(sample("transactions_per_s", rate.ok_or_else(message)?))
-    };
-    lines.map(rate).collect()
+    let mut samples = Vec::new();
+    for (line_number, line) in (1..).zip(text.lines()) {
+        if line.starts_with("execute") {
+            let last = line.split_whitespace().skip(1).last();
+            let rate = last.and_then(number).ok_or_else(|| {
+                format!("line {line_number}: no rate at the end of a line with \"execute\"")
+            })?;
+            samples.push(sample("transactions_per_s", rate));
+        }
+    }
+    Ok(samples)
 }
 
-/// Lines of `START TRANSACTIONS ...`, one per second: transactions per second of batches of four, after a warm-up.
+/// Lines `START TRANSACTIONS ...`, a line per second: transactions per second in batches of four, after a warm-up.
 fn pgbench(text: &str) -> Result<Vec<LogSample>, String> {
     let mut intervals = Vec::new();
     for (index, line) in text
@@ -332,7 +347,7 @@ fn pgbench(text: &str) -> Result<Vec<LogSample>, String> {
         intervals.push((start, transactions));
     }
     let kept = intervals.get(PGBENCH_WARM_UP - 1..).unwrap_or_default();
-    // The first batch has no time of a batch before it.
+    // The first batch starts at an unknown time.
     let mut samples = Vec::new();
     let mut before = None;
     for batch in kept.chunks_exact(PGBENCH_BATCH) {
@@ -345,7 +360,7 @@ fn pgbench(text: &str) -> Result<Vec<LogSample>, String> {
     Ok(samples)
 }
 
-/// The percentiles that stand last in the log, which are those of the whole run.
+/// The last percentiles in the log, which cover the whole run.
 fn schbench(text: &str) -> Result<Vec<LogSample>, String> {
     const NAMES: [(f64, [&str; 2]); 4] = [
         (50.0, ["wake_p50_us", "p50_us"]),
@@ -353,37 +368,33 @@ fn schbench(text: &str) -> Result<Vec<LogSample>, String> {
         (99.0, ["wake_p99_us", "p99_us"]),
         (99.9, ["wake_p999_us", "p999_us"]),
     ];
-    // Which latency is meant; older versions know only that of wake-ups.
-    let mut of = Some(0);
+    // The latency in the table: 0 wake-ups, 1 requests. Older versions know only wake-ups.
+    let mut latency = Some(0);
     let mut values: Vec<(String, f64)> = Vec::new();
-    let mut set = |name: &str, value: f64| match values.iter_mut().find(|(known, _)| known == name)
-    {
-        Some((_, known)) => *known = value,
-        None => values.push((name.to_owned(), value)),
-    };
     for (index, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().filter(|w| *w != "*").collect();
         if line.contains("percentiles") {
-            of = match words.first() {
+            latency = match words.first() {
                 Some(&"Request") => Some(1),
                 Some(&"Wakeup" | &"Latency") => Some(0),
                 _ => None,
             };
         }
-        let missing = || format!("line {}: no number behind \"{}\"", index + 1, words[0]);
-        let value = || words.get(1).copied().and_then(number).ok_or_else(missing);
         let percent = words
             .first()
             .and_then(|w| w.trim_start_matches('*').strip_suffix("th:"));
-        if let (Some(percent), Some(of)) = (percent.and_then(number), of) {
+        if let (Some(percent), Some(latency)) = (percent.and_then(number), latency) {
             let wanted = NAMES
                 .iter()
                 .find(|(known, _)| known.total_cmp(&percent).is_eq());
             if let Some((_, names)) = wanted {
-                set(names[of], value()?);
+                let found = words.get(1).copied().and_then(number);
+                let value = found.ok_or_else(|| no_number(index, words[0]))?;
+                set(&mut values, names[latency], value);
             }
         } else if let ["average", "rps:", rate] = words[..] {
-            set("requests_per_s", number(rate).ok_or_else(missing)?);
+            let rate = number(rate).ok_or_else(|| no_number(index, words[0]))?;
+            set(&mut values, "requests_per_s", rate);
         }
     }
     if values.is_empty() {
@@ -392,8 +403,19 @@ fn schbench(text: &str) -> Result<Vec<LogSample>, String> {
     Ok(vec![LogSample { part: None, values }])
 }
 
-/// The last number of the row of results: of request and response the rate, of streams the throughput, of UDP as it
-/// was sent.
+fn no_number(index: usize, word: &str) -> String {
+    format!("line {}: no number behind \"{word}\"", index + 1)
+}
+
+/// Sets a named value, or adds the value.
+fn set(values: &mut Vec<(String, f64)>, name: &str, value: f64) {
+    match values.iter_mut().find(|(known, _)| known == name) {
+        Some((_, known)) => *known = value,
+        None => values.push((name.to_owned(), value)),
+    }
+}
+
+/// The last number in the row of results: the rate of requests and responses, or a stream's throughput, for UDP as sent.
 fn netperf(text: &str) -> Option<LogSample> {
     let transactions = text.contains("REQUEST/RESPONSE");
     let metric = if transactions {
@@ -401,13 +423,12 @@ fn netperf(text: &str) -> Option<LogSample> {
     } else {
         "throughput_mbit"
     };
-    let row = |line: &str| {
-        let words: Option<Vec<f64>> = line.split_whitespace().map(number).collect();
-        words.filter(|w| w.len() > 4)
-    };
-    // Runs that are repeated for a confidence interval print one row for all of them.
-    let last = text.lines().rev().find_map(row)?;
-    Some(sample(metric, *last.last()?))
+    // Runs repeated for a confidence interval print a row for all together.
+    let last_row = text.lines().rev().find_map(|line| {
+        let numbers: Option<Vec<f64>> = line.split_whitespace().map(number).collect();
+        numbers.filter(|numbers| numbers.len() > 4)
+    })?;
+    Some(sample(metric, *last_row.last()?))
 }
 
 fn fio(text: &str) -> Result<Vec<LogSample>, String> {
@@ -569,17 +590,18 @@ mod tests {
     #[test]
     fn pgbench_gives_batches_of_four_seconds_after_the_warm_up() {
         // Slow at first; then 100, 200, 300 and 400 a second, again and again.
-        let line = |second: u64| {
-            let count = if second < 11 {
-                7
-            } else {
-                (second - 11) % 4 * 100 + 100
-            };
-            format!("{} {count} 1000 2000 5 50\n", 1_500_000_000 + second)
-        };
-        let text: String = (0..20).map(line).collect();
+        let lines: Vec<String> = (0..20)
+            .map(|second: u64| {
+                let count = match second.checked_sub(11) {
+                    None => 7,
+                    Some(second) => second % 4 * 100 + 100,
+                };
+                format!("{} {count} 1000 2000 5 50\n", 1_500_000_000 + second)
+            })
+            .collect();
+        let text = lines.concat();
         assert_eq!(numbers(Benchmark::Pgbench, &text), [250.0, 250.0]);
-        let few: String = (0..10).map(line).collect();
+        let few = lines[..10].concat();
         assert!(
             Benchmark::Pgbench
                 .read(&few)

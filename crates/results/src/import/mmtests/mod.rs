@@ -1,7 +1,7 @@
 //! Log directories of MMTests.
 //!
-//! A log directory is `work/log/NAME`, with `iter-N/BENCHMARK/logs/` full of what the benchmark itself printed, possibly
-//! compressed. What MMTests' own tables make of a benchmark's output, this does, too: [`format`] has each one's rules.
+//! A log directory is `work/log/NAME`, with the benchmark's output in `iter-N/BENCHMARK/logs/`, possibly compressed. The
+//! metrics are the same as in MMTests' own tables: [`format`] has the rules for each benchmark.
 
 mod format;
 
@@ -14,34 +14,35 @@ use crate::{RunKey, RunRecord};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::{ImportedRuns, MAX_BYTES, ResultImportError, content, read_inside};
+use super::read::{MAX_BYTES, ResultImportError, content, read_inside, unreadable};
+use super::runs::ImportedRuns;
 
 pub use format::{Benchmark, LogSample};
 
-/// The benchmarks whose logs can be read.
+/// Benchmarks with readable logs.
 pub const SUPPORTED: &str = "tbench, dbench, hackbench, sqlite, pgbench, schbench, netperf and fio";
 
-/// Deepest folder that is looked into.
+/// Deepest folder to look into.
 const DEPTH: usize = 6;
 
 /// Memory for unpacking xz, in KiB: twice what `xz -9` makes necessary.
 const XZ_KIB: u32 = 128 << 10;
 
-/// What a directory holds.
+/// Logs in a directory.
 #[derive(Default)]
-struct Found {
-    /// Logs that can be read, each with the workload that it is of.
+struct LogFiles {
+    /// Readable logs with their workloads.
     logs: Vec<(String, Benchmark, PathBuf)>,
-    /// Benchmarks with logs of which none can be read.
+    /// Benchmarks without a readable log.
     others: Vec<String>,
 }
 
-/// Reads a log directory of MMTests as runs of policy `name`; `None` if it is none.
+/// Reads MMTests' log directory as runs under policy `name`; `None` for other directories.
 ///
 /// # Errors
-/// Logs of benchmarks that are not known, or that do not say what they should.
+/// Unknown benchmarks, logs without the expected content.
 pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, ResultImportError> {
-    let mut found = Found::default();
+    let mut found = LogFiles::default();
     look(folder, DEPTH, &mut found)?;
     if found.logs.is_empty() {
         if found.others.is_empty() {
@@ -58,7 +59,7 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, 
     found.logs.sort_by_cached_key(|(workload, _, path)| {
         (natural(workload), natural(&path.to_string_lossy()))
     });
-    let mut imported = ImportedRuns::of("mmtests", "unknown", Vec::new());
+    let mut imported = ImportedRuns::from_tool("mmtests", "unknown", Vec::new());
     let mut dependent = false;
     for (workload, benchmark, path) in &found.logs {
         let samples = benchmark
@@ -78,7 +79,7 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, 
     Ok(Some(imported))
 }
 
-/// Each sample is a run; those of further iterations go on counting.
+/// Adds each sample as a run; further iterations go on counting.
 fn add(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[LogSample]) {
     for sample in samples {
         let workload = match &sample.part {
@@ -86,10 +87,10 @@ fn add(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[Log
             None => workload.to_owned(),
         };
         let first = sample.values.first().map(|(metric, _)| metric);
-        let of_same = |run: &&RunRecord| {
+        let earlier = imported.runs.iter().filter(|run| {
             run.key.workload == workload && run.metrics.first().map(|(metric, _)| metric) == first
-        };
-        let repeat = imported.runs.iter().filter(of_same).count() as u32;
+        });
+        let repeat = earlier.count() as u32;
         let key = RunKey {
             machine: String::new(),
             workload,
@@ -102,20 +103,18 @@ fn add(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[Log
     }
 }
 
-fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), ResultImportError> {
-    let read = |source| ResultImportError::Read {
-        path: folder.to_owned(),
-        source,
-    };
-    // The folder `logs` is in that of its benchmark.
+fn look(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), ResultImportError> {
+    // The folder `logs` is in the benchmark's folder.
     let is_logs = folder.ends_with("logs");
-    let name_of = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
-    let benchmark = folder.parent().filter(|_| is_logs).and_then(name_of);
+    let parent = folder.parent().filter(|_| is_logs);
+    let benchmark = parent
+        .and_then(Path::file_name)
+        .map(|name| name.to_string_lossy().into_owned());
     let mut known = false;
-    for entry in fs::read_dir(folder).map_err(read)? {
-        let entry = entry.map_err(read)?;
+    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
+        let entry = entry.map_err(unreadable(folder))?;
         let path = entry.path();
-        if entry.file_type().map_err(read)?.is_dir() {
+        if entry.file_type().map_err(unreadable(folder))?.is_dir() {
             if depth > 0 {
                 look(&path, depth - 1, found)?;
             }
@@ -150,10 +149,7 @@ fn text(folder: &Path, path: &Path) -> Result<String, ResultImportError> {
 }
 
 fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, ResultImportError> {
-    wakepath_files::read_up_to(packed, MAX_BYTES).map_err(|source| ResultImportError::Read {
-        path: path.to_owned(),
-        source,
-    })
+    wakepath_files::read_up_to(packed, MAX_BYTES).map_err(unreadable(path))
 }
 
 /// A name with its numbers as numbers: 16 clients come after 2.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wakepath_results::rows::BUSY;
-use wakepath_results::{Idle, RunRecord};
+use wakepath_results::{FrequencyTime, Idle, RunRecord};
 use wakepath_system::{Root, System};
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -128,8 +128,11 @@ impl Counters {
             let old = before.frequency.get(clock).copied().unwrap_or(0);
             let ticks = time.saturating_sub(old);
             if ticks > 0 {
-                let time_ns = ticks * 10_000_000;
-                run.frequency.push((clock.kind.clone(), clock.khz, time_ns));
+                run.frequency.push(FrequencyTime {
+                    cpu_kind: clock.kind.clone(),
+                    khz: clock.khz,
+                    time_ns: ticks * 10_000_000,
+                });
             }
         }
     }

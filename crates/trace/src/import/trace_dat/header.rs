@@ -2,10 +2,13 @@
 
 use wakepath_units::cpus::MAX_CPUS;
 
-use super::MAGIC;
 use super::cursor::Cursor;
+use super::unpack::unpack;
 use crate::import::ReadAt;
 use crate::import::formats::{Formats, number};
+
+/// The first bytes of the file.
+pub(in crate::import) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// What a file says about itself.
 pub(super) struct Header {
@@ -263,7 +266,7 @@ impl Header {
         let packed = at.u32(what)?;
         let unpacked = at.u32(what)?;
         let bytes = at.bytes(u64::from(packed), what)?;
-        super::pages::unpack(&bytes, unpacked, what)
+        unpack(&bytes, unpacked, what)
     }
 
     fn header_info(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {

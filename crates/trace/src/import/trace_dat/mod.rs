@@ -6,18 +6,19 @@
 mod cursor;
 mod header;
 mod pages;
+mod unpack;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::builder::Builder;
 use super::formats::Formats;
-use super::{Problem, ReadAt};
+use super::problem::Problem;
+use super::source::ReadAt;
 use header::Header;
 use pages::{CpuEvents, Item};
 
-/// The first bytes of the file.
-pub(super) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+pub(super) use header::MAGIC;
 
 /// The events' formats in a perf.data, which are described there as in version 6.
 pub(super) fn formats(description: &[u8]) -> Result<Formats, String> {

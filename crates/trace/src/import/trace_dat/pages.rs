@@ -1,6 +1,7 @@
 //! The events of one CPU: the kernel's ring buffer, page by page.
 
 use super::header::{CpuData, Header};
+use super::unpack::unpack;
 use crate::import::ReadAt;
 use crate::import::formats::number;
 
@@ -19,26 +20,6 @@ const TIME_STAMP: u32 = 31;
 const TIME_BITS: u32 = 27;
 /// An absolute time stamp has the lower 59 bits.
 const ABSOLUTE_BITS: u32 = 59;
-
-/// No more than this is unpacked at a time; trace-cmd packs 10 pages or so.
-const LARGEST_CHUNK: u32 = 64 << 20;
-
-/// Unpacks zstd data that must have `size` bytes.
-pub(super) fn unpack(packed: &[u8], size: u32, what: &str) -> Result<Vec<u8>, String> {
-    if size > LARGEST_CHUNK {
-        return Err(format!("damaged: {what} would unpack to {size} bytes"));
-    }
-    let bytes = zstd::bulk::decompress(packed, size as usize)
-        .map_err(|error| format!("damaged: {what} cannot be unpacked: {error}"))?;
-    if bytes.len() == size as usize {
-        Ok(bytes)
-    } else {
-        Err(format!(
-            "damaged: {what} unpacks to {} bytes; expected {size}",
-            bytes.len()
-        ))
-    }
-}
 
 /// What comes next on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

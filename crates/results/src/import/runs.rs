@@ -1,0 +1,123 @@
+//! Runs measured by other tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::document::{SCHEMA, VERSION};
+use crate::{
+    Design, Document, METRICS, MachineInfo, Metric, PolicyInfo, RunOrigin, RunRecord, StudyInfo,
+    WorkloadInfo,
+};
+
+/// Another tool's measurements.
+#[derive(Debug, Default)]
+pub struct ImportedRuns {
+    /// The runs.
+    pub runs: Vec<RunRecord>,
+    /// Versions by tool.
+    pub tools: BTreeMap<String, String>,
+    /// Metrics that are not or not so in the dictionary.
+    pub metrics: Vec<Metric>,
+    /// Notes for the reader.
+    pub notes: Vec<String>,
+}
+
+impl ImportedRuns {
+    /// Runs from a tool.
+    pub(super) fn from_tool(tool: &str, version: &str, runs: Vec<RunRecord>) -> Self {
+        Self {
+            runs,
+            tools: BTreeMap::from([(tool.to_owned(), version.to_owned())]),
+            ..Self::default()
+        }
+    }
+
+    /// Adds later runs from another file.
+    pub(super) fn append(&mut self, other: Self) {
+        let repeats = self.runs.iter().map(|r| r.key.repeat + 1);
+        let first = repeats.max().unwrap_or(0);
+        self.runs.extend(other.runs.into_iter().map(|mut run| {
+            run.key.repeat += first;
+            run.block += first;
+            run.order += first;
+            run
+        }));
+        self.tools.extend(other.tools);
+        for metric in other.metrics {
+            if !self.metrics.contains(&metric) {
+                self.metrics.push(metric);
+            }
+        }
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
+    /// A document for the runs, which lists policies and workloads in the order of the runs.
+    pub fn document(&self, name: &str) -> Document {
+        let kind = self.tools.keys().next().map_or("", String::as_str);
+        let mut workloads: Vec<WorkloadInfo> = Vec::new();
+        let mut policies: Vec<PolicyInfo> = Vec::new();
+        for run in &self.runs {
+            if !workloads.iter().any(|w| w.name == run.key.workload) {
+                workloads.push(WorkloadInfo {
+                    name: run.key.workload.clone(),
+                    kind: kind.to_owned(),
+                    source: name.to_owned(),
+                    ..WorkloadInfo::default()
+                });
+            }
+            if !policies.iter().any(|p| p.name == run.key.policy) {
+                policies.push(PolicyInfo {
+                    name: run.key.policy.clone(),
+                    settings: BTreeMap::new(),
+                });
+            }
+        }
+        let values = self.runs.iter().flat_map(|run| &run.metrics);
+        let measured: BTreeSet<&str> = values.map(|(name, _)| name.as_str()).collect();
+        let mut metrics = METRICS.to_vec();
+        metrics.retain(|metric| self.metrics.iter().all(|own| own.name != metric.name));
+        metrics.extend(self.metrics.iter().cloned());
+        // Without a headline no table would show a metric.
+        let has_headline = metrics
+            .iter()
+            .any(|metric| metric.headline && measured.contains(&*metric.name));
+        for metric in &mut metrics {
+            metric.headline |= !has_headline && measured.contains(&*metric.name);
+        }
+        let repeats = self.runs.iter().map(|r| r.key.repeat + 1).max();
+        Document {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            complete: true,
+            shard: None,
+            study: StudyInfo {
+                name: name.to_owned(),
+                title: name.to_owned(),
+            },
+            backend: RunOrigin::Import,
+            tools: self.tools.clone(),
+            machines: vec![MachineInfo::default()],
+            baseline: policies
+                .first()
+                .map_or_else(String::new, |p| p.name.clone()),
+            workloads,
+            policies,
+            repeats: repeats.unwrap_or(0),
+            design: Design::Unpaired,
+            seeds: Vec::new(),
+            sha256: BTreeMap::new(),
+            questions: Vec::new(),
+            metrics,
+            level: 0.95,
+            margin_percent: 2.0,
+            notes: self.notes.clone(),
+        }
+    }
+}
+
+pub(super) fn not_finite(metric: &str, value: f64) -> String {
+    format!("{metric} comes to {value}, which is no result")
+}

@@ -1,0 +1,173 @@
+//! A finished run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::document::VERSION;
+use crate::metric;
+use crate::rows::{
+    AttributionRow, FrequencyRow, FrequencyTime, Idle, IdleRow, LARGEST_COUNT, LatencyBucket,
+    LatencyPart, LatencyRow, MetricRow, RunKey, TimelineRow, TimelineSpan,
+};
+
+/// A finished run: a file `runs/NNNNNN.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRecord {
+    /// [`crate::document::VERSION`].
+    pub version: u32,
+    /// Machine, workload, policy and repeat.
+    pub key: RunKey,
+    /// Random seed; none in a measurement.
+    pub seed: Option<u64>,
+    /// Block of related runs, from 0.
+    pub block: u32,
+    /// Position in the session, from 0.
+    pub order: u32,
+    /// Start of a measurement, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_unix_s: Option<f64>,
+    /// Duration, simulated or real, in ns.
+    pub duration_ns: u64,
+    /// Numbers by metric.
+    pub metrics: Vec<(String, f64)>,
+    /// Latency histogram.
+    pub latency: Vec<LatencyBucket>,
+    /// Parts of the latency.
+    pub attribution: Vec<LatencyPart>,
+    /// Time in idle states.
+    pub idle: Vec<Idle>,
+    /// Time at frequencies.
+    pub frequency: Vec<FrequencyTime>,
+    /// Timeline of a few milliseconds.
+    pub timeline: Vec<TimelineSpan>,
+}
+
+impl RunRecord {
+    /// A run without any numbers yet.
+    pub fn new(key: RunKey, seed: Option<u64>, block: u32, order: u32) -> Self {
+        Self {
+            version: VERSION,
+            key,
+            seed,
+            block,
+            order,
+            started_unix_s: None,
+            duration_ns: 0,
+            metrics: Vec::new(),
+            latency: Vec::new(),
+            attribution: Vec::new(),
+            idle: Vec::new(),
+            frequency: Vec::new(),
+            timeline: Vec::new(),
+        }
+    }
+
+    /// A metric without a finite value, if any. Such a run is never written.
+    pub fn not_finite(&self) -> Option<(&str, f64)> {
+        let wrong = self.metrics.iter().find(|(_, value)| !value.is_finite());
+        wrong.map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// A count, time or energy beyond the largest possible value, with its name.
+    pub(crate) fn too_large(&self) -> Option<(&'static str, f64)> {
+        let mut counts = self.counts();
+        let count = counts.find(|(_, count)| *count > LARGEST_COUNT);
+        let energies = self.idle.iter().filter_map(|idle| idle.wasted_energy_uj);
+        let mut numbers = self
+            .attribution
+            .iter()
+            .map(|part| ("a part of a latency", part.ns))
+            .chain(energies.map(|uj| ("an energy", uj)));
+        count
+            .map(|(name, count)| (name, count as f64))
+            .or_else(|| numbers.find(|(_, number)| number.abs() > metric::LARGEST))
+    }
+
+    /// All counts, and times in whole ns, with their names.
+    fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let latency = self.latency.iter().flat_map(|bucket| {
+            [
+                ("the end of a latency bucket", bucket.high_ns),
+                ("a count of requests", bucket.count),
+            ]
+        });
+        let frequency = self.frequency.iter();
+        let timeline = self.timeline.iter();
+        self.idle
+            .iter()
+            .flat_map(idle_counts)
+            .chain(latency)
+            .chain(frequency.map(|time| ("the time at a frequency", time.time_ns)))
+            .chain(timeline.map(|span| ("the end of a stretch of its timeline", span.end_ns)))
+            .chain([("its duration", self.duration_ns)])
+    }
+
+    /// The run's rows in `metrics.parquet`.
+    pub fn metric_rows(&self) -> impl Iterator<Item = MetricRow> {
+        let key = &self.key;
+        self.metrics.iter().map(move |(metric, value)| MetricRow {
+            machine: key.machine.clone(),
+            workload: key.workload.clone(),
+            policy: key.policy.clone(),
+            repeat: key.repeat,
+            seed: self.seed,
+            block: self.block,
+            order: self.order,
+            metric: metric.clone(),
+            value: *value,
+        })
+    }
+
+    /// The run's rows in `latency.parquet`.
+    pub fn latency_rows(&self) -> impl Iterator<Item = LatencyRow> {
+        self.latency.iter().map(|bucket| bucket.row(&self.key))
+    }
+
+    /// The run's rows in `attribution.parquet`.
+    pub fn attribution_rows(&self) -> impl Iterator<Item = AttributionRow> {
+        self.attribution.iter().map(|part| part.row(&self.key))
+    }
+
+    /// The run's rows in `idle.parquet`.
+    pub fn idle_rows(&self) -> impl Iterator<Item = IdleRow> {
+        self.idle.iter().map(|idle| idle.row(&self.key))
+    }
+
+    /// The run's rows in `frequency.parquet`.
+    pub fn frequency_rows(&self) -> impl Iterator<Item = FrequencyRow> {
+        self.frequency.iter().map(|time| time.row(&self.key))
+    }
+
+    /// The run's rows in `timeline.parquet`.
+    pub fn timeline_rows(&self) -> impl Iterator<Item = TimelineRow> {
+        let key = &self.key;
+        self.timeline.iter().map(|span| TimelineRow {
+            machine: key.machine.clone(),
+            workload: key.workload.clone(),
+            policy: key.policy.clone(),
+            at: span.at.clone(),
+            track: span.track.clone(),
+            name: span.name.clone(),
+            start_ns: span.start_ns,
+            end_ns: span.end_ns,
+        })
+    }
+}
+
+/// Known counts in an idle state, with names.
+fn idle_counts(idle: &Idle) -> impl Iterator<Item = (&'static str, u64)> {
+    let counts = [
+        ("the time in an idle state", Some(idle.time_ns)),
+        ("the entries of an idle state", Some(idle.entries)),
+        ("too deep of an idle state", Some(idle.too_deep)),
+        ("too shallow of an idle state", Some(idle.too_shallow)),
+        ("above of an idle state", idle.above),
+        ("below of an idle state", idle.below),
+        (
+            "the latency that an idle state added",
+            idle.added_latency_ns,
+        ),
+    ];
+    let known = counts.into_iter();
+    known.filter_map(|(name, count)| Some((name, count?)))
+}

@@ -1,0 +1,66 @@
+//! What is wrong with a trace.
+
+use std::path::{Path, PathBuf};
+
+use wakepath_units::cpus::MAX_CPUS;
+
+use crate::recording::RecordingError;
+
+/// Why a trace could not be imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The trace is damaged, or not what can be imported.
+    #[error("{}: {problem}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, where, and what to do.
+        problem: String,
+    },
+    /// The recording cannot be written.
+    #[error(transparent)]
+    Recording(#[from] RecordingError),
+}
+
+/// What went wrong inside of a file; the file's name is added where it is known.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    Trace(String),
+    Recording(RecordingError),
+}
+
+impl From<RecordingError> for Problem {
+    fn from(error: RecordingError) -> Self {
+        Self::Recording(error)
+    }
+}
+
+impl From<String> for Problem {
+    fn from(problem: String) -> Self {
+        Self::Trace(problem)
+    }
+}
+
+impl Problem {
+    /// The error that names the file.
+    pub(super) fn in_file(self, path: &Path) -> ImportError {
+        match self {
+            Self::Trace(problem) => ImportError::Trace {
+                path: path.to_owned(),
+                problem,
+            },
+            Self::Recording(error) => error.into(),
+        }
+    }
+}
+
+/// Refuses CPU numbers beyond the kernel's limit: no reader of recordings accepts them.
+pub(super) fn check_cpu(cpu: u32) -> Result<(), Problem> {
+    if cpu < MAX_CPUS {
+        return Ok(());
+    }
+    Err(format!(
+        "an event on CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs; the trace is damaged"
+    )
+    .into())
+}
