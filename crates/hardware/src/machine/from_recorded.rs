@@ -883,7 +883,7 @@ mod tests {
                     Origin::Default | Origin::Assumed(_) => continue,
                     Origin::Table => machine.table_source(&key).unwrap(),
                     Origin::Source(text) => text,
-                    Origin::Fitted(text) => panic!("{} {key}: fitted to {text}", system.name),
+                    other => panic!("{} {key}: {other:?}", system.name),
                 };
                 assert!(source.contains(&record), "{} {key}: {source}", system.name);
             }

@@ -284,7 +284,11 @@ mod tests {
                 let text = match &figure.origin {
                     Origin::Default => continue,
                     Origin::Table => machine.table_source(&key).unwrap_or_default(),
-                    Origin::Source(text) | Origin::Fitted(text) | Origin::Assumed(text) => text,
+                    Origin::Source(text)
+                    | Origin::Declared(text)
+                    | Origin::Fitted(text)
+                    | Origin::Assumed(text) => text,
+                    Origin::Measured(measurement) => &measurement.what,
                 };
                 let none = text.len() < 5 || text.starts_with("none");
                 assert!(!none, "{name}: {key}: '{text}'");
