@@ -160,6 +160,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     threads::tell(&args.job, &workload, &comparison);
     tell_page_cache(&machine, &comparison);
     tell_power_limits(&comparison);
+    tell_prediction_error(&machine, args.drive.is_some());
     let drive = &machine.drive;
     if let Some(note) = &drive.note {
         note!("{note}");
@@ -186,6 +187,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         Format::Csv => write_csv(out, &comparison),
         Format::Table if of_threads => threads::write_tables(out, &machine, &comparison),
         Format::Table => write_tables(out, &machine, &comparison),
+    }
+}
+
+/// Says how far predictions on a calibrated machine were off. With another drive nobody has compared.
+fn tell_prediction_error(machine: &Machine, has_other_drive: bool) {
+    if let Some(error) = machine.prediction.as_ref().filter(|_| !has_other_drive) {
+        note!("predictions on this machine: {error}");
     }
 }
 

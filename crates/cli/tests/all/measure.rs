@@ -84,6 +84,58 @@ fn bad_input_is_refused_in_one_line() {
     fails_with(captured, &["captured machine", "--dry-run"]);
 }
 
+#[test]
+fn a_calibration_says_before_what_it_will_do() {
+    let folder = folder();
+    let at = folder.path().to_str().unwrap();
+    let arguments = ["calibrate", "--folder", at, "--size", "32m", "--dry-run"];
+    let plan = json(&wakepath(&[&arguments[..], &["--format", "json"]].concat()).success());
+    assert_eq!(plan["bytes_to_fill"], 64 << 20);
+    let seconds = plan["seconds"].as_f64().unwrap();
+    assert!((540.0..=660.0).contains(&seconds), "{seconds}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let nowhere = folder.path().join("none").display().to_string();
+    let refused = wakepath(&["calibrate", "--folder", &nowhere, "--dry-run"]);
+    fails_with(refused, &["none", "No such file"]);
+    let colon = folder.path().join("a:b").display().to_string();
+    fs::create_dir(&colon).unwrap();
+    let refused = wakepath(&["calibrate", "--folder", &colon, "--dry-run"]);
+    fails_with(refused, &["a:b", "colons"]);
+    let taken = folder.path().join("machine.toml").display().to_string();
+    fs::write(&taken, "precious").unwrap();
+    let refused = wakepath(&["calibrate", "--folder", at, "-o", &taken]);
+    fails_with(refused, &["machine.toml", "--force replaces it"]);
+    assert_eq!(fs::read_to_string(&taken).unwrap(), "precious");
+}
+
+#[test]
+fn a_simulation_says_how_far_predictions_were_off() {
+    let folder = folder();
+    let machine = folder.path().join("machine.toml").display().to_string();
+    let mut model = wakepath_hardware::Machine::find("rk3399").unwrap();
+    model.prediction = Some(wakepath_hardware::machine::PredictionError {
+        jobs: 4,
+        mean_percent: 6.0,
+        p99_percent: 15.0,
+        iops_percent: 6.0,
+        date: "2026-11-27".to_owned(),
+        kernel: "6.12.48".to_owned(),
+    });
+    fs::write(&machine, model.to_toml().unwrap()).unwrap();
+    let job = folder.path().join("job.fio").display().to_string();
+    fs::write(&job, "[j]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\n").unwrap();
+    let run = |more: &[&str]| {
+        let arguments = ["sim", &job, "--machine", &machine, "--seconds", "0.1"];
+        let assert = wakepath(&[&arguments[..], more].concat()).success();
+        String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+    };
+    let own = run(&[]);
+    let says = "predictions on this machine: mean within 6 %, p99 15 %, IOPS 6 % (4 jobs, 2026-11-27, Linux 6.12.48)";
+    assert!(own.contains(says), "{own}");
+    assert!(!run(&["--drive", "sn530"]).contains("predictions on this machine"));
+}
+
 /// Values that a measurement of wake-ups changes.
 fn settings() -> Vec<Option<String>> {
     let system = System::live();

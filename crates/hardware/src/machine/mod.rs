@@ -18,6 +18,7 @@ mod page_cache;
 mod platform;
 mod power;
 mod power_limit;
+mod prediction;
 mod rcu;
 mod to_toml;
 mod validate;
@@ -38,6 +39,7 @@ pub use page_cache::PageCache;
 pub use platform::Platform;
 pub use power::{EXIT_NOT_KNOWN, Package, PackageSleep, PowerScope, Uncore};
 pub use power_limit::PowerLimit;
+pub use prediction::PredictionError;
 pub use rcu::Rcu;
 
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,9 @@ pub struct Machine {
     /// Why nothing here tells what the machine draws, if nothing does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_power: Option<String>,
+    /// How far predictions on this machine were from what it did; absent: nobody compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction: Option<PredictionError>,
     /// Tick rate in Hz (`CONFIG_HZ`).
     pub hz: Figure,
     /// Whether interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`): 1 or 0; absent: 0.
