@@ -1,4 +1,4 @@
-//! Measured figures in the place of declared and assumed ones.
+//! Measured figures replace declared and assumed figures.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, Origin};

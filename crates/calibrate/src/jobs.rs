@@ -44,12 +44,12 @@ pub struct JobFigures {
     pub iops: f64,
 }
 
-/// A job as it ran and as it was simulated.
+/// A job on the machine and in the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct JobPrediction {
     /// Name of the job.
     pub job: String,
-    /// On the machine: medians of its runs.
+    /// Medians over runs on the machine.
     pub live: JobFigures,
     /// The same job in the simulator, with the calibrated machine.
     pub simulated: JobFigures,
@@ -58,31 +58,33 @@ pub struct JobPrediction {
 }
 
 impl JobFigures {
-    /// The figures of runs: the median of each.
+    /// Median figures over runs.
     fn median_of_runs(runs: &[RunRecord]) -> Option<Self> {
-        let of_metric = |name: &str| -> Option<f64> {
-            let values = runs.iter().filter_map(|run| {
-                let found = run.metrics.iter().find(|(metric, _)| metric == name);
-                found.map(|(_, value)| *value)
-            });
-            median(values)
-        };
         Some(Self {
-            mean_us: of_metric("mean_us")?,
-            p99_us: of_metric("p99_us")?,
-            iops: of_metric("iops")?,
+            mean_us: median_metric(runs, "mean_us")?,
+            p99_us: median_metric(runs, "p99_us")?,
+            iops: median_metric(runs, "iops")?,
         })
     }
 
     /// By how many per cent these figures are above others: mean, p99, IOPS.
     pub fn percent_above(&self, other: &Self) -> [f64; 3] {
-        let percent = |own: f64, other: f64| (own / other - 1.0) * 100.0;
-        [
-            percent(self.mean_us, other.mean_us),
-            percent(self.p99_us, other.p99_us),
-            percent(self.iops, other.iops),
-        ]
+        let ratios = [
+            self.mean_us / other.mean_us,
+            self.p99_us / other.p99_us,
+            self.iops / other.iops,
+        ];
+        ratios.map(|ratio| (ratio - 1.0) * 100.0)
     }
+}
+
+/// Median of a metric over runs; `None` without values.
+fn median_metric(runs: &[RunRecord], name: &str) -> Option<f64> {
+    let values = runs.iter().filter_map(|run| {
+        let found = run.metrics.iter().find(|(metric, _)| metric == name);
+        found.map(|(_, value)| *value)
+    });
+    median(values)
 }
 
 /// The median error over jobs; `None` without jobs.
@@ -94,15 +96,15 @@ pub fn prediction_error(
         .iter()
         .map(|job| job.simulated.percent_above(&job.live).map(f64::abs))
         .collect();
-    let median_of = |index: usize| {
-        median(errors.iter().map(|error| error[index]))
-            .map(|percent| (percent * 10.0).round() / 10.0)
-    };
+    let [mean_percent, p99_percent, iops_percent] = [0, 1, 2].map(|metric| {
+        let percent = median(errors.iter().map(|error| error[metric]));
+        percent.map(|percent| (percent * 10.0).round() / 10.0)
+    });
     Some(PredictionError {
         jobs: jobs.len(),
-        mean_percent: median_of(0)?,
-        p99_percent: median_of(1)?,
-        iops_percent: median_of(2)?,
+        mean_percent: mean_percent?,
+        p99_percent: p99_percent?,
+        iops_percent: iops_percent?,
         date: conditions.date.clone(),
         kernel: conditions.kernel.clone(),
     })
@@ -150,7 +152,7 @@ fn simulate_jobs(
     run_jobs(text, folder, RunOrigin::Sim, cancelled, &|_| ())
 }
 
-/// The study of all jobs under the settings of now.
+/// Study file with all jobs under present settings.
 fn study_text(folder: &Path, plan: &CalibrationPlan) -> String {
     let data = folder.join("fio.tmp").display().to_string();
     let mib = plan.request.file_bytes >> 20;
@@ -182,7 +184,7 @@ fn study_text(folder: &Path, plan: &CalibrationPlan) -> String {
     study.to_string()
 }
 
-/// Figures of each job on a backend, in the order of [`JOBS`].
+/// Figures per job on a backend, ordered as [`JOBS`].
 fn run_jobs(
     text: &str,
     folder: &Path,
@@ -223,25 +225,27 @@ fn run_jobs(
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_error_of_a_prediction_is_the_median_over_jobs() {
-        let figures = |mean_us: f64| JobFigures {
+    fn figures(mean_us: f64) -> JobFigures {
+        JobFigures {
             mean_us,
             p99_us: 2.0 * mean_us,
             iops: 1e6 / mean_us,
-        };
-        let job = |simulated: f64| JobPrediction {
-            job: "reads".to_owned(),
-            live: figures(100.0),
-            simulated: figures(simulated),
-            before: figures(150.0),
-        };
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_prediction_is_the_median_over_jobs() {
         let conditions = Conditions {
             date: "2026-11-27".to_owned(),
             kernel: "6.12.48".to_owned(),
             busy_percent: None,
         };
-        let jobs = [job(90.0), job(104.0), job(125.0)];
+        let jobs = [90.0, 104.0, 125.0].map(|simulated| JobPrediction {
+            job: "reads".to_owned(),
+            live: figures(100.0),
+            simulated: figures(simulated),
+            before: figures(150.0),
+        });
         let error = prediction_error(&jobs, &conditions).unwrap();
         assert!((error.mean_percent - 10.0).abs() < 1e-9);
         assert!((error.iops_percent - 11.1).abs() < 1e-9);

@@ -29,7 +29,7 @@ const DRIVE_SHARE: f64 = 0.45;
 const WAKE_SHARE: f64 = 0.15;
 /// Shortest run of a job in seconds: fio counts in milliseconds, and begins slowly.
 const SHORTEST_JOB: f64 = 3.0;
-/// Other work that takes more of the CPUs' time than this, in per cent, makes a comparison void.
+/// Comparisons are void on CPUs busier with other work than this, in per cent.
 const BUSY: f64 = 20.0;
 /// Runs of each job.
 pub(crate) const REPEATS: u32 = 2;
@@ -64,7 +64,7 @@ pub enum CalibrateError {
 /// What is calibrated, and how.
 #[derive(Clone, Debug)]
 pub struct CalibrationRequest {
-    /// Name of the machine in its file.
+    /// Machine name for the file.
     pub name: String,
     /// A folder on the drive; test files are made there and removed.
     pub folder: PathBuf,
@@ -72,7 +72,7 @@ pub struct CalibrationRequest {
     pub file_bytes: u64,
     /// Time of all experiments and jobs together.
     pub budget: Duration,
-    /// Whether idle states are allowed one at a time, which needs root.
+    /// Whether idle states are allowed one at a time; needs root.
     pub forced: bool,
 }
 
@@ -154,7 +154,7 @@ impl CalibrationPlan {
         self.drive.fill_bytes().saturating_mul(2)
     }
 
-    /// The most bytes that are written after that.
+    /// Upper bound for bytes written after filling.
     pub fn most_bytes_written(&self) -> u64 {
         self.drive.most_bytes_written()
     }

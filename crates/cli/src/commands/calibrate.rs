@@ -12,9 +12,8 @@ use wakepath_calibrate::{
 use wakepath_hardware::machine::{Origin, PredictionError};
 use wakepath_system::System;
 
-use super::measure::{PlanReport, announce, parse_size, print_notes, write_text};
+use super::measure::{PlanReport, announce, check_new, parse_size, print_notes, write_text};
 use crate::messages::tell;
-use crate::new_file;
 use crate::output::{self, Format, Screen};
 use crate::{until, waiting};
 
@@ -63,8 +62,7 @@ struct Report<'a> {
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if !args.dry_run {
-        let whose = || args.output.display().to_string();
-        new_file::check(&args.output, args.force).with_context(whose)?;
+        check_new(&args.output, args.force)?;
     }
     let system = System::live();
     let request = CalibrationRequest {
@@ -95,10 +93,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         |finished, cancelled| Ok(calibrate(&system, &plan, finished, cancelled)?),
     )?;
     print_notes(&calibration.notes);
+    print(args, &calibration, out)?;
+    // What was measured is shown even where it cannot be written any more.
+    out.print()?;
     let text = calibration.machine.to_toml()?;
-    write_text(&args.output, args.force, &text)
-        .with_context(|| args.output.display().to_string())?;
-    print(args, &calibration, out)
+    write_text(&args.output, args.force, &text).with_context(|| args.output.display().to_string())
 }
 
 fn print(args: &Args, calibration: &CalibratedMachine, out: &mut Screen) -> anyhow::Result<()> {

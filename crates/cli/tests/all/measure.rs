@@ -69,6 +69,8 @@ fn bad_input_is_refused_in_one_line() {
         &at("small"),
     ]);
     fails_with(taken, &["small", "--force replaces it"]);
+    let lost = drive(&["--write-to", &at("new"), "--size", "16m", "-o", &at("x/y")]);
+    fails_with(lost, &["x: nothing can be written there"]);
     for wrong in [
         &["--size", "12"][..],
         &["--time", "0"],

@@ -34,7 +34,7 @@ pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
 pub use self::sleep::{DriveSleep, GapLatency, SleepEntry};
 pub use crate::test_file::{BackingDevice, TestTarget};
 
-/// Requests of one kind, as they were served.
+/// Service of equal requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServiceTime {
     /// The requests.
@@ -44,9 +44,9 @@ pub struct ServiceTime {
     pub iops: f64,
     /// Data rate in 10^6 bytes per second.
     pub mb_per_s: f64,
-    /// Latency as a program sees it: from the system call to its return.
+    /// Latency seen by a program: from system call to return.
     pub latency: LatencySummary,
-    /// What the block layer saw of the same requests.
+    /// The block layer's account of the same requests.
     pub block_layer: BlockLayerView,
     /// Share of all CPUs' time that was busy meanwhile, with the requests and other work, in per cent; absent: not known.
     pub busy_percent: Option<f64>,
@@ -59,7 +59,7 @@ pub struct DriveMeasurement {
     pub file: String,
     /// Size of the measured part in bytes.
     pub bytes: u64,
-    /// Disk behind the file; absent where that is not one disk.
+    /// Disk behind the file; absent for several disks or none.
     pub device: Option<BackingDevice>,
     /// Day, kernel, other work.
     pub conditions: Conditions,
@@ -139,7 +139,7 @@ pub fn measure(
     Ok(result)
 }
 
-/// What the steps of an experiment share.
+/// Shared by the steps of an experiment.
 struct DriveExperiment<'a> {
     root: &'a Root,
     file: &'a TestFile,
@@ -211,7 +211,7 @@ impl DriveExperiment<'_> {
         BlockCounters::read(self.root, &self.file.device()?.disk)
     }
 
-    /// Latency of a flush after each of a number of writes.
+    /// Flush latency, measured after each write.
     fn measure_flush(&mut self, time: Duration) -> Result<Option<LatencySummary>, MeasureError> {
         self.time_writes(time, |file, buffer, offset| {
             transfer(file, AccessDirection::Write, buffer, offset)?;

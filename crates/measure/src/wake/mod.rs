@@ -39,14 +39,14 @@ pub use self::sampler::WakeSampler;
 const MAX_SAMPLES: usize = 400;
 /// A state with fewer counted samples than this is not judged.
 const FEWEST_COUNTED: u64 = 20;
-/// A machine that is busy for more of its time than this, in per cent, hardly lets a CPU sleep.
+/// A machine busier than this, in per cent, hardly lets a CPU sleep.
 const MUCH_WORK: f64 = 50.0;
-/// Tries of a step in a round, however long they take.
+/// Least tries per step and round.
 const FEWEST_TRIES: usize = 12;
-/// Tries after which a state that never counted is left.
+/// A state without a counted sample after so many tries is left.
 const TRIES: u64 = 10;
 
-/// Wake-ups of one CPU from one state by one source.
+/// Wake-ups from an idle state by a source.
 #[derive(Clone, Debug, Serialize)]
 pub struct WakeLatency {
     /// The CPU that slept.
@@ -61,7 +61,7 @@ pub struct WakeLatency {
     pub source: WakeSource,
     /// From the cause to the woken thread's first instruction, of the samples that count; absent without any.
     pub latency: Option<LatencySummary>,
-    /// Exit latency: the median less that of `relative_to`; absent for that state itself.
+    /// Exit latency: the median less the median from `relative_to`; absent for the reference state.
     pub exit: Option<Estimate>,
     /// The state that the exit latency is relative to.
     pub relative_to: Option<String>,
@@ -69,7 +69,7 @@ pub struct WakeLatency {
     pub missed: u64,
     /// Samples that do not count, because hardware or firmware refused the state.
     pub rejected: u64,
-    /// Why there is no figure, if there is none.
+    /// Reason for a missing or weak figure.
     pub problem: Option<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct WakeMeasurement {
     pub notes: Vec<String>,
 }
 
-/// Measures this machine. `file`: what a drive's completions are measured with.
+/// Measures this machine. `file` serves wake-ups by a drive.
 ///
 /// # Errors
 /// As [`measure_with`]; the file cannot serve.
@@ -146,7 +146,7 @@ pub fn measure_with(
     Ok(result)
 }
 
-/// Journals the old values of all that will change.
+/// Journals old values before any setting changes.
 fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
     let session = Session::open(system)?;
     let wanted = WantedSetting {
@@ -176,7 +176,7 @@ impl Tally {
     }
 }
 
-/// What the steps of an experiment share.
+/// Shared by the steps of an experiment.
 struct WakeExperiment<'a, S> {
     system: &'a System,
     plan: &'a WakePlan,
@@ -205,7 +205,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
         Ok(())
     }
 
-    /// Switches the step's state on, and then the others of its CPU off.
+    /// Switches the step's state on, then the CPU's other states off.
     fn allow_only(&self, step: &WakeStep) -> Result<(), MeasureError> {
         let Some((hold, wanted)) = self.hold.zip(step.state) else {
             return Ok(());

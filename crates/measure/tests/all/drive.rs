@@ -126,6 +126,33 @@ fn blocks_that_no_drive_reads_are_refused() {
 }
 
 #[test]
+fn a_file_that_becomes_shorter_ends_the_measurement() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let before = content(machine.path());
+    let path = folder.path().join("data");
+    fs::write(&path, vec![7; 20 * MIB as usize]).unwrap();
+    let plan = DrivePlan::short(TestTarget::Read(path.clone()));
+    let cancelled = AtomicBool::new(false);
+    let finished = |_: usize| {
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(1)
+            .unwrap()
+    };
+    let result = measure(
+        &system,
+        &plan,
+        ExperimentControl::new(&finished, &cancelled),
+    );
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("the file has become shorter"), "{error}");
+    assert!(different(&content(machine.path()), &before).is_empty());
+}
+
+#[test]
 fn an_end_by_signal_keeps_what_was_measured() {
     let Some(folder) = folder() else { return };
     let (machine, system) = machine();

@@ -55,7 +55,7 @@ impl OutputArgs {
         let Some(path) = &self.output else {
             return Ok(());
         };
-        new_file::check(path, self.force).with_context(|| path.display().to_string())
+        check_new(path, self.force)
     }
 
     /// Writes the figures.
@@ -67,6 +67,16 @@ impl OutputArgs {
         tell!("measured figures are in {}", path.display());
         Ok(())
     }
+}
+
+/// Checks before an experiment that its result can be written.
+pub(super) fn check_new(path: &Path, force: bool) -> anyhow::Result<()> {
+    new_file::check(path, force).with_context(|| path.display().to_string())?;
+    let folder = new_file::folder(path);
+    // A file without a name, which is gone when closed.
+    tempfile::tempfile_in(folder)
+        .with_context(|| format!("{}: nothing can be written there", folder.display()))?;
+    Ok(())
 }
 
 pub(super) fn write_text(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
