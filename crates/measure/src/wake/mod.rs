@@ -14,6 +14,7 @@ mod sampler;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
@@ -105,7 +106,18 @@ pub fn measure(
         })
         .transpose()?;
     let sampler = LiveSampler::new(system.cpus(), file.map(Arc::new));
-    measure_with(system, plan, sampler, control)
+    // The waker is pinned to a CPU, and programs that its thread started later would be, too.
+    let waker = thread::Builder::new().name("waker".to_owned());
+    thread::scope(|scope| {
+        let started = waker.spawn_scoped(scope, || measure_with(system, plan, sampler, control));
+        let joined = started.map(thread::ScopedJoinHandle::join);
+        match joined {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) | Err(_) => Err(MeasureError::Impossible(
+                "the waking thread could not be run".to_owned(),
+            )),
+        }
+    })
 }
 
 /// Carries the plan out with a sampler. All settings are put back when it returns.
@@ -136,10 +148,12 @@ pub fn measure_with(
     };
     experiment.run()?;
     let tallies = experiment.tallies;
-    if let Some(hold) = hold {
-        hold.release()?;
+    let released = hold.map(Hold::release).transpose()?.flatten();
+    let mut result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
+    if let Some((_, restored)) = released {
+        result.notes.extend(restored.notes);
+        result.notes.extend(restored.away);
     }
-    let result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
     if result.wakes.iter().all(|wake| wake.latency.is_none()) && control.is_cancelled() {
         return Err(MeasureError::Cancelled);
     }
