@@ -4,6 +4,7 @@
 //! that, so that no idle exit is in the figures.
 
 mod block_counters;
+mod declared;
 mod figures;
 mod load;
 mod plan;
@@ -28,6 +29,7 @@ use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold};
 
 pub use self::block_counters::BlockLayerView;
+pub use self::declared::DeclaredSleep;
 pub use self::figures::ParallelUnits;
 pub(crate) use self::load::random_block;
 pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
@@ -73,6 +75,8 @@ pub struct DriveMeasurement {
     pub forced_write: Option<LatencySummary>,
     /// Reads after pauses.
     pub sleep: DriveSleep,
+    /// Sleep states as the drive declares them and the kernel lets it enter them; empty where that cannot be read.
+    pub declared_sleep: Vec<DeclaredSleep>,
     /// Requests served side by side; absent without a load at more than depth 1.
     pub parallel_units: Option<ParallelUnits>,
     /// Whether all steps were done; a signal ends an experiment early.
@@ -103,6 +107,9 @@ pub fn measure(
         flush: None,
         forced_write: None,
         sleep: DriveSleep::default(),
+        declared_sleep: file
+            .device()
+            .map_or_else(Vec::new, |device| DeclaredSleep::read(system, &device.disk)),
         parallel_units: None,
         complete: false,
         notes: conditions.note_on_load().into_iter().collect(),
@@ -136,6 +143,11 @@ pub fn measure(
         return Err(MeasureError::Cancelled);
     }
     result.parallel_units = ParallelUnits::estimate(&result.service);
+    if !result.held_shallow && !result.sleep.entries().is_empty() {
+        result.notes.push(
+            "CPUs sleep deeper after longer pauses, so a rise of the latency may be theirs and not the drive's".to_owned(),
+        );
+    }
     Ok(result)
 }
 

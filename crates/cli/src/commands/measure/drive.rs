@@ -201,6 +201,12 @@ fn sentences(result: &DriveMeasurement) -> Vec<String> {
     if entries.is_empty() && longest > Nanoseconds::ZERO {
         lines.push(format!("sleep: none seen after pauses of up to {longest}"));
     }
+    for declared in &result.declared_sleep {
+        lines.push(format!(
+            "declared: PS{} after {}; entering takes {}, waking {}",
+            declared.state, declared.after, declared.entry, declared.exit
+        ));
+    }
     for entry in entries {
         lines.push(format!(
             "sleep: after {} to {}; waking takes {} us ({} to {})",
