@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use wakepath_system::System;
 
 use crate::common::captured::{content, copy_of_laptop, different};
+use crate::common::rig::{Shared, guest};
 use crate::common::{fails_with, json, lock_machine, skip, wakepath};
 
 /// A folder on the drive of the repository.
@@ -200,4 +201,41 @@ fn a_killed_or_interrupted_measurement_is_put_back() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(interrupted.wait().unwrap().code(), Some(130));
     assert_eq!(settings(), before);
+}
+
+static GUEST: Shared = Shared::new();
+
+#[test]
+#[ignore = "nightly: a guest of Linux 6.12"]
+fn all_states_of_a_guest_engage_and_its_drive_is_measured() {
+    let program = env!("CARGO_BIN_EXE_wakepath");
+    let arguments = [
+        "x86",
+        "--kernel",
+        "6.12",
+        "--program",
+        program,
+        "rig/guest/measure.sh",
+    ];
+    let test = "all_states_of_a_guest_engage_and_its_drive_is_measured";
+    let Some(guest) = guest(test, &GUEST, "measure", &arguments) else {
+        return;
+    };
+    assert_eq!(guest.text("before.txt"), guest.text("after.txt"));
+    let wakes = guest.json("wake.json")["wakes"].clone();
+    let tasks = wakes.as_array().unwrap().iter();
+    let tasks: Vec<_> = tasks.filter(|wake| wake["source"] == "task").collect();
+    assert_eq!(tasks.len(), 5, "{wakes}");
+    for wake in &tasks {
+        assert!(wake["latency"]["n"].as_u64().unwrap() >= 20, "{wake}");
+    }
+    // C6 and C8, whose driver spins for 133 and 300 us of an idle machine. An emulated CPU has no exact time.
+    for wake in &tasks[3..] {
+        assert!(wake["exit"]["low"].as_f64().unwrap() > 0.0, "{wake}");
+    }
+    let zeros = guest.text("zeros.txt");
+    assert!(zeros.contains("blocks are zeros"), "{zeros}");
+    let drive = guest.json("drive.json");
+    assert_eq!(drive["device"]["disk"], "nvme0n1");
+    assert!(drive["service"].as_array().unwrap().len() >= 10, "{drive}");
 }
