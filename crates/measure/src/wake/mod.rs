@@ -355,21 +355,23 @@ impl WakeMeasurement {
             .collect()
     }
 
-    /// Replaces the exit latencies of a machine's idle states by those measured, where names agree. CPUs of a kind with
-    /// states of its own keep theirs.
+    /// Replaces exit latencies in a machine by measured ones, by state name. CPUs with different idle states share names,
+    /// so several kinds of CPUs leave the machine as before.
     pub fn apply_to(&self, machine: &mut Machine) {
+        let mut cpus = self.wakes.iter().map(|wake| wake.cpu);
+        let first = cpus.next();
+        if cpus.any(|cpu| Some(cpu) != first) {
+            return;
+        }
         for (_, name, figure) in self.figures() {
-            let state = machine
-                .idle_state
-                .iter_mut()
-                .find(|state| state.name == name);
-            if let Some(state) = state {
+            let mut states = machine.idle_state.iter_mut();
+            if let Some(state) = states.find(|state| state.name == name) {
                 state.true_exit_us = figure;
             }
         }
     }
 
-    /// Lines for the idle states of a machine file.
+    /// An `[[idle_state]]` table per measured state for a machine file.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         for (cpu, name, figure) in self.figures() {
@@ -377,7 +379,7 @@ impl WakeMeasurement {
             let name = toml::Value::String(name.to_owned());
             let _ = writeln!(
                 text,
-                "# CPU {cpu}, for the [[idle_state]] with name = {name}\ntrue_exit_us = {value}"
+                "# CPU {cpu}\n[[idle_state]]\nname = {name}\ntrue_exit_us = {value}\n"
             );
         }
         text
