@@ -1,4 +1,4 @@
-//! What the machine was like while it was measured.
+//! Conditions during an experiment: day, kernel, other work.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ const WATCH: Duration = Duration::from_millis(500);
 pub struct Conditions {
     /// Day: YYYY-MM-DD, in UTC.
     pub date: String,
-    /// Release of the kernel, as `uname -r` prints it.
+    /// Kernel release, as `uname -r` prints.
     pub kernel: String,
     /// Share of all CPUs' time that other work took just before, in per cent; absent: not known.
     pub busy_percent: Option<f64>,
@@ -35,7 +35,7 @@ impl Conditions {
         }
     }
 
-    /// What a reader should know of the other work, if that is much.
+    /// A note about other work above 5 %.
     pub(crate) fn note_on_load(&self) -> Option<String> {
         let busy = self.busy_percent.filter(|busy| *busy > 5.0)?;
         Some(format!(
@@ -67,8 +67,8 @@ impl CpuTimes {
     pub(crate) fn read(root: &Root) -> Option<Self> {
         let stat = root.optional("proc/stat")?;
         let line = stat.lines().next()?.strip_prefix("cpu ")?;
-        let ticks: Option<Vec<u64>> = line.split_whitespace().map(|t| t.parse().ok()).collect();
-        let ticks = ticks?;
+        let parsed: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
+        let ticks = parsed.ok()?;
         // Guests' time, the last two, is in user time already.
         let total = ticks
             .iter()

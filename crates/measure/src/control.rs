@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The longest sleep without a look at the flag of cancellation.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What an experiment reports its progress to, and what can end it early.
+/// Receives progress from an experiment, and can end the experiment early.
 #[derive(Clone, Copy)]
 pub struct ExperimentControl<'a> {
     finished: &'a (dyn Fn(usize) + Sync),

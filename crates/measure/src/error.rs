@@ -1,7 +1,7 @@
 //! What can go wrong in an experiment.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use wakepath_settings::SettingsError;
 use wakepath_system::SystemError;
@@ -20,7 +20,7 @@ pub enum MeasureError {
     File {
         /// The file or device.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The fault and the remedy.
         why: String,
     },
     /// A read or write of the measured file failed.
@@ -39,6 +39,16 @@ pub enum MeasureError {
     /// A signal ended the experiment before there was a result.
     #[error("ended before anything was measured")]
     Cancelled,
+}
+
+impl MeasureError {
+    /// The refusal of a file.
+    pub(crate) fn refuse(path: &Path, why: impl Into<String>) -> Self {
+        Self::File {
+            path: path.to_owned(),
+            why: why.into(),
+        }
+    }
 }
 
 /// Advice for a system error, if any.

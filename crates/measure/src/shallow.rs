@@ -9,7 +9,7 @@ use wakepath_system::{At, SettingKey, System, SystemError};
 
 use crate::MeasureError;
 
-/// The system's latency limit at 0: no CPU sleeps deeper than its first state, which polls where there is such a state.
+/// The system's latency limit at 0: CPUs sleep no deeper than their first state, usually the polling state.
 #[derive(Debug)]
 pub struct ShallowHold {
     hold: Option<Hold>,
@@ -18,7 +18,7 @@ pub struct ShallowHold {
 }
 
 impl ShallowHold {
-    /// Takes the lock of wakepath and holds CPUs shallow. Without the right to do so they stay as they are.
+    /// Takes wakepath's lock and holds CPUs shallow. Without root, CPUs stay as they are.
     ///
     /// # Errors
     /// Another wakepath is changing settings, such as a second measurement, or the journal is damaged.
@@ -64,7 +64,7 @@ fn hold_system_latency(system: &System) -> Result<Hold, SettingsError> {
     let setting = find("system-latency");
     let key = setting.and_then(|setting| SettingKey::new(setting, At::System));
     wanted.values.extend(key.map(|key| (key, "0".to_owned())));
-    // The lock first: a plan that is made before could be out of date.
+    // The lock first: an earlier plan could be out of date.
     let session = Session::open(system)?;
     session.hold(&SettingsPlan::new(system, wanted)?)
 }

@@ -8,9 +8,9 @@ use crate::Conditions;
 
 /// Batches for the interval of a mean: successive samples depend on each other, means of long batches hardly.
 const BATCHES: usize = 20;
-/// Two-sided 95 % quantile of Student's t with [`BATCHES`] - 1 degrees of freedom.
+/// Two-sided 95 % quantile, Student's t, [`BATCHES`] - 1 degrees of freedom.
 const T_95: f64 = 2.093;
-/// Distance of the quartiles of a normal distribution, in standard deviations.
+/// Distance between a normal distribution's quartiles, in standard deviations.
 const QUARTILES: f64 = 1.349;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z_95: f64 = 1.96;
@@ -27,6 +27,11 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// Whether the interval has this value.
+    pub fn covers(self, ns: f64) -> bool {
+        (self.low..=self.high).contains(&ns)
+    }
+
     /// The difference to another, independent estimate.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
@@ -70,12 +75,12 @@ fn round_to_us(ns: f64) -> f64 {
     ns.round() / 1e3
 }
 
-/// Latency of a number of like operations.
+/// Latency of repeated, equal operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LatencySummary {
     /// Number of samples.
     pub n: u64,
-    /// Mean; its interval is that of means of 20 batches, or the range of fewer than 40 samples.
+    /// Mean; the interval comes from 20 batch means, or is the range below 40 samples.
     pub mean: Estimate,
     /// Median; its interval is by order statistics.
     pub median: Estimate,
@@ -122,7 +127,7 @@ fn mean_of(samples: &[u64]) -> f64 {
     samples.iter().map(|s| *s as f64).sum::<f64>() / samples.len().max(1) as f64
 }
 
-/// The smallest sample that at least a share `p` of all do not exceed.
+/// The smallest sample not exceeded by at least a share `p`.
 fn quantile(sorted: &[u64], p: f64) -> Nanoseconds {
     let rank = (p * sorted.len() as f64).ceil() as usize;
     let index = rank.saturating_sub(1).min(sorted.len().saturating_sub(1));
@@ -155,7 +160,7 @@ fn estimate_mean(samples: &[u64], (min, max): (u64, u64)) -> Estimate {
     }
 }
 
-/// Median of sorted samples. The ends of its interval are samples at binomial ranks (Conover, Practical Nonparametric
+/// Median of sorted samples. The interval ends at samples with binomial ranks (Conover, Practical Nonparametric
 /// Statistics, section 3.2).
 fn estimate_median(sorted: &[u64]) -> Estimate {
     let n = sorted.len() as f64;
@@ -197,14 +202,13 @@ mod tests {
         let mut random = Pcg64Mcg::seed_from_u64(7);
         let (mut means, mut medians) = (0, 0);
         for _ in 0..1000 {
-            // Exponential with a mean of 10,000, whose median is 10,000 ln 2.
+            // Exponential with mean 10,000 and median 10,000 ln 2.
             let samples: Vec<u64> = (0..400)
                 .map(|_| (-10_000.0 * (1.0 - random.random::<f64>()).ln()) as u64)
                 .collect();
             let summary = LatencySummary::new(&samples).unwrap();
-            let covers = |e: Estimate, truth: f64| u32::from((e.low..=e.high).contains(&truth));
-            means += covers(summary.mean, 10_000.0);
-            medians += covers(summary.median, 10_000.0 * 2_f64.ln());
+            means += u32::from(summary.mean.covers(10_000.0));
+            medians += u32::from(summary.median.covers(10_000.0 * 2_f64.ln()));
         }
         assert!((930..=970).contains(&means), "{means} of 1000");
         assert!((935..=980).contains(&medians), "{medians} of 1000");

@@ -28,9 +28,9 @@ const IN_MEMORY: [(i64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramf
 /// What a drive is measured through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TestTarget {
-    /// A file, or a device, that is there: it is only read.
+    /// An existing file or device, opened for reading only.
     Read(PathBuf),
-    /// A file that is not there yet: it is filled with random data, measured by reads and writes, and removed.
+    /// A new file: filled with random data, measured by reads and writes, and removed.
     Write {
         /// The new file.
         path: PathBuf,
@@ -58,7 +58,7 @@ impl TestTarget {
     /// Checks what can be known before anything is written.
     ///
     /// # Errors
-    /// The file is not there, or there although it is to be written; too small; or not on a drive.
+    /// The file to read is missing, the file to write exists, the size is too small, or no drive is behind the path.
     pub fn check(&self) -> Result<(), MeasureError> {
         match self {
             Self::Read(path) => TestFile::open_to_read(path).map(|_| ()),
@@ -144,10 +144,6 @@ impl TestFile {
     }
 
     fn open_to_read(path: &Path) -> Result<Self, MeasureError> {
-        let refuse = |why: String| MeasureError::File {
-            path: path.to_owned(),
-            why,
-        };
         let there = std::fs::metadata(path).map_err(|source| MeasureError::Io {
             path: path.to_owned(),
             action: "opening it",
@@ -155,9 +151,8 @@ impl TestFile {
         })?;
         let kind = there.file_type();
         if !kind.is_file() && !kind.is_block_device() {
-            return Err(refuse(
-                "expected a regular file, or a drive's block device".to_owned(),
-            ));
+            let expected = "expected a regular file, or a drive's block device";
+            return Err(MeasureError::refuse(path, expected));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file: File = rustix::fs::open(path, flags, Mode::empty())
@@ -171,12 +166,16 @@ impl TestFile {
         // What is behind the last whole block is not read.
         let bytes = end - end % CHUNK as u64;
         if bytes < MIN_BYTES {
-            return Err(refuse(format!(
+            let why = format!(
                 "has {end} bytes; expected at least {} MiB, so that a drive's own cache does not answer",
                 MIN_BYTES >> 20
-            )));
+            );
+            return Err(MeasureError::refuse(path, why));
         }
-        check_file_system(&file, path)?;
+        // Devices are in devtmpfs, which says that it is tmpfs.
+        if kind.is_file() {
+            check_file_system(&file, path)?;
+        }
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -217,10 +216,7 @@ impl TestFile {
     }
 
     fn refuse(&self, why: impl Into<String>) -> MeasureError {
-        MeasureError::File {
-            path: self.path.clone(),
-            why: why.into(),
-        }
+        MeasureError::refuse(&self.path, why)
     }
 
     fn metadata(&self) -> Result<Metadata, MeasureError> {
@@ -320,20 +316,16 @@ fn find_obstacle(extents: &[FileExtent], bytes: u64) -> Option<(u64, &'static st
 }
 
 fn check_new(path: &Path, bytes: u64) -> Result<(), MeasureError> {
-    let refuse = |why: String| MeasureError::File {
-        path: path.to_owned(),
-        why,
-    };
     if path.symlink_metadata().is_ok() {
-        return Err(refuse(
-            "is there already, and measuring would write over it; name a new file".to_owned(),
-        ));
+        let why = "is there already, and measuring would write over it; name a new file";
+        return Err(MeasureError::refuse(path, why));
     }
     if bytes < MIN_BYTES || bytes % CHUNK as u64 != 0 {
-        return Err(refuse(format!(
+        let why = format!(
             "a size of {bytes} bytes; expected whole MiB, at least {}",
             MIN_BYTES >> 20
-        )));
+        );
+        return Err(MeasureError::refuse(path, why));
     }
     let folder = folder_of(path);
     let opened = File::open(folder).map_err(|source| MeasureError::Io {
@@ -350,12 +342,13 @@ fn check_new(path: &Path, bytes: u64) -> Result<(), MeasureError> {
     let free = room.f_bavail.saturating_mul(room.f_frsize);
     let needed = bytes.saturating_add(room.f_blocks.saturating_mul(room.f_frsize) / 100);
     if free < needed {
-        return Err(refuse(format!(
+        let why = format!(
             "{} MiB are free in its folder; expected {} MiB, a hundredth of the file system kept free. A smaller --size \
              needs less",
             free >> 20,
             needed >> 20
-        )));
+        );
+        return Err(MeasureError::refuse(path, why));
     }
     Ok(())
 }
@@ -419,7 +412,7 @@ pub(crate) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Zeroed memory of this length, at an address that is a multiple of [`ALIGNMENT`].
+    /// Zeroed memory with this length, aligned to [`ALIGNMENT`].
     pub(crate) fn new(length: usize) -> Self {
         let memory = vec![0; length + ALIGNMENT];
         let start = memory.as_ptr().align_offset(ALIGNMENT);
@@ -483,14 +476,20 @@ mod tests {
         assert_ne!(one.bytes(), other.bytes());
     }
 
+    fn new_target(path: PathBuf, bytes: u64) -> TestTarget {
+        TestTarget::Write { path, bytes }
+    }
+
+    #[track_caller]
+    fn says(target: &TestTarget, part: &str) {
+        let error = target.check().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+
     #[test]
     fn what_cannot_be_measured_through_is_refused() {
         let directory = tempfile::tempdir_in(".").unwrap();
         let path = directory.path().join("file");
-        let says = |target: &TestTarget, part: &str| {
-            let error = target.check().unwrap_err().to_string();
-            assert!(error.contains(part), "{error}");
-        };
         let read = TestTarget::Read(path.clone());
         says(&read, "No such file");
         says(
@@ -499,13 +498,12 @@ mod tests {
         );
         File::create(&path).unwrap();
         says(&read, "0 bytes");
-        let write = |path: PathBuf, bytes| TestTarget::Write { path, bytes };
-        says(&write(path, MIN_BYTES), "is there already");
+        says(&new_target(path, MIN_BYTES), "is there already");
         let new = directory.path().join("new");
-        says(&write(new.clone(), 5), "at least 16");
-        says(&write(new.clone(), 1 << 60), "are free");
-        says(&write(new.join("below"), MIN_BYTES), "No such file");
-        says(&write("/dev/shm/new".into(), MIN_BYTES), "memory");
-        write(new, MIN_BYTES).check().unwrap();
+        says(&new_target(new.clone(), 5), "at least 16");
+        says(&new_target(new.clone(), 1 << 60), "are free");
+        says(&new_target(new.join("below"), MIN_BYTES), "No such file");
+        says(&new_target("/dev/shm/new".into(), MIN_BYTES), "memory");
+        new_target(new, MIN_BYTES).check().unwrap();
     }
 }

@@ -144,13 +144,16 @@ mod tests {
 
     #[test]
     fn blocks_that_never_reach_a_device_are_named() {
-        let with = |flags| FileExtent {
-            start: 0,
-            length: 4096,
-            flags,
-        };
-        assert_eq!(with(LAST).obstacle(), None);
-        assert!(with(0x801).obstacle().unwrap().contains("unwritten"));
-        assert!(with(0x008).obstacle().unwrap().contains("compressed"));
+        let obstacles = [LAST, 0x801, 0x008].map(|flags| {
+            let extent = FileExtent {
+                start: 0,
+                length: 4096,
+                flags,
+            };
+            extent.obstacle()
+        });
+        assert_eq!(obstacles[0], None);
+        assert!(obstacles[1].unwrap().contains("unwritten"));
+        assert!(obstacles[2].unwrap().contains("compressed"));
     }
 }

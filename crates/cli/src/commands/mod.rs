@@ -7,6 +7,7 @@ use crate::output::Screen;
 
 mod apst;
 mod arguments;
+mod calibrate;
 mod compare;
 mod counters;
 mod drive;
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Counters(counters::Args),
     /// Measure what this machine's hardware takes; everything is put back afterwards.
     Measure(measure::Args),
+    /// Measure this machine into a machine file, and say how far predictions with it are off.
+    Calibrate(calibrate::Args),
     /// Put back what `apply` changed.
     Restore(live::restore::Args),
     /// Keep CPUs that handle bursts of I/O from sleeping deeply, and drives at their tables.
@@ -103,6 +106,7 @@ impl Command {
             Self::Status(args) => live::status::run(&args, out),
             Self::Counters(args) => counters::run(&args, out),
             Self::Measure(args) => measure::run(&args, out),
+            Self::Calibrate(args) => calibrate::run(&args, out),
             Self::Restore(args) => live::restore::run(&args, out),
             #[cfg(target_os = "linux")]
             Self::Daemon(args) => live::daemon::run(&args, out),

@@ -158,6 +158,7 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
     threads::tell(&args.job, &workload, &comparison);
     notes::tell_page_cache(&machine, &comparison);
     notes::tell_power_limits(&comparison);
+    notes::tell_prediction_error(&machine, args.drive.is_some());
     let drive = &machine.drive;
     if let Some(note) = &drive.note {
         note!("{note}");

@@ -165,6 +165,7 @@ impl Machine {
             kernel_from: Some(format!("the record: Linux {}", system.kernel)),
             runs: None,
             no_power: None,
+            prediction: None,
             hz: tick_rate(&system.kernel),
             irq_time_accounting: irq_time_accounting(&system.kernel),
             cluster,

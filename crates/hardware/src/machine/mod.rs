@@ -21,6 +21,7 @@ mod page_cache;
 mod platform;
 mod power;
 mod power_limit;
+mod prediction;
 mod rcu;
 mod to_toml;
 mod validate;
@@ -43,6 +44,7 @@ pub use page_cache::PageCache;
 pub use platform::Platform;
 pub use power::{EXIT_NOT_KNOWN, Package, PackageSleep, PowerScope, Uncore};
 pub use power_limit::PowerLimit;
+pub use prediction::PredictionError;
 pub use rcu::Rcu;
 
 use schemars::JsonSchema;
@@ -78,6 +80,10 @@ pub struct Machine {
     /// powers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_power: Option<String>,
+    /// How far predictions on this machine were from what it did; `wakepath calibrate` writes it. Absent: nobody compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("see" = "measure.md#your-machine-in-ten-minutes"))]
+    pub prediction: Option<PredictionError>,
     /// Tick rate (`CONFIG_HZ`), a whole number.
     #[schemars(extend("unit" = "Hz", "minimum" = 1.0, "maximum" = 6250.0))]
     pub hz: Figure,

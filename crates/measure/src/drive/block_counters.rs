@@ -8,7 +8,7 @@ use super::plan::AccessDirection;
 
 /// With fewer requests a mean of whole milliseconds is too coarse.
 const FEWEST: u64 = 1000;
-/// More requests than ours by this share, and the mean is also that of others' requests.
+/// A larger share of foreign requests spoils the mean.
 const OTHERS: f64 = 0.05;
 
 /// Finished requests and their time.
@@ -18,7 +18,7 @@ pub(super) struct BlockCounters {
     ms: [u64; 2],
 }
 
-/// What the block layer saw of a load.
+/// The block layer's account of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BlockLayerView {
     /// Mean time from a request's start to its completion; absent where the kernel does not count, or others' requests
@@ -31,13 +31,14 @@ pub struct BlockLayerView {
 impl BlockCounters {
     pub(super) fn read(root: &Root, disk: &str) -> Option<Self> {
         let text = root.optional(&format!("sys/block/{disk}/stat"))?;
-        let fields: Option<Vec<u64>> = text.split_whitespace().map(|f| f.parse().ok()).collect();
-        let fields = fields?;
-        let pair = |read: usize, write: usize| Some([*fields.get(read)?, *fields.get(write)?]);
-        Some(Self {
-            requests: pair(0, 4)?,
-            ms: pair(3, 7)?,
-        })
+        let parsed: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+        match parsed.ok()?[..] {
+            [reads, _, _, read_ms, writes, _, _, write_ms, ..] => Some(Self {
+                requests: [reads, writes],
+                ms: [read_ms, write_ms],
+            }),
+            _ => None,
+        }
     }
 
     /// The view of `ours` requests in a direction since `before`.
@@ -51,18 +52,22 @@ impl BlockCounters {
             AccessDirection::Read => (0, 1),
             AccessDirection::Write => (1, 0),
         };
-        let added = |now: [u64; 2], then: [u64; 2], at: usize| now[at].saturating_sub(then[at]);
-        let requests = added(self.requests, before.requests, index);
+        let all = subtract(self.requests, before.requests);
+        let requests = all[index];
         let foreign = requests.saturating_sub(ours);
         let enough = ours >= FEWEST && requests >= ours;
         let alone = foreign as f64 <= OTHERS * ours as f64;
-        let ms = added(self.ms, before.ms, index);
+        let ms = subtract(self.ms, before.ms)[index];
         BlockLayerView {
             mean: (enough && alone && ms > 0)
                 .then(|| Nanoseconds((u128::from(ms) * 1_000_000 / u128::from(requests)) as u64)),
-            foreign_requests: foreign.saturating_add(added(self.requests, before.requests, other)),
+            foreign_requests: foreign.saturating_add(all[other]),
         }
     }
+}
+
+fn subtract(now: [u64; 2], before: [u64; 2]) -> [u64; 2] {
+    [0, 1].map(|index| now[index].saturating_sub(before[index]))
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! Figures of a machine file from a measured drive.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 use wakepath_hardware::machine::{DriveModel, Figure, Measurement};
 
 use super::{AccessDirection, AddressOrder, DriveMeasurement, ServiceTime};
 use crate::summary::Estimate;
 
-/// CPUs that are busy for this share of their time, in per cent, limit a load.
+/// CPUs busier than this, in per cent, limit a load.
 const CPU_LIMITED: f64 = 85.0;
-/// Throughput that still grows by this factor at the largest depth has not reached its limit.
+/// Throughput growing by this factor at the largest depth has not reached the limit.
 const GROWING: f64 = 1.1;
 
 /// Requests that a drive serves side by side.
@@ -25,12 +27,7 @@ pub struct ParallelUnits {
 impl ParallelUnits {
     /// Estimates from 4 KiB random reads; `None` without reads at depth 1 and more.
     pub(super) fn estimate(service: &[ServiceTime]) -> Option<Self> {
-        let is_small_read = |s: &&ServiceTime| {
-            s.shape.direction == AccessDirection::Read
-                && s.shape.order == AddressOrder::Random
-                && s.shape.kib == 4
-        };
-        let reads: Vec<&ServiceTime> = service.iter().filter(is_small_read).collect();
+        let reads: Vec<&ServiceTime> = service.iter().filter(|s| s.is_small_read()).collect();
         let alone = reads.iter().find(|s| s.shape.depth == 1)?;
         let deeper = reads.iter().filter(|s| s.shape.depth > 1);
         let best = deeper.clone().max_by(|a, b| a.iops.total_cmp(&b.iops))?;
@@ -47,7 +44,14 @@ impl ParallelUnits {
 }
 
 impl ServiceTime {
-    /// Mean service time: that of the block layer where it counts, else as a program sees it.
+    /// Whether requests are 4 KiB random reads.
+    fn is_small_read(&self) -> bool {
+        let shape = self.shape;
+        let kind = (shape.direction, shape.order, shape.kib);
+        kind == (AccessDirection::Read, AddressOrder::Random, 4)
+    }
+
+    /// Mean service time by the block layer's account, or else as a program sees it.
     pub fn service(&self) -> Estimate {
         let Some(mean) = self.block_layer.mean else {
             return self.latency.mean;
@@ -133,7 +137,7 @@ impl DriveMeasurement {
         (longer > 0.0).then(|| self.rate_figure(rate, large, &what))
     }
 
-    /// A rate whose relative interval is that of the requests' mean latency.
+    /// A rate with the relative interval of the mean latency.
     fn rate_figure(&self, rate: f64, service: &ServiceTime, what: &str) -> Figure {
         let mean = service.latency.mean;
         let [value, low, high] = [1.0, mean.ns / mean.high, mean.ns / mean.low]
@@ -216,7 +220,7 @@ impl DriveMeasurement {
             .collect()
     }
 
-    /// Replaces the figures of a drive model by those measured.
+    /// Replaces a drive model's figures by measured figures.
     pub fn apply_to(&self, drive: &mut DriveModel) {
         for (key, figure) in self.figures() {
             let place = match key {
@@ -238,24 +242,21 @@ impl DriveMeasurement {
     /// A `[drive]` table for a machine file, with a comment for each sleep state found.
     pub fn to_toml(&self) -> String {
         let mut text = String::from("[drive]\n");
-        let mut add = |line: String| {
-            text.push_str(&line);
-            text.push('\n');
-        };
         for (key, figure) in self.figures() {
             if let Some(value) = figure.to_toml() {
-                add(format!("{key} = {value}"));
+                let _ = writeln!(text, "{key} = {value}");
             }
         }
         for entry in self.sleep.entries() {
-            add(format!(
+            let _ = writeln!(
+                text,
                 "# sleeps after {} to {} without requests; waking takes {:.0} us ({:.0} to {:.0})",
                 entry.awake_after,
                 entry.asleep_after,
                 entry.exit.ns / 1e3,
                 entry.exit.low / 1e3,
                 entry.exit.high / 1e3
-            ));
+            );
         }
         text
     }

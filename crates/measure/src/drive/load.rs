@@ -13,7 +13,7 @@ use super::plan::{AccessDirection, AddressOrder, LoadShape};
 use crate::ExperimentControl;
 use crate::test_file::{ALIGNMENT, AlignedBuffer};
 
-/// Samples that each thread keeps at most; half a minute of the fastest drives.
+/// Upper bound for samples per thread: half a minute with the fastest drives.
 const MAX_SAMPLES: usize = 1 << 22;
 
 /// What a load left.
@@ -67,7 +67,7 @@ pub(super) fn run_load(
     }
 }
 
-/// What the threads of a load share.
+/// Shared by the threads of a load.
 struct SharedLoad<'a> {
     target: LoadTarget<'a>,
     shape: LoadShape,
@@ -75,7 +75,7 @@ struct SharedLoad<'a> {
     /// Requests begun.
     next: AtomicU64,
     stop: AtomicBool,
-    /// Latencies of the threads that have ended, and the first error.
+    /// Latencies from ended threads, and the first error.
     all: Mutex<(Vec<u64>, Option<io::Error>)>,
     control: ExperimentControl<'a>,
 }

@@ -4,6 +4,7 @@
 //! that, so that no idle exit is in the figures.
 
 mod block_counters;
+mod declared;
 mod figures;
 mod load;
 mod plan;
@@ -28,13 +29,14 @@ use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
 use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold};
 
 pub use self::block_counters::BlockLayerView;
+pub use self::declared::DeclaredSleep;
 pub use self::figures::ParallelUnits;
 pub(crate) use self::load::random_block;
 pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
 pub use self::sleep::{DriveSleep, GapLatency, SleepEntry};
 pub use crate::test_file::{BackingDevice, TestTarget};
 
-/// Requests of one kind, as they were served.
+/// Service of equal requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServiceTime {
     /// The requests.
@@ -44,9 +46,9 @@ pub struct ServiceTime {
     pub iops: f64,
     /// Data rate in 10^6 bytes per second.
     pub mb_per_s: f64,
-    /// Latency as a program sees it: from the system call to its return.
+    /// Latency seen by a program: from system call to return.
     pub latency: LatencySummary,
-    /// What the block layer saw of the same requests.
+    /// The block layer's account of the same requests.
     pub block_layer: BlockLayerView,
     /// Share of all CPUs' time that was busy meanwhile, with the requests and other work, in per cent; absent: not known.
     pub busy_percent: Option<f64>,
@@ -59,7 +61,7 @@ pub struct DriveMeasurement {
     pub file: String,
     /// Size of the measured part in bytes.
     pub bytes: u64,
-    /// Disk behind the file; absent where that is not one disk.
+    /// Disk behind the file; absent for several disks or none.
     pub device: Option<BackingDevice>,
     /// Day, kernel, other work.
     pub conditions: Conditions,
@@ -73,6 +75,8 @@ pub struct DriveMeasurement {
     pub forced_write: Option<LatencySummary>,
     /// Reads after pauses.
     pub sleep: DriveSleep,
+    /// Sleep states as the drive declares them and the kernel lets it enter them; empty where that cannot be read.
+    pub declared_sleep: Vec<DeclaredSleep>,
     /// Requests served side by side; absent without a load at more than depth 1.
     pub parallel_units: Option<ParallelUnits>,
     /// Whether all steps were done; a signal ends an experiment early.
@@ -103,6 +107,9 @@ pub fn measure(
         flush: None,
         forced_write: None,
         sleep: DriveSleep::default(),
+        declared_sleep: file
+            .device()
+            .map_or_else(Vec::new, |device| DeclaredSleep::read(system, &device.disk)),
         parallel_units: None,
         complete: false,
         notes: conditions.note_on_load().into_iter().collect(),
@@ -136,10 +143,15 @@ pub fn measure(
         return Err(MeasureError::Cancelled);
     }
     result.parallel_units = ParallelUnits::estimate(&result.service);
+    if !result.held_shallow && !result.sleep.entries().is_empty() {
+        result.notes.push(
+            "CPUs sleep deeper after longer pauses, so a rise of the latency may be theirs and not the drive's".to_owned(),
+        );
+    }
     Ok(result)
 }
 
-/// What the steps of an experiment share.
+/// Shared by the steps of an experiment.
 struct DriveExperiment<'a> {
     root: &'a Root,
     file: &'a TestFile,
@@ -211,7 +223,7 @@ impl DriveExperiment<'_> {
         BlockCounters::read(self.root, &self.file.device()?.disk)
     }
 
-    /// Latency of a flush after each of a number of writes.
+    /// Flush latency, measured after each write.
     fn measure_flush(&mut self, time: Duration) -> Result<Option<LatencySummary>, MeasureError> {
         self.time_writes(time, |file, buffer, offset| {
             transfer(file, AccessDirection::Write, buffer, offset)?;

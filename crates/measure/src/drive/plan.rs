@@ -1,4 +1,4 @@
-//! What an experiment on a drive does, and how long that takes.
+//! Plan of an experiment on a drive: steps, duration, bytes written.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl AddressOrder {
     }
 }
 
-/// Requests of one kind.
+/// Equal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LoadShape {
     /// Reads or writes.
@@ -57,7 +57,7 @@ pub struct LoadShape {
     pub order: AddressOrder,
     /// Request size in KiB.
     pub kib: u64,
-    /// Requests in flight; each has a thread of its own.
+    /// Requests in flight, each in a separate thread.
     pub depth: usize,
 }
 
@@ -93,7 +93,7 @@ const GAPS: [(u64, f64); 10] = [
 ];
 /// Seconds of a refinement.
 const REFINEMENT_SECONDS: f64 = 2.0;
-/// Steps are never shorter than this part of their usual time.
+/// Lower bound for a step's duration, relative to the default duration.
 const SHORTEST: f64 = 0.02;
 
 /// Steps of an experiment on a drive.
@@ -158,13 +158,13 @@ impl DrivePlan {
         self.target.fill_bytes()
     }
 
-    /// The most bytes that steps write after that: each at most the size of the file.
+    /// Upper bound for bytes written after filling: each writing step covers the file at most once.
     pub fn most_bytes_written(&self) -> u64 {
         let writes = self.steps.iter().filter(|(step, _)| step.writes());
         self.fill_bytes().saturating_mul(writes.count() as u64)
     }
 
-    /// One line for each kind of step, for people.
+    /// Describes the steps for people.
     pub fn describe(&self) -> Vec<String> {
         let path = self.target.path().display();
         let mut lines = match &self.target {
@@ -216,7 +216,12 @@ impl DriveStep {
 }
 
 fn add_loads(steps: &mut Vec<(DriveStep, f64)>, direction: AccessDirection) {
-    let mut add = |order, kib, depth, seconds| {
+    use AddressOrder::{Random, Sequential};
+    let mut loads = vec![(Random, 4, 1, 4.0)];
+    loads.extend([2, 4, 8, 16, 32].map(|depth| (Random, 4, depth, 1.5)));
+    loads.extend([16, 64, 256, 1024].map(|kib| (Random, kib, 1, 1.0)));
+    loads.extend([1, 8].map(|depth| (Sequential, 128, depth, 1.0)));
+    for (order, kib, depth, seconds) in loads {
         let shape = LoadShape {
             direction,
             order,
@@ -224,16 +229,6 @@ fn add_loads(steps: &mut Vec<(DriveStep, f64)>, direction: AccessDirection) {
             depth,
         };
         steps.push((DriveStep::Load(shape), seconds));
-    };
-    add(AddressOrder::Random, 4, 1, 4.0);
-    for depth in [2, 4, 8, 16, 32] {
-        add(AddressOrder::Random, 4, depth, 1.5);
-    }
-    for kib in [16, 64, 256, 1024] {
-        add(AddressOrder::Random, kib, 1, 1.0);
-    }
-    for depth in [1, 8] {
-        add(AddressOrder::Sequential, 128, depth, 1.0);
     }
 }
 
@@ -243,14 +238,14 @@ mod tests {
 
     #[test]
     fn a_plan_takes_the_time_that_it_is_given() {
-        let read = || TestTarget::Read("/dev/null".into());
-        let plan = DrivePlan::new(read(), Some(Duration::from_secs(100)));
+        let read = TestTarget::Read("/dev/null".into());
+        let plan = DrivePlan::new(read.clone(), Some(Duration::from_secs(100)));
         assert!((plan.duration().as_secs_f64() - 100.0).abs() < 0.01);
         assert_eq!(plan.most_bytes_written(), 0);
-        let shortest = DrivePlan::new(read(), Some(Duration::from_millis(1)));
+        let shortest = DrivePlan::new(read.clone(), Some(Duration::from_millis(1)));
         // Four reads after pauses of 3 s, 1 s and less.
         assert!(shortest.duration() > Duration::from_secs(17));
-        let usual = DrivePlan::new(read(), None);
+        let usual = DrivePlan::new(read, None);
         assert!(usual.duration() < Duration::from_secs(90));
     }
 

@@ -1,4 +1,4 @@
-//! When a drive sleeps, and what waking it costs: latency of reads by the pause before them.
+//! Sleep of a drive, seen from outside: read latency by the pause before the read.
 
 use serde::Serialize;
 use wakepath_units::Nanoseconds;
@@ -15,7 +15,7 @@ const LEAST_JUMP: f64 = 10_000.0;
 /// Entry times within this ratio are not narrowed down further.
 const CLOSE: f64 = 1.15;
 
-/// Latency of reads after one pause.
+/// Read latency after one pause.
 #[derive(Clone, Debug, Serialize)]
 pub struct GapLatency {
     /// The pause.
@@ -82,7 +82,7 @@ impl DriveSleep {
         jumps
     }
 
-    /// A pause that narrows the first loose entry time down; `None`: there is none.
+    /// A pause to narrow the first loose entry time down; `None` without a loose entry time.
     pub(super) fn refinement(&self) -> Option<Nanoseconds> {
         let entries = self.entries();
         let loose = entries
@@ -116,16 +116,14 @@ mod tests {
         sleep
     }
 
+    fn exits(sleep: &DriveSleep) -> Vec<f64> {
+        let entries = sleep.entries();
+        entries.iter().map(|entry| entry.exit.ns / 1e3).collect()
+    }
+
     #[test]
     fn jumps_are_found_and_narrowed_down() {
         let mut sleep = measured(sleeping);
-        let exits = |sleep: &DriveSleep| -> Vec<f64> {
-            sleep
-                .entries()
-                .iter()
-                .map(|entry| entry.exit.ns / 1e3)
-                .collect()
-        };
         assert_eq!(exits(&sleep), [400.0, 4600.0]);
         for _ in 0..8 {
             let Some(gap) = sleep.refinement() else { break };
@@ -142,7 +140,7 @@ mod tests {
     fn a_drive_that_never_sleeps_has_no_entry() {
         let awake = measured(|_| (0..10).map(|i| 80_000 + i * 3000).collect());
         assert!(awake.entries().is_empty() && awake.refinement().is_none());
-        // One slow pause among fast ones is noise.
+        // A single slow pause is noise.
         let noisy = measured(|gap| {
             let slow = u64::from(gap == Nanoseconds::from_millis(10)) * 300_000;
             vec![80_000 + slow; 10]

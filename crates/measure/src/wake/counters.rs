@@ -2,7 +2,7 @@
 
 use wakepath_system::{CPUS, Root};
 
-/// Counters of one idle state (`drivers/cpuidle/sysfs.c`).
+/// Counters of an idle state (`drivers/cpuidle/sysfs.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct StateCounters {
     usage: u64,
@@ -14,7 +14,7 @@ struct StateCounters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CpuCounters(Vec<StateCounters>);
 
-/// What the counters say of a sample.
+/// Verdict on a sample by the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SampleVerdict {
     /// The CPU was in the state, and in no other.
@@ -26,17 +26,18 @@ pub(super) enum SampleVerdict {
 }
 
 impl CpuCounters {
-    /// Reads them; `None` if the CPU or one of its states is gone.
+    /// Reads a CPU's counters; `None` if CPU or state has gone.
     pub(super) fn read(root: &Root, cpu: usize, states: usize) -> Option<Self> {
         let all: Option<Vec<StateCounters>> = (0..states)
             .map(|state| {
                 let directory = format!("{CPUS}/cpu{cpu}/cpuidle/state{state}");
-                let number = |file: &str| root.number(&format!("{directory}/{file}"));
+                let [usage, time_us, rejected] = ["usage", "time", "rejected"]
+                    .map(|file| root.number(&format!("{directory}/{file}")));
                 Some(StateCounters {
-                    usage: number("usage")?,
-                    time_us: number("time")?,
+                    usage: usage?,
+                    time_us: time_us?,
                     // Absent before Linux 5.9.
-                    rejected: number("rejected").unwrap_or(0),
+                    rejected: rejected.unwrap_or(0),
                 })
             })
             .collect();
@@ -79,16 +80,25 @@ mod tests {
     #[test]
     fn only_the_state_itself_counts() {
         let before = counters(&[[5, 100, 0], [7, 900, 2]]);
-        let judge = |now: &[[u64; 3]]| counters(now).judge(&before, Some(1));
-        assert_eq!(judge(&[[5, 100, 0], [8, 950, 2]]), SampleVerdict::Counted);
-        assert_eq!(judge(&[[5, 100, 0], [8, 950, 3]]), SampleVerdict::Rejected);
+        assert_eq!(
+            counters(&[[5, 100, 0], [8, 950, 2]]).judge(&before, Some(1)),
+            SampleVerdict::Counted
+        );
+        assert_eq!(
+            counters(&[[5, 100, 0], [8, 950, 3]]).judge(&before, Some(1)),
+            SampleVerdict::Rejected
+        );
         for missed in [
             [[6, 110, 0], [8, 950, 2]],
             [[5, 100, 0], [7, 900, 2]],
             [[5, 100, 0], [8, 900, 2]],
             [[6, 100, 0], [7, 900, 2]],
         ] {
-            assert_eq!(judge(&missed), SampleVerdict::Missed, "{missed:?}");
+            assert_eq!(
+                counters(&missed).judge(&before, Some(1)),
+                SampleVerdict::Missed,
+                "{missed:?}"
+            );
         }
         let any = counters(&[[6, 110, 0], [7, 900, 2]]).judge(&before, None);
         assert_eq!(any, SampleVerdict::Counted);

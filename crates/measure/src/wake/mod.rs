@@ -14,6 +14,7 @@ mod sampler;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
@@ -39,14 +40,14 @@ pub use self::sampler::WakeSampler;
 const MAX_SAMPLES: usize = 400;
 /// A state with fewer counted samples than this is not judged.
 const FEWEST_COUNTED: u64 = 20;
-/// A machine that is busy for more of its time than this, in per cent, hardly lets a CPU sleep.
+/// A machine busier than this, in per cent, hardly lets a CPU sleep.
 const MUCH_WORK: f64 = 50.0;
-/// Tries of a step in a round, however long they take.
+/// Least tries per step and round.
 const FEWEST_TRIES: usize = 12;
-/// Tries after which a state that never counted is left.
+/// A state without a counted sample after so many tries is left.
 const TRIES: u64 = 10;
 
-/// Wake-ups of one CPU from one state by one source.
+/// Wake-ups from an idle state by a source.
 #[derive(Clone, Debug, Serialize)]
 pub struct WakeLatency {
     /// The CPU that slept.
@@ -61,7 +62,7 @@ pub struct WakeLatency {
     pub source: WakeSource,
     /// From the cause to the woken thread's first instruction, of the samples that count; absent without any.
     pub latency: Option<LatencySummary>,
-    /// Exit latency: the median less that of `relative_to`; absent for that state itself.
+    /// Exit latency: the median less the median from `relative_to`; absent for the reference state.
     pub exit: Option<Estimate>,
     /// The state that the exit latency is relative to.
     pub relative_to: Option<String>,
@@ -69,7 +70,7 @@ pub struct WakeLatency {
     pub missed: u64,
     /// Samples that do not count, because hardware or firmware refused the state.
     pub rejected: u64,
-    /// Why there is no figure, if there is none.
+    /// Reason for a missing or weak figure.
     pub problem: Option<String>,
 }
 
@@ -88,7 +89,7 @@ pub struct WakeMeasurement {
     pub notes: Vec<String>,
 }
 
-/// Measures this machine. `file`: what a drive's completions are measured with.
+/// Measures this machine. `file` serves wake-ups by a drive.
 ///
 /// # Errors
 /// As [`measure_with`]; the file cannot serve.
@@ -105,7 +106,18 @@ pub fn measure(
         })
         .transpose()?;
     let sampler = LiveSampler::new(system.cpus(), file.map(Arc::new));
-    measure_with(system, plan, sampler, control)
+    // The waker is pinned to a CPU, and programs that its thread started later would be, too.
+    let waker = thread::Builder::new().name("waker".to_owned());
+    thread::scope(|scope| {
+        let started = waker.spawn_scoped(scope, || measure_with(system, plan, sampler, control));
+        let joined = started.map(thread::ScopedJoinHandle::join);
+        match joined {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) | Err(_) => Err(MeasureError::Impossible(
+                "the waking thread could not be run".to_owned(),
+            )),
+        }
+    })
 }
 
 /// Carries the plan out with a sampler. All settings are put back when it returns.
@@ -136,17 +148,19 @@ pub fn measure_with(
     };
     experiment.run()?;
     let tallies = experiment.tallies;
-    if let Some(hold) = hold {
-        hold.release()?;
+    let released = hold.map(Hold::release).transpose()?.flatten();
+    let mut result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
+    if let Some((_, restored)) = released {
+        result.notes.extend(restored.notes);
+        result.notes.extend(restored.away);
     }
-    let result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
     if result.wakes.iter().all(|wake| wake.latency.is_none()) && control.is_cancelled() {
         return Err(MeasureError::Cancelled);
     }
     Ok(result)
 }
 
-/// Journals the old values of all that will change.
+/// Journals old values before any setting changes.
 fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
     let session = Session::open(system)?;
     let wanted = WantedSetting {
@@ -176,7 +190,7 @@ impl Tally {
     }
 }
 
-/// What the steps of an experiment share.
+/// Shared by the steps of an experiment.
 struct WakeExperiment<'a, S> {
     system: &'a System,
     plan: &'a WakePlan,
@@ -205,7 +219,7 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
         Ok(())
     }
 
-    /// Switches the step's state on, and then the others of its CPU off.
+    /// Switches the step's state on, then the CPU's other states off.
     fn allow_only(&self, step: &WakeStep) -> Result<(), MeasureError> {
         let Some((hold, wanted)) = self.hold.zip(step.state) else {
             return Ok(());
@@ -341,21 +355,23 @@ impl WakeMeasurement {
             .collect()
     }
 
-    /// Replaces the exit latencies of a machine's idle states by those measured, where names agree. CPUs of a kind with
-    /// states of its own keep theirs.
+    /// Replaces exit latencies in a machine by measured ones, by state name. CPUs with different idle states share names,
+    /// so several kinds of CPUs leave the machine as before.
     pub fn apply_to(&self, machine: &mut Machine) {
+        let mut cpus = self.wakes.iter().map(|wake| wake.cpu);
+        let first = cpus.next();
+        if cpus.any(|cpu| Some(cpu) != first) {
+            return;
+        }
         for (_, name, figure) in self.figures() {
-            let state = machine
-                .idle_state
-                .iter_mut()
-                .find(|state| state.name == name);
-            if let Some(state) = state {
+            let mut states = machine.idle_state.iter_mut();
+            if let Some(state) = states.find(|state| state.name == name) {
                 state.true_exit_us = figure;
             }
         }
     }
 
-    /// Lines for the idle states of a machine file.
+    /// An `[[idle_state]]` table per measured state for a machine file.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         for (cpu, name, figure) in self.figures() {
@@ -363,7 +379,7 @@ impl WakeMeasurement {
             let name = toml::Value::String(name.to_owned());
             let _ = writeln!(
                 text,
-                "# CPU {cpu}, for the [[idle_state]] with name = {name}\ntrue_exit_us = {value}"
+                "# CPU {cpu}\n[[idle_state]]\nname = {name}\ntrue_exit_us = {value}\n"
             );
         }
         text

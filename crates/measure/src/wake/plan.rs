@@ -1,4 +1,4 @@
-//! What an experiment on wake-ups does, and how long that takes.
+//! Plan of an experiment on wake-ups: CPUs, states, duration.
 
 use std::time::Duration;
 
@@ -32,10 +32,10 @@ impl WakeSource {
     }
 }
 
-/// CPUs with the same idle states, and the one that stands for them.
+/// CPUs with the same idle states, represented by a measured CPU.
 #[derive(Clone, Debug)]
 pub struct CpuGroup {
-    /// The CPU that is measured: the last, which seldom has the system's own work.
+    /// Measured CPU: the last, because system work prefers the first CPUs.
     pub cpu: usize,
     /// All CPUs alike.
     pub cpus: Vec<usize>,
@@ -43,7 +43,7 @@ pub struct CpuGroup {
     pub states: Vec<StateInfo>,
 }
 
-/// One state of one CPU, woken by one source.
+/// An idle state and a wake-up source to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct WakeStep {
     /// Index into the plan's kinds.
@@ -59,7 +59,7 @@ pub(crate) const ROUNDS: usize = 3;
 const STEP_TIME: Duration = Duration::from_millis(700);
 /// Shortest time of a step in a round.
 const SHORTEST_STEP: Duration = Duration::from_millis(20);
-/// The longest pause, if the target residency is not above half of it.
+/// Longest pause, unless the target residency asks for more.
 const LONGEST_GAP: Nanoseconds = Nanoseconds::from_millis(10);
 /// The shortest pause: entering a state takes time.
 const SHORTEST_GAP: Nanoseconds = Nanoseconds::from_micros(30);
@@ -72,7 +72,7 @@ pub struct WakePlan {
     pub(crate) step_time: Duration,
     /// Whether states are allowed one at a time; else the governor picks.
     pub(crate) forced: bool,
-    /// A governor that keeps off disabled states, where the present one does not.
+    /// Replacement for a governor without respect for disabled states.
     pub(crate) governor: Option<&'static str>,
 }
 
@@ -180,7 +180,7 @@ impl WakePlan {
         lines
     }
 
-    /// The settings that change, with a value that each may take.
+    /// Settings to change, each with a possible value.
     pub(crate) fn settings(&self) -> Vec<(SettingKey, String)> {
         let mut all = Vec::new();
         if !self.forced {

@@ -27,7 +27,7 @@ const LEAD_IN: u64 = 20_000;
 
 /// Takes single samples.
 pub trait WakeSampler {
-    /// Latency of one wake-up of a CPU after a pause.
+    /// Wakes a CPU once after a pause; returns the latency.
     ///
     /// # Errors
     /// The CPU does not answer, or the drive fails.
@@ -79,7 +79,7 @@ pub(crate) struct LiveSampler {
 }
 
 impl LiveSampler {
-    /// A sampler on these CPUs; drives complete reads of `file`.
+    /// A sampler on these CPUs; `file` serves wake-ups by a drive.
     pub(crate) const fn new(cpus: Vec<usize>, file: Option<Arc<TestFile>>) -> Self {
         Self {
             cpus,
@@ -88,7 +88,7 @@ impl LiveSampler {
         }
     }
 
-    /// The sleeper on a CPU; this thread becomes the waker on another one.
+    /// The sleeper on a CPU; pins this thread, the waker, to another CPU.
     fn sleeper_on(&mut self, cpu: usize) -> Result<&Sleeper, MeasureError> {
         if self
             .sleeper
@@ -168,7 +168,7 @@ impl Sleeper {
         })
     }
 
-    /// Gives an order, wakes the sleeper and returns the stamp that it leaves.
+    /// Gives an order, wakes the sleeper and returns the sleeper's stamp.
     fn command(&self, order: u8) -> Result<u64, MeasureError> {
         let mailbox = &self.mailbox;
         mailbox.order.store(order, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use wakepath_hardware::machine::{DriveModel, Origin};
-use wakepath_measure::drive::{DriveMeasurement, DrivePlan, TestTarget, measure};
+use wakepath_measure::drive::{DeclaredSleep, DriveMeasurement, DrivePlan, TestTarget, measure};
 use wakepath_measure::{ExperimentControl, MeasureError};
 use wakepath_settings::{Session, SettingsError};
 use wakepath_system::{Root, System};
@@ -90,6 +90,31 @@ fn a_new_file_gives_all_figures_and_goes_again() {
 }
 
 #[test]
+fn a_drive_declares_when_it_sleeps() {
+    let (machine, system) = machine();
+    let feature = machine.path().join("dev/nvme0.feature-0c");
+    let mut bytes = fs::read(&feature).unwrap();
+    assert_eq!(bytes.len(), 4 + 256);
+    // On; from PS0 to PS3 after 100 ms, from PS3 to PS4 after 2 s (NVMe Base Specification, Feature 0Ch).
+    bytes.fill(0);
+    bytes[0] = 1;
+    bytes[4..12].copy_from_slice(&((100_u64 << 8) | (3 << 3)).to_le_bytes());
+    bytes[28..36].copy_from_slice(&((2000_u64 << 8) | (4 << 3)).to_le_bytes());
+    fs::write(&feature, &bytes).unwrap();
+    let declared = DeclaredSleep::read(&system, "nvme0n1");
+    let seen: Vec<(u8, u64)> = declared
+        .iter()
+        .map(|s| (s.state, s.after.0 / 1_000_000))
+        .collect();
+    assert_eq!(seen, [(3, 100), (4, 2000)]);
+    assert!(declared[0].exit.0 > 0 && declared[1].exit > declared[0].exit);
+    assert!(DeclaredSleep::read(&system, "sda").is_empty());
+    bytes[0] = 0;
+    fs::write(&feature, &bytes).unwrap();
+    assert!(DeclaredSleep::read(&system, "nvme0n1").is_empty());
+}
+
+#[test]
 fn a_file_that_is_there_is_only_read() {
     let Some(folder) = folder() else { return };
     let path = folder.path().join("data");
@@ -123,6 +148,33 @@ fn blocks_that_no_drive_reads_are_refused() {
     fs::write(&path, vec![0; 20 * MIB as usize]).unwrap();
     let zeros = refusal(&system);
     assert!(zeros.contains("zeros"), "{zeros}");
+}
+
+#[test]
+fn a_file_that_becomes_shorter_ends_the_measurement() {
+    let Some(folder) = folder() else { return };
+    let (machine, system) = machine();
+    let before = content(machine.path());
+    let path = folder.path().join("data");
+    fs::write(&path, vec![7; 20 * MIB as usize]).unwrap();
+    let plan = DrivePlan::short(TestTarget::Read(path.clone()));
+    let cancelled = AtomicBool::new(false);
+    let finished = |_: usize| {
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(1)
+            .unwrap()
+    };
+    let result = measure(
+        &system,
+        &plan,
+        ExperimentControl::new(&finished, &cancelled),
+    );
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("the file has become shorter"), "{error}");
+    assert!(different(&content(machine.path()), &before).is_empty());
 }
 
 #[test]

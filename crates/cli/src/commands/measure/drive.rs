@@ -7,9 +7,9 @@ use wakepath_measure::ExperimentControl;
 use wakepath_measure::drive::{DriveMeasurement, DrivePlan, TestTarget, measure};
 use wakepath_measure::summary::LatencySummary;
 use wakepath_system::System;
-use wakepath_units::{Nanoseconds, quantity};
+use wakepath_units::Nanoseconds;
 
-use super::{OutputArgs, PlanReport, announce, print_notes};
+use super::{OutputArgs, PlanReport, announce, parse_size, print_notes};
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};
 use crate::{until, waiting};
@@ -43,23 +43,6 @@ pub(super) struct Args {
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-}
-
-/// Parses whole MiB such as `256m` or `4g`.
-fn parse_size(text: &str) -> anyhow::Result<u64> {
-    let lower = text.trim().to_ascii_lowercase();
-    let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = &lower[number.len()..];
-    let mib = match unit.trim_end_matches("ib").trim_end_matches('b') {
-        "m" => Some(1_u64),
-        "g" => Some(1 << 10),
-        "t" => Some(1 << 20),
-        _ => None,
-    };
-    let size = quantity::whole(number)
-        .zip(mib)
-        .and_then(|(number, mib)| number.checked_mul(mib)?.checked_mul(1 << 20));
-    size.ok_or_else(|| anyhow::anyhow!("expected a size such as 256m or 4g"))
 }
 
 impl Args {
@@ -110,12 +93,14 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         },
     )?;
     print_notes(&result.notes);
-    args.output.write(&result.to_toml())?;
     match args.format {
         Format::Json => output::json(out, &result),
         Format::Csv => output::csv(out, HEADER, rows(&result)),
         Format::Table => print_tables(&result, out),
-    }
+    }?;
+    // What was measured is shown even where it cannot be written any more.
+    out.print()?;
+    args.output.write(&result.to_toml())
 }
 
 const HEADER: [&str; 12] = [
@@ -216,6 +201,12 @@ fn sentences(result: &DriveMeasurement) -> Vec<String> {
     if entries.is_empty() && longest > Nanoseconds::ZERO {
         lines.push(format!("sleep: none seen after pauses of up to {longest}"));
     }
+    for declared in &result.declared_sleep {
+        lines.push(format!(
+            "declared: PS{} after {}; entering takes {}, waking {}",
+            declared.state, declared.after, declared.entry, declared.exit
+        ));
+    }
     for entry in entries {
         lines.push(format!(
             "sleep: after {} to {}; waking takes {} us ({} to {})",
@@ -227,18 +218,4 @@ fn sentences(result: &DriveMeasurement) -> Vec<String> {
         ));
     }
     lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read() {
-        assert_eq!(parse_size("256m").unwrap(), 256 << 20);
-        assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
-        for bad in ["", "m", "12", "-1g", "1.5g", "99999999999999t", "4 parsecs"] {
-            assert!(parse_size(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Subcommand;
 use serde::Serialize;
+use wakepath_units::quantity;
 
 use crate::messages::{note, tell};
 use crate::new_file;
@@ -54,7 +55,7 @@ impl OutputArgs {
         let Some(path) = &self.output else {
             return Ok(());
         };
-        new_file::check(path, self.force).with_context(|| path.display().to_string())
+        check_new(path, self.force)
     }
 
     /// Writes the figures.
@@ -68,24 +69,34 @@ impl OutputArgs {
     }
 }
 
-fn write_text(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
+/// Checks before an experiment that its result can be written.
+pub(super) fn check_new(path: &Path, force: bool) -> anyhow::Result<()> {
+    new_file::check(path, force).with_context(|| path.display().to_string())?;
+    let folder = new_file::folder(path);
+    // A file without a name, which is gone when closed.
+    tempfile::tempfile_in(folder)
+        .with_context(|| format!("{}: nothing can be written there", folder.display()))?;
+    Ok(())
+}
+
+pub(super) fn write_text(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     new_file::write(path, force, |mut file| Ok(file.write_all(text.as_bytes())?))
 }
 
 /// What an experiment would do.
 #[derive(Serialize)]
-struct PlanReport {
-    dry_run: bool,
-    steps: usize,
-    seconds: f64,
-    bytes_to_fill: u64,
-    most_bytes_written: u64,
-    does: Vec<String>,
+pub(super) struct PlanReport {
+    pub(super) dry_run: bool,
+    pub(super) steps: usize,
+    pub(super) seconds: f64,
+    pub(super) bytes_to_fill: u64,
+    pub(super) most_bytes_written: u64,
+    pub(super) does: Vec<String>,
 }
 
 impl PlanReport {
-    fn print(self, format: Format, out: &mut Screen) -> anyhow::Result<()> {
+    pub(super) fn print(self, format: Format, out: &mut Screen) -> anyhow::Result<()> {
         match format {
             Format::Json => output::json(out, &self),
             Format::Csv => output::csv(out, ["does"], self.does.into_iter().map(|line| [line])),
@@ -102,7 +113,7 @@ impl PlanReport {
 }
 
 /// Says what an experiment will do and how long that takes.
-fn announce(lines: &[String], time: Duration, beyond: &str) -> String {
+pub(super) fn announce(lines: &[String], time: Duration, beyond: &str) -> String {
     let mut text = String::new();
     for line in lines {
         let _ = writeln!(text, "{line}");
@@ -116,8 +127,39 @@ fn announce(lines: &[String], time: Duration, beyond: &str) -> String {
 }
 
 /// Notes of an experiment.
-fn print_notes(notes: &[String]) {
+pub(super) fn print_notes(notes: &[String]) {
     for text in notes {
         note!("{text}");
+    }
+}
+
+/// Parses whole MiB such as `256m` or `4g`.
+pub(super) fn parse_size(text: &str) -> anyhow::Result<u64> {
+    let lower = text.trim().to_ascii_lowercase();
+    let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &lower[number.len()..];
+    let mib = match unit.trim_end_matches("ib").trim_end_matches('b') {
+        "m" => Some(1_u64),
+        "g" => Some(1 << 10),
+        "t" => Some(1 << 20),
+        _ => None,
+    };
+    let size = quantity::whole(number)
+        .zip(mib)
+        .and_then(|(number, mib)| number.checked_mul(mib)?.checked_mul(1 << 20));
+    size.ok_or_else(|| anyhow::anyhow!("expected a size such as 256m or 4g"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(parse_size("256m").unwrap(), 256 << 20);
+        assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
+        for bad in ["", "m", "12", "-1g", "1.5g", "99999999999999t", "4 parsecs"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
     }
 }

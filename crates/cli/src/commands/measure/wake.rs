@@ -72,12 +72,14 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         },
     )?;
     print_notes(&result.notes);
-    args.output.write(&result.to_toml())?;
     match args.format {
         Format::Json => output::json(out, &result),
         Format::Csv => output::csv(out, HEADER, rows(&result)),
         Format::Table => output::table(out, HEADER, rows(&result)),
-    }
+    }?;
+    // What was measured is shown even where it cannot be written any more.
+    out.print()?;
+    args.output.write(&result.to_toml())
 }
 
 const HEADER: [&str; 11] = [

@@ -160,3 +160,10 @@ fn reached_percent(result: &PolicyResult) -> Option<f64> {
         .collect();
     Some(100.0 * median(shares?)?)
 }
+
+/// Says how far predictions on a calibrated machine were off. With another drive nobody has compared.
+pub(super) fn tell_prediction_error(machine: &Machine, has_other_drive: bool) {
+    if let Some(error) = machine.prediction.as_ref().filter(|_| !has_other_drive) {
+        note!("predictions on this machine: {error}");
+    }
+}
