@@ -7,12 +7,14 @@
 
 mod collector;
 mod order;
+mod probes;
 mod queueing;
 mod report;
 mod requests;
 mod split;
 
 pub use collector::Collector;
+pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use report::{
     Explanation, InterruptParts, MeanParts, ProcessParts, RequestKind, WaitParts, explain,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
+use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
 use crate::requests::{Coverage, MetState, Notification, TracedRequest};
 use crate::split::{Split, split};
@@ -145,6 +146,8 @@ pub struct Explanation {
     pub processes: Vec<ProcessParts>,
     /// By interrupt and CPU, those with most requests first.
     pub interrupts: Vec<InterruptParts>,
+    /// What the probes added, where that was measured: live.
+    pub probes: Option<ProbeCost>,
 }
 
 /// What requests of a kind share.
@@ -181,6 +184,7 @@ pub fn explain(requests: &[TracedRequest], coverage: Coverage, metadata: &Metada
         kinds,
         processes: explain_processes(requests, metadata),
         interrupts: explain_interrupts(requests, metadata),
+        probes: None,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::output::{self, Format, Screen};
 use crate::until::{self, EndSignals};
 
 /// How often the buffers are emptied: rarely enough not to disturb idle CPUs much.
-const STEP: Duration = Duration::from_millis(100);
+pub(super) const STEP: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -130,7 +130,7 @@ fn record(
     Ok(status)
 }
 
-fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
+pub(super) fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
     };
@@ -148,7 +148,7 @@ fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
 
 /// The recording is over; the command goes, too, if it has not, and what it has started if that is in its process group.
 /// They are asked first, and given two seconds.
-fn end_command(child: &mut Child) {
+pub(super) fn end_command(child: &mut Child) {
     let running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
     if !running(child) {
         return;
@@ -174,7 +174,7 @@ fn end_command(child: &mut Child) {
 }
 
 /// One line for each thing that is not recorded, however many hooks it takes.
-fn said_once(missing: &[MissingHook]) -> Vec<String> {
+pub(super) fn said_once(missing: &[MissingHook]) -> Vec<String> {
     let mut groups: Vec<(&MissingHook, Vec<&str>)> = Vec::new();
     for hook in missing {
         match groups

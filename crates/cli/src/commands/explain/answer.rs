@@ -1,7 +1,8 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ExitCost, Explanation, InterruptParts, ProcessParts, RequestKind, Unseparated, WaitParts,
+    ExitCost, Explanation, InterruptParts, ProbeCost, ProcessParts, RequestKind, Unseparated,
+    WaitParts,
 };
 
 use crate::output::{self, Format, Screen};
@@ -24,6 +25,9 @@ pub(super) fn print(
 
 fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<()> {
     print_sentences(&explanation.kinds, out)?;
+    if let Some(probes) = &explanation.probes {
+        out.prose(&probe_sentence(probes), 2)?;
+    }
     writeln!(out)?;
     output::table(out, PARTS, explanation.kinds.iter().map(parts_cells))?;
     let waits = || explanation.kinds.iter().filter(|kind| kind.wait.is_some());
@@ -39,12 +43,11 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
             rows.collect::<Vec<Vec<String>>>(),
         )?;
     }
-    writeln!(out)?;
-    output::table(
-        out,
-        [&PARTS[..NAMES], &EXITS].concat(),
-        exit_rows(explanation),
-    )?;
+    let exits: Vec<Vec<String>> = exit_rows(explanation).collect();
+    if !exits.is_empty() {
+        writeln!(out)?;
+        output::table(out, [&PARTS[..NAMES], &EXITS].concat(), exits)?;
+    }
     writeln!(out)?;
     output::table(
         out,
@@ -82,6 +85,19 @@ fn print_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()
         out.prose(&text, 2)?;
     }
     Ok(())
+}
+
+fn probe_sentence(probes: &ProbeCost) -> String {
+    format!(
+        "Its own probes take {:.0} ns each. They add about {} us before the issue, {} to out, {} to interrupt, {} to hand-over, {} \
+         to exit and run queue.",
+        probes.run_ns,
+        us(probes.queued_ns),
+        us(probes.out_ns),
+        us(probes.interrupt_ns),
+        us(probes.hand_over_ns),
+        us(probes.run_queue_ns)
+    )
 }
 
 /// Kinds with less than this share of the time of all requests are in the tables only.
