@@ -146,7 +146,7 @@ impl Watch<'_> {
         interval: Option<Duration>,
         mut command: Option<&mut Child>,
     ) -> anyhow::Result<(Explanation, Ended)> {
-        let mut collector = Collector::new(&self.stream.metadata().recorded);
+        let mut collector = Collector::new(self.stream.metadata());
         let begun = Instant::now();
         let ended = loop {
             let whole = self
@@ -170,9 +170,11 @@ impl Watch<'_> {
         // What the buffers still hold.
         std::thread::sleep(SETTLE);
         self.stream.take(|event| collector.push(event))?;
+        let timers = collector.timer_lateness();
         let (requests, coverage) = collector.finish();
         let kept = keep_device(requests, self.device);
         let mut explanation = wakepath_explain::explain(&kept, coverage, self.stream.metadata());
+        explanation.timers = timers;
         explanation.probes = self.cost().map(ProbeCost::new);
         Ok((explanation, ended))
     }

@@ -57,16 +57,17 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
     let device = find_drive(args.drive.as_deref(), &metadata)?;
-    let mut collector = Collector::new(&metadata.recorded);
+    let mut collector = Collector::new(&metadata);
     reader.for_each(|event| -> Result<(), RecordingError> {
         collector.push(&event);
         Ok(())
     })?;
+    let timers = collector.timer_lateness();
     let (requests, coverage) = collector.finish();
-    let requests = keep_device(requests, device);
+    let kept = keep_device(requests, device);
     warn_of_gaps(&coverage);
     ensure!(
-        !requests.is_empty(),
+        !kept.is_empty(),
         "{}: no block request with issue and completion{}; record with `wakepath record`, or trace block_rq_issue and \
          block_rq_complete",
         path.display(),
@@ -74,7 +75,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .as_ref()
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let explanation = wakepath_explain::explain(&requests, coverage, &metadata);
+    let mut explanation = wakepath_explain::explain(&kept, coverage, &metadata);
+    explanation.timers = timers;
     name_missing(&metadata);
     answer::print(&explanation, args.format, out)
 }
