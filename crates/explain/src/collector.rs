@@ -2,12 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use wakepath_trace::recording::{Block, Event, EventKind, Interrupt, Known, Recorded, TaskStep};
+use wakepath_trace::recording::{
+    Block, Event, EventKind, IdlePeriod, Interrupt, Known, Metadata, TaskStep,
+};
 
+use crate::lateness::{LatenessTotals, TimerLateness};
 use crate::order::Sorter;
 use crate::queueing::{Origin, Queues};
 use crate::requests::{
-    Coverage, MAX_REQUESTS, MetState, Notification, RemoteCompletion, TaskWake, TracedRequest,
+    Coverage, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling, TaskWake,
+    TracedRequest,
 };
 
 /// Requests without a completion that are remembered; a truncated recording may have any number.
@@ -25,6 +29,10 @@ const MAX_PENDING: usize = 1024;
 const HANDLER_NS: u64 = 50_000;
 /// Longest way from the notification of another CPU to its answer: the CPU may leave a deep state, or have interrupts off.
 const NOTIFICATION_NS: u64 = 10_000_000;
+/// Idle periods that end later after a timer have missed it.
+const LATEST_TIMER_NS: u64 = 2_000_000;
+/// Other CPUs of a core at most: Power has eight in all.
+const MAX_SIBLINGS: usize = 7;
 
 #[derive(Clone, Copy)]
 struct Issue {
@@ -99,6 +107,10 @@ struct Cpu {
     periods: VecDeque<Period>,
     pending: VecDeque<Pending>,
     remotes: Vec<PendingRemote>,
+    /// Requests of a sibling CPU, with the time of their interrupt.
+    sibling_requests: Vec<(usize, u64)>,
+    /// The last idle period, if it ended after a timer was due; until a timer expires.
+    late: Option<LateExit>,
     /// Requests whose wake-up went to this CPU, with its time; only where no event shows when tasks run.
     woken: Vec<(usize, u64)>,
     /// The last completion, until its wake-up comes.
@@ -139,6 +151,9 @@ pub struct Collector {
     outstanding: HashMap<(u32, u64, bool), Issue>,
     queues: Queues,
     waking: HashMap<u32, Waking>,
+    /// The other CPUs of each CPU's core.
+    siblings: HashMap<u32, Vec<u32>>,
+    lateness: LatenessTotals,
     /// Steps of tasks are recorded, so that plain wake-ups tell nothing more.
     tasks_known: bool,
     requests: Vec<TracedRequest>,
@@ -146,12 +161,28 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// For a recording that has these kinds of events. The default is for one of schema 1.
-    pub fn new(recorded: &Recorded) -> Self {
+    /// For a recording of this machine and with these kinds of events. The default is for one of schema 1.
+    pub fn new(metadata: &Metadata) -> Self {
+        let mut siblings: HashMap<u32, Vec<u32>> = HashMap::new();
+        for core in &metadata.siblings {
+            for cpu in core {
+                let others = core.iter().copied().filter(|other| other != cpu);
+                siblings
+                    .entry(*cpu)
+                    .or_default()
+                    .extend(others.take(MAX_SIBLINGS));
+            }
+        }
         Self {
-            tasks_known: recorded.tasks != Known::Missing,
+            siblings,
+            tasks_known: metadata.recorded.tasks != Known::Missing,
             ..Self::default()
         }
+    }
+
+    /// Lateness of timers that ended idle periods, by state.
+    pub fn timer_lateness(&self) -> Vec<TimerLateness> {
+        self.lateness.summarize()
     }
 
     /// Takes the next event.
@@ -182,12 +213,14 @@ impl Collector {
             return;
         }
         match &event.kind {
-            EventKind::Idle(period) if period.duration.0 > 0 && period.state < MAX_STATES => {
+            EventKind::Idle(idle) if idle.duration.0 > 0 && idle.state < MAX_STATES => {
                 let period = Period {
-                    entry: time.saturating_sub(period.duration.0),
+                    entry: time.saturating_sub(idle.duration.0),
                     exit: time,
-                    state: period.state,
+                    state: idle.state,
                 };
+                let late = late_exit(idle, period);
+                self.cpus.entry(event.cpu).or_default().late = late;
                 self.end_idle(event.cpu, period);
             }
             EventKind::Idle(_) => {}
@@ -201,6 +234,13 @@ impl Collector {
             EventKind::Frequency(khz) => self.cpus.entry(event.cpu).or_default().khz = khz.0,
             EventKind::Timer(_) => {
                 let cpu = self.cpus.entry(event.cpu).or_default();
+                if let Some(late) = cpu
+                    .late
+                    .take()
+                    .filter(|late| time.saturating_sub(late.exit) <= HANDLER_NS)
+                {
+                    self.lateness.add(late.state, late.lateness);
+                }
                 cpu.disturb(time);
                 cpu.last_request = None;
             }
@@ -301,6 +341,7 @@ impl Collector {
             first: None,
             periods: 0,
             met: MetState::Unknown,
+            sibling: Sibling::None,
             wake: None,
         });
         let handled = remote_sender.map_or(time, |sender| sender.sent);
@@ -324,6 +365,23 @@ impl Collector {
             request.khz = cpu.khz;
         }
         cpu.completed = cpu.completed.max(Some(pending.handled));
+        for sibling in self.siblings.get(&on).into_iter().flatten() {
+            let other = self.cpus.entry(*sibling).or_default();
+            let slept = other
+                .periods
+                .iter()
+                .find(|period| period.contains(pending.signal));
+            let known = slept.map(|period| Sibling::Idle(period.state));
+            if known.is_none() && other.sibling_requests.len() < MAX_PENDING {
+                other
+                    .sibling_requests
+                    .push((pending.request, pending.signal));
+            }
+            if let Some(request) = self.requests.get_mut(pending.request) {
+                request.see_sibling(known.unwrap_or(Sibling::Unknown));
+            }
+        }
+        let cpu = self.cpus.entry(on).or_default();
         // Of another CPU, the period may be known already.
         if cpu
             .periods
@@ -482,6 +540,14 @@ impl Collector {
                 wake_up.exit = period.exit - wake;
             }
         }
+        for (request, signal) in cpu.sibling_requests.drain(..) {
+            if let Some(request) = self.requests.get_mut(request) {
+                let idle = period
+                    .contains(signal)
+                    .then_some(Sibling::Idle(period.state));
+                request.see_sibling(idle.unwrap_or(Sibling::Running));
+            }
+        }
         for pending in cpu.remotes.drain(..) {
             if period.contains(pending.sent)
                 && let Some(request) = self.requests.get_mut(pending.request)
@@ -522,6 +588,38 @@ impl Collector {
         };
         self.cpus.insert(cpu, fresh);
     }
+}
+
+/// An idle period that ended after a timer was due.
+#[derive(Clone, Copy)]
+struct LateExit {
+    exit: u64,
+    state: u8,
+    lateness: u64,
+}
+
+/// Whether the idle period ended soon after the timer that its governor was told of.
+fn late_exit(idle: &IdlePeriod, period: Period) -> Option<LateExit> {
+    let inputs = &idle.inputs;
+    let stopped = idle.stop_tick == Some(true) || inputs.tick_stopped == Some(true);
+    let wait = if stopped {
+        inputs.sleep_length
+    } else {
+        inputs.delta_tick
+    };
+    let asked = period
+        .entry
+        .checked_sub(inputs.select_lead.unwrap_or(0).into())?;
+    let due = asked.checked_add_signed(wait?)?;
+    let lateness = period
+        .exit
+        .checked_sub(due)
+        .filter(|ns| *ns <= LATEST_TIMER_NS)?;
+    Some(LateExit {
+        exit: period.exit,
+        state: period.state,
+        lateness,
+    })
 }
 
 impl Handler {

@@ -6,18 +6,23 @@
 //! request.
 
 mod collector;
+mod lateness;
 mod order;
+mod probes;
 mod queueing;
 mod report;
 mod requests;
 mod split;
 
 pub use collector::Collector;
+pub use lateness::TimerLateness;
+pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use report::{
     Explanation, InterruptParts, MeanParts, ProcessParts, RequestKind, WaitParts, explain,
 };
 pub use requests::{
-    Coverage, MAX_REQUESTS, MetState, Notification, RemoteCompletion, TaskWake, TracedRequest,
+    Coverage, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling, TaskWake,
+    TracedRequest,
 };
 pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split};

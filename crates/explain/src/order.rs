@@ -12,18 +12,18 @@ const MAX_HELD: usize = 1 << 16;
 
 /// An event with its place in the recording, which decides between equal times.
 #[derive(PartialEq, Eq)]
-struct Held {
+struct QueuedEvent {
     place: u64,
     event: Event,
 }
 
-impl Ord for Held {
+impl Ord for QueuedEvent {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.event.time, self.place).cmp(&(other.event.time, other.place))
     }
 }
 
-impl PartialOrd for Held {
+impl PartialOrd for QueuedEvent {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -32,7 +32,7 @@ impl PartialOrd for Held {
 /// Holds events back until no earlier one can come.
 #[derive(Default)]
 pub(crate) struct Sorter {
-    held: BinaryHeap<Reverse<Held>>,
+    held: BinaryHeap<Reverse<QueuedEvent>>,
     pushed: u64,
     latest: u64,
 }
@@ -44,7 +44,7 @@ impl Sorter {
         let place = self.pushed;
         self.pushed += 1;
         let event = *event;
-        self.held.push(Reverse(Held { place, event }));
+        self.held.push(Reverse(QueuedEvent { place, event }));
     }
 
     /// The next event that no other can precede any more.

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
+use crate::lateness::TimerLateness;
+use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
-use crate::requests::{Coverage, MetState, Notification, TracedRequest};
+use crate::requests::{Coverage, MetState, Notification, Sibling, TracedRequest};
 use crate::split::{Split, split};
 
 /// Means over the requests of a kind, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
@@ -84,6 +86,8 @@ pub struct RequestKind {
     pub behind: u64,
     /// How many lack events.
     pub unknown: u64,
+    /// How many found their core kept awake by an SMT sibling.
+    pub sibling_ran: u64,
     /// How many saw the governor choose again.
     pub chosen_anew: u64,
     /// Measured means.
@@ -145,6 +149,10 @@ pub struct Explanation {
     pub processes: Vec<ProcessParts>,
     /// By interrupt and CPU, those with most requests first.
     pub interrupts: Vec<InterruptParts>,
+    /// Lateness of timers by state, a second estimate of exits; empty where deadlines are not known.
+    pub timers: Vec<TimerLateness>,
+    /// What the probes added, where that was measured: live.
+    pub probes: Option<ProbeCost>,
 }
 
 /// What requests of a kind share.
@@ -181,6 +189,8 @@ pub fn explain(requests: &[TracedRequest], coverage: Coverage, metadata: &Metada
         kinds,
         processes: explain_processes(requests, metadata),
         interrupts: explain_interrupts(requests, metadata),
+        timers: Vec::new(),
+        probes: None,
     }
 }
 
@@ -217,10 +227,6 @@ fn wait_parts(group: &[&TracedRequest]) -> Option<WaitParts> {
     if waited.is_empty() {
         return None;
     }
-    let by = |notification: Notification| {
-        let told = |r: &&&TracedRequest| r.wake.is_some_and(|w| w.notification == notification);
-        waited.iter().filter(told).count() as u64
-    };
     Some(WaitParts {
         requests: waited.len() as u64,
         wait_ns: mean(&waited, |r| r.wait_ns().unwrap_or(0)),
@@ -231,9 +237,16 @@ fn wait_parts(group: &[&TracedRequest]) -> Option<WaitParts> {
         run_queue_ns: mean(&waited, |r| {
             r.wake.and_then(|wake| wake.run_queue).unwrap_or(0)
         }),
-        by_ipi: by(Notification::Ipi),
-        by_store: by(Notification::Store),
+        by_ipi: count_notified(&waited, Notification::Ipi),
+        by_store: count_notified(&waited, Notification::Store),
     })
+}
+
+fn count_notified(requests: &[&TracedRequest], notification: Notification) -> u64 {
+    let notified = keep(requests, |r| {
+        r.wake.is_some_and(|wake| wake.notification == notification)
+    });
+    notified.len() as u64
 }
 
 fn keep<'a>(
@@ -326,6 +339,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         awake: count(|r| r.met == MetState::Awake),
         leaving: count(|r| r.met == MetState::Leaving),
         behind: count(|r| r.met == MetState::Behind),
+        sibling_ran: count(|r| r.sibling == Sibling::Running),
         unknown: count(|r| r.met == MetState::Unknown),
         chosen_anew: count(|r| r.periods > 1),
         parts,

@@ -22,6 +22,20 @@ pub enum MetState {
     Unknown,
 }
 
+/// What the SMT sibling of the interrupted CPU did when the interrupt came; of several, the one in the shallowest state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sibling {
+    /// There is none, or the recording does not name it.
+    #[default]
+    None,
+    /// Events are missing.
+    Unknown,
+    /// It ran, and kept the core awake.
+    Running,
+    /// It was in this idle state.
+    Idle(u8),
+}
+
 /// How a CPU was told of a task, or of a completion, that another CPU had for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -103,11 +117,23 @@ pub struct TracedRequest {
     pub periods: u32,
     /// What the interrupt found.
     pub met: MetState,
+    /// What kept the core from the state that was met.
+    pub sibling: Sibling,
     /// The wake-up that followed on the completing CPU, before another completion or a timer.
     pub wake: Option<TaskWake>,
 }
 
 impl TracedRequest {
+    /// Takes what a sibling did, of several the one that allows least.
+    pub(crate) fn see_sibling(&mut self, sibling: Sibling) {
+        self.sibling = match (self.sibling, sibling) {
+            (Sibling::Running, _) | (_, Sibling::Running) => Sibling::Running,
+            (Sibling::Idle(a), Sibling::Idle(b)) => Sibling::Idle(a.min(b)),
+            (Sibling::Idle(state), _) | (_, Sibling::Idle(state)) => Sibling::Idle(state),
+            _ => Sibling::Unknown,
+        };
+    }
+
     /// From the notification of the completing CPU to completion, in ns; 0 where one CPU does all.
     pub fn remote_ns(&self) -> u64 {
         self.remote

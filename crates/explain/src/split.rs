@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-use crate::requests::{MetState, TracedRequest};
+use crate::requests::{MetState, Sibling, TracedRequest};
 
 /// A state with fewer requests in a stratum is left out of that stratum.
 const FEWEST: usize = 8;
@@ -44,6 +44,8 @@ pub enum Unseparated {
     GoesWithGap,
     /// The governor chose again during too many requests: they met this state, or another, without its being chosen first.
     ChosenAnew,
+    /// It costs something else at short gaps than at long ones: package, link or drive sleep with it, or hardware demotes.
+    VariesWithGap,
 }
 
 /// What the exit from a state costs more than that from the reference.
@@ -55,6 +57,9 @@ pub struct ExitCost {
     pub met: u64,
     /// The cost, where it can be told.
     pub cost: Option<ExitEstimate>,
+    /// Differences of the latencies' quantiles at 50, 90 and 99 %, in ns, where the cost is known and hardly any request saw the
+    /// governor choose again. Requests that met the reference count by the strata of those that met the state.
+    pub quantiles_ns: Option<[f64; 3]>,
     /// Why not.
     pub reason: Option<Unseparated>,
 }
@@ -105,9 +110,12 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
             continue;
         }
         let place = others.iter().position(|other| *other == state);
-        let cost = place.and_then(|place| estimates?.get(place).copied());
+        let estimate = place.and_then(|place| estimates?.get(place).copied());
+        let varies = place.is_some_and(|place| comparison.varies.get(place) == Some(&true));
+        let cost = estimate.filter(|_| !varies);
         let reason = match cost {
             Some(_) => None,
+            None if estimate.is_some() => Some(Unseparated::VariesWithGap),
             None if comparison.foreign => Some(Unseparated::ChosenAnew),
             None if component.contains(&state) => Some(Unseparated::TooFew),
             None => Some(find_reason(&samples, state)),
@@ -116,12 +124,13 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
             state,
             met,
             cost,
+            quantiles_ns: cost.and_then(|_| quantiles(&comparison.samples, reference?, state)),
             reason,
         });
     }
     Split {
         reference,
-        compared: comparison.requests,
+        compared: comparison.samples.len() as u64,
         states: costs,
     }
 }
@@ -129,9 +138,11 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
 /// What a comparison of states came to.
 struct Comparison {
     states: BTreeSet<u8>,
-    requests: u64,
+    samples: Vec<Sample>,
     /// The costs of all states but the first.
     estimates: Option<Vec<ExitEstimate>>,
+    /// Which of them differ between short gaps and long ones.
+    varies: Vec<bool>,
     /// Too many requests met a state that nobody chose first.
     foreign: bool,
 }
@@ -148,22 +159,132 @@ fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
         let estimates = estimate(&compared, &others).filter(|_| !foreign);
         if estimates.is_some() || foreign || states.len() <= 2 {
             return Comparison {
+                varies: estimates
+                    .as_ref()
+                    .map_or_else(Vec::new, |_| find_varying(&compared, &others)),
+                samples: compared,
                 states,
-                requests: compared.len() as u64,
                 estimates,
                 foreign,
             };
         }
-        let number = |state: &&u8| compared.iter().filter(|s| s.first == **state).count();
-        if let Some(rarest) = states.iter().min_by_key(number).copied() {
+        let rarest = states.iter().copied().min_by_key(|state| {
+            let chosen = compared.iter().filter(|sample| sample.first == *state);
+            chosen.count()
+        });
+        if let Some(rarest) = rarest {
             states.remove(&rarest);
         }
     }
 }
 
-fn sample(request: &TracedRequest) -> Option<Sample> {
-    let MetState::State(met) = request.met else {
+/// Costs at short gaps and at long ones that differ by more than this share of the larger are not one cost.
+const LARGEST_VARIATION: f64 = 0.2;
+
+/// Which of `others` cost something else at short gaps than at long ones, by more than their intervals.
+fn find_varying(samples: &[Sample], others: &[u8]) -> Vec<bool> {
+    let mut gaps: Vec<u64> = samples.iter().map(|sample| sample.gap).collect();
+    gaps.sort_unstable();
+    let middle = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
+    let (short, long): (Vec<Sample>, Vec<Sample>) =
+        samples.iter().partition(|sample| sample.gap < middle);
+    // Intervals take a thousand times as long as means.
+    let means = (
+        estimate_means(&short, others),
+        estimate_means(&long, others),
+    );
+    let (Some(at_short), Some(at_long)) = means else {
+        return vec![false; others.len()];
+    };
+    let mut pairs = at_short.iter().zip(&at_long);
+    if !pairs.any(|(a, b)| (a - b).abs() > LARGEST_VARIATION * a.abs().max(b.abs())) {
+        return vec![false; others.len()];
+    }
+    let halves = (estimate(&short, others), estimate(&long, others));
+    let (Some(short), Some(long)) = halves else {
+        return vec![false; others.len()];
+    };
+    let pairs = short.iter().zip(&long);
+    pairs.map(|(short, long)| differ(short, long)).collect()
+}
+
+/// Half widths of a 95 % interval in which the difference of two halves lies by chance: four standard errors, so that one
+/// recording in 16,000 is refused for nothing.
+const CHANCE: f64 = 4.0 / 1.96;
+
+fn estimate_means(samples: &[Sample], others: &[u8]) -> Option<Vec<f64>> {
+    solve(&sum_blocks(samples, others, 1), &[1], others.len())
+}
+
+/// Two estimates contradict each other.
+fn differ(a: &ExitEstimate, b: &ExitEstimate) -> bool {
+    let half_width = |estimate: &ExitEstimate| (estimate.high_ns - estimate.low_ns) / 2.0;
+    let by_chance = CHANCE * half_width(a).hypot(half_width(b));
+    let larger = a.mean_ns.abs().max(b.mean_ns.abs());
+    (a.mean_ns - b.mean_ns).abs() > by_chance.max(LARGEST_VARIATION * larger)
+}
+
+/// Largest share of requests that met another state than the one chosen first, for quantiles to be compared.
+const MOST_CHOSEN_ANEW: f64 = 0.02;
+
+/// Differences of quantiles between the requests that met a state and those that met the reference.
+fn quantiles(samples: &[Sample], reference: u8, state: u8) -> Option<[f64; 3]> {
+    let mut counts: BTreeMap<Stratum, (f64, f64)> = BTreeMap::new();
+    let mut chosen_anew = 0_usize;
+    for sample in samples {
+        chosen_anew += usize::from(sample.first != sample.met);
+        let count = counts.entry(sample.stratum).or_default();
+        count.0 += f64::from(u8::from(sample.met == state));
+        count.1 += f64::from(u8::from(sample.met == reference));
+    }
+    if chosen_anew as f64 > MOST_CHOSEN_ANEW * samples.len() as f64 {
         return None;
+    }
+    let mut met = Vec::new();
+    let mut others = Vec::new();
+    for sample in samples {
+        match counts.get(&sample.stratum) {
+            Some((deep, shallow)) if *deep > 0.0 && *shallow > 0.0 => {
+                if sample.met == state {
+                    met.push((sample.latency, 1.0));
+                } else if sample.met == reference {
+                    others.push((sample.latency, deep / shallow));
+                }
+            }
+            _ => {}
+        }
+    }
+    let [met, others] = [met, others].map(|mut weighted| {
+        weighted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        weighted
+    });
+    let mut found = [0.0; 3];
+    for (difference, share) in found.iter_mut().zip([0.5, 0.9, 0.99]) {
+        *difference = weighted_quantile(&met, share)? - weighted_quantile(&others, share)?;
+    }
+    Some(found)
+}
+
+/// The quantile of sorted values with weights.
+fn weighted_quantile(values: &[(f64, f64)], share: f64) -> Option<f64> {
+    let all: f64 = values.iter().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    let reached = values.iter().find(|(_, weight)| {
+        below += weight;
+        below >= share * all
+    });
+    reached.or(values.last()).map(|(value, _)| *value)
+}
+
+fn sample(request: &TracedRequest) -> Option<Sample> {
+    let MetState::State(requested) = request.met else {
+        return None;
+    };
+    // A core reaches the shallowest of its siblings' states.
+    let allowed = match request.sibling {
+        Sibling::None | Sibling::Unknown => u8::MAX,
+        Sibling::Idle(state) => state,
+        Sibling::Running => return None,
     };
     let gap = request.gap?;
     Some(Sample {
@@ -173,8 +294,8 @@ fn sample(request: &TracedRequest) -> Option<Sample> {
             request.khz,
         ),
         gap,
-        first: request.first?,
-        met,
+        first: request.first?.min(allowed),
+        met: requested.min(allowed),
         latency: (request.latency - request.remote_ns()) as f64,
     })
 }

@@ -8,8 +8,12 @@
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, LogNormal};
 use rand_pcg::Pcg64Mcg;
-use wakepath_explain::{Collector, ExitCost, MetState, Split, TracedRequest, Unseparated, split};
-use wakepath_trace::recording::{Block, Event, EventKind, IdlePeriod, TimerKind};
+use wakepath_explain::{
+    Collector, ExitCost, MetState, Sibling, Split, TracedRequest, Unseparated, split,
+};
+use wakepath_trace::recording::{
+    Block, Event, EventKind, IdlePeriod, Interrupt, Metadata, TimerKind,
+};
 use wakepath_units::Nanoseconds;
 
 const SHALLOW: u8 = 1;
@@ -33,6 +37,12 @@ enum Trap {
     Timer,
     /// States say nothing of their exits.
     Shuffled,
+    /// At gaps above 283 us, the package sleeps with the deep state, and takes 90 us more.
+    PackageSleeps,
+    /// At gaps below 283 us, hardware makes the shallow state of the deep one.
+    Demoted,
+    /// Every other time an SMT sibling runs, so that the core stays shallow.
+    SiblingRuns,
 }
 
 /// Whether the CPU leaves its state before or after it handles the interrupt.
@@ -108,8 +118,12 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
         } else if trap == Trap::Timer && state == DEEP && random.random_bool(0.33) {
             awake_from = Some(arrives.saturating_sub(20_000).max(entry + 1_000));
         }
-        let exit_time = match state {
-            DEEP if trap != Trap::Shuffled => DEEP_EXIT,
+        let sibling_runs = trap == Trap::SiblingRuns && random.random_bool(0.5);
+        let exit_time = match (state, trap) {
+            (DEEP, Trap::PackageSleeps) if gap > 283_000 => DEEP_EXIT + 90_000,
+            (DEEP, Trap::Demoted) if gap < 283_000 => SHALLOW_EXIT,
+            (DEEP, Trap::SiblingRuns) if sibling_runs => SHALLOW_EXIT,
+            (DEEP, trap) if trap != Trap::Shuffled => DEEP_EXIT,
             _ => SHALLOW_EXIT,
         };
         let entry = entry.min(arrives - 1);
@@ -140,13 +154,30 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
                 events.extend([complete, wake, idle(entry, completed + 1_500, state)]);
             }
         }
+        if trap == Trap::SiblingRuns {
+            // The sibling sleeps around the whole request, or wakes up before the interrupt.
+            let slept_until = if sibling_runs {
+                issued + 500
+            } else {
+                completed + 2_000
+            };
+            let period = IdlePeriod {
+                state: DEEP,
+                duration: Nanoseconds(slept_until - now),
+                ..IdlePeriod::default()
+            };
+            events.push(event(slept_until, 1, EventKind::Idle(period)));
+        }
         now = completed + 3_000;
     }
     events
 }
 
 fn collect(events: &[Event]) -> Vec<TracedRequest> {
-    let mut collector = Collector::default();
+    let mut collector = Collector::new(&Metadata {
+        siblings: vec![vec![0, 1]],
+        ..Metadata::default()
+    });
     for event in events {
         collector.push(event);
     }
@@ -230,6 +261,112 @@ fn what_misleads_a_plain_difference_does_not_mislead_the_split() {
             "{trap:?}: {cost:?}"
         );
     }
+}
+
+#[test]
+fn a_sibling_that_runs_does_not_make_the_deep_state_cheap() {
+    let events = record(9, 30_000, Trap::SiblingRuns, Order::ExitFirst);
+    let requests = collect(&events);
+    let plain = plain_difference(&requests);
+    assert!((plain - TRUE_COST).abs() > 0.2 * TRUE_COST, "{plain}");
+    let held = requests.iter().filter(|r| r.sibling == Sibling::Running);
+    assert!(held.count() > 10_000);
+    let cost = deep(&split_of_recording(&events)).cost.unwrap();
+    assert!(
+        (cost.mean_ns - TRUE_COST).abs() < 0.1 * TRUE_COST,
+        "{cost:?}"
+    );
+}
+
+#[test]
+fn what_costs_something_else_at_long_gaps_is_not_one_cost() {
+    for trap in [Trap::PackageSleeps, Trap::Demoted] {
+        let events = record(10, 20_000, trap, Order::ExitFirst);
+        let plain = plain_difference(&collect(&events));
+        assert!(
+            (plain - TRUE_COST).abs() > 0.2 * TRUE_COST,
+            "{trap:?}: {plain}"
+        );
+        let deep = deep(&split_of_recording(&events));
+        assert_eq!(
+            (deep.cost, deep.reason),
+            (None, Some(Unseparated::VariesWithGap)),
+            "{trap:?}"
+        );
+    }
+}
+
+#[test]
+fn quantiles_of_an_exit_that_is_always_the_same_are_its_cost() {
+    let split = split_of_recording(&record(2, 20_000, Trap::None, Order::ExitFirst));
+    let [p50, p90, _] = deep(&split).quantiles_ns.unwrap();
+    for quantile in [p50, p90] {
+        assert!(
+            (quantile - TRUE_COST).abs() < 0.05 * TRUE_COST,
+            "{quantile}"
+        );
+    }
+    // Long requests meet the deep state more often there, so that quantiles would lie.
+    let events = record(3, 20_000, Trap::Tick, Order::ExitFirst);
+    assert_eq!(deep(&split_of_recording(&events)).quantiles_ns, None);
+}
+
+/// CPU 2 takes all interrupts and hands completions to CPU 0, which sleeps, too.
+fn record_one_interrupted_cpu(seed: u64, number: u64) -> Vec<Event> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let spread = LogNormal::new(0.0, 0.4).unwrap();
+    let exits = [SHALLOW_EXIT, DEEP_EXIT];
+    let mut events = Vec::new();
+    let mut now = 1_000_000;
+    for sector in 0..number {
+        let issued = now + (100_000.0 * f64::exp2(random.random_range(0.0..3.0))) as u64;
+        let arrives = issued + (80_000.0 * spread.sample(&mut random)) as u64 + 5_000;
+        // Both often sleep alike.
+        let interrupted = usize::from(random.random_bool(0.5));
+        let other = if random.random_bool(0.8) {
+            interrupted
+        } else {
+            1 - interrupted
+        };
+        let left = arrives + exits[interrupted];
+        let sent = left + 1_500;
+        let completing = sent + exits[other];
+        let period = IdlePeriod {
+            state: interrupted as u8 + SHALLOW,
+            duration: Nanoseconds(left - issued + 2_000),
+            ..IdlePeriod::default()
+        };
+        let interrupt = |time, cpu, kind| event(time, cpu, EventKind::Interrupt(kind));
+        events.extend([
+            event(issued, 0, EventKind::BlockIssue(block(sector))),
+            event(left, 2, EventKind::Idle(period)),
+            interrupt(left + 500, 2, Interrupt::Device { irq: 36 }),
+            interrupt(sent, 2, Interrupt::Sent { target: 0 }),
+            idle(issued + 1_000, completing, other as u8 + SHALLOW),
+            interrupt(completing + 300, 0, Interrupt::CallFunction),
+            event(
+                completing + 1_000,
+                0,
+                EventKind::BlockComplete(block(sector)),
+            ),
+        ]);
+        now = completing + 5_000;
+    }
+    events
+}
+
+#[test]
+fn the_exit_of_the_completing_cpu_is_not_charged_to_the_interrupted_one() {
+    let events = record_one_interrupted_cpu(11, 20_000);
+    let requests = collect(&events);
+    assert!(requests.iter().all(|r| r.cpu == 2 && r.remote.is_some()));
+    let plain = plain_difference(&requests);
+    assert!((plain - TRUE_COST).abs() > 0.2 * TRUE_COST, "{plain}");
+    let cost = deep(&split_of_recording(&events)).cost.unwrap();
+    assert!(
+        (cost.mean_ns - TRUE_COST).abs() < 0.05 * TRUE_COST,
+        "{cost:?}"
+    );
 }
 
 #[test]

@@ -5,9 +5,10 @@
     reason = "a test may stop where its premises fail"
 )]
 
-use wakepath_explain::{Collector, MetState, Notification, TracedRequest};
+use wakepath_explain::{Collector, MetState, Notification, Sibling, TracedRequest};
 use wakepath_trace::recording::{
-    Block, Event, EventKind, IdlePeriod, Interrupt, Known, QueueStep, Recorded, TaskStep, TimerKind,
+    Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Known, Metadata, QueueStep,
+    Recorded, TaskStep, TimerKind,
 };
 use wakepath_units::Nanoseconds;
 
@@ -62,7 +63,12 @@ fn follow(events: &[Event]) -> TracedRequest {
         tasks: Known::Exact,
         ..Recorded::default()
     };
-    let mut collector = Collector::new(&recorded);
+    let metadata = Metadata {
+        recorded,
+        siblings: vec![vec![0, 4]],
+        ..Metadata::default()
+    };
+    let mut collector = Collector::new(&metadata);
     for event in events {
         collector.push(event);
     }
@@ -201,6 +207,53 @@ fn a_polled_queue_has_no_interrupt() {
     assert_eq!((request.out, request.interrupt), (43_000, 0));
     assert_eq!((request.irq, request.met), (None, MetState::Awake));
     assert_eq!(request.wait_ns(), None, "it woke nobody");
+}
+
+#[test]
+fn a_sibling_says_what_the_core_could_reach() {
+    let whole = |sibling: &[Event]| {
+        let mut events = submission();
+        events.extend([
+            idle(8_000, 90_000, 0, 2),
+            interrupt(90_500, 0, DRIVE_IRQ),
+            at(92_000, 0, EventKind::BlockComplete(READ)),
+        ]);
+        events.extend_from_slice(sibling);
+        follow(&events).sibling
+    };
+    assert_eq!(whole(&[idle(1_000, 200_000, 4, 1)]), Sibling::Idle(1));
+    assert_eq!(whole(&[idle(1_000, 80_000, 4, 1)]), Sibling::Unknown);
+    let later = [idle(1_000, 80_000, 4, 1), idle(95_000, 99_000, 4, 1)];
+    assert_eq!(whole(&later), Sibling::Running);
+}
+
+#[test]
+fn timers_say_how_late_they_were() {
+    let mut collector = Collector::default();
+    for (due, exit) in [(50_000_i64, 55_000), (150_000, 153_000)] {
+        let entry = due as u64 - 40_000;
+        let period = IdlePeriod {
+            state: 2,
+            duration: Nanoseconds(exit - entry),
+            stop_tick: Some(true),
+            inputs: IdleInputs {
+                sleep_length: Some(40_500),
+                select_lead: Some(500),
+                ..IdleInputs::default()
+            },
+            ..IdlePeriod::default()
+        };
+        collector.push(&at(exit, 0, EventKind::Idle(period)));
+        let timer = EventKind::Timer(TimerKind::HighResolution);
+        collector.push(&at(exit + 300, 0, timer));
+    }
+    // The sorter holds back what is not settled.
+    collector.push(&at(50_000_000, 0, EventKind::Timer(TimerKind::Tick)));
+    let [late] = collector.timer_lateness()[..] else {
+        panic!("one state");
+    };
+    assert_eq!((late.state, late.timers), (2, 2));
+    assert!((late.mean_ns - 4_000.0).abs() < 1e-6, "{late:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use wakepath_system::{Root, SettingKey, System};
 use wakepath_trace::recording::{
     BlockDevice, CpuIdleStates, FrequencyDomain, MAX_NAMES, Metadata, RecordedSetting,
 };
-use wakepath_units::Nanoseconds;
+use wakepath_units::{Nanoseconds, cpus};
 
 const CPUS: &str = "sys/devices/system/cpu";
 
@@ -32,6 +32,7 @@ pub fn metadata(system: &System) -> Metadata {
         idle_governor: present(root, &format!("{CPUS}/cpuidle/current_governor"))
             .or_else(|| present(root, &format!("{CPUS}/cpuidle/current_governor_ro"))),
         idle_states: idle_states(system),
+        siblings: siblings(system),
         frequency_driver: present(root, &format!("{CPUS}/cpufreq/policy0/scaling_driver")),
         frequency_domains: frequency_domains(system),
         devices: devices(root),
@@ -190,6 +191,21 @@ fn devices(root: &Root) -> Vec<BlockDevice> {
             })
         })
         .collect()
+}
+
+/// CPUs that share a core with others.
+fn siblings(system: &System) -> Vec<Vec<u32>> {
+    let mut cores: Vec<Vec<u32>> = Vec::new();
+    for cpu in system.cpus() {
+        let file = format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list");
+        let list = system.root().optional(&file).unwrap_or_default();
+        let threads = cpus::parse(&list).unwrap_or_default().into_iter();
+        let core: Vec<u32> = threads.filter_map(|cpu| u32::try_from(cpu).ok()).collect();
+        if core.len() > 1 && !cores.contains(&core) {
+            cores.push(core);
+        }
+    }
+    cores
 }
 
 /// Names of interrupts, as their handlers give them.

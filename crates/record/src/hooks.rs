@@ -26,6 +26,8 @@ struct Hook {
     gives: &'static str,
 }
 
+/// What [`MissingHook::gives`] says where the inputs of idle governors are not seen.
+pub const GOVERNOR_INPUTS: &str = "governor inputs";
 const QUEUEING: &str = "block requests before their issue";
 const ARRIVING_IPIS: &str = "IPIs that arrive";
 const SENT_IPIS: &str = "how one CPU wakes another";
@@ -67,18 +69,18 @@ const HOOKS: [Hook; 30] = [
     at_return(
         "cpuidle_governor_latency_req",
         "latency_req",
-        "governor inputs",
+        GOVERNOR_INPUTS,
     ),
     at_return(
         "tick_nohz_get_sleep_length",
         "sleep_length",
-        "governor inputs",
+        GOVERNOR_INPUTS,
     ),
-    at_return("nr_iowait_cpu", "nr_iowait", "governor inputs"),
-    at_return("tick_nohz_tick_stopped", "tick_stopped", "governor inputs"),
-    at_return("cpuidle_select", "cpuidle_select", "governor inputs"),
-    at_return("tick_nohz_idle_got_tick", "got_tick", "governor inputs"),
-    at_return("cpuidle_reflect", "cpuidle_reflect", "governor inputs"),
+    at_return("nr_iowait_cpu", "nr_iowait", GOVERNOR_INPUTS),
+    at_return("tick_nohz_tick_stopped", "tick_stopped", GOVERNOR_INPUTS),
+    at_return("cpuidle_select", "cpuidle_select", GOVERNOR_INPUTS),
+    at_return("tick_nohz_idle_got_tick", "got_tick", GOVERNOR_INPUTS),
+    at_return("cpuidle_reflect", "cpuidle_reflect", GOVERNOR_INPUTS),
     at_return(
         "tick_nohz_idle_exit",
         "idle_exit",

@@ -1,6 +1,6 @@
 //! Records what a running machine's CPUs and drives do, with eBPF.
 //!
-//! [`RecordSession`] does all of it: from hooks to file. Below it, [`LiveRecording::start`] attaches the programs of
+//! [`RecordSession`] does all of it: from hooks to file; [`EventStream`] hands events out instead. Below it, [`LiveRecording::start`] attaches the programs of
 //! `bpf/record.bpf.c` to as many of the kernel's hooks as there are. [`LiveRecording::take`] hands over what happened
 //! since, in order of time. [`LiveRecording::stop`] detaches them and says what it cost. The programs only copy:
 //! [`wire`] says what.
@@ -15,13 +15,17 @@ mod queue;
 mod recording;
 #[cfg(target_os = "linux")]
 mod session;
+#[cfg(target_os = "linux")]
+mod stream;
 pub mod wire;
 
 #[cfg(target_os = "linux")]
-pub use hooks::MissingHook;
+pub use hooks::{GOVERNOR_INPUTS, MissingHook};
 #[cfg(target_os = "linux")]
 pub use recording::{BUFFER_BYTES, LiveRecording, RecordBatch};
 #[cfg(target_os = "linux")]
 pub use session::{RecordSession, RecordSummary, SessionError};
+#[cfg(target_os = "linux")]
+pub use stream::EventStream;
 #[cfg(target_os = "linux")]
 pub use wakepath_ebpf::{LoadError as StartError, Overhead};

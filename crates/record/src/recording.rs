@@ -124,6 +124,11 @@ impl LiveRecording {
         self.attached.sees_reflect()
     }
 
+    /// Cost so far; `None` where the kernel does not count it.
+    pub fn overhead(&self) -> Option<Overhead> {
+        self.meter.read()
+    }
+
     /// What happened until a moment ago. To be called at least twice a second, or buffers run full.
     ///
     /// # Errors

@@ -11,7 +11,8 @@ use crate::Overhead;
 use crate::events::Assembler;
 use crate::facts::{self, TickClock};
 use crate::recording::{LiveRecording, RecordBatch};
-use crate::wire::{RecordKind, WireError};
+use crate::stream::name_task;
+use crate::wire::WireError;
 
 /// How often what was recorded goes to the file in a readable way.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -170,11 +171,7 @@ impl Sink {
     fn write(&mut self, batch: &RecordBatch) -> Result<(), SessionError> {
         self.summary.records += batch.records.len() as u64;
         for record in &batch.records {
-            if let RecordKind::TaskName { task, name } = record.kind {
-                let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-                let name = String::from_utf8_lossy(name);
-                self.writer.metadata_mut().name_task(task, &name);
-            }
+            name_task(self.writer.metadata_mut(), record);
             self.assembler.push(record, &mut self.events);
         }
         for (cpu, count) in &batch.lost {

@@ -21,7 +21,7 @@ use crate::output::{self, Format, Screen};
 use crate::until::{self, EndSignals};
 
 /// How often the buffers are emptied: rarely enough not to disturb idle CPUs much.
-const STEP: Duration = Duration::from_millis(100);
+pub(super) const STEP: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -130,7 +130,7 @@ fn record(
     Ok(status)
 }
 
-fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
+pub(super) fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(None);
     };
@@ -150,7 +150,7 @@ fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {
 const UNKNOWN: &str = "unknown";
 
 /// Ends the command and its process group after the recording: first politely, two seconds later by force.
-fn end_command(child: &mut Child) {
+pub(super) fn end_command(child: &mut Child) {
     if !is_running(child) {
         return;
     }
@@ -181,7 +181,7 @@ fn signal_command(child: &Child, signal: Signal) {
 }
 
 /// One line per missing event kind, however many hooks belong together.
-fn said_once(missing: &[MissingHook]) -> Vec<String> {
+pub(super) fn said_once(missing: &[MissingHook]) -> Vec<String> {
     let mut groups: Vec<(&MissingHook, Vec<&str>)> = Vec::new();
     for hook in missing {
         match groups

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::common;
 use assert_cmd::Command;
 use tempfile::TempDir;
 use wakepath_hardware::IdleState;
@@ -116,6 +117,94 @@ fn the_answer_comes_first_and_in_each_format() {
         table,
         "the same input gives the same bytes"
     );
+}
+
+/// Reads a file of 8 MiB past the page cache, 300 times, while `explain` watches.
+fn explain_fio(folder: &Path, arguments: &[&str]) -> Option<std::process::Output> {
+    let job = "[job]\nfilename=data\nsize=8m\nrw=randread\ndirect=1\nioengine=psync\nthinktime=1ms\nnumber_ios=300\n";
+    std::fs::write(folder.join("job.fio"), job).unwrap();
+    let load = ["--", "fio", "--output=fio.txt", "job.fio"];
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .current_dir(folder)
+        .args(["explain", "--format", "json"])
+        .args(arguments)
+        .args(load)
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        common::skip("explain on this machine", reason.trim());
+        return None;
+    }
+    Some(output)
+}
+
+/// A folder on a real file system: those in memory know no direct I/O.
+fn disk_folder() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn this_machine_is_explained_and_parts_add_up() {
+    let folder = disk_folder();
+    let Some(output) = explain_fio(folder.path(), &[]) else {
+        return;
+    };
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kinds = answer["kinds"].as_array().unwrap();
+    assert!(!kinds.is_empty());
+    for kind in kinds {
+        let part = |name: &str| kind["parts"][name].as_f64().unwrap();
+        let latency =
+            part("out_ns") + part("interrupt_ns") + part("remote_exit_ns") + part("remote_ns");
+        assert!((latency - part("latency_ns")).abs() < 1.0, "{kind}");
+        let Some(wait) = kind["wait"].as_object() else {
+            continue;
+        };
+        let names = [
+            "queued_ns",
+            "latency_ns",
+            "hand_over_ns",
+            "task_exit_ns",
+            "run_queue_ns",
+        ];
+        let sum: f64 = names.iter().map(|name| wait[*name].as_f64().unwrap()).sum();
+        assert!(
+            (sum - wait["wait_ns"].as_f64().unwrap()).abs() < 1.0,
+            "{kind}"
+        );
+    }
+    assert!(answer["probes"]["run_ns"].as_f64().unwrap() > 0.0);
+    let processes = answer["processes"].as_array().unwrap();
+    let fio = processes.iter().find(|process| process["name"] == "fio");
+    let fio = fio.unwrap_or_else(|| panic!("no fio in {processes:?}"));
+    assert!(fio["requests"].as_u64().unwrap() >= 250, "{fio}");
+}
+
+#[test]
+fn intervals_are_explained_one_after_the_other() {
+    let folder = disk_folder();
+    let arguments = ["--watch", "--interval", "200ms"];
+    let Some(output) = explain_fio(folder.path(), &arguments) else {
+        return;
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().count() >= 2, "{text}");
+    for line in text.lines() {
+        let answer: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(answer["kinds"].is_array());
+    }
+}
+
+#[test]
+fn a_drive_that_is_not_there_is_named_with_those_that_are() {
+    let folder = TempDir::new().unwrap();
+    let path = write_recording(folder.path(), 100);
+    let path = path.to_str().unwrap();
+    let failed = explain(&[path, "--drive", "sdq"]);
+    common::fails_with(failed, &["--drive sdq", "expected one of nvme0n1"]);
+    explain(&[path, "--watch"]).failure().code(2);
+    explain(&[path, "--", "true"]).failure().code(2);
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub struct Metadata {
     pub idle_governor: Option<String>,
     /// Idle states, by groups of CPUs that have the same.
     pub idle_states: Vec<CpuIdleStates>,
+    /// CPUs that share a core, by core; none for cores of one CPU.
+    pub siblings: Vec<Vec<u32>>,
     /// The cpufreq driver.
     pub frequency_driver: Option<String>,
     /// Frequencies, by groups of CPUs that share a policy.
@@ -87,6 +89,7 @@ impl Default for Metadata {
             idle_driver: None,
             idle_governor: None,
             idle_states: Vec::new(),
+            siblings: Vec::new(),
             frequency_driver: None,
             frequency_domains: Vec::new(),
             devices: Vec::new(),
@@ -221,6 +224,9 @@ impl Metadata {
         }
         if self.frequency_domains.is_empty() {
             self.frequency_domains = next.frequency_domains;
+        }
+        if self.siblings.is_empty() {
+            self.siblings = next.siblings;
         }
         if self.settings.is_empty() {
             self.settings = next.settings;

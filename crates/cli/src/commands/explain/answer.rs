@@ -1,7 +1,8 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ExitCost, Explanation, InterruptParts, ProcessParts, RequestKind, Unseparated, WaitParts,
+    ExitCost, Explanation, InterruptParts, ProbeCost, ProcessParts, RequestKind, TimerLateness,
+    Unseparated, WaitParts,
 };
 
 use crate::output::{self, Format, Screen};
@@ -24,6 +25,12 @@ pub(super) fn print(
 
 fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<()> {
     print_sentences(&explanation.kinds, out)?;
+    for lateness in &explanation.timers {
+        out.prose(&lateness_sentence(explanation, lateness), 2)?;
+    }
+    if let Some(probes) = &explanation.probes {
+        out.prose(&probe_sentence(probes), 2)?;
+    }
     writeln!(out)?;
     output::table(out, PARTS, explanation.kinds.iter().map(parts_cells))?;
     let waits = || explanation.kinds.iter().filter(|kind| kind.wait.is_some());
@@ -39,12 +46,11 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
             rows.collect::<Vec<Vec<String>>>(),
         )?;
     }
-    writeln!(out)?;
-    output::table(
-        out,
-        [&PARTS[..NAMES], &EXITS].concat(),
-        exit_rows(explanation),
-    )?;
+    let exits: Vec<Vec<String>> = exit_rows(explanation).collect();
+    if !exits.is_empty() {
+        writeln!(out)?;
+        output::table(out, [&PARTS[..NAMES], &EXITS].concat(), exits)?;
+    }
     writeln!(out)?;
     output::table(
         out,
@@ -82,6 +88,33 @@ fn print_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()
         out.prose(&text, 2)?;
     }
     Ok(())
+}
+
+/// A second estimate of exits.
+fn lateness_sentence(explanation: &Explanation, lateness: &TimerLateness) -> String {
+    let name = explanation.kinds.first().map_or_else(
+        || format!("state {}", lateness.state),
+        |kind| kind.state_name(lateness.state),
+    );
+    format!(
+        "Timers that ended {name} were {} us late ({} timers): at least its exit, unless timer slack is in it; less where hardware \
+         wakes before the deadline.",
+        us(lateness.mean_ns),
+        lateness.timers
+    )
+}
+
+fn probe_sentence(probes: &ProbeCost) -> String {
+    format!(
+        "Its own probes take {:.0} ns each. They add about {} us before the issue, {} to out, {} to interrupt, {} to hand-over, {} \
+         to exit and run queue.",
+        probes.run_ns,
+        us(probes.queued_ns),
+        us(probes.out_ns),
+        us(probes.interrupt_ns),
+        us(probes.hand_over_ns),
+        us(probes.run_queue_ns)
+    )
 }
 
 /// Kinds with less than this share of the time of all requests are in the tables only.
@@ -239,6 +272,10 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
         Unseparated::GoesWithGap => {
             "not separated, it goes with gap, depth or clock, and so with a drive that slept"
         }
+        Unseparated::VariesWithGap => {
+            "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
+             hardware demotes it"
+        }
         Unseparated::ChosenAnew => {
             "not separated, the governor chose again during too many requests"
         }
@@ -294,7 +331,17 @@ const PROCESSES: [&str; 3] = ["process", "requests", "mean us"];
 /// Columns that name a kind of requests, first in every table.
 const NAMES: usize = 3;
 
-const EXITS: [&str; 6] = ["state", "met", "exit us", "low us", "high us", "verdict"];
+const EXITS: [&str; 9] = [
+    "state",
+    "met",
+    "exit us",
+    "low us",
+    "high us",
+    "p50 exit us",
+    "p90 exit us",
+    "p99 exit us",
+    "verdict",
+];
 
 fn csv_rows(explanation: &Explanation) -> impl Iterator<Item = Vec<String>> {
     explanation.kinds.iter().flat_map(|kind| {
@@ -394,6 +441,7 @@ fn exit_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
         (Some(_), Some(reference), _) => format!("more than {reference}"),
         (_, _, Some(Unseparated::TooFew)) => "too few".to_owned(),
         (_, _, Some(Unseparated::GoesWithGap)) => "goes with gap".to_owned(),
+        (_, _, Some(Unseparated::VariesWithGap)) => "varies with gap".to_owned(),
         (_, _, Some(Unseparated::ChosenAnew)) => "chosen anew".to_owned(),
         _ => none(),
     };
@@ -404,8 +452,17 @@ fn exit_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
         cost.map_or_else(none, |cost| us(cost.mean_ns)),
         cost.map_or_else(none, |cost| us(cost.low_ns)),
         cost.map_or_else(none, |cost| us(cost.high_ns)),
+        quantile_cell(state, 0),
+        quantile_cell(state, 1),
+        quantile_cell(state, 2),
         verdict,
     ]
+}
+
+/// The difference of a quantile, by its place.
+fn quantile_cell(state: &ExitCost, place: usize) -> String {
+    let difference = state.quantiles_ns.and_then(|all| all.get(place).copied());
+    difference.map_or_else(none, us)
 }
 
 fn none() -> String {

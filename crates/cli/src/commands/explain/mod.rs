@@ -1,52 +1,111 @@
-//! `wakepath explain`: where the time of recorded block requests went.
+//! `wakepath explain`: where the time of block requests goes, live or from a recording.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::ensure;
-use wakepath_explain::{Collector, Coverage, MAX_REQUESTS};
+use anyhow::{bail, ensure};
+use wakepath_explain::{Collector, Coverage, MAX_REQUESTS, TracedRequest};
 use wakepath_trace::recording::{Known, Metadata, Reader, RecordingError, SCHEMA};
 
 use crate::messages::{note, warning};
 use crate::output::{Format, Screen};
+use crate::until;
 
 mod answer;
+mod live;
 
-/// Where the time of recorded block requests went: queues, drive, idle exits, interrupt, hand-over, run queue.
+/// Where the time of block requests goes: queues, drive, idle exits, interrupt, hand-over, run queue.
 ///
-/// Measured parts add up to each request's latency, and to the wait of its task. The exit from an idle state is estimated, with a 95 % interval, from
-/// requests that are alike but for the state that the completing CPU was in.
+/// Without a recording, this machine is watched (needs root). Measured parts add up to each request's latency, and to the
+/// wait of its task. The exit from an idle state is estimated, with a 95 % interval, from requests that are alike but for
+/// the state that the interrupted CPU was in.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet
-  wakepath explain load.parquet --format csv")]
+  sudo wakepath explain
+  sudo wakepath explain --drive nvme0n1 -- fio job.fio
+  sudo wakepath explain --watch
+  sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet")]
 pub(crate) struct Args {
-    /// A recording of `wakepath record` or `wakepath import`.
+    /// A recording of `wakepath record` or `wakepath import` [default: this machine, now].
     #[arg(value_name = "RECORDING")]
-    recording: PathBuf,
+    recording: Option<PathBuf>,
+    /// How long to watch, such as 30s or 5m [default: 30s, or until COMMAND ends, or Ctrl-C].
+    #[arg(long, value_name = "TIME", value_parser = until::duration, conflicts_with = "recording")]
+    duration: Option<Duration>,
+    /// Only requests of this drive, such as nvme0n1.
+    #[arg(long, value_name = "NAME")]
+    drive: Option<String>,
+    /// Explain each interval, until Ctrl-C.
+    #[arg(long, conflicts_with = "recording")]
+    watch: bool,
+    /// How long an interval of --watch is.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::duration, requires = "watch")]
+    interval: Duration,
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// A command to run meanwhile; watching ends with it.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "recording")]
+    command: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let mut reader = Reader::open(&args.recording)?;
+    let Some(path) = &args.recording else {
+        return live::run(args, out);
+    };
+    let mut reader = Reader::open(path)?;
     let metadata = reader.metadata().clone();
-    let mut collector = Collector::new(&metadata.recorded);
+    let device = find_drive(args.drive.as_deref(), &metadata)?;
+    let mut collector = Collector::new(&metadata);
     reader.for_each(|event| -> Result<(), RecordingError> {
         collector.push(&event);
         Ok(())
     })?;
+    let timers = collector.timer_lateness();
     let (requests, coverage) = collector.finish();
+    let kept = keep_device(requests, device);
     warn_of_gaps(&coverage);
     ensure!(
-        !requests.is_empty(),
-        "{}: no block request with issue and completion; record with `wakepath record`, or trace block_rq_issue and \
+        !kept.is_empty(),
+        "{}: no block request with issue and completion{}; record with `wakepath record`, or trace block_rq_issue and \
          block_rq_complete",
-        args.recording.display()
+        path.display(),
+        args.drive
+            .as_ref()
+            .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let explanation = wakepath_explain::explain(&requests, coverage, &metadata);
+    let mut explanation = wakepath_explain::explain(&kept, coverage, &metadata);
+    explanation.timers = timers;
     name_missing(&metadata);
     answer::print(&explanation, args.format, out)
+}
+
+/// The number of the drive that is asked for.
+fn find_drive(name: Option<&str>, metadata: &Metadata) -> anyhow::Result<Option<u32>> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let short = name.strip_prefix("/dev/").unwrap_or(name);
+    let found = metadata.devices.iter().find(|drive| drive.name == short);
+    if let Some(drive) = found {
+        return Ok(Some(drive.device));
+    }
+    let names: Vec<&str> = metadata.devices.iter().map(|d| d.name.as_str()).collect();
+    if names.is_empty() {
+        bail!("--drive {name}: the recording names no drives; leave --drive out");
+    }
+    bail!(
+        "--drive {name}: no such drive; expected one of {} (a partition's requests count for its drive)",
+        names.join(", ")
+    )
+}
+
+fn keep_device(mut requests: Vec<TracedRequest>, device: Option<u32>) -> Vec<TracedRequest> {
+    if let Some(device) = device {
+        requests.retain(|request| request.device == device);
+    }
+    requests
 }
 
 fn warn_of_gaps(coverage: &Coverage) {
@@ -81,6 +140,9 @@ fn name_missing(metadata: &Metadata) {
             "a recording of an older schema ({} of {SCHEMA}): it has no queueing, interrupts and steps of tasks",
             metadata.schema
         );
+    }
+    if metadata.idle_driver.as_deref() == Some("haltpoll") {
+        note_guest();
     }
     let recorded = &metadata.recorded;
     for (known, what) in [
@@ -119,4 +181,10 @@ fn name_missing(metadata: &Metadata) {
             note!("the recording has {what}");
         }
     }
+}
+
+fn note_guest() {
+    note!(
+        "a virtual machine: its C1 is a halt that the host answers, so that an exit from C1 has the host's part, too"
+    );
 }

@@ -1,0 +1,208 @@
+//! `wakepath explain` on the running machine.
+
+use std::io::IsTerminal;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use console::Term;
+use wakepath_explain::{Collector, Explanation, ProbeCost};
+use wakepath_record::{BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead};
+use wakepath_system::{System, capture};
+
+use super::{Args, answer, find_drive, keep_device, name_missing, note_guest, warn_of_gaps};
+use crate::commands::record::{STEP, end_command, said_once, start_command};
+use crate::messages::tell;
+use crate::output::{self, Format, Screen};
+use crate::until::EndSignals;
+
+/// How long to watch where nothing else says it.
+const DURATION: Duration = Duration::from_secs(30);
+
+/// Why watching ends, or an interval does.
+enum Ended {
+    /// The interval is over.
+    Interval,
+    /// Ctrl-C, or the whole time is over.
+    Asked,
+    /// The command ended.
+    Command(ExitStatus),
+}
+
+/// Watches this machine, and explains.
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    let system = System::live();
+    let recording = LiveRecording::start(BUFFER_BYTES)?;
+    let missing = recording
+        .missing()
+        .iter()
+        .filter(|hook| hook.gives != GOVERNOR_INPUTS);
+    for line in said_once(&missing.cloned().collect::<Vec<_>>()) {
+        tell!("{line}");
+    }
+    let stream = EventStream::start(recording, &system);
+    let device = find_drive(args.drive.as_deref(), stream.metadata())?;
+    if capture::is_virtual(system.root())
+        && stream.metadata().idle_driver.as_deref() != Some("haltpoll")
+    {
+        note_guest();
+    }
+    let signals = EndSignals::new()?;
+    let mut command = start_command(&args.command)?;
+    let mut watch = Watch {
+        args,
+        stream,
+        device,
+        signals,
+        started: Instant::now(),
+        overhead: Overhead::default(),
+    };
+    let ended = if args.watch {
+        watch.explain_intervals(command.as_mut(), out)
+    } else {
+        watch.explain_once(command.as_mut(), out)
+    };
+    if let Some(child) = &mut command {
+        end_command(child);
+    }
+    match ended? {
+        Ended::Command(status) if !status.success() => {
+            // The answer is there already, and is as good as the command's run.
+            out.print().context("writing the answer")?;
+            bail!("the command ended with {status}")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A machine that is watched.
+struct Watch<'a> {
+    args: &'a Args,
+    stream: EventStream,
+    device: Option<u32>,
+    signals: EndSignals,
+    started: Instant,
+    /// Cost until the last interval.
+    overhead: Overhead,
+}
+
+impl Watch<'_> {
+    fn explain_once(
+        &mut self,
+        command: Option<&mut Child>,
+        out: &mut Screen,
+    ) -> anyhow::Result<Ended> {
+        let (explanation, ended) = self.explain_interval(None, command)?;
+        warn_of_gaps(&explanation.coverage);
+        self.warn_of_loss();
+        if explanation.kinds.is_empty() {
+            bail!(
+                "no block request was issued and completed meanwhile; run a load beside it, or give it a command: wakepath \
+                 explain -- fio job.fio"
+            );
+        }
+        name_missing(self.stream.metadata());
+        answer::print(&explanation, self.args.format, out)?;
+        Ok(ended)
+    }
+
+    fn explain_intervals(
+        &mut self,
+        mut command: Option<&mut Child>,
+        out: &mut Screen,
+    ) -> anyhow::Result<Ended> {
+        name_missing(self.stream.metadata());
+        let clears = self.args.format == Format::Table && std::io::stdout().is_terminal();
+        loop {
+            let interval = Some(self.args.interval);
+            let (explanation, ended) = self.explain_interval(interval, command.as_deref_mut())?;
+            if clears {
+                Term::stdout()
+                    .clear_screen()
+                    .context("clearing the screen")?;
+            }
+            match self.args.format {
+                Format::Json => output::json_line(out, &explanation)?,
+                _ if explanation.kinds.is_empty() => writeln!(out, "no block requests")?,
+                format => answer::print(&explanation, format, out)?,
+            }
+            // Not at the end, which may never come; a reader that has gone is the end.
+            match out.print() {
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                    return Ok(Ended::Asked);
+                }
+                written => written.context("writing the answer")?,
+            }
+            if !matches!(ended, Ended::Interval) {
+                self.warn_of_loss();
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// Follows the requests of an interval; without one, until the end.
+    fn explain_interval(
+        &mut self,
+        interval: Option<Duration>,
+        mut command: Option<&mut Child>,
+    ) -> anyhow::Result<(Explanation, Ended)> {
+        let mut collector = Collector::new(self.stream.metadata());
+        let begun = Instant::now();
+        let ended = loop {
+            let whole = self
+                .total()
+                .map(|time| time.saturating_sub(self.started.elapsed()));
+            let rest = interval.map(|time| time.saturating_sub(begun.elapsed()));
+            let step = whole.into_iter().chain(rest).chain([STEP]).min();
+            if whole == Some(Duration::ZERO) || self.signals.wait(step).is_some() {
+                break Ended::Asked;
+            }
+            self.stream.take(|event| collector.push(event))?;
+            if let Some(child) = &mut command
+                && let Some(status) = child.try_wait().context("waiting for the command")?
+            {
+                break Ended::Command(status);
+            }
+            if rest == Some(Duration::ZERO) {
+                break Ended::Interval;
+            }
+        };
+        // What the buffers still hold.
+        std::thread::sleep(SETTLE);
+        self.stream.take(|event| collector.push(event))?;
+        let timers = collector.timer_lateness();
+        let (requests, coverage) = collector.finish();
+        let kept = keep_device(requests, self.device);
+        let mut explanation = wakepath_explain::explain(&kept, coverage, self.stream.metadata());
+        explanation.timers = timers;
+        explanation.probes = self.cost().map(ProbeCost::new);
+        Ok((explanation, ended))
+    }
+
+    /// How long to watch at all.
+    fn total(&self) -> Option<Duration> {
+        let unlimited = self.args.watch || !self.args.command.is_empty();
+        self.args.duration.or((!unlimited).then_some(DURATION))
+    }
+
+    /// The mean run of a probe since the last call, in ns.
+    fn cost(&mut self) -> Option<f64> {
+        let now = self.stream.overhead()?;
+        let runs = now.runs.saturating_sub(self.overhead.runs);
+        let time = now.run_time.saturating_sub(self.overhead.run_time);
+        self.overhead = now;
+        (runs > 0).then(|| time.as_nanos() as f64 / runs as f64)
+    }
+
+    fn warn_of_loss(&self) {
+        let lost = self.stream.metadata().lost_events;
+        if lost > 0 {
+            tell!(
+                "warning: {lost} events found no room in the buffers; requests in flight there are left out"
+            );
+        }
+    }
+}
+
+/// Events come out of the buffers so much later than they happen.
+const SETTLE: Duration = Duration::from_millis(40);

@@ -1,0 +1,77 @@
+//! Events of the running machine as they happen, without a file.
+
+use wakepath_system::System;
+use wakepath_trace::recording::{Event, EventKind, Metadata};
+
+use crate::Overhead;
+use crate::events::Assembler;
+use crate::facts;
+use crate::recording::LiveRecording;
+use crate::wire::{Record, RecordKind, WireError};
+
+/// Hands out events while they are recorded. Writing a file would be I/O itself.
+pub struct EventStream {
+    recording: LiveRecording,
+    assembler: Assembler,
+    metadata: Metadata,
+    /// CPUs whose idle periods no governor chose a state for.
+    without_states: Vec<u32>,
+    events: Vec<Event>,
+}
+
+impl EventStream {
+    /// Begins with programs that are attached.
+    pub fn start(recording: LiveRecording, system: &System) -> Self {
+        let mut metadata = facts::metadata(system);
+        metadata.recorded = recording.recorded();
+        Self {
+            assembler: Assembler::new(recording.sees_reflect()),
+            without_states: facts::cpus_without_states(system, &metadata.idle_states),
+            metadata,
+            recording,
+            events: Vec::new(),
+        }
+    }
+
+    /// The machine, and what is recorded; names of tasks come as their I/O does.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Cost so far; `None` where the kernel does not count it.
+    pub fn overhead(&self) -> Option<Overhead> {
+        self.recording.overhead()
+    }
+
+    /// Hands what happened since the last call to `each`; to be called a few times a second.
+    ///
+    /// # Errors
+    /// The programs wrote something else than this library reads; a fault of wakepath's.
+    pub fn take(&mut self, each: impl FnMut(&Event)) -> Result<(), WireError> {
+        let batch = self.recording.take()?;
+        for record in &batch.records {
+            name_task(&mut self.metadata, record);
+            self.assembler.push(record, &mut self.events);
+        }
+        for (cpu, count) in &batch.lost {
+            self.metadata.lost_events += count;
+            self.assembler
+                .lost(*cpu, batch.until_ns, *count, &mut self.events);
+        }
+        let without_states = &self.without_states;
+        self.events.retain(|event| {
+            !matches!(event.kind, EventKind::Idle(_)) || !without_states.contains(&event.cpu)
+        });
+        self.events.iter().for_each(each);
+        self.events.clear();
+        Ok(())
+    }
+}
+
+/// Keeps the name of a task that a record tells.
+pub(crate) fn name_task(metadata: &mut Metadata, record: &Record) {
+    if let RecordKind::TaskName { task, name } = record.kind {
+        let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        metadata.name_task(task, &String::from_utf8_lossy(text));
+    }
+}
