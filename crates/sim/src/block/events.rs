@@ -231,11 +231,12 @@ impl<O: Observer> Engine<'_, O> {
         request.drive = drive;
         request.completes_on = completion.cpu(drive, request.issued_on);
         if let Some(share) = completion.same_cpu_share {
-            let cluster = &self.setup.clusters[self.cpus[request.completes_on].cluster];
-            if let Some(other) = self.random.elsewhere(share, cluster.cpus - 1) {
+            let cluster = self.cpus[request.completes_on].cluster;
+            let cpus = self.setup.topology.cluster(cluster).cpus();
+            if let Some(other) = self.random.elsewhere(share, cpus.len() - 1) {
                 // Any but the one that it would be.
-                let of_queue = request.completes_on - cluster.first_cpu;
-                request.completes_on = cluster.first_cpu + (of_queue + 1 + other) % cluster.cpus;
+                let of_queue = request.completes_on - cpus.start;
+                request.completes_on = cpus.start + (of_queue + 1 + other) % cpus.len();
             }
         }
         if request.kind == RequestKind::Flush {

@@ -113,11 +113,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.arm_lease(cpu);
             }
             Interrupt::Rcu => self.rcu_soft_interrupt(cpu),
-            Interrupt::Frequency(clock) => {
-                let thread = self.sugov[clock];
-                self.tasks[thread].work = self.setup.sugov.unwrap_or(0);
-                self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
-            }
+            Interrupt::Frequency(clock) => self.wake_sugov(cpu, clock),
             Interrupt::Timer(Timer::FairServer) | Interrupt::Reschedule => {}
         }
     }

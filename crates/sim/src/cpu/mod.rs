@@ -4,7 +4,7 @@
 //! sleep length, stopped ticks, polling, and what the governor is told afterwards. C1 demotion is the hardware's
 //! (`wakepath-hardware`).
 //!
-//! - Setup: `idle_table` has a cluster's idle states, `shortest_sleep` the shortest sleep that fio finds.
+//! - Setup: `setup` has the CPUs of a machine, `idle_table` has a cluster's idle states, `shortest_sleep` the shortest sleep that fio finds.
 //! - State: `state` is one CPU, and `phase`, `idle`, `clock_events` and `power_times` are its parts. `pulled` are the timers
 //!   that other CPUs take over.
 //! - Events: `idle_loop`, `tick`, `interrupts`, `phases` (work in progress), `smt`.
@@ -20,6 +20,7 @@ pub(crate) mod phases;
 pub(crate) mod power_times;
 pub(crate) mod pulled;
 pub(crate) mod result;
+pub(crate) mod setup;
 pub(crate) mod shortest_sleep;
 pub(crate) mod smt;
 pub(crate) mod state;

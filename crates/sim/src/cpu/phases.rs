@@ -216,7 +216,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
             if must_run {
-                if c.leave_idle_loop(now, setup.tick_period) {
+                if c.leave_idle_loop(now, setup.cpu.tick_period) {
                     self.stop_tick(cpu);
                     self.arm_clock(cpu);
                 }

@@ -10,7 +10,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Arms the next arrival of a background source on a CPU.
     pub(crate) fn arm_background(&mut self, cpu: CpuId, index: usize) {
         let source = self.setup.background[index];
-        let mean = match self.setup.keeps_house_for[cpu] {
+        let mean = match self.setup.cpu.keeps_house_for[cpu] {
             _ if source.roams => source.mean_interval,
             0 => return,
             1 => source.mean_interval,
@@ -40,7 +40,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// The first tick at a time or after it.
     pub(crate) fn tick_from(&self, at: u64) -> u64 {
-        at.next_multiple_of(self.setup.tick_period)
+        at.next_multiple_of(self.setup.cpu.tick_period)
     }
 
     /// The task of a background source that there is once goes to sleep: its timer starts on the CPU where it ran. The task has
@@ -68,7 +68,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
     #[inline]
     pub(crate) fn stop_tick(&mut self, cpu: CpuId) {
-        if self.setup.is_nohz_full(cpu) && self.cpus[cpu].run_queue.tasks() == 1 {
+        if self.setup.cpu.is_nohz_full(cpu) && self.cpus[cpu].run_queue.tasks() == 1 {
             let c = &mut self.cpus[cpu];
             c.tick.stopped = true;
             c.tick.next = NEVER;
@@ -79,7 +79,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A second task brings the tick back that such a CPU runs without.
     #[inline]
     pub(crate) fn restart_tick(&mut self, cpu: CpuId) {
-        if self.setup.is_nohz_full(cpu) {
+        if self.setup.cpu.is_nohz_full(cpu) {
             self.restart_own_tick(cpu);
         }
     }
@@ -88,7 +88,7 @@ impl<O: Observer> Engine<'_, O> {
     fn restart_own_tick(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         if c.tick.stopped && !c.idle.in_loop && c.run_queue.tasks() > 1 {
-            c.tick.restart(self.now, self.setup.tick_period);
+            c.tick.restart(self.now, self.setup.cpu.tick_period);
             self.arm_clock(cpu);
         }
     }
@@ -115,7 +115,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU has run a task until now, which takes runtime from its server for fair tasks.
     #[inline(always)]
     pub(crate) fn fair_tasks_ran(&mut self, cpu: CpuId) {
-        if self.setup.fair_server && self.cpus[cpu].timers.fair_server.runs(self.now) {
+        if self.setup.cpu.fair_server && self.cpus[cpu].timers.fair_server.runs(self.now) {
             self.arm_clock(cpu);
         }
     }
@@ -135,7 +135,7 @@ impl<O: Observer> Engine<'_, O> {
         self.end_turn();
         let c = &mut self.cpus[cpu];
         if !c.tick.stopped && c.tick.next <= now {
-            c.tick.next += self.setup.tick_period;
+            c.tick.next += self.setup.cpu.tick_period;
             c.idle.got_tick |= c.idle.in_loop;
             c.totals.idle_ticks += u64::from(c.idle.in_loop);
             c.interrupts.push_back(Interrupt::Tick);
@@ -157,7 +157,7 @@ impl<O: Observer> Engine<'_, O> {
             self.pull_timers(cpu);
         }
         let awake = self.cpus[cpu].is_busy();
-        if self.setup.timer_slack > 0 && awake {
+        if self.setup.cpu.timer_slack > 0 && awake {
             self.expire_early(cpu);
         }
         self.arm_clock(cpu);
@@ -168,7 +168,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn expire_early_on_waking(&mut self, cpu: CpuId) {
         let by_timer = |i: &Interrupt| matches!(i, Interrupt::Tick | Interrupt::Timer(_));
-        if self.setup.timer_slack > 0 && self.cpus[cpu].interrupts.iter().any(by_timer) {
+        if self.setup.cpu.timer_slack > 0 && self.cpus[cpu].interrupts.iter().any(by_timer) {
             self.expire_early(cpu);
         }
     }

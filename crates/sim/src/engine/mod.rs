@@ -99,20 +99,15 @@ impl<'a, O: Observer> Engine<'a, O> {
             Some(_) => setup.completion.queues(drives.len()),
             None => 0,
         };
-        let turns = (setup.emulator).map(|emulator| Turns::new(emulator, cpus.len()));
+        let turns = setup.turns();
         let devices = queues + Self::watched(drives.len()) + usize::from(turns.is_some());
         let mut engine = Self {
             observer,
             now: 0,
             calendar: Calendar::new(cpus.len(), domains.len(), devices),
-            clock_slots: ClockSlots::new(&setup.clusters, setup.power_limit.is_some(), &domains),
+            clock_slots: ClockSlots::new(&setup.frequency, setup.power.has_limit(), &domains),
             domains,
-            power: PowerTracker::new(
-                &setup.clusters,
-                setup.package_sleep,
-                setup.uncore.as_ref(),
-                setup.idle[0].declared.len() - 1,
-            ),
+            power: PowerTracker::new(&setup.power, &setup.topology),
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
@@ -128,8 +123,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 seed,
                 cpus.len(),
                 setup.background.len(),
-                (setup.idle.iter().flat_map(|table| &table.states))
-                    .any(|s| s.exit_spread.is_some()),
+                setup.cpu.has_random_exits(),
             ),
             recorder: Recorder::default(),
             jobs_running: 0,
@@ -142,12 +136,15 @@ impl<'a, O: Observer> Engine<'a, O> {
             looks: 0,
             jobs: Jobs::new(setup.jobs.len()),
             sugov: Vec::new(),
-            rcu: (setup.rcu.is_some())
-                .then(|| GracePeriods::new(cpus.len() + usize::from(setup.emulator.is_some()))),
+            rcu: setup.grace_periods(),
             cache: None,
             warm_up: None,
             drives_before: Vec::new(),
-            packages: Packages::new(setup.power_limit.as_ref(), &setup.clusters),
+            packages: Packages::new(
+                &setup.power,
+                &setup.frequency,
+                setup.topology.clusters().len(),
+            ),
             cpus,
             setup,
         };
@@ -196,16 +193,6 @@ impl<'a, O: Observer> Engine<'a, O> {
                 if asked && (!roams || cpu == 0) {
                     self.arm_background(at, index);
                 }
-            }
-        }
-    }
-
-    /// schedutil has a thread for each clock where the driver does not switch fast.
-    fn start_sugov(&mut self) {
-        if self.setup.sugov.is_some() {
-            for (clock, domain) in self.domains.iter().enumerate() {
-                self.sugov.push(self.tasks.len());
-                self.tasks.push(Task::sugov(clock, domain.cpus().start));
             }
         }
     }

@@ -12,7 +12,6 @@ impl<O: Observer> Engine<'_, O> {
     #[cold]
     pub(crate) fn end_warm_up(&mut self) {
         self.end_uncore_slots();
-        self.power.uncore.settle(self.now);
         let now = self.now;
         let domains = self.domains.iter().map(|domain| {
             let mut domain = domain.clone();
@@ -38,7 +37,7 @@ impl<O: Observer> Engine<'_, O> {
     /// What has been counted of each CPU by now.
     pub(super) fn cpu_totals(&self) -> Vec<CpuTotals> {
         let totals = self.cpus.iter().map(|cpu| {
-            let down = self.power.clusters[cpu.cluster].time_until(self.now);
+            let down = self.power.cluster_down(cpu.cluster, self.now);
             cpu.totals_until(self.now, self.domains[cpu.domain].current(), down)
         });
         totals.collect()

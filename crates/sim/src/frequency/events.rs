@@ -6,6 +6,7 @@ use crate::cpu::state::Cpu;
 use crate::engine::Engine;
 use crate::frequency::clocks::report::Report;
 use crate::observe::observer::Observer;
+use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
     /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
@@ -35,7 +36,7 @@ impl<O: Observer> Engine<'_, O> {
         let capacity = domain.capacity_now();
         c.run_queue
             .account(self.now, if ran { capacity } else { 0 });
-        if self.setup.counts_runnable {
+        if self.setup.frequency.counts_runnable() {
             c.run_queue.settle_runnable(self.now, capacity);
             if let Some((task, can)) = change {
                 let entity = &mut self.tasks[task].entity;
@@ -70,7 +71,7 @@ impl<O: Observer> Engine<'_, O> {
         let index = self.cpus[cpu].domain;
         let domain = &mut self.domains[index];
         if domain.update(self.now, cpu - domain.cpus().start, report, &self.cpus) {
-            if self.setup.sugov.is_some() {
+            if self.setup.frequency.sugov.is_some() {
                 // It goes on with what it is at, and then takes the interrupt that it has sent itself.
                 self.cpus[cpu].raise(Interrupt::Frequency(index));
             } else {
@@ -79,8 +80,25 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Wakes schedutil's thread for a clock.
+    pub(crate) fn wake_sugov(&mut self, cpu: CpuId, clock: usize) {
+        let thread = self.sugov[clock];
+        self.tasks[thread].work = self.setup.frequency.sugov.unwrap_or(0);
+        self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
+    }
+
+    /// Makes schedutil's threads, one for each clock, where the driver does not switch fast.
+    pub(crate) fn start_sugov(&mut self) {
+        if self.setup.frequency.sugov.is_some() {
+            for (clock, domain) in self.domains.iter().enumerate() {
+                self.sugov.push(self.tasks.len());
+                self.tasks.push(Task::sugov(clock, domain.cpus().start));
+            }
+        }
+    }
+
     pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
-        let of = &self.setup.clusters[self.domains[domain].cluster()];
+        let of = &self.setup.frequency.clusters[self.domains[domain].cluster()];
         let at = of.taken_up(self.now) + of.transition_latency;
         self.calendar.schedule(Slot::Frequency(domain), at);
     }
@@ -92,7 +110,7 @@ impl<O: Observer> Engine<'_, O> {
         let of = clock.cpus();
         let mut powered = false;
         for c in &mut self.cpus[of.clone()] {
-            if self.setup.counts_runnable {
+            if self.setup.frequency.counts_runnable() {
                 c.run_queue.settle_runnable(self.now, clock.capacity_now());
             }
             // Nothing depends on the clock of a CPU that sleeps.
@@ -103,23 +121,11 @@ impl<O: Observer> Engine<'_, O> {
         }
         clock.arrive(self.now);
         if powered {
-            self.power.uncore.sees(clock.frequency().0);
+            self.power.sees_clock(clock.frequency().0);
         }
         self.observe_frequency(domain);
         if powered {
             of.for_each(|cpu| self.go_on(cpu));
-        }
-    }
-
-    /// The slots of the uncore's clock that are over by now, before a CPU wakes up, sleeps or changes its
-    /// frequency.
-    #[inline]
-    pub(crate) fn end_uncore_slots(&mut self) {
-        if self.power.uncore.is_due(self.now) {
-            let powered = self.cpus.iter().filter(|c| c.is_powered());
-            let clocks = powered.map(|c| self.domains[c.domain].frequency().0);
-            let fastest = clocks.max().unwrap_or(0);
-            self.power.uncore.end_slots(self.now, fastest);
         }
     }
 
@@ -165,15 +171,15 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn schedule_clock_slot(&mut self, cluster: usize) {
-        let length = self.setup.clusters[cluster].slot.max(1);
+        let length = self.setup.frequency.clusters[cluster].slot.max(1);
         let end = (self.now / length + 1) * length;
         self.calendar.schedule(Slot::Hardware(cluster), end);
     }
 
     /// A slot of a cluster's hardware is over.
     pub(crate) fn end_clock_slot(&mut self, cluster: usize) {
-        let setup = &self.setup.clusters[cluster];
-        let cpus = setup.first_cpu..setup.first_cpu + setup.cpus;
+        let setup = &self.setup.frequency.clusters[cluster];
+        let cpus = setup.shape.cpus();
         let slots = &mut self.clock_slots;
         let mut awake = false;
         for cpu in cpus.clone() {
@@ -182,7 +188,7 @@ impl<O: Observer> Engine<'_, O> {
             slots.active[cpu] = c.is_powered() || c.times_idle() != before;
             awake |= c.is_powered();
         }
-        let cores = slots.active[cpus.clone()].chunks(setup.threads_per_core);
+        let cores = slots.active[cpus.clone()].chunks(setup.shape.threads_per_core());
         let active_cores = cores.filter(|core| core.contains(&true)).count();
         let active_cpus = slots.active[cpus.clone()].iter().filter(|a| **a).count();
         slots.clusters[cluster].running = awake;

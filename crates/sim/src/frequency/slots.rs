@@ -1,7 +1,7 @@
 //! The slots of time in which hardware looks at its clocks.
 
 use crate::frequency::clocks::Domain;
-use crate::frequency::clocks::cluster::ClusterSetup;
+use crate::frequency::setup::FrequencySetup;
 
 /// The slots of time in which the hardware looks at its clocks, where it has any to decide.
 ///
@@ -24,8 +24,9 @@ pub(super) struct ClusterSlots {
 }
 
 impl ClockSlots {
-    pub(crate) fn new(clusters: &[ClusterSetup], has_limit: bool, domains: &[Domain]) -> Self {
-        let mut slots: Vec<ClusterSlots> = clusters
+    pub(crate) fn new(setup: &FrequencySetup, has_limit: bool, domains: &[Domain]) -> Self {
+        let mut slots: Vec<ClusterSlots> = setup
+            .clusters
             .iter()
             .map(|c| ClusterSlots {
                 used: !c.turbo.is_empty() || has_limit,
@@ -33,7 +34,7 @@ impl ClockSlots {
             })
             .collect();
         for domain in domains {
-            let has_slots = clusters[domain.cluster()].slot > 0;
+            let has_slots = setup.clusters[domain.cluster()].slot > 0;
             slots[domain.cluster()].used |= has_slots && domain.follows_slots();
         }
         if !slots.iter().any(|c| c.used) {

@@ -2,10 +2,10 @@
 
 use wakepath_units::Kilohertz;
 
-use crate::frequency::clocks::cluster::ClusterSetup;
+use crate::frequency::setup::FrequencySetup;
 use crate::power::cpu_power::Drawn;
 use crate::power::limit::Budget;
-use crate::power::limit_setup::PowerLimitSetup;
+use crate::power::setup::PowerSetup;
 
 /// The packages whose power is limited.
 #[derive(Debug, Default)]
@@ -28,16 +28,16 @@ pub(super) struct Limited {
 }
 
 impl Packages {
-    pub(crate) fn new(limit: Option<&PowerLimitSetup>, clusters: &[ClusterSetup]) -> Self {
-        let Some(limit) = limit else {
+    pub(crate) fn new(setup: &PowerSetup, frequency: &FrequencySetup, clusters: usize) -> Self {
+        let Some(limit) = &setup.limit else {
             return Self::default();
         };
-        let limited = clusters.iter().map(|cluster| Limited {
+        let limited = (0..clusters).map(|cluster| Limited {
             drawn: Drawn::default(),
-            cap: cluster.table.highest(),
+            cap: frequency.cluster(cluster).highest(),
             time: 0,
         });
-        let packages = clusters.len() / limit.limits.clusters;
+        let packages = clusters / limit.limits.clusters;
         Self {
             budgets: vec![Budget::new(&limit.limits); packages],
             clusters: limited.collect(),

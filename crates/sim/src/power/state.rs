@@ -1,21 +1,22 @@
 //! How long clusters and the package were down.
 
-use wakepath_hardware::machine::{PackageSleep, Uncore};
+use wakepath_hardware::machine::PackageSleep;
 use wakepath_units::Nanoseconds;
 
-use crate::frequency::clocks::cluster::ClusterSetup;
+use crate::core::topology::Topology;
+use crate::power::setup::PowerSetup;
 use crate::power::uncore::{UncoreClock, UncoreTotals};
 
 /// How long clusters and the package were down, and the clock of what is between them.
 #[derive(Debug)]
 pub(crate) struct PowerTracker {
-    pub(crate) clusters: Vec<Down>,
+    pub(super) clusters: Vec<Down>,
     /// Down: every CPU is in the deepest state, and has been for as long as the package takes to go down.
     pub(super) package: Down,
     sleep: PackageSleep,
     /// When the package has come up, or will have.
     package_up_at: u64,
-    pub(crate) uncore: UncoreClock,
+    pub(super) uncore: UncoreClock,
     deepest: usize,
 }
 
@@ -76,20 +77,18 @@ impl Down {
 }
 
 impl PowerTracker {
-    pub(crate) fn new(
-        clusters: &[ClusterSetup],
-        sleep: PackageSleep,
-        uncore: Option<&Uncore>,
-        deepest: usize,
-    ) -> Self {
-        let clusters: Vec<Down> = clusters.iter().map(|c| Down::new(c.cpus)).collect();
+    pub(crate) fn new(setup: &PowerSetup, topology: &Topology) -> Self {
+        let clusters = topology.clusters().iter();
+        let clusters = clusters
+            .map(|cluster| Down::new(cluster.cpus().len()))
+            .collect();
         Self {
-            package: Down::new(clusters.iter().map(|c| c.cpus).sum()),
-            sleep,
+            package: Down::new(topology.cpus()),
+            sleep: setup.package_sleep,
             package_up_at: 0,
-            uncore: UncoreClock::new(uncore),
+            uncore: UncoreClock::new(setup.uncore.as_ref()),
             clusters,
-            deepest,
+            deepest: setup.deepest,
         }
     }
 
@@ -139,13 +138,25 @@ impl PowerTracker {
         self.package_up_at.saturating_sub(now)
     }
 
+    /// How long a cluster has been down by now.
+    pub(crate) fn cluster_down(&self, cluster: usize, now: u64) -> u64 {
+        self.clusters[cluster].time_until(now)
+    }
+
+    /// A CPU is powered, and its clock runs at so many kHz from now on.
+    #[inline]
+    pub(crate) fn sees_clock(&mut self, khz: u32) {
+        self.uncore.sees(khz);
+    }
+
     /// How long a cluster has been down, up to when it last came up.
     pub(crate) fn down_time(&self, cluster: usize) -> u64 {
         self.clusters[cluster].time
     }
 
-    /// What it has counted by now, up to when the uncore is settled.
-    pub(crate) fn totals_until(&self, now: u64) -> PowerTotals {
+    /// What it has counted by now; the uncore's slots up to now are over.
+    pub(crate) fn totals_until(&mut self, now: u64) -> PowerTotals {
+        self.uncore.settle(now);
         PowerTotals {
             clusters: self.clusters.iter().map(|c| c.time_until(now)).collect(),
             package: self.package.time_until(now),

@@ -188,7 +188,7 @@ impl Entity {
     }
 
     /// Wakes up on a run queue of this least run time: long sleep earns half a period at most.
-    pub(crate) fn place(&mut self, least: u64, tunables: &Tunables) {
+    pub(super) fn place(&mut self, least: u64, tunables: &Tunables) {
         let credit = least.saturating_sub(tunables.latency / 2);
         self.vruntime = self.vruntime.max(credit);
     }

@@ -27,14 +27,14 @@ use crate::error::SimError;
 
 /// The policies of a run on one machine, in typed form.
 pub(crate) struct Policies {
-    pub(crate) idle: IdlePolicy,
-    pub(crate) frequency: FreqPolicy,
+    pub(super) idle: IdlePolicy,
+    pub(super) frequency: FreqPolicy,
     /// What people call the frequency policy.
-    pub(crate) frequency_name: String,
+    pub(super) frequency_name: String,
     /// By cluster; empty without leases.
-    pub(crate) psd: Vec<PsdPolicy>,
+    pub(super) psd: Vec<PsdPolicy>,
     /// `None`: the drive has no power states.
-    pub(crate) apst: Option<ApstSettings>,
+    pub(super) apst: Option<ApstSettings>,
     pub(super) poll: Option<PollPolicy>,
     /// Whether waiting with `io_uring` counts as waiting for I/O.
     pub(super) io_uring_iowait: bool,

@@ -49,8 +49,8 @@ impl<O: Observer> Engine<'_, O> {
         }
         let (t, c) = (&mut self.tasks[task], &self.cpus[to]);
         let slept = !std::mem::replace(&mut t.runnable, true);
-        t.entity
-            .place(c.run_queue.least_vruntime(), &self.setup.tunables);
+        let least = c.run_queue.least_vruntime();
+        self.setup.scheduler.place(&mut t.entity, least);
         // A CPU of another cluster puts the task on its run queue itself.
         let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != c.cluster);
         if iowait {
@@ -168,7 +168,7 @@ impl<O: Observer> Engine<'_, O> {
                 work += job.content_cycles * (bytes / 512);
             }
             if job.submits_alone {
-                work += self.setup.syscall(t.cpu) + self.setup.io.asynchronous[0];
+                work += self.setup.cpu.syscall(t.cpu) + self.setup.io.asynchronous[0];
             }
         }
         t.begin(Step::Submit, work);
@@ -490,15 +490,15 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
-        if self.setup.timer_slack > 0 {
+        if self.setup.cpu.timer_slack() > 0 {
             // As fio's usec_sleep(): it sleeps for so much less, and looks at the clock for what is left then.
-            let shortest = self.setup.shortest_sleep;
+            let shortest = self.setup.cpu.shortest_sleep();
             if until < self.now + shortest {
                 return Plan::Spin(until);
             }
-            until = until - shortest + self.setup.timer_slack;
+            until = until - shortest + self.setup.cpu.timer_slack();
         }
-        let slack = self.setup.timer_slack;
+        let slack = self.setup.cpu.timer_slack();
         self.start_timer(cpu, until, slack, Timer::Task(task));
         Plan::Sleep { iowait: false }
     }
@@ -555,7 +555,7 @@ impl Task {
     /// The work of going on with its first `taken` completed requests.
     #[inline(always)]
     fn resumption(&self, setup: &Setup, requests: &[Request], taken: usize) -> Cycles {
-        let mut work = setup.io.resume(taken, self.slept) + setup.syscall(self.cpu);
+        let mut work = setup.io.resume(taken, self.slept) + setup.cpu.syscall(self.cpu);
         if self.program != Program::Job {
             return work;
         }
@@ -580,7 +580,7 @@ impl Task {
             (requests + 1, work + setup.io.page_cache(request.bytes))
         });
         let slept = self.slept && requests > 0;
-        setup.io.resume(requests, slept) + setup.syscall(self.cpu) + pages
+        setup.io.resume(requests, slept) + setup.cpu.syscall(self.cpu) + pages
     }
 }
 

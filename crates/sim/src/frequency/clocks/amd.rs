@@ -49,7 +49,10 @@ impl AmdClock {
         if !driver.loads() {
             return None;
         }
-        let (of, capacity) = (SchedutilSettings::default(), Capacity(cluster.capacity));
+        let (of, capacity) = (
+            SchedutilSettings::default(),
+            Capacity(cluster.shape.capacity()),
+        );
         let governor = match (settings.governor, cppc.registers) {
             (AmdGovernor::Schedutil, true) => {
                 let one = SchedutilPerf::new(&of, capacity, TRANSITION_DELAY, tick);

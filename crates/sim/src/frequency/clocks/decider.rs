@@ -59,7 +59,7 @@ impl Decider {
                 let schedutil = Schedutil::new(
                     &settings,
                     &table,
-                    Capacity(cluster.capacity),
+                    Capacity(cluster.shape.capacity()),
                     cpus,
                     transition_delay(latency),
                     tick,

@@ -89,9 +89,9 @@ impl Domain {
                 frequency: *frequency,
                 speed: Speed::new(*speed),
                 capacity: if cluster.fixed_speed {
-                    cluster.capacity
+                    cluster.shape.capacity()
                 } else {
-                    (u64::from(cluster.capacity) * u64::from(frequency.0)
+                    (u64::from(cluster.shape.capacity()) * u64::from(frequency.0)
                         / u64::from(table.highest().0)) as u32
                 },
             })

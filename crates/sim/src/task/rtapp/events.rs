@@ -318,7 +318,7 @@ impl<O: Observer> Engine<'_, O> {
     fn sleep_until(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, at: u64) {
         let slack = match self.tasks[task].entity.class {
             Class::Realtime { .. } => 0,
-            _ => self.setup.timer_slack,
+            _ => self.setup.cpu.timer_slack(),
         };
         let expiry = at.saturating_add(slack);
         self.threads.all[id].woken = Some(WakeUp {
