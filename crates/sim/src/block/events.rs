@@ -115,11 +115,7 @@ impl<O: Observer> Engine<'_, O> {
             t.written += 1;
             kind = t.writes_as;
         }
-        let work = Work {
-            own: t.submission,
-            cold: t.cold,
-            full_speed,
-        };
+        let work = Work::new(t.submission, t.cold, full_speed);
         let (begun, executed) = (t.begun, t.executed);
         let id = self.add_request();
         let request = &mut self.requests[id];

@@ -7,9 +7,10 @@
 //! - Setup: `setup` has the CPUs of a machine, `idle_table` has a cluster's idle states, `shortest_sleep` the shortest sleep that fio finds.
 //! - State: `state` is one CPU, and `phase`, `idle`, `clock_events` and `power_times` are its parts. `pulled` are the timers
 //!   that other CPUs take over.
-//! - Events: `idle_loop`, `tick`, `interrupts`, `phases` (work in progress), `smt`.
+//! - Events: `idle_loop`, `tick`, `background` (timers of background work), `interrupts`, `phases` (work in progress), `smt`.
 //! - Totals: the time in each state, powered, polling and waking, in `totals`, and what `result` says of them.
 
+pub(crate) mod background;
 pub(crate) mod clock_events;
 pub(crate) mod idle;
 pub(crate) mod idle_loop;

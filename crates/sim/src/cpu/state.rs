@@ -172,11 +172,8 @@ impl<'a> Cpu<'a> {
     /// The work of serving that interrupt.
     #[inline(always)]
     pub(crate) fn interrupt_work(&self, full_speed: Speed) -> Work {
-        Work {
-            own: self.phase.service.work,
-            cold: self.phase.service.cold,
-            full_speed,
-        }
+        let service = &self.phase.service;
+        Work::new(service.work, service.cold, full_speed)
     }
 
     /// How long the current task has run since that was accounted last, in ns.

@@ -74,7 +74,7 @@ pub(crate) struct Turns {
     pub(super) last: usize,
     pub(super) waiting: Vec<Waiting>,
     pub(super) exits: Vec<Exit>,
-    pub(crate) player: Player,
+    pub(super) player: Player,
     /// A timer has expired.
     pub(super) deadline: bool,
 }
@@ -94,6 +94,11 @@ impl Turns {
     /// Whether a CPU may do something now: it has the turn, or takes it because nobody has.
     pub(crate) fn may_act(&mut self, cpu: CpuId) -> bool {
         *self.holder.get_or_insert(cpu) == cpu
+    }
+
+    /// Whether the CPU that plays the drives has halted.
+    pub(crate) fn player_is_halted(&self) -> bool {
+        self.player.is_halted()
     }
 
     /// Whether a CPU keeps the turn, although it does nothing for a task or an interrupt.

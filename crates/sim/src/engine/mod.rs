@@ -11,7 +11,7 @@ mod watchdog;
 use wakepath_units::Nanoseconds;
 
 use crate::block::request::Request;
-use crate::core::basics::{RequestId, TaskId};
+use crate::core::basics::RequestId;
 use crate::core::calendar::Calendar;
 use crate::core::random::Streams;
 use crate::cpu::pulled::Pulled;
@@ -21,16 +21,17 @@ use crate::drive::{Drive, DriveTotals};
 use crate::emulator::state::Turns;
 use crate::error::SimError;
 use crate::frequency::clocks::Domain;
-use crate::frequency::slots::ClockSlots;
+use crate::frequency::slots::ClockControl;
 use crate::observe::observer::Observer;
 use crate::observe::recorder::Recorder;
 use crate::page_cache::state::Totals;
 use crate::page_cache::write_back::WriteBack;
-use crate::power::packages::Packages;
 use crate::power::state::PowerTracker;
 use crate::rcu::state::GracePeriods;
+use crate::scheduler::run_queue::Scheduler;
 use crate::setup::Setup;
 use crate::task::fio::jobs::Jobs;
+use crate::task::fio::rates::RateSums;
 use crate::task::rtapp::state::{Halt, TaskStats, Threads};
 use crate::task::state::Task;
 
@@ -43,9 +44,8 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) calendar: Calendar,
     pub(crate) cpus: Vec<Cpu<'a>>,
     pub(crate) domains: Vec<Domain>,
-    pub(crate) clock_slots: ClockSlots,
+    pub(crate) clock_control: ClockControl,
     pub(crate) power: PowerTracker,
-    pub(crate) packages: Packages,
     pub(crate) tasks: Vec<Task>,
     pub(crate) requests: Vec<Request>,
     pub(crate) free_requests: Vec<RequestId>,
@@ -61,10 +61,7 @@ pub(crate) struct Engine<'a, O> {
     /// Processes of jobs and threads that have not ended.
     pub(crate) jobs_running: usize,
     pub(crate) threads: Threads,
-    /// Tasks on run queues that do not run.
-    pub(crate) waiting: usize,
-    /// Tasks that changed their CPU.
-    pub(crate) migrations: u64,
+    pub(crate) scheduler: Scheduler,
     /// Jobs that ended before they had done what they ask for, since nobody simulates them for longer.
     pub(crate) cut_jobs: Vec<usize>,
     /// What the rates of each job came to, of its reads and of its writes.
@@ -75,8 +72,6 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) looks: u64,
     /// Which jobs have started and ended.
     pub(crate) jobs: Jobs,
-    /// schedutil's threads, by clock, if it has any.
-    pub(crate) sugov: Vec<TaskId>,
     /// If CPUs wait for grace periods.
     pub(crate) rcu: Option<GracePeriods>,
     /// If somebody writes into the page cache.
@@ -105,9 +100,9 @@ impl<'a, O: Observer> Engine<'a, O> {
             observer,
             now: 0,
             calendar: Calendar::new(cpus.len(), domains.len(), devices),
-            clock_slots: ClockSlots::new(&setup.frequency, setup.power.has_limit(), &domains),
+            clock_control: ClockControl::new(&setup.frequency, setup.power.has_limit(), &domains),
             domains,
-            power: PowerTracker::new(&setup.power, &setup.topology),
+            power: PowerTracker::new(&setup.power, &setup.frequency, &setup.topology),
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
@@ -128,23 +123,16 @@ impl<'a, O: Observer> Engine<'a, O> {
             recorder: Recorder::default(),
             jobs_running: 0,
             threads: Threads::new(&setup.programs),
-            waiting: 0,
-            migrations: 0,
+            scheduler: Scheduler::default(),
             cut_jobs: Vec::new(),
             rates: vec![[RateSums::default(); 2]; setup.jobs.len()],
             failure: None,
             looks: 0,
             jobs: Jobs::new(setup.jobs.len()),
-            sugov: Vec::new(),
             rcu: setup.grace_periods(),
             cache: None,
             warm_up: None,
             drives_before: Vec::new(),
-            packages: Packages::new(
-                &setup.power,
-                &setup.frequency,
-                setup.topology.clusters().len(),
-            ),
             cpus,
             setup,
         };
@@ -174,29 +162,6 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.collected.len() + Self::watched(self.drives.len())
     }
 
-    fn start_background(&mut self) {
-        for cpu in 0..self.cpus.len() {
-            for index in 0..self.setup.background.len() {
-                // The first tasks are the workers, numbered by CPU and source. One that roams is that of the first CPU. The first of
-                // them begins on the last CPU, since jobs begin on the first, and each other one on the idle CPU before.
-                let roams = self.setup.background[index].roams;
-                let earlier = &self.setup.background[..index];
-                let earlier = earlier.iter().filter(|source| source.roams).count();
-                let at = if roams {
-                    self.cpus.len() - 1 - earlier % self.cpus.len()
-                } else {
-                    cpu
-                };
-                self.tasks.push(Task::worker(at, !roams));
-                // The thread of grace periods sleeps until somebody asks for one.
-                let asked = self.setup.grace_period_thread() != Some(index);
-                if asked && (!roams || cpu == 0) {
-                    self.arm_background(at, index);
-                }
-            }
-        }
-    }
-
     fn finish(mut self, events: u64) -> Finished {
         (0..self.cpus.len()).for_each(|cpu| self.charge(cpu));
         self.end_uncore_slots();
@@ -219,12 +184,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             begin,
             counted_time: (self.now).saturating_sub(self.jobs.counts_from.unwrap_or(0)),
             power: self.power,
-            power_limited: self.packages.longest_limited(),
             cpus,
             domains: self.domains,
             recorder: self.recorder,
             threads: self.threads.stats,
-            migrations: self.migrations,
+            migrations: self.scheduler.migrations(),
             cut_jobs: {
                 self.cut_jobs.sort_unstable();
                 self.cut_jobs
@@ -247,15 +211,6 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 }
 
-/// What a rate of a job came to, over all processes that have ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RateSums {
-    /// I/Os that it asked for, or bytes where block sizes vary.
-    pub(crate) asked: f64,
-    /// Those that were issued.
-    pub(crate) issued: u64,
-}
-
 /// What a run leaves behind.
 pub(crate) struct Finished {
     /// Events handled.
@@ -267,8 +222,6 @@ pub(crate) struct Finished {
     /// For how long requests have counted.
     pub(crate) counted_time: u64,
     pub(crate) power: PowerTracker,
-    /// For how long a power limit held clocks down, in ns, if there is one.
-    pub(crate) power_limited: Option<u64>,
     pub(crate) cpus: Vec<CpuTotals>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,

@@ -26,7 +26,6 @@ impl<O: Observer> Engine<'_, O> {
             cpus: self.cpu_totals(),
             domains: domains.collect(),
             power: self.power.totals_until(now),
-            limited: self.packages.limited(),
             drives: drives.collect(),
             completions: self.recorder.completions,
             same_cpu: self.recorder.same_cpu,
@@ -55,7 +54,6 @@ impl<O: Observer> Engine<'_, O> {
             domain.leave_out(before, warm_up.ended, self.now);
         }
         self.power.leave_out(&warm_up.power);
-        self.packages.leave_out(&warm_up.limited);
         self.recorder.completions -= warm_up.completions;
         self.recorder.same_cpu -= warm_up.same_cpu;
         self.recorder.ramped -= warm_up.ramped;

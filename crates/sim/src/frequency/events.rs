@@ -82,7 +82,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Wakes schedutil's thread for a clock.
     pub(crate) fn wake_sugov(&mut self, cpu: CpuId, clock: usize) {
-        let thread = self.sugov[clock];
+        let thread = self.clock_control.sugov[clock];
         self.tasks[thread].work = self.setup.frequency.sugov.unwrap_or(0);
         self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
     }
@@ -91,7 +91,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn start_sugov(&mut self) {
         if self.setup.frequency.sugov.is_some() {
             for (clock, domain) in self.domains.iter().enumerate() {
-                self.sugov.push(self.tasks.len());
+                self.clock_control.sugov.push(self.tasks.len());
                 self.tasks.push(Task::sugov(clock, domain.cpus().start));
             }
         }
@@ -132,14 +132,14 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU begins to wake up: the hardware looks at its clock again.
     #[inline]
     pub(crate) fn wake_clock(&mut self, cpu: CpuId) {
-        if !self.clock_slots.clusters.is_empty() {
+        if !self.clock_control.slots.clusters.is_empty() {
             self.wake_hardware(cpu);
         }
     }
 
     fn wake_hardware(&mut self, cpu: CpuId) {
         let cluster = self.cpus[cpu].cluster;
-        if !self.clock_slots.clusters[cluster].used {
+        if !self.clock_control.slots.clusters[cluster].used {
             return;
         }
         let domain = self.cpus[cpu].domain;
@@ -154,7 +154,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Starts the slots of clusters that have a CPU awake from the beginning.
     pub(crate) fn start_clocks(&mut self) {
-        for cluster in 0..self.clock_slots.clusters.len() {
+        for cluster in 0..self.clock_control.slots.clusters.len() {
             let of = |c: &Cpu| c.cluster == cluster && c.is_powered();
             if self.cpus.iter().any(of) {
                 self.start_clock_slots(cluster);
@@ -164,7 +164,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// The hardware looks at a cluster's clocks at the end of this slot, if they have slots.
     fn start_clock_slots(&mut self, cluster: usize) {
-        let slots = &mut self.clock_slots.clusters[cluster];
+        let slots = &mut self.clock_control.slots.clusters[cluster];
         if slots.used && !std::mem::replace(&mut slots.running, true) {
             self.schedule_clock_slot(cluster);
         }
@@ -180,7 +180,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn end_clock_slot(&mut self, cluster: usize) {
         let setup = &self.setup.frequency.clusters[cluster];
         let cpus = setup.shape.cpus();
-        let slots = &mut self.clock_slots;
+        let slots = &mut self.clock_control.slots;
         let mut awake = false;
         for cpu in cpus.clone() {
             let c = &self.cpus[cpu];
@@ -200,7 +200,7 @@ impl<O: Observer> Engine<'_, O> {
         let domains = self.cpus[cpus.start].domain..=self.cpus[cpus.end - 1].domain;
         for index in domains {
             let domain = &mut self.domains[index];
-            let active = &self.clock_slots.active[domain.cpus()];
+            let active = &self.clock_control.slots.active[domain.cpus()];
             if active.contains(&true) && domain.end_slot(self.now, limit, &self.cpus, active) {
                 self.begin_frequency_change(index);
             }

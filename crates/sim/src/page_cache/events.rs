@@ -163,11 +163,7 @@ impl<O: Observer> Engine<'_, O> {
         let Some(caller) = &mut t.caller else {
             return;
         };
-        let work = Work {
-            own: caller.work,
-            cold: t.cold,
-            full_speed,
-        };
+        let work = Work::new(caller.work, t.cold, full_speed);
         let request = &mut caller.request;
         let part = match caller.stage {
             Stage::Look | Stage::Copy(_) => Part::Submission,

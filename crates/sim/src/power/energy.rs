@@ -98,7 +98,7 @@ impl Energy {
             cpus_mj: cpus.into_iter().map(millijoules).collect(),
             clusters_mj: clusters.into_iter().map(millijoules).collect(),
             uncore_mhz: uncore.energy().map(|_| uncore.mean_mhz()),
-            power_limited_percent: (finished.power_limited)
+            power_limited_percent: (finished.power.packages.longest_limited())
                 .map(|time| 100.0 * time as f64 / finished.time.max(1) as f64),
             uncores_mj: uncores.into_iter().map(millijoules).collect(),
             scope: machine.power_scope(),

@@ -31,13 +31,14 @@ impl<O: Observer> Engine<'_, O> {
             return turbo;
         };
         let package = cluster / limit.limits.clusters;
-        let unsettled = self.now - self.packages.budgets[package].until();
+        let unsettled = self.now - self.power.packages.budgets[package].until();
         if limit.cannot_bind(cluster, awake, unsettled) {
-            self.packages.clusters[cluster].cap = self.setup.frequency.cluster(cluster).highest();
+            self.power.packages.clusters[cluster].cap =
+                self.setup.frequency.cluster(cluster).highest();
             return turbo;
         }
         self.settle_package(package);
-        let of = &mut self.packages.clusters[cluster];
+        let of = &mut self.power.packages.clusters[cluster];
         if of.cap < turbo {
             of.time += self.setup.frequency.cluster(cluster).slot();
         }
@@ -49,7 +50,7 @@ impl<O: Observer> Engine<'_, O> {
         let Some(limit) = &self.setup.power.limit else {
             return;
         };
-        let since = self.packages.budgets[package].until();
+        let since = self.power.packages.budgets[package].until();
         if since == self.now {
             return;
         }
@@ -63,12 +64,12 @@ impl<O: Observer> Engine<'_, O> {
         let mut total = 0;
         for cluster in clusters.clone() {
             let drawn = self.drawn_by(cluster);
-            let before = std::mem::replace(&mut self.packages.clusters[cluster].drawn, drawn);
+            let before = std::mem::replace(&mut self.power.packages.clusters[cluster].drawn, drawn);
             besides += drawn.besides.saturating_sub(before.besides) as f64 * per_ns;
             running.push(drawn.clocked_time.saturating_sub(before.clocked_time) as f64 * per_ns);
             total += drawn.total();
         }
-        let budget = &mut self.packages.budgets[package];
+        let budget = &mut self.power.packages.budgets[package];
         budget.add(self.now, total);
         let slot = clusters
             .clone()
@@ -89,7 +90,7 @@ impl<O: Observer> Engine<'_, O> {
         let level = (0..levels).rev().find(|level| power(*level) <= left);
         for cluster in clusters.clone() {
             let table = self.setup.frequency.cluster(cluster).frequencies();
-            self.packages.clusters[cluster].cap = table[point(cluster, level.unwrap_or(0))];
+            self.power.packages.clusters[cluster].cap = table[point(cluster, level.unwrap_or(0))];
         }
     }
 

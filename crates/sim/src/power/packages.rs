@@ -9,7 +9,7 @@ use crate::power::setup::PowerSetup;
 
 /// The packages whose power is limited.
 #[derive(Debug, Default)]
-pub(crate) struct Packages {
+pub(super) struct Packages {
     /// Empty if there is no limit.
     pub(super) budgets: Vec<Budget>,
     /// By cluster.
@@ -28,7 +28,7 @@ pub(super) struct Limited {
 }
 
 impl Packages {
-    pub(crate) fn new(setup: &PowerSetup, frequency: &FrequencySetup, clusters: usize) -> Self {
+    pub(super) fn new(setup: &PowerSetup, frequency: &FrequencySetup, clusters: usize) -> Self {
         let Some(limit) = &setup.limit else {
             return Self::default();
         };
@@ -45,19 +45,19 @@ impl Packages {
     }
 
     /// For how long the clock of each cluster was held down, in ns.
-    pub(crate) fn limited(&self) -> Vec<u64> {
+    pub(super) fn limited(&self) -> Vec<u64> {
         self.clusters.iter().map(|cluster| cluster.time).collect()
     }
 
     /// Takes these times off.
-    pub(crate) fn leave_out(&mut self, before: &[u64]) {
+    pub(super) fn leave_out(&mut self, before: &[u64]) {
         for (cluster, before) in self.clusters.iter_mut().zip(before) {
             cluster.time -= before;
         }
     }
 
     /// For how long the clock of the cluster that was held down most was, in ns; `None` if there is no limit.
-    pub(crate) fn longest_limited(&self) -> Option<u64> {
+    pub(super) fn longest_limited(&self) -> Option<u64> {
         self.clusters.iter().map(|cluster| cluster.time).max()
     }
 }

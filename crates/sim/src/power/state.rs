@@ -4,6 +4,8 @@ use wakepath_hardware::machine::PackageSleep;
 use wakepath_units::Nanoseconds;
 
 use crate::core::topology::Topology;
+use crate::frequency::setup::FrequencySetup;
+use crate::power::packages::Packages;
 use crate::power::setup::PowerSetup;
 use crate::power::uncore::{UncoreClock, UncoreTotals};
 
@@ -17,6 +19,8 @@ pub(crate) struct PowerTracker {
     /// When the package has come up, or will have.
     package_up_at: u64,
     pub(super) uncore: UncoreClock,
+    /// What packages may draw, where that is limited.
+    pub(super) packages: Packages,
     deepest: usize,
 }
 
@@ -26,6 +30,7 @@ pub(crate) struct PowerTotals {
     clusters: Vec<u64>,
     package: u64,
     uncore: UncoreTotals,
+    limited: Vec<u64>,
 }
 
 /// Something that is down while all of its CPUs are.
@@ -77,7 +82,8 @@ impl Down {
 }
 
 impl PowerTracker {
-    pub(crate) fn new(setup: &PowerSetup, topology: &Topology) -> Self {
+    pub(crate) fn new(setup: &PowerSetup, frequency: &FrequencySetup, topology: &Topology) -> Self {
+        let count = topology.clusters().len();
         let clusters = topology.clusters().iter();
         let clusters = clusters
             .map(|cluster| Down::new(cluster.cpus().len()))
@@ -88,6 +94,7 @@ impl PowerTracker {
             package_up_at: 0,
             uncore: UncoreClock::new(setup.uncore.as_ref()),
             clusters,
+            packages: Packages::new(setup, frequency, count),
             deepest: setup.deepest,
         }
     }
@@ -161,6 +168,7 @@ impl PowerTracker {
             clusters: self.clusters.iter().map(|c| c.time_until(now)).collect(),
             package: self.package.time_until(now),
             uncore: self.uncore.totals(),
+            limited: self.packages.limited(),
         }
     }
 
@@ -171,6 +179,7 @@ impl PowerTracker {
         }
         self.package.time -= before.package;
         self.uncore.leave_out(&before.uncore);
+        self.packages.leave_out(&before.limited);
     }
 
     pub(crate) fn finish(&mut self, now: u64) {

@@ -275,7 +275,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline]
     pub(crate) fn enqueue(&mut self, cpu: CpuId, task: TaskId) {
         self.cpus[cpu].run_queue.waiting.push_back(task);
-        self.waiting += 1;
+        self.scheduler.waiting += 1;
         self.observe_runnable(cpu);
         self.restart_tick(cpu);
     }
@@ -307,7 +307,7 @@ impl<O: Observer> Engine<'_, O> {
         if self.setup.frequency.counts_runnable() {
             self.move_runnable(task, from, to);
         }
-        self.migrations += 1;
+        self.scheduler.migrations += 1;
     }
 
     /// Whether a task that is about to be queued on a CPU takes it from the running one.
@@ -336,7 +336,7 @@ impl<O: Observer> Engine<'_, O> {
             && let Some(running) = c.run_queue.current.take()
         {
             c.run_queue.waiting.push_back(running);
-            self.waiting += 1;
+            self.scheduler.waiting += 1;
         }
         if c.run_queue.current.is_none() {
             let tasks = &self.tasks;
@@ -350,7 +350,7 @@ impl<O: Observer> Engine<'_, O> {
                     .and_then(|first| c.run_queue.waiting.remove(first)),
             };
             c.run_queue.picked_at = self.now;
-            self.waiting -= 1;
+            self.scheduler.waiting -= 1;
             if let Some(task) = c.run_queue.current {
                 let t = &mut self.tasks[task];
                 c.run_queue.least_vruntime = c.run_queue.least_vruntime.max(t.entity.vruntime);
@@ -367,6 +367,18 @@ impl<O: Observer> Engine<'_, O> {
         }
         c.run_queue.account(self.now, 0);
         c.run_queue.current
+    }
+
+    /// The current task lets others run, if any wait (`sched_yield()`).
+    pub(crate) fn yield_cpu(&mut self, cpu: CpuId, task: TaskId) {
+        let run_queue = &mut self.cpus[cpu].run_queue;
+        let waiting = run_queue.waiting.iter();
+        let others = waiting.map(|other| self.tasks[*other].entity.vruntime);
+        if let Some(first) = others.min() {
+            let entity = &mut self.tasks[task].entity;
+            entity.vruntime = entity.vruntime.max(first);
+            run_queue.need_resched = true;
+        }
     }
 
     /// At a tick: whether the running task's turn is over, and whether an idle CPU could help.
@@ -407,7 +419,7 @@ impl<O: Observer> Engine<'_, O> {
         });
         if let Some((index, task, to)) = found {
             self.cpus[cpu].run_queue.waiting.remove(index);
-            self.waiting -= 1;
+            self.scheduler.waiting -= 1;
             self.wake_task(Some(cpu), task, to);
         }
     }
@@ -468,7 +480,7 @@ impl<O: Observer> Engine<'_, O> {
     /// possible. Returns whether it found any.
     #[inline]
     pub(crate) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
-        self.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_waiting(cpu)
+        self.scheduler.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_waiting(cpu)
     }
 
     #[inline(never)]

@@ -7,6 +7,22 @@ use wakepath_policies::utilisation::{Runnable, Utilisation};
 use crate::core::basics::TaskId;
 use crate::core::queue::fifo::Fifo;
 
+/// What there is to run on all CPUs together.
+#[derive(Debug, Default)]
+pub(crate) struct Scheduler {
+    /// Tasks on run queues that do not run.
+    pub(super) waiting: usize,
+    /// Tasks that changed their CPU.
+    pub(super) migrations: u64,
+}
+
+impl Scheduler {
+    /// How often a task changed its CPU.
+    pub(crate) fn migrations(&self) -> u64 {
+        self.migrations
+    }
+}
+
 /// Tasks of a CPU.
 #[derive(Debug)]
 pub(crate) struct RunQueue {
@@ -63,11 +79,6 @@ impl RunQueue {
     #[inline(always)]
     pub(crate) fn has_task(&self) -> bool {
         self.current.is_some() || !self.waiting.is_empty()
-    }
-
-    /// Tasks that want to run.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = TaskId> {
-        self.waiting.iter().copied()
     }
 
     /// The virtual run time that a task has at least which wakes up here, but for its credit.

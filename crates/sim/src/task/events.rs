@@ -54,7 +54,7 @@ impl<O: Observer> Engine<'_, O> {
         // A CPU of another cluster puts the task on its run queue itself.
         let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != c.cluster);
         if iowait {
-            self.update_frequency(to, Report { iowait, local });
+            self.update_frequency(to, Report::end_of_wait_for_io(local));
         }
         let ran = self.cpus[to].runs_task();
         self.task_changes(to, ran, local, task, slept.then_some(true));
@@ -221,11 +221,7 @@ impl<O: Observer> Engine<'_, O> {
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
         let taken = t.taking;
-        let work = Work {
-            own: t.resumption,
-            cold: t.cold,
-            full_speed,
-        };
+        let work = Work::new(t.resumption, t.cold, full_speed);
         for _ in 0..taken {
             let Some(request) = t.completed.pop_front() else {
                 break;

@@ -4,7 +4,14 @@ use serde::Serialize;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{FioJob, Rate};
 
-use crate::engine::RateSums;
+/// What a rate of a job came to, over all processes that have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RateSums {
+    /// I/Os that it asked for, or bytes where block sizes vary.
+    pub(in crate::task) asked: f64,
+    /// Those that were issued.
+    pub(in crate::task) issued: u64,
+}
 
 /// A rate that a job asks for (fio's `rate` and `rate_iops`), and what was done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
