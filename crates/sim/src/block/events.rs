@@ -53,12 +53,11 @@ impl<O: Observer> Engine<'_, O> {
         if self.cache.is_some() && self.tasks[task].caller.is_some() {
             return;
         }
-        self.failure.get_or_insert(SimError::Workload {
+        self.give_up(SimError::Workload {
             job: self.setup.jobs[self.tasks[task].job].name.clone(),
             what: "buffered reads beyond its size, which the page cache has by then; give a larger size, or direct=1"
                 .to_owned(),
         });
-        self.jobs_running = 0;
     }
 
     /// Sends a flush to all drives of the volume.

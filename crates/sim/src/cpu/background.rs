@@ -13,9 +13,9 @@ impl<O: Observer> Engine<'_, O> {
             for index in 0..self.setup.background.len() {
                 // The first tasks are the workers, numbered by CPU and source. One that roams is that of the first CPU. The first of
                 // them begins on the last CPU, since jobs begin on the first, and each other one on the idle CPU before.
-                let roams = self.setup.background[index].roams;
+                let roams = self.setup.background[index].timer.roams;
                 let before = self.setup.background[..index].iter();
-                let earlier = before.filter(|source| source.roams).count();
+                let earlier = before.filter(|source| source.timer.roams).count();
                 let at = if roams {
                     self.cpus.len() - 1 - earlier % self.cpus.len()
                 } else {
@@ -31,9 +31,30 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// The timer of a background source has been served.
+    pub(super) fn background_timer(&mut self, cpu: CpuId, index: usize) {
+        let source = self.setup.background[index];
+        if source.timer.roams {
+            // The worker of the first CPU, wherever it is. Its timer runs again from when it goes back to sleep.
+            let task = index;
+            self.tasks[task].work = source.cycles();
+            self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
+            return;
+        }
+        if source.is_task() {
+            let task = cpu * self.setup.background.len() + index;
+            self.tasks[task].work = source.cycles();
+            if !self.tasks[task].runnable {
+                self.wake_task(Some(cpu), task, cpu);
+            }
+        }
+        self.arm_background(cpu, index);
+        self.arm_clock(cpu);
+    }
+
     /// Arms the next arrival of a background source on a CPU.
     pub(crate) fn arm_background(&mut self, cpu: CpuId, index: usize) {
-        let source = self.setup.background[index];
+        let source = self.setup.background[index].timer;
         let mean = match self.setup.cpu.keeps_house_for[cpu] {
             _ if source.roams => source.mean_interval,
             0 => return,
@@ -75,7 +96,7 @@ impl<O: Observer> Engine<'_, O> {
     /// The timer of a task that roams is not needed any more.
     #[cold]
     pub(crate) fn stop_roaming_timer(&mut self, index: TaskId) {
-        if self.setup.background[index].pulled {
+        if self.setup.background[index].timer.pulled {
             self.pulled[index].at = NEVER;
             return;
         }

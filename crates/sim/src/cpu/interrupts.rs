@@ -56,7 +56,11 @@ impl<O: Observer> Engine<'_, O> {
         let order = |interrupt: &Interrupt| match interrupt {
             Interrupt::Rcu => 3,
             Interrupt::Completion(_) => 1,
-            Interrupt::Timer(Timer::Background(index)) if self.setup.background[*index].wheel => 2,
+            Interrupt::Timer(Timer::Background(index))
+                if self.setup.background[*index].timer.wheel =>
+            {
+                2
+            }
             _ => 0,
         };
         let pending = self.cpus[cpu].interrupts.iter();
@@ -81,26 +85,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
             Interrupt::Tick => self.tick(cpu),
-            Interrupt::Timer(Timer::Background(index)) => {
-                let source = self.setup.background[index];
-                if source.roams {
-                    // Its timer runs again from when it goes back to sleep.
-                    // The worker of the first CPU, wherever it is.
-                    let task = index;
-                    self.tasks[task].work = source.cycles;
-                    self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
-                    return;
-                }
-                if source.as_task {
-                    let task = cpu * self.setup.background.len() + index;
-                    self.tasks[task].work = source.cycles;
-                    if !self.tasks[task].runnable {
-                        self.wake_task(Some(cpu), task, cpu);
-                    }
-                }
-                self.arm_background(cpu, index);
-                self.arm_clock(cpu);
-            }
+            Interrupt::Timer(Timer::Background(index)) => self.background_timer(cpu, index),
             Interrupt::Timer(Timer::Task(task)) => match self.tasks[task].program {
                 Program::Thread(thread) => self.thread_timer(cpu, task, thread),
                 Program::Job | Program::Worker | Program::Flusher | Program::Sugov(_) => {

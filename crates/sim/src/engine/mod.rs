@@ -1,7 +1,7 @@
-//! The context that events work in: queue, clock, and the parts of all mechanisms. `dispatch` is the event loop.
+//! A run: the parts of all mechanisms side by side, and the event loop over them (`dispatch`).
 //!
-//! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
-//! of work, a polling limit, an interrupt on its way to a sleeping CPU).
+//! Every mechanism opens its own part only, and tells the others what happens by their methods. No rule of a mechanism is
+//! here.
 
 mod counted;
 mod dispatch;
@@ -14,6 +14,7 @@ use crate::block::request::Request;
 use crate::core::basics::RequestId;
 use crate::core::calendar::Calendar;
 use crate::core::random::Streams;
+use crate::core::span::Span;
 use crate::cpu::pulled::Pulled;
 use crate::cpu::state::Cpu;
 use crate::cpu::totals::CpuTotals;
@@ -31,8 +32,8 @@ use crate::rcu::state::GracePeriods;
 use crate::scheduler::run_queue::Scheduler;
 use crate::setup::Setup;
 use crate::task::fio::jobs::Jobs;
-use crate::task::fio::rates::RateSums;
-use crate::task::rtapp::state::{Halt, TaskStats, Threads};
+use crate::task::fio::rates::JobTotals;
+use crate::task::rtapp::state::{ThreadTotals, Threads};
 use crate::task::state::Task;
 
 use self::counted::WarmUp;
@@ -58,24 +59,21 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) collected: Vec<Vec<RequestId>>,
     pub(crate) random: Streams,
     pub(crate) recorder: Recorder,
-    /// Processes of jobs and threads that have not ended.
-    pub(crate) jobs_running: usize,
     pub(crate) threads: Threads,
     pub(crate) scheduler: Scheduler,
-    /// Jobs that ended before they had done what they ask for, since nobody simulates them for longer.
-    pub(crate) cut_jobs: Vec<usize>,
-    /// What the rates of each job came to, of its reads and of its writes.
-    pub(crate) rates: Vec<[RateSums; 2]>,
-    /// Why the run has no result.
-    pub(crate) failure: Option<SimError>,
-    /// Events that were only there for the observer.
-    pub(crate) looks: u64,
+    pub(crate) job_totals: JobTotals,
     /// Which jobs have started and ended.
     pub(crate) jobs: Jobs,
     /// If CPUs wait for grace periods.
     pub(crate) rcu: Option<GracePeriods>,
     /// If somebody writes into the page cache.
     pub(crate) cache: Option<Box<WriteBack>>,
+    /// Processes of jobs and threads that have not ended.
+    processes: usize,
+    /// Why the run has no result.
+    failure: Option<SimError>,
+    /// Events that were only there for the observer.
+    looks: u64,
     /// What had been counted by the end of the warm-up, once that is over.
     warm_up: Option<Box<WarmUp>>,
     drives_before: Vec<Option<DriveTotals>>,
@@ -109,7 +107,11 @@ impl<'a, O: Observer> Engine<'a, O> {
             turns,
             collected: vec![Vec::new(); queues],
             drives,
-            pulled: if setup.background.iter().any(|source| source.pulled) {
+            pulled: if setup
+                .background
+                .iter()
+                .any(|source| source.timer.is_pulled())
+            {
                 vec![Pulled::default(); setup.background.len()]
             } else {
                 Vec::new()
@@ -121,11 +123,10 @@ impl<'a, O: Observer> Engine<'a, O> {
                 setup.cpu.has_random_exits(),
             ),
             recorder: Recorder::default(),
-            jobs_running: 0,
+            processes: 0,
             threads: Threads::new(&setup.programs),
             scheduler: Scheduler::default(),
-            cut_jobs: Vec::new(),
-            rates: vec![[RateSums::default(); 2]; setup.jobs.len()],
+            job_totals: JobTotals::new(setup.jobs.len()),
             failure: None,
             looks: 0,
             jobs: Jobs::new(setup.jobs.len()),
@@ -151,6 +152,32 @@ impl<'a, O: Observer> Engine<'a, O> {
         engine
     }
 
+    /// A process of a job or a thread begins. The run lasts until all have ended.
+    pub(crate) fn begin_process(&mut self) {
+        self.processes += 1;
+    }
+
+    pub(crate) fn end_process(&mut self) {
+        self.processes -= 1;
+    }
+
+    /// Whether a process of a job or a thread has not ended.
+    pub(crate) fn has_process(&self) -> bool {
+        self.processes > 0
+    }
+
+    /// Ends the run without a result; the first reason counts.
+    #[cold]
+    pub(crate) fn give_up(&mut self, why: SimError) {
+        self.failure.get_or_insert(why);
+        self.processes = 0;
+    }
+
+    /// The present event was only there for the observer, and costs the run nothing.
+    pub(crate) fn note_look(&mut self) {
+        self.looks += 1;
+    }
+
     /// How many of the drives have a slot: nothing happens in a drive by itself, unless somebody
     /// looks.
     pub(crate) fn watched(drives: usize) -> usize {
@@ -173,27 +200,18 @@ impl<'a, O: Observer> Engine<'a, O> {
             .map(|program| self.why_never_ran(program))
             .collect();
         let begin = self.leave_out_warm_up(&mut cpus);
+        let requests_from = self.jobs.counts_from.unwrap_or(0);
+        let is_capped =
+            programs.cut && self.processes > 0 && programs.end.is_some_and(|end| self.now >= end);
+        let migrations = self.scheduler.migrations();
         Finished {
-            never_ran,
-            time_capped: programs.cut
-                && self.jobs_running > 0
-                && programs.end.is_some_and(|end| self.now >= end),
-            halt: self.threads.halt,
-            events,
-            time: self.now - begin,
-            begin,
-            counted_time: (self.now).saturating_sub(self.jobs.counts_from.unwrap_or(0)),
+            span: Span::new(begin, self.now, requests_from, events),
+            threads: self.threads.into_totals(never_ran, is_capped, migrations),
+            jobs: self.job_totals,
             power: self.power,
             cpus,
             domains: self.domains,
             recorder: self.recorder,
-            threads: self.threads.stats,
-            migrations: self.scheduler.migrations(),
-            cut_jobs: {
-                self.cut_jobs.sort_unstable();
-                self.cut_jobs
-            },
-            rates: self.rates,
             page_cache: self.cache.map(|cache| cache.into_totals()),
             drives: {
                 let mut totals = self
@@ -213,29 +231,13 @@ impl<'a, O: Observer> Engine<'a, O> {
 
 /// What a run leaves behind.
 pub(crate) struct Finished {
-    /// Events handled.
-    pub(crate) events: u64,
-    /// When the warm-up was over, which nothing here counts.
-    pub(crate) begin: u64,
-    /// How long it ran after that.
-    pub(crate) time: u64,
-    /// For how long requests have counted.
-    pub(crate) counted_time: u64,
+    pub(crate) span: Span,
     pub(crate) power: PowerTracker,
     pub(crate) cpus: Vec<CpuTotals>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,
-    /// By rt-app task.
-    pub(crate) threads: Vec<TaskStats>,
-    /// By rt-app task, why it has done nothing, if it has not.
-    pub(crate) never_ran: Vec<Option<String>>,
-    /// The run ended before its threads did, or before the duration of their file was over.
-    pub(crate) time_capped: bool,
-    /// If the threads came to a halt before the run's end.
-    pub(crate) halt: Option<Halt>,
-    pub(crate) migrations: u64,
-    pub(crate) cut_jobs: Vec<usize>,
-    pub(crate) rates: Vec<[RateSums; 2]>,
+    pub(crate) threads: ThreadTotals,
+    pub(crate) jobs: JobTotals,
     /// If somebody wrote into the page cache.
     pub(crate) page_cache: Option<Totals>,
     /// Of each drive, if they have power states.

@@ -67,7 +67,7 @@ impl Energy {
         let down_and_up = |down: &Down| {
             (
                 Nanoseconds(down.time),
-                Nanoseconds(finished.time - down.time),
+                Nanoseconds(finished.span.time() - down.time),
             )
         };
         let clusters: Vec<u128> = finished
@@ -84,7 +84,7 @@ impl Energy {
             let (_, up) = down_and_up(&finished.power.package);
             package
                 .idle_power()
-                .femtojoules_over(Nanoseconds(finished.time))
+                .femtojoules_over(Nanoseconds(finished.span.time()))
                 + package.active_power().femtojoules_over(up)
         });
         let drives: Vec<u128> = finished.drives.iter().flatten().map(|d| d.energy).collect();
@@ -99,14 +99,14 @@ impl Energy {
             clusters_mj: clusters.into_iter().map(millijoules).collect(),
             uncore_mhz: uncore.energy().map(|_| uncore.mean_mhz()),
             power_limited_percent: (finished.power.packages.longest_limited())
-                .map(|time| 100.0 * time as f64 / finished.time.max(1) as f64),
+                .map(|time| 100.0 * time as f64 / finished.span.time().max(1) as f64),
             uncores_mj: uncores.into_iter().map(millijoules).collect(),
             scope: machine.power_scope(),
             package_mj: millijoules(package),
             drives_mj: drives.into_iter().map(millijoules).collect(),
             idle_mw: idle_power(machine, finished).0 as f64 / 1e3,
             total_mj: millijoules(total),
-            mean_mw: total as f64 / finished.time.max(1) as f64 / 1e3,
+            mean_mw: total as f64 / finished.span.time().max(1) as f64 / 1e3,
             per_io_uj: (requests > 0).then(|| millijoules(total) * 1e3 / requests as f64),
         })
     }

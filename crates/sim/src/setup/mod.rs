@@ -175,8 +175,8 @@ impl Setup {
             Interrupt::Tick | Interrupt::Timer(Timer::Lease | Timer::FairServer) => {
                 self.cpu.tick_cycles()
             }
-            Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
-                self.background[i].cycles
+            Interrupt::Timer(Timer::Background(i)) if !self.background[i].is_task() => {
+                self.background[i].cycles()
             }
             Interrupt::Rcu => self.rcu.map_or(0, |rcu| rcu.soft_interrupt()),
             Interrupt::Frequency(_) => self.frequency.sugov_interrupt(),

@@ -288,7 +288,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
             Plan::End => {
-                self.jobs_running -= 1;
+                self.end_process();
                 self.note_cut(task);
                 self.note_rates(task);
                 self.block(cpu, task, false);
@@ -411,9 +411,12 @@ impl<O: Observer> Engine<'_, O> {
         let t = &self.tasks[task];
         let job = &self.setup.jobs[t.job];
         let over = self.now >= t.ends;
-        if job.cut && over && job.has_more(t.submitted, t.bytes) && !self.cut_jobs.contains(&t.job)
+        if job.cut
+            && over
+            && job.has_more(t.submitted, t.bytes)
+            && !self.job_totals.cut.contains(&t.job)
         {
-            self.cut_jobs.push(t.job);
+            self.job_totals.cut.push(t.job);
         }
     }
 
@@ -425,7 +428,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let time = self.now.saturating_sub(t.started);
         let is_poisson = self.setup.jobs[t.job].poisson.is_some();
-        for (direction, sums) in self.rates[t.job].iter_mut().enumerate() {
+        for (direction, sums) in self.job_totals.rates[t.job].iter_mut().enumerate() {
             let (period, issued) = (periods[direction], t.issued[direction]);
             // A Poisson process asks for the arrivals that were drawn, however many its rate makes on average. Behind its time,
             // it has not drawn all of them.

@@ -50,7 +50,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.jobs.end = new.ends.max(self.jobs.end);
                 let (task, started) = (self.tasks.len(), new.started);
                 self.tasks.push(new);
-                self.jobs_running += 1;
+                self.begin_process();
                 if started > self.now {
                     self.start_timer(cpu, started, 0, Timer::Task(task));
                 } else {
@@ -83,7 +83,7 @@ impl<O: Observer> Engine<'_, O> {
         } else if ended && self.setup.jobs.iter().any(|j| j.wait_for == Some(job)) {
             self.start_ready_jobs();
         }
-        if self.jobs_running == 0 {
+        if !self.has_process() {
             self.start_next_group();
         }
     }

@@ -38,7 +38,7 @@ impl<O: Observer> Engine<'_, O> {
         let mut begun = vec![0; self.cpus.len()];
         if programs.lasts {
             // rt-app's main program, which sleeps for the duration.
-            self.jobs_running += 1;
+            self.begin_process();
         }
         for copy in 0..programs.copies as usize {
             for (index, program) in programs.tasks.iter().enumerate() {
@@ -53,7 +53,7 @@ impl<O: Observer> Engine<'_, O> {
                     new.cpu = cpu;
                     self.tasks.push(new);
                     self.threads.add(programs, index, copy, task);
-                    self.jobs_running += 1;
+                    self.begin_process();
                     if program.delay == 0 {
                         self.wake_task(None, task, cpu);
                     } else {
@@ -130,7 +130,7 @@ impl<O: Observer> Engine<'_, O> {
             Next::Op(op, stage) => (op, stage),
             Next::End => {
                 self.threads.end(id);
-                self.jobs_running -= 1;
+                self.end_process();
                 return Turn::Block;
             }
         };
@@ -388,11 +388,10 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Ends the run without a result.
     fn fail(&mut self, what: String) {
-        self.failure.get_or_insert(SimError::NoProgress {
+        self.give_up(SimError::NoProgress {
             seconds: self.now as f64 / 1e9,
             what,
         });
-        self.jobs_running = 0;
     }
 
     /// What the threads that have not ended wait for.
