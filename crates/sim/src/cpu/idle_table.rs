@@ -77,8 +77,8 @@ impl IdleTable {
         poll: Option<PollPolicy>,
     ) -> Result<Self, SimError> {
         let declared = machine.declared_idle_states_of(cluster)?;
-        let of = machine.idle_states_of(cluster);
-        let states = of.iter().enumerate();
+        let machine_states = machine.idle_states_of(cluster);
+        let states = machine_states.iter().enumerate();
         let states: Vec<TrueState> = states
             .map(|(index, state)| TrueState::new(index, state, &declared))
             .collect();
@@ -100,7 +100,7 @@ impl IdleTable {
                 })
                 .collect(),
             shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
-            deepest_alone: deepest_alone(&of),
+            deepest_alone: deepest_alone(&machine_states),
             states,
             declared,
         })

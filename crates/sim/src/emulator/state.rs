@@ -23,16 +23,16 @@ pub(crate) struct EmulatorSetup {
 }
 
 impl EmulatorSetup {
-    pub(crate) fn new(of: &Emulator, khz: u64) -> Self {
+    pub(crate) fn new(figures: &Emulator, khz: u64) -> Self {
         let time = |work: &Figure| work.kilocycles() * 1_000_000 / khz.max(1);
-        let request = time(&of.drive_request_kcycles);
+        let request = time(&figures.drive_request_kcycles);
         Self {
-            wake: time(&of.drive_wake_kcycles),
+            wake: time(&figures.drive_wake_kcycles),
             take: request / 2,
             complete: request - request / 2,
-            lead: of.drive_lead_us.micros().0,
-            look: of.drive_look_us.micros().0,
-            exit_hold: of.exit_hold_us.micros().0,
+            lead: figures.drive_lead_us.micros().0,
+            look: figures.drive_look_us.micros().0,
+            exit_hold: figures.exit_hold_us.micros().0,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::core::basics::{CpuId, Interrupt, TaskId};
 use crate::core::calendar::Slot;
-use crate::cpu::state::Cpu;
 use crate::engine::Engine;
 use crate::frequency::clocks::report::Report;
 use crate::observe::observer::Observer;
@@ -98,8 +97,8 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
-        let of = &self.setup.frequency.clusters[self.domains[domain].cluster()];
-        let at = of.taken_up(self.now) + of.transition_latency;
+        let cluster = &self.setup.frequency.clusters[self.domains[domain].cluster()];
+        let at = cluster.taken_up(self.now) + cluster.transition_latency;
         self.calendar.schedule(Slot::Frequency(domain), at);
     }
 
@@ -107,9 +106,9 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn frequency_changed(&mut self, domain: usize) {
         self.end_uncore_slots();
         let clock = &mut self.domains[domain];
-        let of = clock.cpus();
+        let cpus = clock.cpus();
         let mut powered = false;
-        for c in &mut self.cpus[of.clone()] {
+        for c in &mut self.cpus[cpus.clone()] {
             if self.setup.frequency.counts_runnable() {
                 c.run_queue.settle_runnable(self.now, clock.capacity_now());
             }
@@ -125,7 +124,7 @@ impl<O: Observer> Engine<'_, O> {
         }
         self.observe_frequency(domain);
         if powered {
-            of.for_each(|cpu| self.go_on(cpu));
+            cpus.for_each(|cpu| self.go_on(cpu));
         }
     }
 
@@ -143,10 +142,10 @@ impl<O: Observer> Engine<'_, O> {
             return;
         }
         let domain = self.cpus[cpu].domain;
-        let of = &mut self.domains[domain];
-        let before = of.current();
-        of.wake(self.now, cpu - of.cpus().start, &self.cpus);
-        if of.current() != before {
+        let clock = &mut self.domains[domain];
+        let before = clock.current();
+        clock.wake(self.now, cpu - clock.cpus().start, &self.cpus);
+        if clock.current() != before {
             self.observe_frequency(domain);
         }
         self.start_clock_slots(cluster);
@@ -155,8 +154,8 @@ impl<O: Observer> Engine<'_, O> {
     /// Starts the slots of clusters that have a CPU awake from the beginning.
     pub(crate) fn start_clocks(&mut self) {
         for cluster in 0..self.clock_control.slots.clusters.len() {
-            let of = |c: &Cpu| c.cluster == cluster && c.is_powered();
-            if self.cpus.iter().any(of) {
+            let mut cpus = self.cpus.iter();
+            if cpus.any(|cpu| cpu.cluster == cluster && cpu.is_powered()) {
                 self.start_clock_slots(cluster);
             }
         }

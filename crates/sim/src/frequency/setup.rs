@@ -127,7 +127,7 @@ const BOOSTS_RUNNABLE: (u16, u16, u16) = (6, 5, 0);
 fn counts_runnable(machine: &Machine, frequency: &FreqPolicy) -> bool {
     let schedutil = match frequency {
         FreqPolicy::Schedutil(_) => true,
-        FreqPolicy::AmdPstate(of) => of.governor == AmdGovernor::Schedutil,
+        FreqPolicy::AmdPstate(amd) => amd.governor == AmdGovernor::Schedutil,
         _ => false,
     };
     schedutil && (machine.kernel).is_none_or(|kernel| kernel.release() >= BOOSTS_RUNNABLE)
@@ -149,7 +149,7 @@ fn clusters(
         .iter()
         .max_by_key(|c| c.capacity)
         .map_or(1.0, per_khz);
-    let ranks = matches!(frequency, FreqPolicy::AmdPstate(of) if of.kernel.release() >= FIRST_WITH_PREFERRED_CORES);
+    let ranks = matches!(frequency, FreqPolicy::AmdPstate(amd) if amd.kernel.release() >= FIRST_WITH_PREFERRED_CORES);
     let clusters = machine.cluster.iter().zip(topology.clusters());
     clusters
         .map(|(c, shape)| {
@@ -200,21 +200,21 @@ fn clusters(
         .collect()
 }
 
-fn cppc(of: &Cppc) -> CppcSetup {
+fn cppc(figures: &Cppc) -> CppcSetup {
     CppcSetup {
         scale: PerfScale {
-            highest: of.highest,
-            nominal: of.nominal,
-            lowest_nonlinear: of.lowest_nonlinear,
-            lowest: of.lowest,
-            nominal_khz: of.nominal_mhz * 1000,
-            lowest_khz: of.lowest_mhz * 1000,
+            highest: figures.highest,
+            nominal: figures.nominal,
+            lowest_nonlinear: figures.lowest_nonlinear,
+            lowest: figures.lowest,
+            nominal_khz: figures.nominal_mhz * 1000,
+            lowest_khz: figures.lowest_mhz * 1000,
             firmware_minimum: 0,
         },
-        registers: of.registers,
+        registers: figures.registers,
         hardware: HwpSetup {
-            ramp: of.ramp_ms.millis(),
-            full_at: of.full_at_percent.value / 100.0,
+            ramp: figures.ramp_ms.millis(),
+            full_at: figures.full_at_percent.value / 100.0,
         },
     }
 }

@@ -38,11 +38,11 @@ impl<O: Observer> Engine<'_, O> {
             return turbo;
         }
         self.settle_package(package);
-        let of = &mut self.power.packages.clusters[cluster];
-        if of.cap < turbo {
-            of.time += self.setup.frequency.cluster(cluster).slot();
+        let limited = &mut self.power.packages.clusters[cluster];
+        if limited.cap < turbo {
+            limited.time += self.setup.frequency.cluster(cluster).slot();
         }
-        turbo.min(of.cap)
+        turbo.min(limited.cap)
     }
 
     /// Takes note of what a package has drawn by now, and caps its clocks for the slot that begins.
@@ -82,10 +82,10 @@ impl<O: Observer> Engine<'_, O> {
             ((level + 1) * limit.cpus[cluster].running.len()).div_ceil(levels) - 1
         };
         let power = |level: usize| {
-            let of = |(cluster, running): (usize, &f64)| {
+            let clocked = |(cluster, running): (usize, &f64)| {
                 running * limit.cpus[cluster].running[point(cluster, level)].0 as f64
             };
-            besides + clusters.clone().zip(&running).map(of).sum::<f64>()
+            besides + clusters.clone().zip(&running).map(clocked).sum::<f64>()
         };
         let level = (0..levels).rev().find(|level| power(*level) <= left);
         for cluster in clusters.clone() {

@@ -70,7 +70,7 @@ impl Tunables {
     /// Whether a waking task takes the CPU from the running one.
     pub(crate) fn preempts(&self, woken: &Entity, running: &Entity) -> bool {
         match (woken.class, running.class) {
-            (Class::Realtime { priority, .. }, of) => priority > of.realtime(),
+            (Class::Realtime { priority, .. }, other) => priority > other.realtime(),
             (_, Class::Realtime { .. }) | (Class::Idle, Class::Fair { .. }) => false,
             (Class::Fair { .. }, Class::Idle) => true,
             _ => {

@@ -75,7 +75,7 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
         return Ok(());
     }
     let instead = match (set.frequency(), driver) {
-        (Some(FreqPolicy::AmdPstate(of)), _) if of.is_active_performance() => {
+        (Some(FreqPolicy::AmdPstate(amd)), _) if amd.is_active_performance() => {
             "amd-pstate[governor=powersave]"
         }
         (Some(FreqPolicy::Performance), Driver::Amd) => "amd-pstate[governor=powersave]",
@@ -177,8 +177,8 @@ fn assumed_of_epp(in_force: &PolicySet) -> Option<String> {
     const DEFAULT: u8 = 128;
     let epp = match frequency_policy(in_force).ok()? {
         FreqPolicy::IntelPstateHwp { epp, .. } => epp,
-        FreqPolicy::AmdPstate(of) if of.mode == AmdMode::Active => match of.governor {
-            AmdGovernor::Powersave => of.epp,
+        FreqPolicy::AmdPstate(amd) if amd.mode == AmdMode::Active => match amd.governor {
+            AmdGovernor::Powersave => amd.epp,
             _ => return None,
         },
         _ => return None,
@@ -213,7 +213,7 @@ impl Driver {
         match frequency {
             FreqPolicy::IntelPstateHwp { .. } => Self::Hwp,
             FreqPolicy::IntelPstate { .. } => Self::IntelPstate,
-            FreqPolicy::AmdPstate(of) if of.mode == AmdMode::Active => Self::Amd,
+            FreqPolicy::AmdPstate(amd) if amd.mode == AmdMode::Active => Self::Amd,
             _ => Self::Other,
         }
     }
@@ -307,7 +307,7 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
             return Ok(());
         }
         LatencyScope::EachCpu => (0..cpus).collect(),
-        LatencyScope::Cpus(of) => of.clone(),
+        LatencyScope::Cpus(cpus) => cpus.clone(),
     };
     if let Some(cpu) = each.iter().find(|cpu| **cpu >= cpus) {
         return Err(format!(
@@ -321,10 +321,10 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
         // A state's latency is that of the CPU's own table.
         let cluster = machine
             .cluster_of(cpu)
-            .map(|of| machine.declared_idle_states_of(of));
+            .map(|cluster| machine.declared_idle_states_of(cluster));
         if let Some(states) = cluster {
             let limit = limit_us(latency, &states.map_err(|e| e.to_string())?)?;
-            match requests.iter_mut().find(|(of, _)| *of == limit) {
+            match requests.iter_mut().find(|(other, _)| *other == limit) {
                 Some((_, cpus)) => cpus.push(cpu),
                 None => requests.push((limit, vec![cpu])),
             }
@@ -431,7 +431,7 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     let says_the_same = matches!(set.epp().map(Epp::number), Some(Some(0)))
         && match policy {
             FreqPolicy::Performance => true,
-            FreqPolicy::AmdPstate(of) => of.is_active_performance(),
+            FreqPolicy::AmdPstate(amd) => amd.is_active_performance(),
             _ => false,
         };
     if says_the_same && set.hwp_boost().is_none() {
