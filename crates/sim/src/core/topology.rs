@@ -95,7 +95,7 @@ impl Topology {
         &self.clusters
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn cluster(&self, number: usize) -> &Cluster {
         &self.clusters[number]
     }
@@ -106,7 +106,7 @@ impl Topology {
     }
 
     /// Whether the clusters differ in capacity.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_unequal(&self) -> bool {
         self.unequal
     }

@@ -58,6 +58,11 @@ impl BackgroundTimer {
         }
     }
 
+    /// Whether it is on the timer wheel.
+    pub(crate) fn is_on_wheel(&self) -> bool {
+        self.wheel
+    }
+
     /// Whether it may expire on another CPU while its own sleeps.
     pub(crate) fn is_pulled(&self) -> bool {
         self.pulled

@@ -47,27 +47,6 @@ impl<O: Observer> Engine<'_, O> {
         self.take_most_urgent(cpu)
     }
 
-    /// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
-    /// (`blk_mq_complete_request_remote()`). It comes after all hard ones, but before that for timers of the timer wheel: on x86
-    /// calls of functions have a higher vector than the tick, and what the tick raises is left to `ksoftirqd`.
-    /// RCU's soft interrupt is the last.
-    #[inline(never)]
-    fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
-        let order = |interrupt: &Interrupt| match interrupt {
-            Interrupt::Rcu => 3,
-            Interrupt::Completion(_) => 1,
-            Interrupt::Timer(Timer::Background(index))
-                if self.setup.background[*index].timer.wheel =>
-            {
-                2
-            }
-            _ => 0,
-        };
-        let pending = self.cpus[cpu].interrupts.iter();
-        let (index, _) = pending.enumerate().min_by_key(|(_, i)| order(i))?;
-        self.cpus[cpu].interrupts.remove(index)
-    }
-
     pub(crate) fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
             Interrupt::Completion(request) => {

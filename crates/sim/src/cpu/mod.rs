@@ -4,7 +4,8 @@
 //! sleep length, stopped ticks, polling, and what the governor is told afterwards. C1 demotion is the hardware's
 //! (`wakepath-hardware`).
 //!
-//! - Setup: `setup` has the CPUs of a machine, `background_timer` the timers of background work, `idle_table` has a cluster's idle states, `shortest_sleep` the shortest sleep that fio finds.
+//! - Setup: `setup` has the CPUs of a machine, `background_timer` the timers of background work, `idle_table` a cluster's idle
+//!   states, `shortest_sleep` the shortest sleep that fio finds.
 //! - State: `state` is one CPU, and `phase`, `idle`, `clock_events` and `power_times` are its parts. `pulled` are the timers
 //!   that other CPUs take over.
 //! - Events: `idle_loop`, `tick`, `background` (timers of background work), `interrupts`, `phases` (work in progress), `smt`.

@@ -73,7 +73,7 @@ impl Phase {
     }
 
     /// Work as if the CPU had its core for itself.
-    #[inline]
+    #[inline(always)]
     pub(super) fn alone(&self, work: Cycles) -> Cycles {
         if self.share == FULL_SHARE {
             work

@@ -190,7 +190,7 @@ impl CpuSetup {
     }
 
     /// How much later than asked for a sleep of an ordinary task ends, in ns.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn timer_slack(&self) -> u64 {
         self.timer_slack
     }
@@ -201,19 +201,19 @@ impl CpuSetup {
     }
 
     /// Whether threads of some core slow each other down.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn shares_cores(&self) -> bool {
         self.core_shares.is_some()
     }
 
     /// Whether a CPU has no tick while it has one task.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_nohz_full(&self, cpu: CpuId) -> bool {
         self.nohz_full.get(cpu).is_some_and(|yes| *yes)
     }
 
     /// What a system call costs a CPU besides the work of an I/O.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn syscall(&self, cpu: CpuId) -> Cycles {
         if self.is_nohz_full(cpu) {
             self.syscall_cycles

@@ -117,6 +117,7 @@ impl<'a> Cpu<'a> {
     }
 
     /// In an idle state: whether it watches its need-resched flag, so that nobody has to interrupt it.
+    #[inline(always)]
     pub(crate) fn watches_for_work(&self) -> bool {
         self.idle.polling_until.is_some() || self.idle.table.states[self.idle.state].mwait
     }
@@ -154,11 +155,22 @@ impl<'a> Cpu<'a> {
         self.interrupts.push_back(interrupt);
     }
 
+    /// Takes out the pending interrupt of the least rank, the first of several.
+    pub(crate) fn take_interrupt_by(
+        &mut self,
+        rank: impl Fn(Interrupt) -> u8,
+    ) -> Option<Interrupt> {
+        let pending = self.interrupts.iter().enumerate();
+        let (index, _) = pending.min_by_key(|(_, interrupt)| rank(**interrupt))?;
+        self.interrupts.remove(index)
+    }
+
     pub(crate) fn has_interrupt(&self) -> bool {
         !self.interrupts.is_empty()
     }
 
     /// Work to be done before anything else: caches are to be refilled.
+    #[inline(always)]
     pub(crate) fn add_cold_work(&mut self, work: Cycles) {
         self.phase.cold += work;
     }
@@ -177,6 +189,7 @@ impl<'a> Cpu<'a> {
     }
 
     /// How long the current task has run since that was accounted last, in ns.
+    #[inline(always)]
     pub(crate) fn unaccounted_run(&self, now: u64) -> u64 {
         if self.runs_task() {
             now - self.phase.start
@@ -204,6 +217,7 @@ impl<'a> Cpu<'a> {
     }
 
     /// Accounts the time that it has been polling, if it does, at operating point `opp`.
+    #[inline(always)]
     pub(super) fn settle_polling(&mut self, now: u64, opp: usize) {
         if self.phase.mode == Mode::Idle && self.idle.polling_until.is_some() {
             let at = self.idle.state * self.totals.powered.len() + opp;
@@ -273,6 +287,7 @@ impl<'a> Cpu<'a> {
 
     /// Takes note of how long the CPU has been waking up, if it is; `opp` and `khz` are the operating point and
     /// frequency of its clock meanwhile.
+    #[inline(always)]
     pub(super) fn settle_waking(&mut self, now: u64, opp: usize, khz: u64) {
         let power = &mut self.power;
         let Some(since) = &mut power.waking_since else {

@@ -162,6 +162,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 
     /// Whether a process of a job or a thread has not ended.
+    #[inline(always)]
     pub(crate) fn has_process(&self) -> bool {
         self.processes > 0
     }

@@ -77,7 +77,7 @@ impl FrequencySetup {
     }
 
     /// The clocks of a cluster.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn cluster(&self, number: usize) -> &ClusterSetup {
         &self.clusters[number]
     }
@@ -108,7 +108,7 @@ impl FrequencySetup {
     }
 
     /// Whether how many tasks could run counts for the frequency.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn counts_runnable(&self) -> bool {
         self.counts_runnable
     }

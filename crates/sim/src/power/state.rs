@@ -40,7 +40,7 @@ pub(crate) struct Down {
     asleep: usize,
     /// From when on it is down, if no CPU wakes up before.
     since: u64,
-    pub(super) time: u64,
+    time: u64,
 }
 
 impl Down {
@@ -65,6 +65,11 @@ impl Down {
     fn awake(&mut self, now: u64) {
         self.settle(now);
         self.asleep -= 1;
+    }
+
+    /// How long it was down, and up, of `time` ns.
+    pub(super) fn down_and_up(&self, time: u64) -> (Nanoseconds, Nanoseconds) {
+        (Nanoseconds(self.time), Nanoseconds(time - self.time))
     }
 
     /// How long it has been down by now.
@@ -151,7 +156,7 @@ impl PowerTracker {
     }
 
     /// A CPU is powered, and its clock runs at so many kHz from now on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sees_clock(&mut self, khz: u32) {
         self.uncore.sees(khz);
     }

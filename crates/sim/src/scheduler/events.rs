@@ -443,25 +443,29 @@ impl<O: Observer> Engine<'_, O> {
         let Some(task) = c.run_queue.current else {
             return;
         };
-        let alone = |cpu: CpuId| {
-            self.core(cpu)
-                .filter(|other| *other != cpu)
-                .all(|c| self.is_idle(c))
-        };
-        if !c.run_queue.waiting.is_empty() || self.tasks[task].is_bound() || !alone(cpu) {
+        if !c.run_queue.waiting.is_empty()
+            || self.tasks[task].is_bound()
+            || !self.has_core_alone(cpu)
+        {
             return;
         }
         let cluster = self.setup.frequency.cluster(c.cluster);
         let own = cluster.own_limit(cpu);
         let cpus = self.setup.topology.cluster(c.cluster).cpus();
-        let idle = cpus
-            .filter(|to| cluster.own_limit(*to) > own)
-            .filter(|to| self.is_idle(*to) && alone(*to) && self.is_allowed(task, *to));
+        let idle = cpus.filter(|to| cluster.own_limit(*to) > own).filter(|to| {
+            self.is_idle(*to) && self.has_core_alone(*to) && self.is_allowed(task, *to)
+        });
         let Some(to) = idle.min_by_key(|to| (Reverse(cluster.own_limit(*to)), *to)) else {
             return;
         };
         self.cpus[cpu].run_queue.current = None;
         self.wake_task(Some(cpu), task, to);
+    }
+
+    /// Whether all other CPUs of a CPU's core idle.
+    fn has_core_alone(&self, cpu: CpuId) -> bool {
+        let mut others = self.core(cpu).filter(|other| *other != cpu);
+        others.all(|other| self.is_idle(other))
     }
 
     /// Whether a waiting task is better off on an idle CPU of another cluster: a smaller CPU is

@@ -71,6 +71,7 @@ impl RunQueue {
     }
 
     /// Tasks that run or want to run.
+    #[inline(always)]
     pub(crate) fn tasks(&self) -> usize {
         usize::from(self.current.is_some()) + self.waiting.len()
     }
@@ -82,6 +83,7 @@ impl RunQueue {
     }
 
     /// The virtual run time that a task has at least which wakes up here, but for its credit.
+    #[inline(always)]
     pub(crate) fn least_vruntime(&self) -> u64 {
         self.least_vruntime
     }
@@ -95,21 +97,25 @@ impl RunQueue {
     }
 
     /// A task that waited for I/O wakes up.
+    #[inline(always)]
     pub(crate) fn end_wait_for_io(&mut self) {
         self.waiting_for_io -= 1;
     }
 
     /// Tasks that wait for I/O (`nr_iowait`).
+    #[inline(always)]
     pub(crate) fn waiting_for_io(&self) -> u32 {
         self.waiting_for_io
     }
 
     /// The current task is to make room for another one.
+    #[inline(always)]
     pub(crate) fn request_resched(&mut self) {
         self.need_resched = true;
     }
 
     /// Whether the current task is to make room for another one.
+    #[inline(always)]
     pub(crate) fn needs_resched(&self) -> bool {
         self.need_resched
     }

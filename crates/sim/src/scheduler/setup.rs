@@ -37,7 +37,7 @@ impl SchedulerSetup {
     }
 
     /// A task wakes up on a run queue of this least run time.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&self, task: &mut Entity, least_vruntime: u64) {
         task.place(least_vruntime, &self.tunables);
     }

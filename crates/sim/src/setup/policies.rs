@@ -109,18 +109,25 @@ fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
 pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError> {
     let kernel = of_kernel(machine)?;
     let own = driver(machine, &kernel);
-    let has = |policy: &PolicySpec, so_far: &PolicySet| match policy.policy() {
+    let has = |policy: &PolicySpec, so_far: &PolicySet| {
+        has_policy(&own, policy, so_far.or(&kernel).frequency())
+    };
+    Ok(set.expand(&kernel, has)?)
+}
+
+/// Whether a machine with this driver has a policy of a profile, where this frequency policy is in force.
+fn has_policy(driver: &Driver, policy: &PolicySpec, frequency: Option<FreqPolicy>) -> bool {
+    match policy.policy() {
         Policy::Frequency(FreqPolicy::Performance) => true,
-        Policy::Frequency(frequency) => Driver::behind(*frequency) == own,
-        Policy::Epp(_) => match so_far.or(&kernel).frequency() {
+        Policy::Frequency(wanted) => Driver::behind(*wanted) == *driver,
+        Policy::Epp(_) => match frequency {
             // The preference that comes with this governor is the only one that the kernel lets it have.
-            Some(FreqPolicy::Performance) => matches!(own, Driver::Hwp | Driver::Amd),
+            Some(FreqPolicy::Performance) => matches!(driver, Driver::Hwp | Driver::Amd),
             Some(frequency) => matches!(Driver::behind(frequency), Driver::Hwp | Driver::Amd),
             None => false,
         },
         _ => policy.mechanism().on.contains(&Place::Sim),
-    };
-    Ok(set.expand(&kernel, has)?)
+    }
 }
 
 /// The cpufreq driver of a machine whose kernel runs `own`.
@@ -231,12 +238,10 @@ pub fn machine_under<'a>(
     let set = &expanded(machine, set)?.set;
     let mut machine = Cow::Borrowed(machine);
     if let Some(FreqPolicy::AmdPstate(_)) = frequency {
-        let lacks = |(cluster, what): (String, &str)| SimError::NoClock {
-            cluster,
-            policy: "amd-pstate".to_owned(),
-            what: what.to_owned(),
-        };
-        machine.to_mut().use_performance_scale().map_err(lacks)?;
+        machine
+            .to_mut()
+            .use_performance_scale()
+            .map_err(lacks_performance_scale)?;
     }
     let named = |kind: Kind, why: String| SimError::OnMachine {
         policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
@@ -271,6 +276,15 @@ pub fn machine_under<'a>(
         request_latency(machine.to_mut(), latency).map_err(|why| named(Kind::CpuLatency, why))?;
     }
     Ok(machine)
+}
+
+/// A cluster lacks a figure that amd-pstate needs.
+fn lacks_performance_scale((cluster, what): (String, &str)) -> SimError {
+    SimError::NoClock {
+        cluster,
+        policy: "amd-pstate".to_owned(),
+        what: what.to_owned(),
+    }
 }
 
 fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), String> {

@@ -58,7 +58,7 @@ impl ClusterSetup {
     }
 
     /// Whether the scheduler prefers the cores of the highest ranks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefers_cores(&self) -> bool {
         self.prefers_cores
     }

@@ -132,6 +132,7 @@ impl Domain {
     }
 
     /// The CPUs that it drives.
+    #[inline(always)]
     pub(crate) fn cpus(&self) -> Range<usize> {
         self.cpus.clone()
     }
