@@ -1,7 +1,7 @@
 //! The timers of background work, also those that other CPUs take over.
 
 use crate::core::basics::{CpuId, Interrupt, NEVER, TaskId, Timer};
-use crate::cpu::pulled::{Pulled, PulledTimers};
+use crate::cpu::pulled::{MigratoryTimer, MigratoryTimers};
 use crate::engine::Engine;
 use crate::observe::observer::Observer;
 use crate::task::state::Task;
@@ -74,7 +74,7 @@ impl<O: Observer> Engine<'_, O> {
         let timer = Timer::Background(index);
         if source.pulled {
             let at = self.tick_from(self.now + delay);
-            self.pulled[index] = Pulled { at, cpu };
+            self.pulled[index] = MigratoryTimer { at, cpu };
         } else if source.wheel {
             // A timer-wheel timer expires with a tick.
             let at = self.tick_from(self.now + delay);
@@ -122,10 +122,10 @@ impl<O: Observer> Engine<'_, O> {
 
     /// The timers that others may take over, as the idle loop of a CPU sees them.
     #[cold]
-    pub(crate) fn pulled_for(&self, cpu: CpuId) -> PulledTimers {
+    pub(crate) fn pulled_for(&self, cpu: CpuId) -> MigratoryTimers {
         let own = self.pulled.iter().filter(|timer| timer.cpu == cpu);
         let mut others = (0..self.cpus.len()).filter(|other| *other != cpu);
-        PulledTimers {
+        MigratoryTimers {
             own: own.map(|timer| timer.at).min().unwrap_or(NEVER),
             all: self
                 .pulled

@@ -160,16 +160,16 @@ pub(crate) enum Playing {
     /// It has halted, with a timer for this time.
     Halted(u64),
     /// It works, and this much is left of it in ns; the first time is when that was so.
-    Works(u64, u64, Then),
+    Works(u64, u64, NextAction),
     /// Its work was cut off, with this much of it left.
-    Cut(u64, Then),
+    Cut(u64, NextAction),
     /// It looks at the clock until then.
     Looks(u64),
 }
 
 /// What follows work of the CPU that plays the drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum NextAction {
     /// It looks for what is next.
     Look,
     /// A request is completed.
@@ -265,15 +265,15 @@ impl Player {
         };
         let mut completed = None;
         self.playing = match then {
-            Then::Halt => {
+            NextAction::Halt => {
                 let first = self.taken.peek().map(|Reverse((end, ..))| *end);
                 Playing::Halted(first.map_or(NEVER, |end| end.saturating_sub(self.setup.lead)))
             }
-            Then::Complete(request) => {
+            NextAction::Complete(request) => {
                 completed = Some(request);
                 self.look(now)
             }
-            Then::Look => self.look(now),
+            NextAction::Look => self.look(now),
         };
         completed
     }
@@ -285,7 +285,7 @@ impl Player {
                 self.taken.push(Reverse((end, self.number, request)));
                 self.number += 1;
             }
-            return Playing::Works(now, work, Then::Look);
+            return Playing::Works(now, work, NextAction::Look);
         }
         match self.taken.peek() {
             Some(Reverse((end, ..))) if *end <= now + self.setup.lead => {
@@ -295,9 +295,9 @@ impl Player {
                 let Some(Reverse((.., request))) = self.taken.pop() else {
                     return Playing::Halted(NEVER);
                 };
-                Playing::Works(now, self.setup.complete, Then::Complete(request))
+                Playing::Works(now, self.setup.complete, NextAction::Complete(request))
             }
-            _ => Playing::Works(now, self.setup.wake, Then::Halt),
+            _ => Playing::Works(now, self.setup.wake, NextAction::Halt),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::core::basics::RequestId;
 use crate::core::calendar::Calendar;
 use crate::core::random::Streams;
 use crate::core::span::Span;
-use crate::cpu::pulled::Pulled;
+use crate::cpu::pulled::MigratoryTimer;
 use crate::cpu::state::Cpu;
 use crate::cpu::totals::CpuTotals;
 use crate::drive::{Drive, DriveTotals};
@@ -52,7 +52,7 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) free_requests: Vec<RequestId>,
     pub(crate) drives: Vec<Drive>,
     /// By background source, if there are timers that other CPUs take over.
-    pub(crate) pulled: Vec<Pulled>,
+    pub(crate) pulled: Vec<MigratoryTimer>,
     /// If the CPUs take turns.
     pub(crate) turns: Option<Turns>,
     /// What each queue has collected; empty where none does.
@@ -112,7 +112,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 .iter()
                 .any(|source| source.timer.is_pulled())
             {
-                vec![Pulled::default(); setup.background.len()]
+                vec![MigratoryTimer::default(); setup.background.len()]
             } else {
                 Vec::new()
             },

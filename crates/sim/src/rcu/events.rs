@@ -3,7 +3,7 @@
 use crate::core::basics::{CpuId, Interrupt, TaskId};
 use crate::engine::Engine;
 use crate::observe::observer::Observer;
-use crate::rcu::state::Rest;
+use crate::rcu::state::ThreadSleep;
 
 impl<O: Observer> Engine<'_, O> {
     /// A tick on a CPU looks whether RCU has something to do.
@@ -34,7 +34,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn end_grace_period_work(&mut self, cpu: CpuId, thread: TaskId) {
         let Some(rcu) = &mut self.rcu else { return };
         let mut own = std::mem::take(&mut self.cpus[cpu].rcu);
-        let rest = rcu.work(cpu, &mut own, |other| {
+        let sleep = rcu.work(cpu, &mut own, |other| {
             if let Some(c) = self.cpus.get(other) {
                 return (!c.is_busy(), c.times_idle());
             }
@@ -43,7 +43,7 @@ impl<O: Observer> Engine<'_, O> {
             (halted, self.now)
         });
         self.cpus[cpu].rcu = own;
-        if rest == Rest::UntilScan {
+        if sleep == ThreadSleep::UntilScan {
             self.rest_roaming(cpu, thread);
         }
     }
