@@ -1,6 +1,6 @@
-//! Which part of a run counts.
+//! The counted part of a run.
 
-/// The time of a run, in ns, and how much happened in it.
+/// Begin and end of the counted part of a run, in ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     begin: u64,
@@ -20,12 +20,12 @@ impl Span {
         }
     }
 
-    /// When the warm-up was over, which no total counts.
+    /// End of the warm-up, which no total counts.
     pub(crate) fn begin(&self) -> u64 {
         self.begin
     }
 
-    /// When the run ended.
+    /// End of the run.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }

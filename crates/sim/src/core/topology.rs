@@ -1,4 +1,4 @@
-//! Which CPUs a machine has, and which of them share a cluster, a core and a clock.
+//! CPUs of a machine, by cluster, core and clock.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ impl Cluster {
         self.first_cpu..self.first_cpu + self.cpus
     }
 
-    /// What a CPU does at its highest frequency, of 1024 for the biggest of the machine.
+    /// Capacity of a CPU at its highest frequency; the biggest CPU of the machine has 1024.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity

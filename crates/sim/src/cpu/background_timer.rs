@@ -17,13 +17,13 @@ pub(crate) struct BackgroundTimer {
     /// In ns.
     pub(super) mean_interval: f64,
     pub(super) periodic: bool,
-    /// How much earlier it may expire, in ns.
+    /// Slack: how much earlier the timer may expire, in ns.
     pub(super) slack: u64,
-    /// It is on the timer wheel.
+    /// A timer of the timer wheel.
     pub(super) wheel: bool,
-    /// The machine has one, whose task the scheduler places. Otherwise each CPU has one.
+    /// One timer for the machine, whose task the scheduler places; otherwise one for each CPU.
     pub(super) roams: bool,
-    /// It may expire on another CPU while its own sleeps.
+    /// Another CPU takes the timer over while its own CPU sleeps.
     pub(super) pulled: bool,
 }
 
@@ -44,7 +44,7 @@ impl BackgroundTimer {
         }
     }
 
-    /// The timer with which the thread of grace periods waits for its next scan: so many ticks (`RCU_JIFFIES_TILL_FORCE_QS`).
+    /// Timer of the thread of grace periods between two scans, in ticks (`RCU_JIFFIES_TILL_FORCE_QS`).
     pub(crate) fn until_scan(machine: &Machine) -> Self {
         let hz = machine.hz.value;
         let ticks = 1 + u64::from(hz > 250.0) + u64::from(hz > 500.0);
@@ -58,12 +58,12 @@ impl BackgroundTimer {
         }
     }
 
-    /// Whether it is on the timer wheel.
+    /// Whether this is a timer of the timer wheel.
     pub(crate) fn is_on_wheel(&self) -> bool {
         self.wheel
     }
 
-    /// Whether it may expire on another CPU while its own sleeps.
+    /// Whether another CPU takes the timer over while its own CPU sleeps.
     pub(crate) fn is_pulled(&self) -> bool {
         self.pulled
     }

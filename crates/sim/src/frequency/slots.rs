@@ -4,7 +4,7 @@ use crate::core::basics::TaskId;
 use crate::frequency::clocks::Domain;
 use crate::frequency::setup::FrequencySetup;
 
-/// Who decides for the clocks besides themselves.
+/// Hardware slots and kernel threads behind the clocks.
 #[derive(Debug)]
 pub(crate) struct ClockControl {
     pub(super) slots: ClockSlots,

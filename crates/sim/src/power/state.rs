@@ -19,7 +19,7 @@ pub(crate) struct PowerTracker {
     /// When the package has come up, or will have.
     package_up_at: u64,
     pub(super) uncore: UncoreClock,
-    /// What packages may draw, where that is limited.
+    /// Budgets of packages with a power limit.
     pub(super) packages: Packages,
     deepest: usize,
 }
@@ -67,7 +67,7 @@ impl Down {
         self.asleep -= 1;
     }
 
-    /// How long it was down, and up, of `time` ns.
+    /// Time down and time up, within a run of `time` ns.
     pub(super) fn down_and_up(&self, time: u64) -> (Nanoseconds, Nanoseconds) {
         (Nanoseconds(self.time), Nanoseconds(time - self.time))
     }

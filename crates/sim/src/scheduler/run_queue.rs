@@ -1,4 +1,4 @@
-//! The run queue of a CPU: the task that it runs, those that wait, and how much they use of it.
+//! The run queue of a CPU: running task, waiting tasks, utilisation.
 //!
 //! Utilisation is the geometric mean of `kernel/sched/pelt.c`. cpufreq is told whenever a period of the signal begins.
 
@@ -82,7 +82,7 @@ impl RunQueue {
         self.current.is_some() || !self.waiting.is_empty()
     }
 
-    /// The virtual run time that a task has at least which wakes up here, but for its credit.
+    /// Least virtual run time of a waking task, before its credit.
     #[inline(always)]
     pub(crate) fn least_vruntime(&self) -> u64 {
         self.least_vruntime
@@ -135,7 +135,7 @@ impl RunQueue {
         self.account(now, capacity);
     }
 
-    /// Whether the signal has come to another period since the last time that this was asked.
+    /// Whether the signal has come to another period since the last call.
     #[inline(always)]
     pub(crate) fn period_is_new(&mut self) -> bool {
         let period = self.utilisation.period();
@@ -158,23 +158,23 @@ impl RunQueue {
         };
     }
 
-    /// Takes over the utilisation of a task that moves here.
+    /// Adds the utilisation of a migrating task.
     pub(super) fn add_load(&mut self, load: Utilisation) {
         self.utilisation.add(load);
     }
 
-    /// Gives up the utilisation of a task that leaves.
+    /// Removes the utilisation of a migrating task.
     pub(super) fn remove_load(&mut self, load: Utilisation) {
         self.utilisation.remove(load);
     }
 
-    /// Takes over the share of a task, which can run or not, in how many can.
+    /// Adds a migrating task, with its share of the signal.
     pub(crate) fn add_runnable(&mut self, share: Runnable, can_run: bool) {
         self.runnable.add(share);
         self.runnable_now += u32::from(can_run);
     }
 
-    /// Gives up the share of a task, which can run or not, in how many can.
+    /// Removes a migrating task, with its share of the signal.
     pub(crate) fn remove_runnable(&mut self, share: Runnable, can_run: bool) {
         self.runnable.remove(share);
         self.runnable_now -= u32::from(can_run);
