@@ -5,19 +5,14 @@ use std::borrow::Cow;
 use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleStates;
 use wakepath_policies::PolicySet;
-use wakepath_policies::idle::Governor;
-use wakepath_policies::psd::Lease;
 use wakepath_workloads::Workload;
 
-use crate::cpu::state::Cpu;
-use crate::drive::{Drive, DriveSetup};
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::frequency::clocks::Domain;
 use crate::observe::observer::{Observer, Unobserved};
 use crate::result::Run;
+use crate::setup::Setup;
 use crate::setup::policies::{Policies, in_force, machine_under};
-use crate::setup::{Setup, latency_request};
 
 /// Simulates one run. What `policies` does not name is as the machine's kernel has it ([`in_force`]).
 ///
@@ -64,11 +59,7 @@ pub fn simulate_observed<O: Observer>(
 pub struct Model<'a> {
     machine: Cow<'a, Machine>,
     workload: &'a Workload,
-    /// By cluster.
-    states: Vec<IdleStates>,
-    policies: Policies,
     setup: Setup,
-    drive: DriveSetup,
 }
 
 impl<'a> Model<'a> {
@@ -86,15 +77,11 @@ impl<'a> Model<'a> {
         let states = clusters.map(|cluster| machine.declared_idle_states_of(cluster));
         let states: Vec<IdleStates> = states.collect::<Result<_, _>>()?;
         let policies = Policies::new(&machine, &states, &in_force(&machine, policies)?)?;
-        let setup = Setup::new(&machine, workload, &policies)?;
-        let drive = DriveSetup::new(&machine.drive, policies.apst.as_ref());
+        let setup = Setup::new(&machine, workload, policies)?;
         Ok(Self {
             machine,
             workload,
-            states,
-            policies,
             setup,
-            drive,
         })
     }
 
@@ -117,16 +104,17 @@ impl<'a> Model<'a> {
     /// As [`Model::run`].
     pub fn run_observed<O: Observer>(&self, seed: u64, observer: &mut O) -> Result<Run, SimError> {
         let setup = &self.setup;
-        let drives = (0..self.machine.drive.count)
-            .map(|_| Drive::new(&self.drive))
-            .collect();
-        let engine = Engine::new(setup, self.cpus(), self.clocks()?, drives, seed, observer);
+        let points = setup.frequency.operating_points();
+        let cpus = setup.cpu.cpus(&setup.topology, &points);
+        let clocks = setup.frequency.clocks()?;
+        let drives = setup.drives(self.machine.drive.count);
+        let engine = Engine::new(setup, cpus, clocks, drives, seed, observer);
         let finished = engine.run()?;
         let run = Run::new(
             seed,
             &self.machine,
             self.workload,
-            &self.states[0],
+            setup.cpu.declared_states(),
             &setup.programs,
             &finished,
         );
@@ -136,47 +124,5 @@ impl<'a> Model<'a> {
             });
         }
         Ok(run)
-    }
-
-    /// The clocks of all clusters, before anything runs.
-    fn clocks(&self) -> Result<Vec<Domain>, SimError> {
-        let mut clocks = Vec::with_capacity(self.setup.clusters.len());
-        for (index, cluster) in self.setup.clusters.iter().enumerate() {
-            for offset in (0..cluster.cpus).step_by(cluster.cpus_per_clock) {
-                let first = cluster.first_cpu + offset;
-                clocks.push(Domain::new(
-                    cluster,
-                    index,
-                    first..first + cluster.cpus_per_clock,
-                    (self.policies.frequency, &self.policies.frequency_name),
-                    self.setup.tick,
-                    self.machine.irq_time_accounting.value > 0.0,
-                )?);
-            }
-        }
-        Ok(clocks)
-    }
-
-    /// The CPUs of all clusters, idle for long.
-    fn cpus(&self) -> Vec<Cpu<'_>> {
-        let tick = self.setup.tick;
-        let mut cpus = Vec::with_capacity(self.machine.cpus());
-        let mut first_clock = 0;
-        for (index, cluster) in self.setup.clusters.iter().enumerate() {
-            for cpu in 0..cluster.cpus {
-                let lease = self.policies.psd.get(index);
-                cpus.push(Cpu::new(
-                    index,
-                    &self.setup.idle[index],
-                    first_clock + cpu / cluster.cpus_per_clock,
-                    Governor::in_kernel(&self.policies.idle, &self.states[index], tick),
-                    latency_request(&self.machine, cluster.first_cpu + cpu),
-                    lease.map(|policy| (Lease::new(policy, tick), *policy)),
-                    cluster.table.as_slice().len(),
-                ));
-            }
-            first_clock += cluster.cpus.div_ceil(cluster.cpus_per_clock);
-        }
-        cpus
     }
 }

@@ -53,12 +53,11 @@ impl<O: Observer> Engine<'_, O> {
         if self.cache.is_some() && self.tasks[task].caller.is_some() {
             return;
         }
-        self.failure.get_or_insert(SimError::Workload {
+        self.give_up(SimError::Workload {
             job: self.setup.jobs[self.tasks[task].job].name.clone(),
             what: "buffered reads beyond its size, which the page cache has by then; give a larger size, or direct=1"
                 .to_owned(),
         });
-        self.jobs_running = 0;
     }
 
     /// Sends a flush to all drives of the volume.
@@ -115,11 +114,7 @@ impl<O: Observer> Engine<'_, O> {
             t.written += 1;
             kind = t.writes_as;
         }
-        let work = Work {
-            own: t.submission,
-            cold: t.cold,
-            full_speed,
-        };
+        let work = Work::new(t.submission, t.cold, full_speed);
         let (begun, executed) = (t.begun, t.executed);
         let id = self.add_request();
         let request = &mut self.requests[id];
@@ -231,11 +226,12 @@ impl<O: Observer> Engine<'_, O> {
         request.drive = drive;
         request.completes_on = completion.cpu(drive, request.issued_on);
         if let Some(share) = completion.same_cpu_share {
-            let cluster = &self.setup.clusters[self.cpus[request.completes_on].cluster];
-            if let Some(other) = self.random.elsewhere(share, cluster.cpus - 1) {
+            let cluster = self.cpus[request.completes_on].cluster;
+            let cpus = self.setup.topology.cluster(cluster).cpus();
+            if let Some(other) = self.random.elsewhere(share, cpus.len() - 1) {
                 // Any but the one that it would be.
-                let of_queue = request.completes_on - cluster.first_cpu;
-                request.completes_on = cluster.first_cpu + (of_queue + 1 + other) % cluster.cpus;
+                let of_queue = request.completes_on - cpus.start;
+                request.completes_on = cpus.start + (of_queue + 1 + other) % cpus.len();
             }
         }
         if request.kind == RequestKind::Flush {

@@ -1,4 +1,4 @@
-//! The calendar of a run: what is pending, and whose it is.
+//! The calendar of a run: pending events and their owners.
 //!
 //! CPUs, clocks and devices have slots in the event queue, with one pending event each. A request in a drive is an event without
 //! a slot. The [`EventQueue`] only knows numbers: the slots of one kind after the other, the commonest kind first.

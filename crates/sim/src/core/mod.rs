@@ -3,7 +3,9 @@
 //! - `basics`: ids of CPUs, tasks and requests, and the interrupts and timers that events bring.
 //! - `calendar`: who has which event pending. `queue`: pending events in order of time, and of scheduling among equal times.
 //! - `random`: a stream of random numbers for each purpose, so that policies compared see the same drive.
-//! - `speed`: how long work takes at a clock. `parts`: the parts of a request's latency.
+//! - `speed`: how long work takes at a clock. `span`: which part of a run
+//!   counts. `parts`: the parts of a request's latency. `topology`: which CPUs
+//!   share what.
 //!
 //! Times are integer nanoseconds and work is cycles of the biggest core.
 
@@ -12,4 +14,6 @@ pub(crate) mod calendar;
 pub(crate) mod parts;
 pub(crate) mod queue;
 pub(crate) mod random;
+pub(crate) mod span;
 pub(crate) mod speed;
+pub(crate) mod topology;

@@ -4,6 +4,7 @@
 //! part, or is divided among several, so that the parts of a request add up to its latency to the
 //! nanosecond.
 
+use crate::core::basics::Cycles;
 use crate::core::speed::Speed;
 
 /// A part of a request's latency.
@@ -72,11 +73,23 @@ impl Parts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     /// For its purpose.
-    pub(crate) own: u64,
+    own: Cycles,
     /// Because the CPU had slept.
-    pub(crate) cold: u64,
+    cold: Cycles,
     /// Of the CPU at its highest frequency.
-    pub(crate) full_speed: Speed,
+    full_speed: Speed,
+}
+
+impl Work {
+    /// Work for a purpose of its `own`, after `cold` work; in cycles, on a CPU of this speed at most.
+    #[inline(always)]
+    pub(crate) fn new(own: Cycles, cold: Cycles, full_speed: Speed) -> Self {
+        Self {
+            own,
+            cold,
+            full_speed,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -96,7 +109,7 @@ mod tests {
         ) {
             let full_speed = Speed::new(khz);
             let mut parts = Parts::default();
-            parts.add_work(Part::Submission, time, executed, Work { own, cold, full_speed });
+            parts.add_work(Part::Submission, time, executed, Work::new(own, cold, full_speed));
             prop_assert_eq!(parts.total(), time);
         }
     }

@@ -66,8 +66,8 @@ mod tests {
             let divisor = u64::from(khz);
             let numbers = [number, number % divisor, number / divisor * divisor, u64::MAX, 0];
             for speed in [Speed::new(khz), Speed::new(1)] {
-                for of in numbers.iter().flat_map(|n| [n.saturating_sub(1), *n]) {
-                    prop_assert_eq!(speed.divide(of), (of / speed.khz, of % speed.khz));
+                for dividend in numbers.iter().flat_map(|n| [n.saturating_sub(1), *n]) {
+                    prop_assert_eq!(speed.divide(dividend), (dividend / speed.khz, dividend % speed.khz));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What a CPU's clock interrupts it for: its tick and its timers.
+//! Clock events of a CPU: tick and timers.
 
 use crate::core::basics::{NEVER, Timer};
 use crate::cpu::timers::Timers;
@@ -8,12 +8,12 @@ use crate::scheduler::fair_server::FairServer;
 #[derive(Debug)]
 pub(crate) struct Tick {
     pub(super) stopped: bool,
-    /// With the tick stopped: when the CPU sees to the timers of all CPUs, if that is its task.
+    /// Next tick; with the tick stopped, next look of the last awake CPU at the timers of all CPUs.
     pub(super) next: u64,
 }
 
 impl Tick {
-    /// Of a CPU that has been idle for long.
+    /// The tick after a long idle time.
     pub(super) fn stopped() -> Self {
         Self {
             stopped: true,
@@ -47,7 +47,7 @@ impl CpuTimers {
         timers.min(self.fair_server.timer())
     }
 
-    /// Takes out the timers that are due by `now`. Returns whether there were any of the timer wheel.
+    /// Takes out the timers due by `now`. Returns whether the timer wheel had any.
     pub(super) fn expire(&mut self, now: u64, mut expired: impl FnMut(Timer)) -> bool {
         if self.fair_server.expire(now) {
             expired(Timer::FairServer);

@@ -1,4 +1,4 @@
-//! The idle loop of a CPU: its governor, the state that it is in, and what the governor is still to be told.
+//! The idle loop of a CPU: governor, idle state, and the outcome that the governor does not know yet.
 
 use wakepath_hardware::c1_demotion::Demotion;
 use wakepath_policies::idle::Governor;
@@ -21,26 +21,26 @@ pub(crate) struct Idle<'a> {
     pub(super) lease_timer: bool,
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(super) in_loop: bool,
-    /// The state that was chosen last, and when.
+    /// Index and time of the last choice.
     pub(super) state: usize,
     pub(super) since: u64,
-    /// The governor does not count so much of the present idle period, in ns: it was still about to choose.
+    /// Time in ns of the present idle period in which the governor was still choosing.
     pub(super) uncounted: u64,
     /// A tick came since the CPU went idle.
     pub(super) got_tick: bool,
-    /// In a polling state, and when that gives up.
+    /// End of the polling limit, in a polling state.
     pub(super) polling_until: Option<u64>,
-    /// When the event came that ended the last idle period in a state other than polling.
+    /// Time of the event that ended the last sleep.
     pub(super) wake_began: u64,
-    /// When the CPU last was ready to work after an idle period.
+    /// End of the last idle period.
     pub(super) awake_since: u64,
     /// Time with interrupts in the present idle period in a polling state, in ns.
     pub(super) busy_in_period: u64,
     /// Residency of an idle period that the governor has not been told about, and whether polling reached its limit in it.
     pub(super) unreflected: Option<(u64, bool)>,
-    /// What the hardware knows of the CPU's wake-ups, where it demotes.
+    /// Recent wake-ups, for hardware that demotes.
     pub(super) demotion: Demotion,
-    /// The hardware entered a shallower state than the one chosen.
+    /// The hardware entered a shallower state than the governor chose.
     pub(super) demoted: bool,
     /// When the hardware goes on to the state chosen.
     pub(super) undemoted_at: u64,

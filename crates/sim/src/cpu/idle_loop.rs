@@ -17,7 +17,7 @@ impl<O: Observer> Engine<'_, O> {
         debug_assert_eq!(self.calendar.due(Slot::Phase(cpu)), NEVER);
         self.end_uncore_slots();
         let now = self.now;
-        let period = self.setup.tick_period;
+        let period = self.setup.cpu.tick_period;
         let pulled = (!self.pulled.is_empty()).then(|| self.pulled_for(cpu));
         let c = &mut self.cpus[cpu];
         let after_tick = std::mem::replace(&mut c.idle.in_loop, true) & c.idle.got_tick;
@@ -65,7 +65,7 @@ impl<O: Observer> Engine<'_, O> {
             _ => None,
         };
         if c.idle.governor.wants_utilisation() {
-            let capacity = self.setup.clusters[c.cluster].capacity.max(1);
+            let capacity = self.setup.topology.cluster(c.cluster).capacity().max(1);
             let share = c.run_queue.utilisation().get() * 1024 / capacity;
             c.idle.governor.set_utilisation(share.min(1024) as u16);
         }
@@ -78,8 +78,8 @@ impl<O: Observer> Engine<'_, O> {
         if O::WATCHES {
             self.observer.idle_choice(cpu, &query, choice.decision);
         }
-        if self.setup.menu_round > 0 {
-            let more = self.setup.menu_round * u64::from(c.idle.governor.rounds() - 1);
+        if self.setup.cpu.menu_round > 0 {
+            let more = self.setup.cpu.menu_round * u64::from(c.idle.governor.rounds() - 1);
             c.idle.uncounted = self.domains[c.domain].time_for(now, more);
         }
         c.totals.selections += 1;
@@ -100,7 +100,7 @@ impl<O: Observer> Engine<'_, O> {
         let entered = &table.states[c.idle.state];
         if !entered.polling {
             let (mut really, mut whole) = (c.idle.state, entered.whole_cluster);
-            if let Some(demotion) = &self.setup.demotion
+            if let Some(demotion) = &self.setup.cpu.demotion
                 && let Some(undemoted_at) = c.idle.demotion.demote(demotion, now, c.idle.state)
             {
                 (c.idle.demoted, c.idle.undemoted_at) = (true, undemoted_at);
@@ -130,15 +130,12 @@ impl<O: Observer> Engine<'_, O> {
         self.end_uncore_slots();
         self.wake_clock(cpu);
         let c = &mut self.cpus[cpu];
-        if self.power.uncore.exists() {
-            let clock = self.domains[c.domain].frequency();
-            self.power.uncore.sees(clock.0);
-        }
+        self.power.sees_clock(self.domains[c.domain].frequency().0);
         let mut begun = c.idle.since;
         let table = c.idle.table;
         let mut chosen = &table.states[c.idle.state];
         let (mut joined, mut whole) = (c.idle.state, chosen.whole_cluster);
-        if let Some(demotion) = &setup.demotion {
+        if let Some(demotion) = &setup.cpu.demotion {
             c.idle.demotion.wake_up(demotion, self.now);
             if std::mem::take(&mut c.idle.demoted) {
                 // The cluster and the package were not told of a state that came later.

@@ -22,12 +22,12 @@ pub(crate) struct TrueState {
     /// Mean.
     pub(super) exit: u64,
     /// How it varies, if it does.
-    pub(crate) exit_spread: Option<ServiceTime>,
+    pub(super) exit_spread: Option<ServiceTime>,
     pub(super) cold_start: Cycles,
-    pub(crate) whole_cluster: bool,
-    pub(crate) polling: bool,
+    pub(super) whole_cluster: bool,
+    pub(super) polling: bool,
     /// Another CPU wakes it without an interrupt.
-    pub(crate) mwait: bool,
+    pub(super) mwait: bool,
     disabled: bool,
     /// Declared.
     target_residency: u64,
@@ -58,8 +58,8 @@ impl TrueState {
 #[derive(Clone, Debug)]
 pub(crate) struct IdleTable {
     /// As declared to the governors.
-    pub(crate) declared: IdleStates,
-    pub(crate) states: Vec<TrueState>,
+    pub(super) declared: IdleStates,
+    pub(super) states: Vec<TrueState>,
     /// The declared target residencies of the enabled states, [`GROUP`] by [`GROUP`]; [`NEVER`] for the others.
     residencies: Vec<[u64; GROUP]>,
     /// The shallowest enabled state.
@@ -77,8 +77,8 @@ impl IdleTable {
         poll: Option<PollPolicy>,
     ) -> Result<Self, SimError> {
         let declared = machine.declared_idle_states_of(cluster)?;
-        let of = machine.idle_states_of(cluster);
-        let states = of.iter().enumerate();
+        let machine_states = machine.idle_states_of(cluster);
+        let states = machine_states.iter().enumerate();
         let states: Vec<TrueState> = states
             .map(|(index, state)| TrueState::new(index, state, &declared))
             .collect();
@@ -100,7 +100,7 @@ impl IdleTable {
                 })
                 .collect(),
             shallowest: states.iter().position(|s| !s.disabled).unwrap_or(0),
-            deepest_alone: deepest_alone(&of),
+            deepest_alone: deepest_alone(&machine_states),
             states,
             declared,
         })

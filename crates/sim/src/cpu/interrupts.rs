@@ -47,23 +47,6 @@ impl<O: Observer> Engine<'_, O> {
         self.take_most_urgent(cpu)
     }
 
-    /// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
-    /// (`blk_mq_complete_request_remote()`). It comes after all hard ones, but before that for timers of the timer wheel: on x86
-    /// calls of functions have a higher vector than the tick, and what the tick raises is left to `ksoftirqd`.
-    /// RCU's soft interrupt is the last.
-    #[inline(never)]
-    fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
-        let order = |interrupt: &Interrupt| match interrupt {
-            Interrupt::Rcu => 3,
-            Interrupt::Completion(_) => 1,
-            Interrupt::Timer(Timer::Background(index)) if self.setup.background[*index].wheel => 2,
-            _ => 0,
-        };
-        let pending = self.cpus[cpu].interrupts.iter();
-        let (index, _) = pending.enumerate().min_by_key(|(_, i)| order(i))?;
-        self.cpus[cpu].interrupts.remove(index)
-    }
-
     pub(crate) fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
             Interrupt::Completion(request) => {
@@ -81,26 +64,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
             Interrupt::Tick => self.tick(cpu),
-            Interrupt::Timer(Timer::Background(index)) => {
-                let source = self.setup.background[index];
-                if source.roams {
-                    // Its timer runs again from when it goes back to sleep.
-                    // The worker of the first CPU, wherever it is.
-                    let task = index;
-                    self.tasks[task].work = source.cycles;
-                    self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
-                    return;
-                }
-                if source.as_task {
-                    let task = cpu * self.setup.background.len() + index;
-                    self.tasks[task].work = source.cycles;
-                    if !self.tasks[task].runnable {
-                        self.wake_task(Some(cpu), task, cpu);
-                    }
-                }
-                self.arm_background(cpu, index);
-                self.arm_clock(cpu);
-            }
+            Interrupt::Timer(Timer::Background(index)) => self.background_timer(cpu, index),
             Interrupt::Timer(Timer::Task(task)) => match self.tasks[task].program {
                 Program::Thread(thread) => self.thread_timer(cpu, task, thread),
                 Program::Job | Program::Worker | Program::Flusher | Program::Sugov(_) => {
@@ -113,11 +77,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.arm_lease(cpu);
             }
             Interrupt::Rcu => self.rcu_soft_interrupt(cpu),
-            Interrupt::Frequency(clock) => {
-                let thread = self.sugov[clock];
-                self.tasks[thread].work = self.setup.sugov.unwrap_or(0);
-                self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
-            }
+            Interrupt::Frequency(clock) => self.wake_sugov(cpu, clock),
             Interrupt::Timer(Timer::FairServer) | Interrupt::Reschedule => {}
         }
     }

@@ -4,12 +4,15 @@
 //! sleep length, stopped ticks, polling, and what the governor is told afterwards. C1 demotion is the hardware's
 //! (`wakepath-hardware`).
 //!
-//! - Setup: `idle_table` has a cluster's idle states, `shortest_sleep` the shortest sleep that fio finds.
+//! - Setup: `setup` has the CPUs of a machine, `background_timer` the timers of background work, `idle_table` a cluster's idle
+//!   states, `shortest_sleep` the shortest sleep that fio finds.
 //! - State: `state` is one CPU, and `phase`, `idle`, `clock_events` and `power_times` are its parts. `pulled` are the timers
 //!   that other CPUs take over.
-//! - Events: `idle_loop`, `tick`, `interrupts`, `phases` (work in progress), `smt`.
+//! - Events: `idle_loop`, `tick`, `background` (timers of background work), `interrupts`, `phases` (work in progress), `smt`.
 //! - Totals: the time in each state, powered, polling and waking, in `totals`, and what `result` says of them.
 
+pub(crate) mod background;
+pub(crate) mod background_timer;
 pub(crate) mod clock_events;
 pub(crate) mod idle;
 pub(crate) mod idle_loop;
@@ -20,6 +23,7 @@ pub(crate) mod phases;
 pub(crate) mod power_times;
 pub(crate) mod pulled;
 pub(crate) mod result;
+pub(crate) mod setup;
 pub(crate) mod shortest_sleep;
 pub(crate) mod smt;
 pub(crate) mod state;

@@ -1,4 +1,4 @@
-//! What a CPU is at, and how far it has come with it.
+//! The present activity of a CPU and its progress.
 
 use crate::core::basics::{Cycles, FULL_SHARE, Interrupt};
 
@@ -31,7 +31,7 @@ pub(super) enum CoreUse {
 #[derive(Debug)]
 pub(crate) struct Phase {
     pub(super) mode: Mode,
-    /// The interrupt that is served, in [`Mode::Interrupt`].
+    /// Meaningful in [`Mode::Interrupt`].
     pub(super) serving: Interrupt,
     pub(super) start: u64,
     /// Work left, as of `start`.
@@ -46,18 +46,18 @@ pub(crate) struct Phase {
     pub(super) share: u64,
 }
 
-/// The interrupt that is served, or was last.
+/// Service of the present or last interrupt.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InterruptService {
-    /// When serving it began.
+    /// Begin of serving the interrupt.
     pub(super) start: u64,
-    /// The work of serving it, and the cold-start work before that.
+    /// Work of serving the interrupt, and cold-start work before.
     pub(super) work: Cycles,
     pub(super) cold: Cycles,
 }
 
 impl Phase {
-    /// A CPU that has been idle for long.
+    /// A CPU after a long idle time.
     pub(super) fn idle() -> Self {
         Self {
             mode: Mode::Idle,
@@ -73,7 +73,7 @@ impl Phase {
     }
 
     /// Work as if the CPU had its core for itself.
-    #[inline]
+    #[inline(always)]
     pub(super) fn alone(&self, work: Cycles) -> Cycles {
         if self.share == FULL_SHARE {
             work

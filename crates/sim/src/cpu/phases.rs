@@ -216,7 +216,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
             if must_run {
-                if c.leave_idle_loop(now, setup.tick_period) {
+                if c.leave_idle_loop(now, setup.cpu.tick_period) {
                     self.stop_tick(cpu);
                     self.arm_clock(cpu);
                 }
@@ -235,9 +235,9 @@ impl<O: Observer> Engine<'_, O> {
 /// Whether the completion interrupt of a request, or of a piece of one, wakes its task.
 #[inline(always)]
 fn wakes(requests: &[Request], tasks: &[Task], id: RequestId) -> bool {
-    let of = &requests[id];
-    let last_piece = of.whole.is_none_or(|id| requests[id].undelivered == 1);
-    last_piece && tasks[of.task].wakes_with_next()
+    let request = &requests[id];
+    let last_piece = request.whole.is_none_or(|id| requests[id].undelivered == 1);
+    last_piece && tasks[request.task].wakes_with_next()
 }
 
 impl Cpu<'_> {

@@ -21,18 +21,18 @@ impl Running {
     }
 }
 
-/// The stretch of time that has not been added to the totals yet.
+/// Begin of the stretch of time that the totals do not have yet.
 #[derive(Debug)]
 pub(crate) struct PowerTimes {
-    /// Since when the CPU has been powered, if it is: busy, waking up or polling.
+    /// Begin of the present time powered (busy, waking up or polling); `None` asleep.
     pub(super) powered_since: Option<u64>,
     pub(super) asleep_since: u64,
     /// The state that the CPU really sleeps in.
     pub(super) asleep_in: usize,
-    /// How long it has been waking up in all, and since when it does now.
+    /// Waking time in all, and begin of the present wake-up.
     pub(super) waking: Running,
     pub(super) waking_since: Option<u64>,
-    /// The state that it leaves.
+    /// The idle state of the present wake-up.
     pub(super) leaving: usize,
 }
 

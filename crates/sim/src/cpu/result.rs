@@ -1,5 +1,7 @@
 //! What a run says of CPUs and their idle states.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use wakepath_hardware::IdleStates;
 
@@ -100,29 +102,28 @@ impl StateTime {
     /// The idle states over all CPUs.
     pub(crate) fn all(states: &IdleStates, cpus: &[CpuTotals]) -> Vec<Self> {
         let names = states.iter().map(|state| state.name.clone());
-        let times = names.enumerate().map(|(state, name)| {
-            let sum = |count: fn(&StateTotals) -> u64| {
-                cpus.iter()
-                    .map(|cpu| count(&cpu.states[state]))
-                    .sum::<u64>()
-            };
-            let fits = |range: std::ops::Range<usize>| {
-                cpus.iter()
-                    .map(|cpu| cpu.periods(state, range.clone()))
-                    .sum()
-            };
-            Self {
-                name,
-                seconds: sum(|s| s.time) as f64 / 1e9,
-                entries: sum(|s| s.entries),
-                too_deep: fits(0..state),
-                too_shallow: fits(state + 1..states.len()),
-                above: sum(|s| s.above),
-                below: sum(|s| s.below),
-            }
+        let times = names.enumerate().map(|(state, name)| Self {
+            name,
+            seconds: sum(cpus, state, |totals| totals.time) as f64 / 1e9,
+            entries: sum(cpus, state, |totals| totals.entries),
+            too_deep: periods(cpus, state, 0..state),
+            too_shallow: periods(cpus, state, state + 1..states.len()),
+            above: sum(cpus, state, |totals| totals.above),
+            below: sum(cpus, state, |totals| totals.below),
         });
         times.collect()
     }
+}
+
+/// What was counted of an idle state over all CPUs.
+fn sum(cpus: &[CpuTotals], state: usize, count: fn(&StateTotals) -> u64) -> u64 {
+    cpus.iter().map(|cpu| count(&cpu.states[state])).sum()
+}
+
+/// Idle periods of all CPUs in one state, for which one of these states would have fitted.
+fn periods(cpus: &[CpuTotals], entered: usize, fitting: Range<usize>) -> u64 {
+    let periods = cpus.iter().map(|cpu| cpu.periods(entered, fitting.clone()));
+    periods.sum()
 }
 
 impl CpuTime {

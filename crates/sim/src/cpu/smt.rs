@@ -13,7 +13,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU does something else than before.
     #[inline(always)]
     pub(crate) fn core_use_changed(&mut self, cpu: CpuId) {
-        if self.setup.smt {
+        if self.setup.cpu.shares_cores() {
             self.settle_core_use(cpu);
         }
     }
@@ -36,18 +36,21 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The share of the speed of its core that a CPU has now.
-    pub(crate) fn share_of(&self, cpu: CpuId) -> u64 {
-        let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
+    fn share_of(&self, cpu: CpuId) -> u64 {
+        let Some(shares) = &self.setup.cpu.core_shares else {
+            return FULL_SHARE;
+        };
+        let shares = shares[self.cpus[cpu].cluster];
         let mut polls = false;
         for other in self.core(cpu).filter(|other| *other != cpu) {
             match self.cpus[other].phase.core_use {
-                CoreUse::Busy => return cluster.busy_share,
+                CoreUse::Busy => return shares.all_busy,
                 CoreUse::Polls => polls = true,
                 CoreUse::None => {}
             }
         }
         if polls {
-            cluster.poll_share
+            shares.another_polls
         } else {
             FULL_SHARE
         }

@@ -18,7 +18,7 @@ use crate::cpu::totals::CpuTotals;
 use crate::rcu::state::CpuRcu;
 use crate::scheduler::run_queue::RunQueue;
 
-/// What a CPU is doing, as others see it.
+/// A CPU's activity, for observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// In an idle state, by index.
@@ -33,9 +33,9 @@ pub(crate) enum Doing {
 
 #[derive(Debug)]
 pub(crate) struct Cpu<'a> {
-    /// The number of its cluster.
+    /// Number of the CPU's cluster.
     pub(crate) cluster: usize,
-    /// The number of its clock.
+    /// Number of the CPU's clock.
     pub(crate) domain: usize,
     pub(crate) run_queue: RunQueue,
     /// Its part in grace periods.
@@ -51,7 +51,7 @@ pub(crate) struct Cpu<'a> {
 }
 
 impl<'a> Cpu<'a> {
-    /// A CPU that has been idle for long.
+    /// A CPU after a long idle time.
     pub(crate) fn new(
         cluster: usize,
         idle: &'a IdleTable,
@@ -76,7 +76,7 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    /// What it does now.
+    /// The present activity.
     pub(crate) fn doing(&self) -> Doing {
         match self.phase.mode {
             Mode::Idle => Doing::Idle(self.idle.state),
@@ -110,30 +110,31 @@ impl<'a> Cpu<'a> {
         self.idle.in_loop
     }
 
-    /// Whether it has to be told that there is a task on its run queue: it is in an idle state.
+    /// Whether the CPU is in an idle state, and does not look at its run queue by itself.
     #[inline(always)]
     pub(crate) fn waits_for_work(&self) -> bool {
         self.phase.mode == Mode::Idle
     }
 
-    /// In an idle state: whether it watches its need-resched flag, so that nobody has to interrupt it.
+    /// Whether the idle state watches the need-resched flag, so that a new task needs no interrupt.
+    #[inline(always)]
     pub(crate) fn watches_for_work(&self) -> bool {
         self.idle.polling_until.is_some() || self.idle.table.states[self.idle.state].mwait
     }
 
-    /// When it last was ready to work after an idle period.
+    /// End of the last idle period.
     #[inline(always)]
     pub(crate) fn awake_since(&self) -> u64 {
         self.idle.awake_since
     }
 
-    /// How often it has gone idle.
+    /// Number of idle periods so far.
     #[inline(always)]
     pub(crate) fn times_idle(&self) -> u64 {
         self.totals.selections
     }
 
-    /// Why its governor has failed, if it is somebody's own and has.
+    /// Why a governor of the user's own has failed, if the CPU has one.
     pub(crate) fn governor_failure(&self) -> Option<&str> {
         self.idle.governor.failure()
     }
@@ -148,10 +149,20 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    /// An interrupt is pending from now on. The CPU looks when it is done with what it does.
+    /// Adds a pending interrupt, for the end of the present phase.
     #[inline(always)]
     pub(crate) fn raise(&mut self, interrupt: Interrupt) {
         self.interrupts.push_back(interrupt);
+    }
+
+    /// Takes out the pending interrupt of the least rank, the first of several.
+    pub(crate) fn take_interrupt_by(
+        &mut self,
+        rank: impl Fn(Interrupt) -> u8,
+    ) -> Option<Interrupt> {
+        let pending = self.interrupts.iter().enumerate();
+        let (index, _) = pending.min_by_key(|(_, interrupt)| rank(**interrupt))?;
+        self.interrupts.remove(index)
     }
 
     pub(crate) fn has_interrupt(&self) -> bool {
@@ -159,27 +170,26 @@ impl<'a> Cpu<'a> {
     }
 
     /// Work to be done before anything else: caches are to be refilled.
+    #[inline(always)]
     pub(crate) fn add_cold_work(&mut self, work: Cycles) {
         self.phase.cold += work;
     }
 
-    /// When it began to serve the present interrupt, or the last one.
+    /// Begin of serving the present or last interrupt.
     #[inline(always)]
     pub(crate) fn interrupt_begun(&self) -> u64 {
         self.phase.service.start
     }
 
-    /// The work of serving that interrupt.
+    /// Work of serving the present or last interrupt.
     #[inline(always)]
     pub(crate) fn interrupt_work(&self, full_speed: Speed) -> Work {
-        Work {
-            own: self.phase.service.work,
-            cold: self.phase.service.cold,
-            full_speed,
-        }
+        let service = &self.phase.service;
+        Work::new(service.work, service.cold, full_speed)
     }
 
-    /// How long the current task has run since that was accounted last, in ns.
+    /// Run time of the current task that has not been accounted, in ns.
+    #[inline(always)]
     pub(crate) fn unaccounted_run(&self, now: u64) -> u64 {
         if self.runs_task() {
             now - self.phase.start
@@ -206,7 +216,8 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    /// Accounts the time that it has been polling, if it does, at operating point `opp`.
+    /// Accounts the polling time of the present phase, at operating point `opp`.
+    #[inline(always)]
     pub(super) fn settle_polling(&mut self, now: u64, opp: usize) {
         if self.phase.mode == Mode::Idle && self.idle.polling_until.is_some() {
             let at = self.idle.state * self.totals.powered.len() + opp;
@@ -242,8 +253,8 @@ impl<'a> Cpu<'a> {
         self.power.powered_since = Some(now);
     }
 
-    /// How long its clock has been running by now, that is how long it has been busy or polling, as
-    /// the processor's own counters see it; `current` is its operating point of `khz`.
+    /// Running time of the clock by now, busy or polling, as the processor's own counters see it; `current` is the operating
+    /// point of `khz`.
     pub(crate) fn running_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {
         let mut sum = Running::default();
         // What has not been settled of the time powered is over when it began to wake up, if it does.
@@ -274,8 +285,8 @@ impl<'a> Cpu<'a> {
         self.power.waking_since = None;
     }
 
-    /// Takes note of how long the CPU has been waking up, if it is; `opp` and `khz` are the operating point and
-    /// frequency of its clock meanwhile.
+    /// Accounts the waking time so far, at operating point `opp` of `khz`.
+    #[inline(always)]
     pub(super) fn settle_waking(&mut self, now: u64, opp: usize, khz: u64) {
         let power = &mut self.power;
         let Some(since) = &mut power.waking_since else {
@@ -294,12 +305,12 @@ impl<'a> Cpu<'a> {
         self.settle_waking(now, opp, khz);
     }
 
-    /// What has been counted, up to when its times were settled.
+    /// Totals up to the last call of [`Cpu::settle_times`].
     pub(crate) fn totals(&self) -> &CpuTotals {
         &self.totals
     }
 
-    /// How long it has been busy by now, in ns.
+    /// Busy time by now, in ns.
     pub(crate) fn busy_until(&self, now: u64) -> u64 {
         if self.is_busy() {
             self.totals.busy + (now - self.phase.start)
@@ -308,7 +319,7 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    /// What has been counted by now, at operating point `opp`, while its cluster has been down for `cluster_down` in all.
+    /// Totals by now, at operating point `opp`; the cluster has been down for `cluster_down` ns in all.
     pub(crate) fn totals_until(&self, now: u64, opp: usize, cluster_down: u64) -> CpuTotals {
         let mut totals = CpuTotals {
             busy: self.busy_until(now),

@@ -1,74 +1,20 @@
 //! Ticks, timers and background work of a CPU.
 
-use crate::core::basics::{CpuId, Interrupt, NEVER, TaskId, Timer};
+use crate::core::basics::{CpuId, Interrupt, NEVER, Timer};
 use crate::core::calendar::Slot;
-use crate::cpu::pulled::{Pulled, PulledTimers};
 use crate::engine::Engine;
 use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Arms the next arrival of a background source on a CPU.
-    pub(crate) fn arm_background(&mut self, cpu: CpuId, index: usize) {
-        let source = self.setup.background[index];
-        let mean = match self.setup.keeps_house_for[cpu] {
-            _ if source.roams => source.mean_interval,
-            0 => return,
-            1 => source.mean_interval,
-            served => source.mean_interval / f64::from(served),
-        };
-        // What roams has the stream of the first CPU wherever it is.
-        let of = if source.roams { 0 } else { cpu };
-        let delay = match source.periodic {
-            false => self.random.background(of, index, mean),
-            // The first one comes at any time within a period.
-            true if self.now == 0 => self.random.background(of, index, mean) % (mean as u64).max(1),
-            true => mean as u64,
-        };
-        let timer = Timer::Background(index);
-        if source.pulled {
-            let at = self.tick_from(self.now + delay);
-            self.pulled[index] = Pulled { at, cpu };
-        } else if source.wheel {
-            // A timer-wheel timer expires with a tick.
-            let at = self.tick_from(self.now + delay);
-            self.cpus[cpu].timers.wheel.add(at, timer);
-        } else {
-            let timers = &mut self.cpus[cpu].timers.precise;
-            timers.add_with_slack(self.now + delay, source.slack, timer);
-        }
-    }
-
     /// The first tick at a time or after it.
     pub(crate) fn tick_from(&self, at: u64) -> u64 {
-        at.next_multiple_of(self.setup.tick_period)
-    }
-
-    /// The task of a background source that there is once goes to sleep: its timer starts on the CPU where it ran. The task has
-    /// the number of its source, as it is the worker of the first CPU.
-    #[cold]
-    pub(crate) fn rest_roaming(&mut self, cpu: CpuId, task: TaskId) {
-        self.arm_background(cpu, task);
-        self.arm_clock(cpu);
-    }
-
-    /// The timer of a task that roams is not needed any more.
-    #[cold]
-    pub(crate) fn stop_roaming_timer(&mut self, index: TaskId) {
-        if self.setup.background[index].pulled {
-            self.pulled[index].at = NEVER;
-            return;
-        }
-        let timer = Timer::Background(index);
-        let on = (0..self.cpus.len()).find(|cpu| self.cpus[*cpu].timers.wheel.remove(timer));
-        if let Some(cpu) = on {
-            self.arm_clock(cpu);
-        }
+        at.next_multiple_of(self.setup.cpu.tick_period)
     }
 
     /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
     #[inline]
     pub(crate) fn stop_tick(&mut self, cpu: CpuId) {
-        if self.setup.is_nohz_full(cpu) && self.cpus[cpu].run_queue.tasks() == 1 {
+        if self.setup.cpu.is_nohz_full(cpu) && self.cpus[cpu].run_queue.tasks() == 1 {
             let c = &mut self.cpus[cpu];
             c.tick.stopped = true;
             c.tick.next = NEVER;
@@ -79,7 +25,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A second task brings the tick back that such a CPU runs without.
     #[inline]
     pub(crate) fn restart_tick(&mut self, cpu: CpuId) {
-        if self.setup.is_nohz_full(cpu) {
+        if self.setup.cpu.is_nohz_full(cpu) {
             self.restart_own_tick(cpu);
         }
     }
@@ -88,7 +34,7 @@ impl<O: Observer> Engine<'_, O> {
     fn restart_own_tick(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         if c.tick.stopped && !c.idle.in_loop && c.run_queue.tasks() > 1 {
-            c.tick.restart(self.now, self.setup.tick_period);
+            c.tick.restart(self.now, self.setup.cpu.tick_period);
             self.arm_clock(cpu);
         }
     }
@@ -115,7 +61,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU has run a task until now, which takes runtime from its server for fair tasks.
     #[inline(always)]
     pub(crate) fn fair_tasks_ran(&mut self, cpu: CpuId) {
-        if self.setup.fair_server && self.cpus[cpu].timers.fair_server.runs(self.now) {
+        if self.setup.cpu.fair_server && self.cpus[cpu].timers.fair_server.runs(self.now) {
             self.arm_clock(cpu);
         }
     }
@@ -135,7 +81,7 @@ impl<O: Observer> Engine<'_, O> {
         self.end_turn();
         let c = &mut self.cpus[cpu];
         if !c.tick.stopped && c.tick.next <= now {
-            c.tick.next += self.setup.tick_period;
+            c.tick.next += self.setup.cpu.tick_period;
             c.idle.got_tick |= c.idle.in_loop;
             c.totals.idle_ticks += u64::from(c.idle.in_loop);
             c.interrupts.push_back(Interrupt::Tick);
@@ -157,7 +103,7 @@ impl<O: Observer> Engine<'_, O> {
             self.pull_timers(cpu);
         }
         let awake = self.cpus[cpu].is_busy();
-        if self.setup.timer_slack > 0 && awake {
+        if self.setup.cpu.timer_slack > 0 && awake {
             self.expire_early(cpu);
         }
         self.arm_clock(cpu);
@@ -168,7 +114,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn expire_early_on_waking(&mut self, cpu: CpuId) {
         let by_timer = |i: &Interrupt| matches!(i, Interrupt::Tick | Interrupt::Timer(_));
-        if self.setup.timer_slack > 0 && self.cpus[cpu].interrupts.iter().any(by_timer) {
+        if self.setup.cpu.timer_slack > 0 && self.cpus[cpu].interrupts.iter().any(by_timer) {
             self.expire_early(cpu);
         }
     }
@@ -184,36 +130,6 @@ impl<O: Observer> Engine<'_, O> {
                 .precise
                 .expire_early(now, |timer| interrupts.push_back(Interrupt::Timer(timer)));
             self.arm_clock(cpu);
-        }
-    }
-
-    /// Lets a CPU's own timers expire that others may take over, and those of CPUs that sleep without a tick.
-    #[cold]
-    fn pull_timers(&mut self, cpu: CpuId) {
-        for index in 0..self.pulled.len() {
-            let timer = self.pulled[index];
-            if timer.at <= self.now && (timer.cpu == cpu || self.cpus[timer.cpu].tick.stopped) {
-                self.pulled[index].at = NEVER;
-                let expired = Interrupt::Timer(Timer::Background(index));
-                self.cpus[cpu].interrupts.push_back(expired);
-            }
-        }
-    }
-
-    /// The timers that others may take over, as the idle loop of a CPU sees them.
-    #[cold]
-    pub(crate) fn pulled_for(&self, cpu: CpuId) -> PulledTimers {
-        let own = self.pulled.iter().filter(|timer| timer.cpu == cpu);
-        let mut others = (0..self.cpus.len()).filter(|other| *other != cpu);
-        PulledTimers {
-            own: own.map(|timer| timer.at).min().unwrap_or(NEVER),
-            all: self
-                .pulled
-                .iter()
-                .map(|timer| timer.at)
-                .min()
-                .unwrap_or(NEVER),
-            last: others.all(|other| self.cpus[other].tick.stopped),
         }
     }
 }

@@ -5,7 +5,7 @@
 pub(crate) struct StateTotals {
     /// Entry to exit, exit latency included, in ns.
     pub(super) time: u64,
-    /// The part of `time` that the CPU was asleep: without leaving the state, and without polling.
+    /// The part of `time` asleep: without polling and without leaving the state.
     pub(super) asleep: u64,
     /// The part of `asleep` until the state was reached.
     pub(super) entering: u64,
@@ -51,7 +51,7 @@ pub(super) struct Fit {
     pub(super) periods: u64,
     /// From entry until the event that ended the idle period, in ns.
     pub(super) idle: u64,
-    /// From that event until the CPU was ready to work, in ns.
+    /// From the wake-up event until the CPU was ready to work, in ns.
     pub(super) wake: u64,
 }
 
@@ -60,11 +60,11 @@ pub(super) struct Fit {
 pub(crate) struct CpuTotals {
     /// By idle state.
     pub(super) states: Vec<StateTotals>,
-    /// By the state entered and the one that would have fitted, in rows of the entered state.
+    /// By entered and by fitting state, in rows of the entered state.
     pub(super) fits: Vec<Fit>,
     /// Time spent with tasks and interrupts, in ns.
     pub(super) busy: u64,
-    /// The governor's questions, and how often it stopped a running tick.
+    /// Decisions of the governor, and decisions that stopped a running tick.
     pub(super) selections: u64,
     pub(super) tick_stops: u64,
     /// Idle periods that began without a tick.
@@ -73,11 +73,11 @@ pub(crate) struct CpuTotals {
     pub(super) idle_ticks: u64,
     /// Time powered, in ns, by operating point.
     pub(super) powered: Vec<u64>,
-    /// The part of it in which the CPU polled, in rows of the polling state.
+    /// The part of `powered` with polling, in rows of the polling state.
     pub(super) polled: Vec<u64>,
-    /// The part of it in which the CPU was leaving a state, in rows of the state.
+    /// The part of `powered` with leaving an idle state, in rows of the state.
     pub(super) left: Vec<u64>,
-    /// Requests for a deep state that the hardware demoted, and those of them that went on to the state asked for.
+    /// Deep states that the hardware demoted, and demotions that ended in the state asked for.
     pub(super) demotions: u64,
     pub(super) undemotions: u64,
 }
@@ -100,7 +100,7 @@ impl CpuTotals {
         }
     }
 
-    /// Idle periods in `entered` for which one of these states would have fitted.
+    /// Idle periods in the state `entered` with a better fit among `fitting`.
     pub(super) fn periods(&self, entered: usize, fitting: std::ops::Range<usize>) -> u64 {
         let row = &self.fits[entered * self.states.len()..][fitting];
         row.iter().map(|fit| fit.periods).sum()
@@ -128,7 +128,7 @@ impl CpuTotals {
         &self.left[state * points..][..points]
     }
 
-    /// Takes off what had been counted by an earlier time.
+    /// Subtracts the totals of an earlier time.
     pub(crate) fn leave_out(&mut self, before: &Self) {
         for (state, before) in self.states.iter_mut().zip(&before.states) {
             state.leave_out(before);

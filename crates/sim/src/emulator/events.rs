@@ -4,7 +4,7 @@
 //! polls, or waits for all but the last of its exit latency to pass. Nobody else begins anything meanwhile: interrupts, ends of
 //! exit latencies and the rest of work that was cut off wait for the turn. Only machines that say so pay for any of this.
 
-use crate::core::basics::{CpuId, NEVER, RequestId};
+use crate::core::basics::{CpuId, Interrupt, NEVER, RequestId, Timer};
 use crate::core::calendar::Slot;
 use crate::emulator::state::{Exit, Waiting};
 use crate::engine::Engine;
@@ -30,6 +30,27 @@ impl<O: Observer> Engine<'_, O> {
             let may = turns.may_act(cpu);
             *to_do(&mut turns.waiting[cpu]) |= !may;
             may
+        })
+    }
+
+    /// The interrupt that a CPU of a guest serves first of several.
+    ///
+    /// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
+    /// (`blk_mq_complete_request_remote()`). It comes after all hard ones, but before that for timers of the timer wheel: on x86
+    /// calls of functions have a higher vector than the tick, and what the tick raises is left to `ksoftirqd`.
+    /// RCU's soft interrupt is the last.
+    #[inline(never)]
+    pub(crate) fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
+        let setup = self.setup;
+        self.cpus[cpu].take_interrupt_by(|interrupt| match interrupt {
+            Interrupt::Rcu => 3,
+            Interrupt::Completion(_) => 1,
+            Interrupt::Timer(Timer::Background(source))
+                if setup.background[source].timer.is_on_wheel() =>
+            {
+                2
+            }
+            _ => 0,
         })
     }
 

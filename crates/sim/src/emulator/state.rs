@@ -23,16 +23,16 @@ pub(crate) struct EmulatorSetup {
 }
 
 impl EmulatorSetup {
-    pub(crate) fn new(of: &Emulator, khz: u64) -> Self {
+    pub(crate) fn new(figures: &Emulator, khz: u64) -> Self {
         let time = |work: &Figure| work.kilocycles() * 1_000_000 / khz.max(1);
-        let request = time(&of.drive_request_kcycles);
+        let request = time(&figures.drive_request_kcycles);
         Self {
-            wake: time(&of.drive_wake_kcycles),
+            wake: time(&figures.drive_wake_kcycles),
             take: request / 2,
             complete: request - request / 2,
-            lead: of.drive_lead_us.micros().0,
-            look: of.drive_look_us.micros().0,
-            exit_hold: of.exit_hold_us.micros().0,
+            lead: figures.drive_lead_us.micros().0,
+            look: figures.drive_look_us.micros().0,
+            exit_hold: figures.exit_hold_us.micros().0,
         }
     }
 }
@@ -74,7 +74,7 @@ pub(crate) struct Turns {
     pub(super) last: usize,
     pub(super) waiting: Vec<Waiting>,
     pub(super) exits: Vec<Exit>,
-    pub(crate) player: Player,
+    pub(super) player: Player,
     /// A timer has expired.
     pub(super) deadline: bool,
 }
@@ -94,6 +94,11 @@ impl Turns {
     /// Whether a CPU may do something now: it has the turn, or takes it because nobody has.
     pub(crate) fn may_act(&mut self, cpu: CpuId) -> bool {
         *self.holder.get_or_insert(cpu) == cpu
+    }
+
+    /// Whether the CPU that plays the drives has halted.
+    pub(crate) fn player_is_halted(&self) -> bool {
+        self.player.is_halted()
     }
 
     /// Whether a CPU keeps the turn, although it does nothing for a task or an interrupt.
@@ -155,16 +160,16 @@ pub(crate) enum Playing {
     /// It has halted, with a timer for this time.
     Halted(u64),
     /// It works, and this much is left of it in ns; the first time is when that was so.
-    Works(u64, u64, Then),
+    Works(u64, u64, NextAction),
     /// Its work was cut off, with this much of it left.
-    Cut(u64, Then),
+    Cut(u64, NextAction),
     /// It looks at the clock until then.
     Looks(u64),
 }
 
 /// What follows work of the CPU that plays the drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum NextAction {
     /// It looks for what is next.
     Look,
     /// A request is completed.
@@ -260,15 +265,15 @@ impl Player {
         };
         let mut completed = None;
         self.playing = match then {
-            Then::Halt => {
+            NextAction::Halt => {
                 let first = self.taken.peek().map(|Reverse((end, ..))| *end);
                 Playing::Halted(first.map_or(NEVER, |end| end.saturating_sub(self.setup.lead)))
             }
-            Then::Complete(request) => {
+            NextAction::Complete(request) => {
                 completed = Some(request);
                 self.look(now)
             }
-            Then::Look => self.look(now),
+            NextAction::Look => self.look(now),
         };
         completed
     }
@@ -280,7 +285,7 @@ impl Player {
                 self.taken.push(Reverse((end, self.number, request)));
                 self.number += 1;
             }
-            return Playing::Works(now, work, Then::Look);
+            return Playing::Works(now, work, NextAction::Look);
         }
         match self.taken.peek() {
             Some(Reverse((end, ..))) if *end <= now + self.setup.lead => {
@@ -290,9 +295,9 @@ impl Player {
                 let Some(Reverse((.., request))) = self.taken.pop() else {
                     return Playing::Halted(NEVER);
                 };
-                Playing::Works(now, self.setup.complete, Then::Complete(request))
+                Playing::Works(now, self.setup.complete, NextAction::Complete(request))
             }
-            _ => Playing::Works(now, self.setup.wake, Then::Halt),
+            _ => Playing::Works(now, self.setup.wake, NextAction::Halt),
         }
     }
 }

@@ -15,7 +15,6 @@ pub(super) struct WarmUp {
     pub(super) cpus: Vec<CpuTotals>,
     pub(super) domains: Vec<Domain>,
     pub(super) power: PowerTotals,
-    pub(super) limited: Vec<u64>,
     pub(super) drives: Vec<Option<DriveTotals>>,
     pub(super) completions: u64,
     pub(super) same_cpu: u64,

@@ -27,7 +27,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         let mut watchdog = Watchdog::default();
         // Every CPU has asked by now.
         self.check_governors()?;
-        while self.jobs_running > 0 && !self.observer.has_enough() {
+        while self.has_process() && !self.observer.has_enough() {
             let Some((time, next)) = self.calendar.pop() else {
                 if end <= last {
                     self.now = end;

@@ -1,7 +1,7 @@
-//! The context that events work in: queue, clock, and the parts of all mechanisms. `dispatch` is the event loop.
+//! A run: the parts of all mechanisms side by side, and the event loop over them (`dispatch`).
 //!
-//! Every CPU is in one [`Mode`] and has at most one phase that ends by itself (a wake-up, a segment
-//! of work, a polling limit, an interrupt on its way to a sleeping CPU).
+//! Every mechanism opens its own part only, and tells the others what happens by their methods. No rule of a mechanism is
+//! here.
 
 mod counted;
 mod dispatch;
@@ -11,27 +11,29 @@ mod watchdog;
 use wakepath_units::Nanoseconds;
 
 use crate::block::request::Request;
-use crate::core::basics::{RequestId, TaskId};
+use crate::core::basics::RequestId;
 use crate::core::calendar::Calendar;
 use crate::core::random::Streams;
-use crate::cpu::pulled::Pulled;
+use crate::core::span::Span;
+use crate::cpu::pulled::MigratoryTimer;
 use crate::cpu::state::Cpu;
 use crate::cpu::totals::CpuTotals;
 use crate::drive::{Drive, DriveTotals};
 use crate::emulator::state::Turns;
 use crate::error::SimError;
 use crate::frequency::clocks::Domain;
-use crate::frequency::slots::ClockSlots;
+use crate::frequency::slots::ClockControl;
 use crate::observe::observer::Observer;
 use crate::observe::recorder::Recorder;
 use crate::page_cache::state::Totals;
 use crate::page_cache::write_back::WriteBack;
-use crate::power::packages::Packages;
 use crate::power::state::PowerTracker;
 use crate::rcu::state::GracePeriods;
+use crate::scheduler::run_queue::Scheduler;
 use crate::setup::Setup;
 use crate::task::fio::jobs::Jobs;
-use crate::task::rtapp::state::{Halt, TaskStats, Threads};
+use crate::task::fio::rates::JobTotals;
+use crate::task::rtapp::state::{ThreadTotals, Threads};
 use crate::task::state::Task;
 
 use self::counted::WarmUp;
@@ -43,44 +45,35 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) calendar: Calendar,
     pub(crate) cpus: Vec<Cpu<'a>>,
     pub(crate) domains: Vec<Domain>,
-    pub(crate) clock_slots: ClockSlots,
+    pub(crate) clock_control: ClockControl,
     pub(crate) power: PowerTracker,
-    pub(crate) packages: Packages,
     pub(crate) tasks: Vec<Task>,
     pub(crate) requests: Vec<Request>,
     pub(crate) free_requests: Vec<RequestId>,
     pub(crate) drives: Vec<Drive>,
     /// By background source, if there are timers that other CPUs take over.
-    pub(crate) pulled: Vec<Pulled>,
+    pub(crate) pulled: Vec<MigratoryTimer>,
     /// If the CPUs take turns.
     pub(crate) turns: Option<Turns>,
     /// What each queue has collected; empty where none does.
     pub(crate) collected: Vec<Vec<RequestId>>,
     pub(crate) random: Streams,
     pub(crate) recorder: Recorder,
-    /// Processes of jobs and threads that have not ended.
-    pub(crate) jobs_running: usize,
     pub(crate) threads: Threads,
-    /// Tasks on run queues that do not run.
-    pub(crate) waiting: usize,
-    /// Tasks that changed their CPU.
-    pub(crate) migrations: u64,
-    /// Jobs that ended before they had done what they ask for, since nobody simulates them for longer.
-    pub(crate) cut_jobs: Vec<usize>,
-    /// What the rates of each job came to, of its reads and of its writes.
-    pub(crate) rates: Vec<[RateSums; 2]>,
-    /// Why the run has no result.
-    pub(crate) failure: Option<SimError>,
-    /// Events that were only there for the observer.
-    pub(crate) looks: u64,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) job_totals: JobTotals,
     /// Which jobs have started and ended.
     pub(crate) jobs: Jobs,
-    /// schedutil's threads, by clock, if it has any.
-    pub(crate) sugov: Vec<TaskId>,
     /// If CPUs wait for grace periods.
     pub(crate) rcu: Option<GracePeriods>,
     /// If somebody writes into the page cache.
     pub(crate) cache: Option<Box<WriteBack>>,
+    /// Processes of jobs and threads that have not ended.
+    processes: usize,
+    /// Why the run has no result.
+    failure: Option<SimError>,
+    /// Events that were only there for the observer.
+    looks: u64,
     /// What had been counted by the end of the warm-up, once that is over.
     warm_up: Option<Box<WarmUp>>,
     drives_before: Vec<Option<DriveTotals>>,
@@ -99,28 +92,27 @@ impl<'a, O: Observer> Engine<'a, O> {
             Some(_) => setup.completion.queues(drives.len()),
             None => 0,
         };
-        let turns = (setup.emulator).map(|emulator| Turns::new(emulator, cpus.len()));
+        let turns = setup.turns();
         let devices = queues + Self::watched(drives.len()) + usize::from(turns.is_some());
         let mut engine = Self {
             observer,
             now: 0,
             calendar: Calendar::new(cpus.len(), domains.len(), devices),
-            clock_slots: ClockSlots::new(&setup.clusters, setup.power_limit.is_some(), &domains),
+            clock_control: ClockControl::new(&setup.frequency, setup.power.has_limit(), &domains),
             domains,
-            power: PowerTracker::new(
-                &setup.clusters,
-                setup.package_sleep,
-                setup.uncore.as_ref(),
-                setup.idle[0].declared.len() - 1,
-            ),
+            power: PowerTracker::new(&setup.power, &setup.frequency, &setup.topology),
             tasks: Vec::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
             turns,
             collected: vec![Vec::new(); queues],
             drives,
-            pulled: if setup.background.iter().any(|source| source.pulled) {
-                vec![Pulled::default(); setup.background.len()]
+            pulled: if setup
+                .background
+                .iter()
+                .any(|source| source.timer.is_pulled())
+            {
+                vec![MigratoryTimer::default(); setup.background.len()]
             } else {
                 Vec::new()
             },
@@ -128,26 +120,20 @@ impl<'a, O: Observer> Engine<'a, O> {
                 seed,
                 cpus.len(),
                 setup.background.len(),
-                (setup.idle.iter().flat_map(|table| &table.states))
-                    .any(|s| s.exit_spread.is_some()),
+                setup.cpu.has_random_exits(),
             ),
             recorder: Recorder::default(),
-            jobs_running: 0,
+            processes: 0,
             threads: Threads::new(&setup.programs),
-            waiting: 0,
-            migrations: 0,
-            cut_jobs: Vec::new(),
-            rates: vec![[RateSums::default(); 2]; setup.jobs.len()],
+            scheduler: Scheduler::default(),
+            job_totals: JobTotals::new(setup.jobs.len()),
             failure: None,
             looks: 0,
             jobs: Jobs::new(setup.jobs.len()),
-            sugov: Vec::new(),
-            rcu: (setup.rcu.is_some())
-                .then(|| GracePeriods::new(cpus.len() + usize::from(setup.emulator.is_some()))),
+            rcu: setup.grace_periods(),
             cache: None,
             warm_up: None,
             drives_before: Vec::new(),
-            packages: Packages::new(setup.power_limit.as_ref(), &setup.clusters),
             cpus,
             setup,
         };
@@ -166,6 +152,33 @@ impl<'a, O: Observer> Engine<'a, O> {
         engine
     }
 
+    /// A process of a job or a thread begins. The run lasts until all have ended.
+    pub(crate) fn begin_process(&mut self) {
+        self.processes += 1;
+    }
+
+    pub(crate) fn end_process(&mut self) {
+        self.processes -= 1;
+    }
+
+    /// Whether a process of a job or a thread has not ended.
+    #[inline(always)]
+    pub(crate) fn has_process(&self) -> bool {
+        self.processes > 0
+    }
+
+    /// Ends the run without a result; the first reason counts.
+    #[cold]
+    pub(crate) fn give_up(&mut self, why: SimError) {
+        self.failure.get_or_insert(why);
+        self.processes = 0;
+    }
+
+    /// The present event was only there for the observer, and costs the run nothing.
+    pub(crate) fn note_look(&mut self) {
+        self.looks += 1;
+    }
+
     /// How many of the drives have a slot: nothing happens in a drive by itself, unless somebody
     /// looks.
     pub(crate) fn watched(drives: usize) -> usize {
@@ -175,39 +188,6 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// Which device is the CPU that plays the drives, if there is one.
     pub(crate) fn player_slot(&self) -> usize {
         self.collected.len() + Self::watched(self.drives.len())
-    }
-
-    fn start_background(&mut self) {
-        for cpu in 0..self.cpus.len() {
-            for index in 0..self.setup.background.len() {
-                // The first tasks are the workers, numbered by CPU and source. One that roams is that of the first CPU. The first of
-                // them begins on the last CPU, since jobs begin on the first, and each other one on the idle CPU before.
-                let roams = self.setup.background[index].roams;
-                let earlier = &self.setup.background[..index];
-                let earlier = earlier.iter().filter(|source| source.roams).count();
-                let at = if roams {
-                    self.cpus.len() - 1 - earlier % self.cpus.len()
-                } else {
-                    cpu
-                };
-                self.tasks.push(Task::worker(at, !roams));
-                // The thread of grace periods sleeps until somebody asks for one.
-                let asked = self.setup.grace_period_thread() != Some(index);
-                if asked && (!roams || cpu == 0) {
-                    self.arm_background(at, index);
-                }
-            }
-        }
-    }
-
-    /// schedutil has a thread for each clock where the driver does not switch fast.
-    fn start_sugov(&mut self) {
-        if self.setup.sugov.is_some() {
-            for (clock, domain) in self.domains.iter().enumerate() {
-                self.sugov.push(self.tasks.len());
-                self.tasks.push(Task::sugov(clock, domain.cpus().start));
-            }
-        }
     }
 
     fn finish(mut self, events: u64) -> Finished {
@@ -221,28 +201,18 @@ impl<'a, O: Observer> Engine<'a, O> {
             .map(|program| self.why_never_ran(program))
             .collect();
         let begin = self.leave_out_warm_up(&mut cpus);
+        let requests_from = self.jobs.counts_from.unwrap_or(0);
+        let is_capped =
+            programs.cut && self.processes > 0 && programs.end.is_some_and(|end| self.now >= end);
+        let migrations = self.scheduler.migrations();
         Finished {
-            never_ran,
-            time_capped: programs.cut
-                && self.jobs_running > 0
-                && programs.end.is_some_and(|end| self.now >= end),
-            halt: self.threads.halt,
-            events,
-            time: self.now - begin,
-            begin,
-            counted_time: (self.now).saturating_sub(self.jobs.counts_from.unwrap_or(0)),
+            span: Span::new(begin, self.now, requests_from, events),
+            threads: self.threads.into_totals(never_ran, is_capped, migrations),
+            jobs: self.job_totals,
             power: self.power,
-            power_limited: self.packages.longest_limited(),
             cpus,
             domains: self.domains,
             recorder: self.recorder,
-            threads: self.threads.stats,
-            migrations: self.migrations,
-            cut_jobs: {
-                self.cut_jobs.sort_unstable();
-                self.cut_jobs
-            },
-            rates: self.rates,
             page_cache: self.cache.map(|cache| cache.into_totals()),
             drives: {
                 let mut totals = self
@@ -260,42 +230,15 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 }
 
-/// What a rate of a job came to, over all processes that have ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RateSums {
-    /// I/Os that it asked for, or bytes where block sizes vary.
-    pub(crate) asked: f64,
-    /// Those that were issued.
-    pub(crate) issued: u64,
-}
-
 /// What a run leaves behind.
 pub(crate) struct Finished {
-    /// Events handled.
-    pub(crate) events: u64,
-    /// When the warm-up was over, which nothing here counts.
-    pub(crate) begin: u64,
-    /// How long it ran after that.
-    pub(crate) time: u64,
-    /// For how long requests have counted.
-    pub(crate) counted_time: u64,
+    pub(crate) span: Span,
     pub(crate) power: PowerTracker,
-    /// For how long a power limit held clocks down, in ns, if there is one.
-    pub(crate) power_limited: Option<u64>,
     pub(crate) cpus: Vec<CpuTotals>,
     pub(crate) domains: Vec<Domain>,
     pub(crate) recorder: Recorder,
-    /// By rt-app task.
-    pub(crate) threads: Vec<TaskStats>,
-    /// By rt-app task, why it has done nothing, if it has not.
-    pub(crate) never_ran: Vec<Option<String>>,
-    /// The run ended before its threads did, or before the duration of their file was over.
-    pub(crate) time_capped: bool,
-    /// If the threads came to a halt before the run's end.
-    pub(crate) halt: Option<Halt>,
-    pub(crate) migrations: u64,
-    pub(crate) cut_jobs: Vec<usize>,
-    pub(crate) rates: Vec<[RateSums; 2]>,
+    pub(crate) threads: ThreadTotals,
+    pub(crate) jobs: JobTotals,
     /// If somebody wrote into the page cache.
     pub(crate) page_cache: Option<Totals>,
     /// Of each drive, if they have power states.

@@ -12,7 +12,6 @@ impl<O: Observer> Engine<'_, O> {
     #[cold]
     pub(crate) fn end_warm_up(&mut self) {
         self.end_uncore_slots();
-        self.power.uncore.settle(self.now);
         let now = self.now;
         let domains = self.domains.iter().map(|domain| {
             let mut domain = domain.clone();
@@ -27,7 +26,6 @@ impl<O: Observer> Engine<'_, O> {
             cpus: self.cpu_totals(),
             domains: domains.collect(),
             power: self.power.totals_until(now),
-            limited: self.packages.limited(),
             drives: drives.collect(),
             completions: self.recorder.completions,
             same_cpu: self.recorder.same_cpu,
@@ -38,7 +36,7 @@ impl<O: Observer> Engine<'_, O> {
     /// What has been counted of each CPU by now.
     pub(super) fn cpu_totals(&self) -> Vec<CpuTotals> {
         let totals = self.cpus.iter().map(|cpu| {
-            let down = self.power.clusters[cpu.cluster].time_until(self.now);
+            let down = self.power.cluster_down(cpu.cluster, self.now);
             cpu.totals_until(self.now, self.domains[cpu.domain].current(), down)
         });
         totals.collect()
@@ -56,7 +54,6 @@ impl<O: Observer> Engine<'_, O> {
             domain.leave_out(before, warm_up.ended, self.now);
         }
         self.power.leave_out(&warm_up.power);
-        self.packages.leave_out(&warm_up.limited);
         self.recorder.completions -= warm_up.completions;
         self.recorder.same_cpu -= warm_up.same_cpu;
         self.recorder.ramped -= warm_up.ramped;

@@ -2,10 +2,10 @@
 
 use crate::core::basics::{CpuId, Interrupt, TaskId};
 use crate::core::calendar::Slot;
-use crate::cpu::state::Cpu;
 use crate::engine::Engine;
 use crate::frequency::clocks::report::Report;
 use crate::observe::observer::Observer;
+use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
     /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
@@ -35,7 +35,7 @@ impl<O: Observer> Engine<'_, O> {
         let capacity = domain.capacity_now();
         c.run_queue
             .account(self.now, if ran { capacity } else { 0 });
-        if self.setup.counts_runnable {
+        if self.setup.frequency.counts_runnable() {
             c.run_queue.settle_runnable(self.now, capacity);
             if let Some((task, can)) = change {
                 let entity = &mut self.tasks[task].entity;
@@ -70,7 +70,7 @@ impl<O: Observer> Engine<'_, O> {
         let index = self.cpus[cpu].domain;
         let domain = &mut self.domains[index];
         if domain.update(self.now, cpu - domain.cpus().start, report, &self.cpus) {
-            if self.setup.sugov.is_some() {
+            if self.setup.frequency.sugov.is_some() {
                 // It goes on with what it is at, and then takes the interrupt that it has sent itself.
                 self.cpus[cpu].raise(Interrupt::Frequency(index));
             } else {
@@ -79,9 +79,26 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Wakes schedutil's thread for a clock.
+    pub(crate) fn wake_sugov(&mut self, cpu: CpuId, clock: usize) {
+        let thread = self.clock_control.sugov[clock];
+        self.tasks[thread].work = self.setup.frequency.sugov.unwrap_or(0);
+        self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
+    }
+
+    /// Makes schedutil's threads, one for each clock, where the driver does not switch fast.
+    pub(crate) fn start_sugov(&mut self) {
+        if self.setup.frequency.sugov.is_some() {
+            for (clock, domain) in self.domains.iter().enumerate() {
+                self.clock_control.sugov.push(self.tasks.len());
+                self.tasks.push(Task::sugov(clock, domain.cpus().start));
+            }
+        }
+    }
+
     pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
-        let of = &self.setup.clusters[self.domains[domain].cluster()];
-        let at = of.taken_up(self.now) + of.transition_latency;
+        let cluster = &self.setup.frequency.clusters[self.domains[domain].cluster()];
+        let at = cluster.taken_up(self.now) + cluster.transition_latency;
         self.calendar.schedule(Slot::Frequency(domain), at);
     }
 
@@ -89,10 +106,10 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn frequency_changed(&mut self, domain: usize) {
         self.end_uncore_slots();
         let clock = &mut self.domains[domain];
-        let of = clock.cpus();
+        let cpus = clock.cpus();
         let mut powered = false;
-        for c in &mut self.cpus[of.clone()] {
-            if self.setup.counts_runnable {
+        for c in &mut self.cpus[cpus.clone()] {
+            if self.setup.frequency.counts_runnable() {
                 c.run_queue.settle_runnable(self.now, clock.capacity_now());
             }
             // Nothing depends on the clock of a CPU that sleeps.
@@ -103,44 +120,32 @@ impl<O: Observer> Engine<'_, O> {
         }
         clock.arrive(self.now);
         if powered {
-            self.power.uncore.sees(clock.frequency().0);
+            self.power.sees_clock(clock.frequency().0);
         }
         self.observe_frequency(domain);
         if powered {
-            of.for_each(|cpu| self.go_on(cpu));
-        }
-    }
-
-    /// The slots of the uncore's clock that are over by now, before a CPU wakes up, sleeps or changes its
-    /// frequency.
-    #[inline]
-    pub(crate) fn end_uncore_slots(&mut self) {
-        if self.power.uncore.is_due(self.now) {
-            let powered = self.cpus.iter().filter(|c| c.is_powered());
-            let clocks = powered.map(|c| self.domains[c.domain].frequency().0);
-            let fastest = clocks.max().unwrap_or(0);
-            self.power.uncore.end_slots(self.now, fastest);
+            cpus.for_each(|cpu| self.go_on(cpu));
         }
     }
 
     /// A CPU begins to wake up: the hardware looks at its clock again.
     #[inline]
     pub(crate) fn wake_clock(&mut self, cpu: CpuId) {
-        if !self.clock_slots.clusters.is_empty() {
+        if !self.clock_control.slots.clusters.is_empty() {
             self.wake_hardware(cpu);
         }
     }
 
     fn wake_hardware(&mut self, cpu: CpuId) {
         let cluster = self.cpus[cpu].cluster;
-        if !self.clock_slots.clusters[cluster].used {
+        if !self.clock_control.slots.clusters[cluster].used {
             return;
         }
         let domain = self.cpus[cpu].domain;
-        let of = &mut self.domains[domain];
-        let before = of.current();
-        of.wake(self.now, cpu - of.cpus().start, &self.cpus);
-        if of.current() != before {
+        let clock = &mut self.domains[domain];
+        let before = clock.current();
+        clock.wake(self.now, cpu - clock.cpus().start, &self.cpus);
+        if clock.current() != before {
             self.observe_frequency(domain);
         }
         self.start_clock_slots(cluster);
@@ -148,9 +153,9 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Starts the slots of clusters that have a CPU awake from the beginning.
     pub(crate) fn start_clocks(&mut self) {
-        for cluster in 0..self.clock_slots.clusters.len() {
-            let of = |c: &Cpu| c.cluster == cluster && c.is_powered();
-            if self.cpus.iter().any(of) {
+        for cluster in 0..self.clock_control.slots.clusters.len() {
+            let mut cpus = self.cpus.iter();
+            if cpus.any(|cpu| cpu.cluster == cluster && cpu.is_powered()) {
                 self.start_clock_slots(cluster);
             }
         }
@@ -158,23 +163,23 @@ impl<O: Observer> Engine<'_, O> {
 
     /// The hardware looks at a cluster's clocks at the end of this slot, if they have slots.
     fn start_clock_slots(&mut self, cluster: usize) {
-        let slots = &mut self.clock_slots.clusters[cluster];
+        let slots = &mut self.clock_control.slots.clusters[cluster];
         if slots.used && !std::mem::replace(&mut slots.running, true) {
             self.schedule_clock_slot(cluster);
         }
     }
 
     fn schedule_clock_slot(&mut self, cluster: usize) {
-        let length = self.setup.clusters[cluster].slot.max(1);
+        let length = self.setup.frequency.clusters[cluster].slot.max(1);
         let end = (self.now / length + 1) * length;
         self.calendar.schedule(Slot::Hardware(cluster), end);
     }
 
     /// A slot of a cluster's hardware is over.
     pub(crate) fn end_clock_slot(&mut self, cluster: usize) {
-        let setup = &self.setup.clusters[cluster];
-        let cpus = setup.first_cpu..setup.first_cpu + setup.cpus;
-        let slots = &mut self.clock_slots;
+        let setup = &self.setup.frequency.clusters[cluster];
+        let cpus = setup.shape.cpus();
+        let slots = &mut self.clock_control.slots;
         let mut awake = false;
         for cpu in cpus.clone() {
             let c = &self.cpus[cpu];
@@ -182,7 +187,7 @@ impl<O: Observer> Engine<'_, O> {
             slots.active[cpu] = c.is_powered() || c.times_idle() != before;
             awake |= c.is_powered();
         }
-        let cores = slots.active[cpus.clone()].chunks(setup.threads_per_core);
+        let cores = slots.active[cpus.clone()].chunks(setup.shape.threads_per_core());
         let active_cores = cores.filter(|core| core.contains(&true)).count();
         let active_cpus = slots.active[cpus.clone()].iter().filter(|a| **a).count();
         slots.clusters[cluster].running = awake;
@@ -194,7 +199,7 @@ impl<O: Observer> Engine<'_, O> {
         let domains = self.cpus[cpus.start].domain..=self.cpus[cpus.end - 1].domain;
         for index in domains {
             let domain = &mut self.domains[index];
-            let active = &self.clock_slots.active[domain.cpus()];
+            let active = &self.clock_control.slots.active[domain.cpus()];
             if active.contains(&true) && domain.end_slot(self.now, limit, &self.cpus, active) {
                 self.begin_frequency_change(index);
             }

@@ -1,17 +1,122 @@
 //! What becomes of the clusters of a machine and their clocks.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Cluster, Cppc};
+use wakepath_hardware::machine::{self, Cppc};
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, PerfScale};
 use wakepath_policies::freq::{FreqPolicy, FrequencyTable};
-use wakepath_units::Kilohertz;
+use wakepath_units::{Kilohertz, TickRate};
 
-use crate::core::basics::FULL_SHARE;
+use crate::core::basics::{CpuId, Cycles};
+use crate::core::topology::Topology;
 use crate::error::SimError;
+use crate::frequency::clocks::Domain;
 use crate::frequency::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
 
-pub(crate) fn share(of_one: f64) -> u64 {
-    ((of_one * FULL_SHARE as f64).round() as u64).clamp(1, FULL_SHARE)
+/// The clocks of a machine under its frequency policy.
+#[derive(Clone, Debug)]
+pub(crate) struct FrequencySetup {
+    pub(super) clusters: Vec<ClusterSetup>,
+    policy: FreqPolicy,
+    /// What people call the policy.
+    name: String,
+    tick: TickRate,
+    /// Time in interrupts is no task's (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    irq_time_accounting: bool,
+    /// How many tasks could run counts for the frequency.
+    counts_runnable: bool,
+    /// Work of schedutil's thread with each change of frequency, if there is a thread.
+    pub(super) sugov: Option<Cycles>,
+    sugov_interrupt: Cycles,
+}
+
+impl FrequencySetup {
+    /// The clocks of a machine under a policy, which people call `name`.
+    ///
+    /// # Errors
+    /// A cluster has no frequency.
+    pub(crate) fn new(
+        machine: &Machine,
+        topology: &Topology,
+        policy: FreqPolicy,
+        name: String,
+    ) -> Result<Self, SimError> {
+        let scheduler = &machine.scheduler;
+        let has_thread = scheduler.sugov_kcycles.is_given();
+        Ok(Self {
+            clusters: clusters(machine, topology, &policy)?,
+            policy,
+            name,
+            tick: machine.tick_rate(),
+            irq_time_accounting: machine.irq_time_accounting.value > 0.0,
+            counts_runnable: counts_runnable(machine, &policy),
+            sugov: (has_thread && matches!(policy, FreqPolicy::Schedutil(_)))
+                .then(|| scheduler.sugov_kcycles.kilocycles()),
+            sugov_interrupt: scheduler.sugov_interrupt_kcycles.kilocycles(),
+        })
+    }
+
+    /// All clocks, before anything runs.
+    ///
+    /// # Errors
+    /// A cluster does not say what the policy needs.
+    pub(crate) fn clocks(&self) -> Result<Vec<Domain>, SimError> {
+        let mut clocks = Vec::new();
+        for (number, cluster) in self.clusters.iter().enumerate() {
+            for cpus in cluster.shape.clocks() {
+                clocks.push(Domain::new(
+                    cluster,
+                    number,
+                    cpus,
+                    (self.policy, &self.name),
+                    self.tick,
+                    self.irq_time_accounting,
+                )?);
+            }
+        }
+        Ok(clocks)
+    }
+
+    /// The clocks of a cluster.
+    #[inline(always)]
+    pub(crate) fn cluster(&self, number: usize) -> &ClusterSetup {
+        &self.clusters[number]
+    }
+
+    /// How many operating points there are, by cluster.
+    pub(crate) fn operating_points(&self) -> Vec<usize> {
+        let tables = self.clusters.iter().map(|cluster| &cluster.table);
+        tables.map(|table| table.as_slice().len()).collect()
+    }
+
+    /// Thousands of cycles that the fastest CPU does in a second, in its own cycles.
+    pub(crate) fn fastest(&self) -> u32 {
+        let speeds = self.clusters.iter().filter_map(|c| c.speed.last());
+        speeds.copied().max().unwrap_or(1)
+    }
+
+    /// Thousands of cycles of the biggest core that a CPU does in a second, at its own highest frequency.
+    pub(crate) fn top_speed(&self, cpu: CpuId) -> Option<u64> {
+        let mut clusters = self.clusters.iter();
+        let cluster = clusters.find(|cluster| cluster.shape.cpus().contains(&cpu))?;
+        let speed = u64::from(cluster.speed.last().copied().unwrap_or(1));
+        if cluster.fixed_speed {
+            return Some(speed);
+        }
+        let [own, highest] =
+            [cluster.own_limit(cpu), cluster.table.highest()].map(|f| u64::from(f.0));
+        Some((speed * own / highest.max(1)).max(1))
+    }
+
+    /// Whether how many tasks could run counts for the frequency.
+    #[inline(always)]
+    pub(crate) fn counts_runnable(&self) -> bool {
+        self.counts_runnable
+    }
+
+    /// Work of the interrupt that wakes schedutil's thread.
+    pub(crate) fn sugov_interrupt(&self) -> Cycles {
+        self.sugov_interrupt
+    }
 }
 
 /// The first kernel whose schedutil looks at `runnable_avg`, too (`cpu_util_cfs_boost()`).
@@ -19,10 +124,10 @@ const BOOSTS_RUNNABLE: (u16, u16, u16) = (6, 5, 0);
 
 /// Whether the number of runnable tasks raises the frequency: schedutil from [`BOOSTS_RUNNABLE`] on. An unknown kernel
 /// is as Linux 6.12.
-pub(crate) fn counts_runnable(machine: &Machine, frequency: &FreqPolicy) -> bool {
+fn counts_runnable(machine: &Machine, frequency: &FreqPolicy) -> bool {
     let schedutil = match frequency {
         FreqPolicy::Schedutil(_) => true,
-        FreqPolicy::AmdPstate(of) => of.governor == AmdGovernor::Schedutil,
+        FreqPolicy::AmdPstate(amd) => amd.governor == AmdGovernor::Schedutil,
         _ => false,
     };
     schedutil && (machine.kernel).is_none_or(|kernel| kernel.release() >= BOOSTS_RUNNABLE)
@@ -33,22 +138,21 @@ const FIRST_WITH_PREFERRED_CORES: (u16, u16, u16) = (6, 9, 0);
 
 /// How much of the biggest core each core does per clock is its capacity per kHz over the biggest
 /// core's capacity per kHz.
-pub(crate) fn clusters(
+fn clusters(
     machine: &Machine,
+    topology: &Topology,
     frequency: &FreqPolicy,
 ) -> Result<Vec<ClusterSetup>, SimError> {
-    let per_khz = |c: &Cluster| f64::from(c.capacity) / f64::from(c.max_frequency().0);
+    let per_khz = |c: &machine::Cluster| f64::from(c.capacity) / f64::from(c.max_frequency().0);
     let biggest = machine
         .cluster
         .iter()
         .max_by_key(|c| c.capacity)
         .map_or(1.0, per_khz);
-    let ranks = matches!(frequency, FreqPolicy::AmdPstate(of) if of.kernel.release() >= FIRST_WITH_PREFERRED_CORES);
-    let mut first_cpu = 0;
-    machine
-        .cluster
-        .iter()
-        .map(|c| {
+    let ranks = matches!(frequency, FreqPolicy::AmdPstate(amd) if amd.kernel.release() >= FIRST_WITH_PREFERRED_CORES);
+    let clusters = machine.cluster.iter().zip(topology.clusters());
+    clusters
+        .map(|(c, shape)| {
             let relative = per_khz(c) / biggest;
             let table = FrequencyTable::new(c.frequencies())
                 .ok_or_else(|| SimError::NoFrequency(c.name.clone()))?;
@@ -57,11 +161,9 @@ pub(crate) fn clusters(
                 full_at: c.hwp_full_at_percent.value / 100.0,
             });
             let base = Kilohertz((c.base_mhz.value * 1e3).round() as u32);
-            let setup = ClusterSetup {
+            Ok(ClusterSetup {
                 name: c.name.clone(),
-                first_cpu,
-                cpus: c.cpus,
-                capacity: c.capacity,
+                shape: shape.clone(),
                 table,
                 speed: c
                     .opps
@@ -78,14 +180,6 @@ pub(crate) fn clusters(
                 fixed_speed: c.fixed_speed,
                 transition_latency: c.transition_latency_us.micros().0,
                 stall: c.clock_stall_us.micros().0,
-                threads_per_core: c.threads_per_core,
-                busy_share: if c.smt_speedup.is_given() {
-                    share(c.smt_speedup.value / c.threads_per_core as f64)
-                } else {
-                    FULL_SHARE
-                },
-                poll_share: share(1.0 - c.smt_poll_loss.value),
-                cpus_per_clock: c.cpus_per_clock(),
                 slot: c.clock_slot_us.micros().0,
                 turbo: c
                     .turbo
@@ -101,28 +195,26 @@ pub(crate) fn clusters(
                 prefers_cores: ranks
                     && (c.cppc.as_ref())
                         .is_some_and(|cppc| cppc.preferred_cores && !cppc.ranking.is_empty()),
-            };
-            first_cpu += c.cpus;
-            Ok(setup)
+            })
         })
         .collect()
 }
 
-fn cppc(of: &Cppc) -> CppcSetup {
+fn cppc(figures: &Cppc) -> CppcSetup {
     CppcSetup {
         scale: PerfScale {
-            highest: of.highest,
-            nominal: of.nominal,
-            lowest_nonlinear: of.lowest_nonlinear,
-            lowest: of.lowest,
-            nominal_khz: of.nominal_mhz * 1000,
-            lowest_khz: of.lowest_mhz * 1000,
+            highest: figures.highest,
+            nominal: figures.nominal,
+            lowest_nonlinear: figures.lowest_nonlinear,
+            lowest: figures.lowest,
+            nominal_khz: figures.nominal_mhz * 1000,
+            lowest_khz: figures.lowest_mhz * 1000,
             firmware_minimum: 0,
         },
-        registers: of.registers,
+        registers: figures.registers,
         hardware: HwpSetup {
-            ramp: of.ramp_ms.millis(),
-            full_at: of.full_at_percent.value / 100.0,
+            ramp: figures.ramp_ms.millis(),
+            full_at: figures.full_at_percent.value / 100.0,
         },
     }
 }

@@ -1,14 +1,33 @@
 //! The slots of time in which hardware looks at its clocks.
 
+use crate::core::basics::TaskId;
 use crate::frequency::clocks::Domain;
-use crate::frequency::clocks::cluster::ClusterSetup;
+use crate::frequency::setup::FrequencySetup;
+
+/// Hardware slots and kernel threads behind the clocks.
+#[derive(Debug)]
+pub(crate) struct ClockControl {
+    pub(super) slots: ClockSlots,
+    /// schedutil's threads, by clock, if there are any.
+    pub(super) sugov: Vec<TaskId>,
+}
+
+impl ClockControl {
+    /// `has_limit`: the power of packages is limited, at the ends of slots.
+    pub(crate) fn new(setup: &FrequencySetup, has_limit: bool, domains: &[Domain]) -> Self {
+        Self {
+            slots: ClockSlots::new(setup, has_limit, domains),
+            sugov: Vec::new(),
+        }
+    }
+}
 
 /// The slots of time in which the hardware looks at its clocks, where it has any to decide.
 ///
 /// A cluster that sleeps has none: nothing would come of them. What the hardware would have decided
 /// meanwhile is made up for when a CPU wakes up.
 #[derive(Debug, Default)]
-pub(crate) struct ClockSlots {
+pub(super) struct ClockSlots {
     /// By cluster; empty if no cluster has any.
     pub(super) clusters: Vec<ClusterSlots>,
     /// By CPU: how often it had gone idle at the end of the last slot.
@@ -24,8 +43,9 @@ pub(super) struct ClusterSlots {
 }
 
 impl ClockSlots {
-    pub(crate) fn new(clusters: &[ClusterSetup], has_limit: bool, domains: &[Domain]) -> Self {
-        let mut slots: Vec<ClusterSlots> = clusters
+    fn new(setup: &FrequencySetup, has_limit: bool, domains: &[Domain]) -> Self {
+        let mut slots: Vec<ClusterSlots> = setup
+            .clusters
             .iter()
             .map(|c| ClusterSlots {
                 used: !c.turbo.is_empty() || has_limit,
@@ -33,7 +53,7 @@ impl ClockSlots {
             })
             .collect();
         for domain in domains {
-            let has_slots = clusters[domain.cluster()].slot > 0;
+            let has_slots = setup.clusters[domain.cluster()].slot > 0;
             slots[domain.cluster()].used |= has_slots && domain.follows_slots();
         }
         if !slots.iter().any(|c| c.used) {

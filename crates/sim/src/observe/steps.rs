@@ -56,7 +56,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             Some(_) if device == self.player_slot() => self.player_event(),
             Some(drive) => {
-                self.looks += 1;
+                self.note_look();
                 self.watch_drive(drive);
             }
         }

@@ -100,7 +100,7 @@ impl<O: Observer> Engine<'_, O> {
             cut: self.now,
             ..Request::default()
         };
-        let mut work = self.setup.page_cache?.call + self.setup.syscall(cpu);
+        let mut work = self.setup.page_cache?.call + self.setup.cpu.syscall(cpu);
         if job.submits_alone {
             work += self.setup.io.asynchronous[0];
         }
@@ -113,7 +113,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A job writes back what is dirty of its file. Returns the first work of that.
     #[cold]
     pub(crate) fn begin_write_back(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
-        let work = self.setup.syscall(cpu);
+        let work = self.setup.cpu.syscall(cpu);
         let t = &mut self.tasks[task];
         if let Some(caller) = &mut t.caller {
             caller.begin(Stage::WriteBack, Pages::all(caller.file));
@@ -163,11 +163,7 @@ impl<O: Observer> Engine<'_, O> {
         let Some(caller) = &mut t.caller else {
             return;
         };
-        let work = Work {
-            own: caller.work,
-            cold: t.cold,
-            full_speed,
-        };
+        let work = Work::new(caller.work, t.cold, full_speed);
         let request = &mut caller.request;
         let part = match caller.stage {
             Stage::Look | Stage::Copy(_) => Part::Submission,

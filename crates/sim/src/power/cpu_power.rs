@@ -50,9 +50,9 @@ impl Drawn {
 
 impl CpuPower {
     pub(crate) fn new(machine: &Machine, cluster: &Cluster) -> Self {
-        let of = machine.idle_states_of(cluster);
-        let alone = deepest_alone(&of).map(|index| of[index].power());
-        let states = of.iter().map(|state| StatePower {
+        let idle_states = machine.idle_states_of(cluster);
+        let alone = deepest_alone(&idle_states).map(|index| idle_states[index].power());
+        let states = idle_states.iter().map(|state| StatePower {
             asleep: state.power(),
             waiting: (state.scope == Scope::Cluster).then(|| alone.unwrap_or(state.power())),
             transition: cluster.transition_power(state),

@@ -11,7 +11,6 @@ use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
 use crate::engine::Finished;
 use crate::power::cpu_power::CpuPower;
-use crate::power::state::Down;
 
 /// Energy of a run in millijoules, by component, with the means that follow from it.
 #[derive(Clone, Debug, Serialize)]
@@ -55,36 +54,29 @@ impl Energy {
             return None;
         }
         let millijoules = |femtojoules: u128| femtojoules as f64 / 1e12;
-        let of_clusters: Vec<CpuPower> = (machine.cluster.iter())
+        let powers: Vec<CpuPower> = (machine.cluster.iter())
             .map(|cluster| CpuPower::new(machine, cluster))
             .collect();
         let sizes = machine.cluster.iter().map(|cluster| cluster.cpus);
-        let power_of_cpu = (of_clusters.iter().zip(sizes))
-            .flat_map(|(power, cpus)| std::iter::repeat_n(power, cpus));
+        let power_of_cpu =
+            (powers.iter().zip(sizes)).flat_map(|(power, cpus)| std::iter::repeat_n(power, cpus));
         let cpus: Vec<u128> = (finished.cpus.iter().zip(power_of_cpu))
             .map(|(cpu, power)| power.drawn(cpu).total())
             .collect();
-        let down_and_up = |down: &Down| {
-            (
-                Nanoseconds(down.time),
-                Nanoseconds(finished.time - down.time),
-            )
-        };
+        let time = finished.span.time();
         let clusters: Vec<u128> = finished
             .power
             .clusters
             .iter()
             .zip(&machine.cluster)
             .map(|(down, cluster)| {
-                let (down, up) = down_and_up(down);
+                let (down, up) = down.down_and_up(time);
                 cluster.off_power().femtojoules_over(down) + cluster.on_power().femtojoules_over(up)
             })
             .collect();
         let package = machine.package.as_ref().map_or(0, |package| {
-            let (_, up) = down_and_up(&finished.power.package);
-            package
-                .idle_power()
-                .femtojoules_over(Nanoseconds(finished.time))
+            let (_, up) = finished.power.package.down_and_up(time);
+            package.idle_power().femtojoules_over(Nanoseconds(time))
                 + package.active_power().femtojoules_over(up)
         });
         let drives: Vec<u128> = finished.drives.iter().flatten().map(|d| d.energy).collect();
@@ -98,15 +90,15 @@ impl Energy {
             cpus_mj: cpus.into_iter().map(millijoules).collect(),
             clusters_mj: clusters.into_iter().map(millijoules).collect(),
             uncore_mhz: uncore.energy().map(|_| uncore.mean_mhz()),
-            power_limited_percent: (finished.power_limited)
-                .map(|time| 100.0 * time as f64 / finished.time.max(1) as f64),
+            power_limited_percent: (finished.power.packages.longest_limited())
+                .map(|limited| 100.0 * limited as f64 / time.max(1) as f64),
             uncores_mj: uncores.into_iter().map(millijoules).collect(),
             scope: machine.power_scope(),
             package_mj: millijoules(package),
             drives_mj: drives.into_iter().map(millijoules).collect(),
             idle_mw: idle_power(machine, finished).0 as f64 / 1e3,
             total_mj: millijoules(total),
-            mean_mw: total as f64 / finished.time.max(1) as f64 / 1e3,
+            mean_mw: total as f64 / time.max(1) as f64 / 1e3,
             per_io_uj: (requests > 0).then(|| millijoules(total) * 1e3 / requests as f64),
         })
     }

@@ -40,8 +40,8 @@ impl Limit {
 
 impl Budget {
     /// After a long rest.
-    pub(crate) fn new(of: &PowerLimit) -> Self {
-        let limits = of.limits().map(|(power, window)| Limit {
+    pub(crate) fn new(limit: &PowerLimit) -> Self {
+        let limits = limit.limits().map(|(power, window)| Limit {
             power: power.0 as f64,
             window: window.0 as f64,
             average: 0.0,

@@ -7,6 +7,18 @@ use crate::observe::observer::Observer;
 use crate::power::cpu_power::Drawn;
 
 impl<O: Observer> Engine<'_, O> {
+    /// The slots of the uncore's clock that are over by now, before a CPU wakes up, sleeps or changes its
+    /// frequency.
+    #[inline]
+    pub(crate) fn end_uncore_slots(&mut self) {
+        if self.power.uncore.is_due(self.now) {
+            let powered = self.cpus.iter().filter(|c| c.is_powered());
+            let clocks = powered.map(|c| self.domains[c.domain].frequency().0);
+            let fastest = clocks.max().unwrap_or(0);
+            self.power.uncore.end_slots(self.now, fastest);
+        }
+    }
+
     /// The highest clock of a cluster for the slot that begins now, where turbo alone would allow this one. So many of its
     /// CPUs were awake in the slot before.
     pub(crate) fn power_capped(
@@ -15,29 +27,30 @@ impl<O: Observer> Engine<'_, O> {
         awake: usize,
         turbo: Kilohertz,
     ) -> Kilohertz {
-        let Some(limit) = &self.setup.power_limit else {
+        let Some(limit) = &self.setup.power.limit else {
             return turbo;
         };
         let package = cluster / limit.limits.clusters;
-        let unsettled = self.now - self.packages.budgets[package].until();
+        let unsettled = self.now - self.power.packages.budgets[package].until();
         if limit.cannot_bind(cluster, awake, unsettled) {
-            self.packages.clusters[cluster].cap = self.setup.clusters[cluster].table.highest();
+            self.power.packages.clusters[cluster].cap =
+                self.setup.frequency.cluster(cluster).highest();
             return turbo;
         }
         self.settle_package(package);
-        let of = &mut self.packages.clusters[cluster];
-        if of.cap < turbo {
-            of.time += self.setup.clusters[cluster].slot;
+        let limited = &mut self.power.packages.clusters[cluster];
+        if limited.cap < turbo {
+            limited.time += self.setup.frequency.cluster(cluster).slot();
         }
-        turbo.min(of.cap)
+        turbo.min(limited.cap)
     }
 
     /// Takes note of what a package has drawn by now, and caps its clocks for the slot that begins.
     fn settle_package(&mut self, package: usize) {
-        let Some(limit) = &self.setup.power_limit else {
+        let Some(limit) = &self.setup.power.limit else {
             return;
         };
-        let since = self.packages.budgets[package].until();
+        let since = self.power.packages.budgets[package].until();
         if since == self.now {
             return;
         }
@@ -51,14 +64,17 @@ impl<O: Observer> Engine<'_, O> {
         let mut total = 0;
         for cluster in clusters.clone() {
             let drawn = self.drawn_by(cluster);
-            let before = std::mem::replace(&mut self.packages.clusters[cluster].drawn, drawn);
+            let before = std::mem::replace(&mut self.power.packages.clusters[cluster].drawn, drawn);
             besides += drawn.besides.saturating_sub(before.besides) as f64 * per_ns;
             running.push(drawn.clocked_time.saturating_sub(before.clocked_time) as f64 * per_ns);
             total += drawn.total();
         }
-        let budget = &mut self.packages.budgets[package];
+        let budget = &mut self.power.packages.budgets[package];
         budget.add(self.now, total);
-        let slot = clusters.clone().map(|c| self.setup.clusters[c].slot).max();
+        let slot = clusters
+            .clone()
+            .map(|c| self.setup.frequency.cluster(c).slot())
+            .max();
         let left = budget.left(slot.unwrap_or(1).max(1));
         let levels = clusters.clone().map(|c| limit.cpus[c].running.len()).max();
         let levels = levels.unwrap_or(1);
@@ -66,26 +82,25 @@ impl<O: Observer> Engine<'_, O> {
             ((level + 1) * limit.cpus[cluster].running.len()).div_ceil(levels) - 1
         };
         let power = |level: usize| {
-            let of = |(cluster, running): (usize, &f64)| {
+            let clocked = |(cluster, running): (usize, &f64)| {
                 running * limit.cpus[cluster].running[point(cluster, level)].0 as f64
             };
-            besides + clusters.clone().zip(&running).map(of).sum::<f64>()
+            besides + clusters.clone().zip(&running).map(clocked).sum::<f64>()
         };
         let level = (0..levels).rev().find(|level| power(*level) <= left);
         for cluster in clusters.clone() {
-            let table = self.setup.clusters[cluster].table.as_slice();
-            self.packages.clusters[cluster].cap = table[point(cluster, level.unwrap_or(0))];
+            let table = self.setup.frequency.cluster(cluster).frequencies();
+            self.power.packages.clusters[cluster].cap = table[point(cluster, level.unwrap_or(0))];
         }
     }
 
     /// What a cluster, its CPUs, its uncore and its part of the package have drawn by now.
     fn drawn_by(&mut self, cluster: usize) -> Drawn {
         let mut sum = Drawn::default();
-        let setup = &self.setup.clusters[cluster];
-        let Some(limit) = &self.setup.power_limit else {
+        let Some(limit) = &self.setup.power.limit else {
             return sum;
         };
-        for cpu in &mut self.cpus[setup.first_cpu..setup.first_cpu + setup.cpus] {
+        for cpu in &mut self.cpus[self.setup.topology.cluster(cluster).cpus()] {
             let domain = &self.domains[cpu.domain];
             let (opp, khz) = (domain.current(), domain.khz_now());
             cpu.settle_times(self.now, opp, khz);

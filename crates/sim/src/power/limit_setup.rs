@@ -32,7 +32,7 @@ impl PowerLimitSetup {
     /// What the package draws even while it is down counts towards no limit: in the built-in machines that is the rest
     /// of the system.
     pub(crate) fn new(machine: &Machine) -> Option<Self> {
-        let of = machine.power_limit.clone()?;
+        let limits = machine.power_limit.clone()?;
         let clusters = &machine.cluster;
         let active = machine.package.as_ref().map_or(0, |p| p.active_power().0);
         let package_share = active / clusters.len().max(1) as u64;
@@ -42,9 +42,9 @@ impl PowerLimitSetup {
         let cpus: Vec<CpuPower> = (clusters.iter())
             .map(|c| CpuPower::new(machine, c))
             .collect();
-        let (pl1, window) = of.limits().next()?;
+        let (pl1, window) = limits.limits().next()?;
         Some(Self {
-            limits: of,
+            limits,
             pl1: pl1.0,
             longest: window.0 / TIMES_PER_WINDOW,
             most_when_idle: (clusters.iter().zip(&cpus))

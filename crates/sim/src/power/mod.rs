@@ -3,7 +3,7 @@
 //! Time in states is taken while events pass; power comes in at the end. Package sleep and uncore follow the machine's figures,
 //! and power limits follow RAPL: a running average in a window (`docs/model.md`, "Energy").
 //!
-//! - Setup: `limit_setup` has the limits, and what hardware knows of its power.
+//! - Setup: `setup` has the figures of a machine, `limit_setup` has the limits, and what hardware knows of its power.
 //! - State: `state` has how long clusters and package were down, `uncore` its clock, `limit` and `packages` the budgets.
 //! - Events: `limit_events` caps clocks.
 //! - Totals: `cpu_power` and `energy` make joules of times.
@@ -14,5 +14,6 @@ pub(crate) mod limit;
 pub(crate) mod limit_events;
 pub(crate) mod limit_setup;
 pub(crate) mod packages;
+pub(crate) mod setup;
 pub(crate) mod state;
 pub(crate) mod uncore;

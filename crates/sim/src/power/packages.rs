@@ -2,14 +2,14 @@
 
 use wakepath_units::Kilohertz;
 
-use crate::frequency::clocks::cluster::ClusterSetup;
+use crate::frequency::setup::FrequencySetup;
 use crate::power::cpu_power::Drawn;
 use crate::power::limit::Budget;
-use crate::power::limit_setup::PowerLimitSetup;
+use crate::power::setup::PowerSetup;
 
 /// The packages whose power is limited.
 #[derive(Debug, Default)]
-pub(crate) struct Packages {
+pub(super) struct Packages {
     /// Empty if there is no limit.
     pub(super) budgets: Vec<Budget>,
     /// By cluster.
@@ -28,16 +28,16 @@ pub(super) struct Limited {
 }
 
 impl Packages {
-    pub(crate) fn new(limit: Option<&PowerLimitSetup>, clusters: &[ClusterSetup]) -> Self {
-        let Some(limit) = limit else {
+    pub(super) fn new(setup: &PowerSetup, frequency: &FrequencySetup, clusters: usize) -> Self {
+        let Some(limit) = &setup.limit else {
             return Self::default();
         };
-        let limited = clusters.iter().map(|cluster| Limited {
+        let limited = (0..clusters).map(|cluster| Limited {
             drawn: Drawn::default(),
-            cap: cluster.table.highest(),
+            cap: frequency.cluster(cluster).highest(),
             time: 0,
         });
-        let packages = clusters.len() / limit.limits.clusters;
+        let packages = clusters / limit.limits.clusters;
         Self {
             budgets: vec![Budget::new(&limit.limits); packages],
             clusters: limited.collect(),
@@ -45,19 +45,19 @@ impl Packages {
     }
 
     /// For how long the clock of each cluster was held down, in ns.
-    pub(crate) fn limited(&self) -> Vec<u64> {
+    pub(super) fn limited(&self) -> Vec<u64> {
         self.clusters.iter().map(|cluster| cluster.time).collect()
     }
 
     /// Takes these times off.
-    pub(crate) fn leave_out(&mut self, before: &[u64]) {
+    pub(super) fn leave_out(&mut self, before: &[u64]) {
         for (cluster, before) in self.clusters.iter_mut().zip(before) {
             cluster.time -= before;
         }
     }
 
     /// For how long the clock of the cluster that was held down most was, in ns; `None` if there is no limit.
-    pub(crate) fn longest_limited(&self) -> Option<u64> {
+    pub(super) fn longest_limited(&self) -> Option<u64> {
         self.clusters.iter().map(|cluster| cluster.time).max()
     }
 }

@@ -1,21 +1,26 @@
 //! How long clusters and the package were down.
 
-use wakepath_hardware::machine::{PackageSleep, Uncore};
+use wakepath_hardware::machine::PackageSleep;
 use wakepath_units::Nanoseconds;
 
-use crate::frequency::clocks::cluster::ClusterSetup;
+use crate::core::topology::Topology;
+use crate::frequency::setup::FrequencySetup;
+use crate::power::packages::Packages;
+use crate::power::setup::PowerSetup;
 use crate::power::uncore::{UncoreClock, UncoreTotals};
 
 /// How long clusters and the package were down, and the clock of what is between them.
 #[derive(Debug)]
 pub(crate) struct PowerTracker {
-    pub(crate) clusters: Vec<Down>,
+    pub(super) clusters: Vec<Down>,
     /// Down: every CPU is in the deepest state, and has been for as long as the package takes to go down.
     pub(super) package: Down,
     sleep: PackageSleep,
     /// When the package has come up, or will have.
     package_up_at: u64,
-    pub(crate) uncore: UncoreClock,
+    pub(super) uncore: UncoreClock,
+    /// Budgets of packages with a power limit.
+    pub(super) packages: Packages,
     deepest: usize,
 }
 
@@ -25,6 +30,7 @@ pub(crate) struct PowerTotals {
     clusters: Vec<u64>,
     package: u64,
     uncore: UncoreTotals,
+    limited: Vec<u64>,
 }
 
 /// Something that is down while all of its CPUs are.
@@ -34,7 +40,7 @@ pub(crate) struct Down {
     asleep: usize,
     /// From when on it is down, if no CPU wakes up before.
     since: u64,
-    pub(super) time: u64,
+    time: u64,
 }
 
 impl Down {
@@ -61,6 +67,11 @@ impl Down {
         self.asleep -= 1;
     }
 
+    /// Time down and time up, within a run of `time` ns.
+    pub(super) fn down_and_up(&self, time: u64) -> (Nanoseconds, Nanoseconds) {
+        (Nanoseconds(self.time), Nanoseconds(time - self.time))
+    }
+
     /// How long it has been down by now.
     pub(crate) fn time_until(&self, now: u64) -> u64 {
         let down = self.all_asleep().then(|| now.saturating_sub(self.since));
@@ -76,20 +87,20 @@ impl Down {
 }
 
 impl PowerTracker {
-    pub(crate) fn new(
-        clusters: &[ClusterSetup],
-        sleep: PackageSleep,
-        uncore: Option<&Uncore>,
-        deepest: usize,
-    ) -> Self {
-        let clusters: Vec<Down> = clusters.iter().map(|c| Down::new(c.cpus)).collect();
+    pub(crate) fn new(setup: &PowerSetup, frequency: &FrequencySetup, topology: &Topology) -> Self {
+        let count = topology.clusters().len();
+        let clusters = topology.clusters().iter();
+        let clusters = clusters
+            .map(|cluster| Down::new(cluster.cpus().len()))
+            .collect();
         Self {
-            package: Down::new(clusters.iter().map(|c| c.cpus).sum()),
-            sleep,
+            package: Down::new(topology.cpus()),
+            sleep: setup.package_sleep,
             package_up_at: 0,
-            uncore: UncoreClock::new(uncore),
+            uncore: UncoreClock::new(setup.uncore.as_ref()),
             clusters,
-            deepest,
+            packages: Packages::new(setup, frequency, count),
+            deepest: setup.deepest,
         }
     }
 
@@ -139,17 +150,30 @@ impl PowerTracker {
         self.package_up_at.saturating_sub(now)
     }
 
+    /// How long a cluster has been down by now.
+    pub(crate) fn cluster_down(&self, cluster: usize, now: u64) -> u64 {
+        self.clusters[cluster].time_until(now)
+    }
+
+    /// A CPU is powered, and its clock runs at so many kHz from now on.
+    #[inline(always)]
+    pub(crate) fn sees_clock(&mut self, khz: u32) {
+        self.uncore.sees(khz);
+    }
+
     /// How long a cluster has been down, up to when it last came up.
     pub(crate) fn down_time(&self, cluster: usize) -> u64 {
         self.clusters[cluster].time
     }
 
-    /// What it has counted by now, up to when the uncore is settled.
-    pub(crate) fn totals_until(&self, now: u64) -> PowerTotals {
+    /// What it has counted by now; the uncore's slots up to now are over.
+    pub(crate) fn totals_until(&mut self, now: u64) -> PowerTotals {
+        self.uncore.settle(now);
         PowerTotals {
             clusters: self.clusters.iter().map(|c| c.time_until(now)).collect(),
             package: self.package.time_until(now),
             uncore: self.uncore.totals(),
+            limited: self.packages.limited(),
         }
     }
 
@@ -160,6 +184,7 @@ impl PowerTracker {
         }
         self.package.time -= before.package;
         self.uncore.leave_out(&before.uncore);
+        self.packages.leave_out(&before.limited);
     }
 
     pub(crate) fn finish(&mut self, now: u64) {

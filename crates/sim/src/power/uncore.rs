@@ -55,12 +55,6 @@ impl UncoreClock {
         }
     }
 
-    /// Whether the machine has such a clock.
-    #[inline]
-    pub(crate) fn exists(&self) -> bool {
-        self.slot != NEVER
-    }
-
     /// Whether a slot is over that [`Self::end_slots`] has not been told of.
     #[inline]
     pub(crate) fn is_due(&self, now: u64) -> bool {

@@ -3,7 +3,7 @@
 use crate::core::basics::{CpuId, Interrupt, TaskId};
 use crate::engine::Engine;
 use crate::observe::observer::Observer;
-use crate::rcu::state::Rest;
+use crate::rcu::state::ThreadSleep;
 
 impl<O: Observer> Engine<'_, O> {
     /// A tick on a CPU looks whether RCU has something to do.
@@ -24,7 +24,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         if rcu.soft_interrupt(cpu, &mut self.cpus[cpu].rcu) && !self.tasks[thread].runnable {
             self.stop_roaming_timer(thread);
-            self.tasks[thread].work = self.setup.background[thread].cycles;
+            self.tasks[thread].work = self.setup.background[thread].cycles();
             self.wake_task(Some(cpu), thread, self.choose_cpu(thread, None));
         }
     }
@@ -34,16 +34,16 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn end_grace_period_work(&mut self, cpu: CpuId, thread: TaskId) {
         let Some(rcu) = &mut self.rcu else { return };
         let mut own = std::mem::take(&mut self.cpus[cpu].rcu);
-        let rest = rcu.work(cpu, &mut own, |other| {
+        let sleep = rcu.work(cpu, &mut own, |other| {
             if let Some(c) = self.cpus.get(other) {
                 return (!c.is_busy(), c.times_idle());
             }
             // Of the CPU that plays the drives; it halts after each of its interrupts.
-            let halted = self.turns.as_ref().is_some_and(|t| t.player.is_halted());
+            let halted = self.turns.as_ref().is_some_and(|t| t.player_is_halted());
             (halted, self.now)
         });
         self.cpus[cpu].rcu = own;
-        if rest == Rest::UntilScan {
+        if sleep == ThreadSleep::UntilScan {
             self.rest_roaming(cpu, thread);
         }
     }

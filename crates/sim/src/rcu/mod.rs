@@ -3,8 +3,10 @@
 //! As `kernel/rcu/tree.c` of Linux 6.1 to 7.3, for CPUs that are never in a reader when a tick or a scan looks. A machine
 //! without `[rcu]` pays for none of it.
 //!
+//! - Setup: `setup` has the figures of a machine.
 //! - State: `state` has the callbacks of a CPU, and the grace period that runs.
 //! - Events: `events` is what ticks, the soft interrupt and the thread do.
 
 pub(crate) mod events;
+pub(crate) mod setup;
 pub(crate) mod state;

@@ -38,7 +38,7 @@ impl CpuRcu {
 
 /// What the thread of grace periods does when it has worked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum ThreadSleep {
     /// It sleeps until somebody asks for a grace period.
     UntilAsked,
     /// It sleeps until its timer for the next scan, or until all CPUs have reported.
@@ -136,25 +136,25 @@ impl GracePeriods {
         id: CpuId,
         cpu: &mut CpuRcu,
         idle: impl Fn(CpuId) -> (bool, u64),
-    ) -> Rest {
+    ) -> ThreadSleep {
         if self.runs() {
             if !self.all_reported() {
                 self.scan(idle);
             }
             if !self.all_reported() {
-                return Rest::UntilScan;
+                return ThreadSleep::UntilScan;
             }
             self.number += 1;
             self.notice(id, cpu);
         }
         if self.needed <= self.number {
-            return Rest::UntilAsked;
+            return ThreadSleep::UntilAsked;
         }
         self.number += 1;
         self.missing.fill(true);
         self.snapshot = None;
         self.notice(id, cpu);
-        Rest::UntilScan
+        ThreadSleep::UntilScan
     }
 
     /// Reports for CPUs that are idle, or have been since the first scan (`force_qs_rnp()`).
@@ -185,16 +185,16 @@ mod tests {
         cpu.call();
         assert!(all.tick(&mut cpu));
         assert!(all.soft_interrupt(0, &mut cpu), "it asks for one");
-        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), Rest::UntilScan);
+        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilScan);
         // A second one comes too late for the one that runs.
         cpu.call();
         assert!(all.tick(&mut cpu));
         assert!(all.soft_interrupt(0, &mut cpu), "the last report");
-        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), Rest::UntilScan);
+        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilScan);
         assert!(all.tick(&mut cpu));
         all.soft_interrupt(0, &mut cpu);
         assert!(!cpu.is_empty(), "the second one waits");
-        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), Rest::UntilAsked);
+        assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilAsked);
         assert!(all.tick(&mut cpu));
         assert!(!all.soft_interrupt(0, &mut cpu));
         assert!(cpu.is_empty());
@@ -208,9 +208,9 @@ mod tests {
         all.soft_interrupt(0, &mut cpu);
         all.work(0, &mut cpu, ALWAYS_IDLE);
         let busy = |times| move |id: CpuId| (id == 0, times);
-        assert_eq!(all.work(0, &mut cpu, busy(7)), Rest::UntilScan);
-        assert_eq!(all.work(0, &mut cpu, busy(7)), Rest::UntilScan);
-        assert_eq!(all.work(0, &mut cpu, busy(8)), Rest::UntilAsked);
+        assert_eq!(all.work(0, &mut cpu, busy(7)), ThreadSleep::UntilScan);
+        assert_eq!(all.work(0, &mut cpu, busy(7)), ThreadSleep::UntilScan);
+        assert_eq!(all.work(0, &mut cpu, busy(8)), ThreadSleep::UntilAsked);
     }
 
     #[test]
@@ -226,6 +226,9 @@ mod tests {
         assert!(!all.soft_interrupt(1, &mut cpus[1]), "it has only noticed");
         assert!(all.tick(&mut cpus[1]));
         assert!(all.soft_interrupt(1, &mut cpus[1]));
-        assert_eq!(all.work(0, &mut cpus[0], ALWAYS_IDLE), Rest::UntilAsked);
+        assert_eq!(
+            all.work(0, &mut cpus[0], ALWAYS_IDLE),
+            ThreadSleep::UntilAsked
+        );
     }
 }

@@ -225,9 +225,9 @@ impl Run {
         programs: &Programs,
         finished: &Finished,
     ) -> Self {
-        let seconds = finished.time as f64 / 1e9;
-        let now = finished.begin + finished.time;
-        let counted_seconds = finished.counted_time as f64 / 1e9;
+        let seconds = finished.span.time() as f64 / 1e9;
+        let (now, time) = (finished.span.end(), finished.span.time());
+        let counted_seconds = finished.span.counted_time() as f64 / 1e9;
         let recorder = &finished.recorder;
         let requests = recorder.reads + recorder.writes;
         let idle_states = StateTime::all(states, &finished.cpus);
@@ -235,7 +235,8 @@ impl Run {
         let cpus = cpus
             .map(|(cpu, totals)| CpuTime::new(cpu, totals))
             .collect();
-        let threads = (!programs.tasks.is_empty()).then(|| ThreadsRun::new(programs, finished));
+        let threads = (!programs.tasks.is_empty())
+            .then(|| ThreadsRun::new(programs, &finished.threads, time));
         let busy: u64 = finished.domains.iter().map(Domain::task_time).sum();
         let khz_time: u128 = finished.domains.iter().map(Domain::task_khz_time).sum();
         Self {
@@ -246,13 +247,13 @@ impl Run {
                 0.0
             },
             requests,
-            events: finished.events,
+            events: finished.span.events(),
             reads: recorder.reads,
             writes: recorder.writes,
             read_bytes: recorder.read_bytes,
             written_bytes: recorder.written_bytes,
             seconds,
-            warm_up_seconds: finished.begin as f64 / 1e9,
+            warm_up_seconds: finished.span.begin() as f64 / 1e9,
             drift: recorder.batches.drift(),
             same_cpu_share: recorder.same_cpu as f64 / recorder.completions.max(1) as f64,
             latency_us: Latency::new(recorder),
@@ -281,14 +282,14 @@ impl Run {
             clocks: finished
                 .domains
                 .iter()
-                .map(|d| ClockTime::new(d, &finished.cpus, finished.time, now))
+                .map(|d| ClockTime::new(d, &finished.cpus, time, now))
                 .collect(),
-            cut_jobs: finished.cut_jobs.clone(),
-            rates: crate::task::fio::rates::all(workload, &finished.rates),
+            cut_jobs: finished.jobs.cut_jobs(),
+            rates: finished.jobs.rates(workload),
             drive: finished
                 .drives
                 .as_ref()
-                .map(|d| DriveRun::new(&DriveTotals::sum(d), finished.time)),
+                .map(|d| DriveRun::new(&DriveTotals::sum(d), time)),
             page_cache: finished.page_cache.as_ref().map(PageCacheRun::new),
             details: Details::new(machine, finished),
         }

@@ -8,10 +8,11 @@
 
 use std::cmp::Reverse;
 
+use wakepath_units::Kilohertz;
+
 use crate::core::basics::{CpuId, TaskId};
 use crate::core::calendar::Slot;
 use crate::engine::Engine;
-use crate::frequency::clocks::cluster::ClusterSetup;
 use crate::observe::observer::Observer;
 use crate::scheduler::state::Entity;
 
@@ -26,17 +27,15 @@ impl<O: Observer> Engine<'_, O> {
 
     fn may_use(&self, entity: &Entity, cpu: CpuId) -> bool {
         match entity.allowed {
-            None => self.setup.isolated.get(cpu) != Some(&true),
+            None => self.setup.scheduler.isolated.get(cpu) != Some(&true),
             Some(set) => self.setup.programs.cpu_sets[set][cpu],
         }
     }
 
     /// The CPUs that share a core with this one, itself included.
     pub(crate) fn core(&self, cpu: CpuId) -> std::ops::Range<CpuId> {
-        let cluster = &self.setup.clusters[self.cpus[cpu].cluster];
-        let threads = cluster.threads_per_core;
-        let first = cluster.first_cpu + (cpu - cluster.first_cpu) / threads * threads;
-        first..(first + threads).min(cluster.first_cpu + cluster.cpus)
+        let cluster = self.setup.topology.cluster(self.cpus[cpu].cluster);
+        cluster.core(cpu)
     }
 
     /// The CPU on which a woken task runs. `waker` is the CPU of the task that wakes it, if it is a
@@ -45,7 +44,7 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn choose_cpu(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
         let t = &self.tasks[task];
         // The commonest case of what follows.
-        let stays = waker.is_none() && !self.setup.smt && t.entity.allowed.is_none();
+        let stays = waker.is_none() && !self.setup.cpu.shares_cores() && t.entity.allowed.is_none();
         if stays && self.is_idle(t.cpu) && self.fits(task, t.cpu) {
             return t.cpu;
         }
@@ -85,11 +84,11 @@ impl<O: Observer> Engine<'_, O> {
         if let Some(cpu) = self.idle_cpu_of(cluster, from, task) {
             return cpu;
         }
-        if self.setup.unequal_clusters {
+        if self.setup.topology.is_unequal() {
             // Never from a bigger to a smaller one: that takes a balance.
-            let least = self.setup.clusters[cluster].capacity;
-            let mut others = (0..self.setup.clusters.len())
-                .filter(|c| *c != cluster && self.setup.clusters[*c].capacity >= least);
+            let least = self.setup.topology.cluster(cluster).capacity();
+            let mut others = (0..self.setup.topology.clusters().len())
+                .filter(|c| *c != cluster && self.setup.topology.cluster(*c).capacity() >= least);
             if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, 0, task)) {
                 return cpu;
             }
@@ -105,21 +104,21 @@ impl<O: Observer> Engine<'_, O> {
     /// An idle CPU of a cluster, of an idle core if there is any: the next one after `from`, if that is a
     /// CPU of the cluster.
     fn idle_cpu_of(&self, cluster: usize, from: CpuId, task: TaskId) -> Option<CpuId> {
-        let of = &self.setup.clusters[cluster];
+        let cluster = self.setup.topology.cluster(cluster);
+        let cpus = cluster.cpus();
         let mut thread = None;
         // Round the cluster as `for_each_cpu_wrap()`: a search that always began with the first CPUs would
         // take them from the tasks that left them just now, and leave the last ones unused.
-        let end = of.first_cpu + of.cpus;
-        let begin = if (of.first_cpu..end).contains(&from) {
+        let begin = if cpus.contains(&from) {
             from
         } else {
-            of.first_cpu
+            cpus.start
         };
-        for cpu in (begin..end).chain(of.first_cpu..begin) {
+        for cpu in (begin..cpus.end).chain(cpus.start..begin) {
             if !self.is_idle(cpu) || !self.is_allowed(task, cpu) {
                 continue;
             }
-            if of.threads_per_core == 1 || self.core(cpu).all(|c| self.is_idle(c)) {
+            if cluster.threads_per_core() == 1 || self.core(cpu).all(|c| self.is_idle(c)) {
                 return Some(cpu);
             }
             thread = thread.or(Some(cpu));
@@ -133,32 +132,35 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn first_cpu(&self, entity: &Entity, begun: &[usize]) -> CpuId {
         let allowed = |cpu: &CpuId| self.may_use(entity, *cpu);
         let tasks = |cpus: std::ops::Range<CpuId>| begun[cpus].iter().sum::<usize>();
-        let of = |cluster: usize| {
-            let c = &self.setup.clusters[cluster];
-            c.first_cpu..c.first_cpu + c.cpus
-        };
-        let clusters = (0..self.setup.clusters.len())
-            .filter(|c| of(*c).any(|cpu| allowed(&cpu)))
-            .min_by_key(|c| {
-                let cluster = &self.setup.clusters[*c];
-                let capacity = cluster.capacity as usize * cluster.cpus;
-                let pairs = tasks(of(*c)) / 2;
+        let topology = &self.setup.topology;
+        let home = self.setup.scheduler.home;
+        let clusters = (topology.clusters().iter().enumerate())
+            .filter(|(_, cluster)| cluster.cpus().any(|cpu| allowed(&cpu)))
+            .min_by_key(|(number, cluster)| {
+                let capacity = cluster.capacity() as usize * cluster.cpus().len();
+                let pairs = tasks(cluster.cpus()) / 2;
                 (
                     pairs * 1_000_000 / capacity.max(1),
-                    *c != self.setup.home,
-                    *c,
+                    *number != home,
+                    *number,
                 )
             });
-        let chosen = clusters.unwrap_or(self.setup.home);
-        let (cpus, cluster) = (of(chosen), &self.setup.clusters[chosen]);
+        let chosen = clusters.map_or(home, |(number, _)| number);
+        let cpus = topology.cluster(chosen).cpus();
         cpus.clone()
             .filter(allowed)
             .min_by_key(|cpu| {
                 // Where the balancer would take it to: the fastest core first.
-                let rank = (cluster.prefers_cores).then(|| cluster.own_limit(*cpu));
-                (begun[*cpu], tasks(self.core(*cpu)), Reverse(rank), *cpu)
+                let rank = Reverse(self.rank(chosen, *cpu));
+                (begun[*cpu], tasks(self.core(*cpu)), rank, *cpu)
             })
             .unwrap_or(cpus.start)
+    }
+
+    /// The highest frequency of a CPU, where the scheduler prefers the fastest cores of its cluster.
+    fn rank(&self, cluster: usize, cpu: CpuId) -> Option<Kilohertz> {
+        let clocks = self.setup.frequency.cluster(cluster);
+        clocks.prefers_cores().then(|| clocks.own_limit(cpu))
     }
 
     /// The CPU on which a new thread begins, where so many have begun on each CPU: one without a thread, wherever there is one.
@@ -174,47 +176,55 @@ impl<O: Observer> Engine<'_, O> {
         if !free.contains(&true) {
             return self.first_cpu(entity, begun);
         }
-        let cpus = |cluster: &ClusterSetup| cluster.first_cpu..cluster.first_cpu + cluster.cpus;
         let tasks = |range: std::ops::Range<CpuId>| begun[range].iter().sum::<usize>();
-        let (home, unequal) = (self.setup.home, self.setup.unequal_clusters);
-        let clusters = (self.setup.clusters.iter().enumerate())
-            .filter(|(_, cluster)| free[cpus(cluster)].contains(&true))
-            .min_by_key(|(index, cluster)| {
-                let order = if unequal {
-                    let idle = free[cpus(cluster)].iter().filter(|free| **free).count();
+        let topology = &self.setup.topology;
+        let home = self.setup.scheduler.home;
+        let clusters = (topology.clusters().iter().enumerate())
+            .filter(|(_, cluster)| free[cluster.cpus()].contains(&true))
+            .min_by_key(|(number, cluster)| {
+                let cpus = cluster.cpus();
+                let order = if topology.is_unequal() {
+                    let idle = free[cpus].iter().filter(|free| **free).count();
                     self.cpus.len() - idle
                 } else {
-                    tasks(cpus(cluster)) / 2 * 1_000_000 / cluster.cpus.max(1)
+                    tasks(cpus.clone()) / 2 * 1_000_000 / cpus.len().max(1)
                 };
-                (order, *index != home, *index)
+                (order, *number != home, *number)
             });
-        let Some((_, cluster)) = clusters else {
+        let Some((number, cluster)) = clusters else {
             return self.first_cpu(entity, begun);
         };
-        cpus(cluster)
-            .filter(|cpu| free[*cpu])
+        (cluster.cpus().filter(|cpu| free[*cpu]))
             .min_by_key(|cpu| {
                 // Where the balancer would take it to: the fastest core first.
-                let rank = (cluster.prefers_cores).then(|| cluster.own_limit(*cpu));
-                (tasks(self.core(*cpu)), Reverse(rank), *cpu)
+                let rank = Reverse(self.rank(number, *cpu));
+                (tasks(self.core(*cpu)), rank, *cpu)
             })
-            .unwrap_or(cluster.first_cpu)
+            .unwrap_or(cluster.cpus().start)
     }
 
     /// Whether a CPU is big enough for a task: its utilisation takes at most 4/5 of it (`fits_capacity()`, Linux 6.1).
     #[inline(always)]
     fn fits(&self, task: TaskId, cpu: CpuId) -> bool {
-        !self.setup.unequal_clusters || {
-            let capacity = self.setup.clusters[self.cpus[cpu].cluster].capacity;
+        !self.setup.topology.is_unequal() || {
+            let capacity = self
+                .setup
+                .topology
+                .cluster(self.cpus[cpu].cluster)
+                .capacity();
             self.tasks[task].entity.load().get() * 5 <= capacity * 4
         }
     }
 
     /// An idle CPU of a cluster of bigger ones.
     fn bigger_idle_cpu(&self, task: TaskId, than: CpuId) -> Option<CpuId> {
-        let capacity = self.setup.clusters[self.cpus[than].cluster].capacity;
-        (0..self.setup.clusters.len())
-            .filter(|c| self.setup.clusters[*c].capacity > capacity)
+        let capacity = self
+            .setup
+            .topology
+            .cluster(self.cpus[than].cluster)
+            .capacity();
+        (0..self.setup.topology.clusters().len())
+            .filter(|c| self.setup.topology.cluster(*c).capacity() > capacity)
             .find_map(|c| self.idle_cpu_of(c, 0, task))
     }
 
@@ -223,7 +233,7 @@ impl<O: Observer> Engine<'_, O> {
     /// The kernel's bigger CPUs look for such tasks when they balance (`group_misfit_task`, Linux 6.1).
     #[inline]
     pub(crate) fn raise_misfit(&mut self, cpu: CpuId) {
-        if self.setup.unequal_clusters {
+        if self.setup.topology.is_unequal() {
             self.pull_misfit(cpu);
         }
     }
@@ -252,11 +262,11 @@ impl<O: Observer> Engine<'_, O> {
     /// then on until all have been made, so that clusters of unequal CPUs look the same to each of them: home, as long as it
     /// has a CPU without a process.
     pub(crate) fn first_cpu_of_process(&self, entity: &Entity, begun: &[usize]) -> CpuId {
-        let home = &self.setup.clusters[self.setup.home];
-        let mut cpus = home.first_cpu..home.first_cpu + home.cpus;
+        let home = self.setup.scheduler.home;
+        let mut cpus = self.setup.topology.cluster(home).cpus();
         let free = cpus.find(|cpu| begun[*cpu] == 0 && self.may_use(entity, *cpu));
         match free {
-            Some(cpu) if self.setup.unequal_clusters => cpu,
+            Some(cpu) if self.setup.topology.is_unequal() => cpu,
             _ => self.first_cpu(entity, begun),
         }
     }
@@ -265,7 +275,7 @@ impl<O: Observer> Engine<'_, O> {
     #[inline]
     pub(crate) fn enqueue(&mut self, cpu: CpuId, task: TaskId) {
         self.cpus[cpu].run_queue.waiting.push_back(task);
-        self.waiting += 1;
+        self.scheduler.waiting += 1;
         self.observe_runnable(cpu);
         self.restart_tick(cpu);
     }
@@ -286,7 +296,7 @@ impl<O: Observer> Engine<'_, O> {
         let moved = !self.core(from).contains(&to);
         let t = &mut self.tasks[task];
         if moved {
-            t.refill = self.setup.migration_cycles;
+            t.refill = self.setup.scheduler.migration_cycles;
         }
         t.cpu = to;
         t.entity.settle(self.now);
@@ -294,10 +304,10 @@ impl<O: Observer> Engine<'_, O> {
         let load = t.entity.load();
         self.cpus[from].run_queue.remove_load(load);
         self.cpus[to].run_queue.add_load(load);
-        if self.setup.counts_runnable {
+        if self.setup.frequency.counts_runnable() {
             self.move_runnable(task, from, to);
         }
-        self.migrations += 1;
+        self.scheduler.migrations += 1;
     }
 
     /// Whether a task that is about to be queued on a CPU takes it from the running one.
@@ -309,7 +319,7 @@ impl<O: Observer> Engine<'_, O> {
         let mut entity = self.tasks[running].entity.clone();
         entity.charge(c.unaccounted_run(self.now), 0);
         let woken = &self.tasks[task].entity;
-        self.setup.tunables.preempts(woken, &entity)
+        self.setup.scheduler.tunables.preempts(woken, &entity)
     }
 
     /// Has the running task of another CPU interrupted, which sees then what there is to run.
@@ -326,7 +336,7 @@ impl<O: Observer> Engine<'_, O> {
             && let Some(running) = c.run_queue.current.take()
         {
             c.run_queue.waiting.push_back(running);
-            self.waiting += 1;
+            self.scheduler.waiting += 1;
         }
         if c.run_queue.current.is_none() {
             let tasks = &self.tasks;
@@ -340,7 +350,7 @@ impl<O: Observer> Engine<'_, O> {
                     .and_then(|first| c.run_queue.waiting.remove(first)),
             };
             c.run_queue.picked_at = self.now;
-            self.waiting -= 1;
+            self.scheduler.waiting -= 1;
             if let Some(task) = c.run_queue.current {
                 let t = &mut self.tasks[task];
                 c.run_queue.least_vruntime = c.run_queue.least_vruntime.max(t.entity.vruntime);
@@ -350,13 +360,25 @@ impl<O: Observer> Engine<'_, O> {
                     .replace(task)
                     .is_some_and(|last| last != task)
                 {
-                    refill = refill.max(self.setup.switch_cycles);
+                    refill = refill.max(self.setup.scheduler.switch_cycles);
                 }
                 c.add_cold_work(refill);
             }
         }
         c.run_queue.account(self.now, 0);
         c.run_queue.current
+    }
+
+    /// The current task lets others run, if any wait (`sched_yield()`).
+    pub(crate) fn yield_cpu(&mut self, cpu: CpuId, task: TaskId) {
+        let run_queue = &mut self.cpus[cpu].run_queue;
+        let waiting = run_queue.waiting.iter();
+        let others = waiting.map(|other| self.tasks[*other].entity.vruntime);
+        if let Some(first) = others.min() {
+            let entity = &mut self.tasks[task].entity;
+            entity.vruntime = entity.vruntime.max(first);
+            run_queue.need_resched = true;
+        }
     }
 
     /// At a tick: whether the running task's turn is over, and whether an idle CPU could help.
@@ -368,7 +390,12 @@ impl<O: Observer> Engine<'_, O> {
         let waiting = c.run_queue.waiting.iter().map(|t| &self.tasks[*t].entity);
         let ran = self.now - c.run_queue.picked_at;
         let running = &self.tasks[running].entity;
-        if self.setup.tunables.turn_is_over(running, ran, waiting) {
+        if self
+            .setup
+            .scheduler
+            .tunables
+            .turn_is_over(running, ran, waiting)
+        {
             self.cpus[cpu].run_queue.need_resched = true;
         }
         self.give_away(cpu);
@@ -377,7 +404,8 @@ impl<O: Observer> Engine<'_, O> {
     /// Gives a waiting task to an idle CPU, of its own cluster if possible.
     fn give_away(&mut self, cpu: CpuId) {
         let own = self.cpus[cpu].cluster;
-        let others = (0..self.setup.clusters.len()).filter(|c| *c != own && self.helps(own, *c));
+        let others =
+            (0..self.setup.topology.clusters().len()).filter(|c| *c != own && self.helps(own, *c));
         let clusters: Vec<usize> = std::iter::once(own).chain(others).collect();
         let queue = &self.cpus[cpu].run_queue.waiting;
         let found = queue.iter().enumerate().find_map(|(index, task)| {
@@ -391,7 +419,7 @@ impl<O: Observer> Engine<'_, O> {
         });
         if let Some((index, task, to)) = found {
             self.cpus[cpu].run_queue.waiting.remove(index);
-            self.waiting -= 1;
+            self.scheduler.waiting -= 1;
             self.wake_task(Some(cpu), task, to);
         }
     }
@@ -403,7 +431,8 @@ impl<O: Observer> Engine<'_, O> {
     /// preferred pulls, so that a task may take several steps to the fastest one.
     #[inline]
     pub(crate) fn prefer_core(&mut self, cpu: CpuId) {
-        if self.setup.clusters[self.cpus[cpu].cluster].prefers_cores {
+        let cluster = self.cpus[cpu].cluster;
+        if self.setup.frequency.cluster(cluster).prefers_cores() {
             self.pull_to_faster_core(cpu);
         }
     }
@@ -414,19 +443,18 @@ impl<O: Observer> Engine<'_, O> {
         let Some(task) = c.run_queue.current else {
             return;
         };
-        let alone = |cpu: CpuId| {
-            self.core(cpu)
-                .filter(|other| *other != cpu)
-                .all(|c| self.is_idle(c))
-        };
-        if !c.run_queue.waiting.is_empty() || self.tasks[task].is_bound() || !alone(cpu) {
+        if !c.run_queue.waiting.is_empty()
+            || self.tasks[task].is_bound()
+            || !self.has_core_alone(cpu)
+        {
             return;
         }
-        let cluster = &self.setup.clusters[c.cluster];
+        let cluster = self.setup.frequency.cluster(c.cluster);
         let own = cluster.own_limit(cpu);
-        let idle = (cluster.first_cpu..cluster.first_cpu + cluster.cpus)
-            .filter(|to| cluster.own_limit(*to) > own)
-            .filter(|to| self.is_idle(*to) && alone(*to) && self.is_allowed(task, *to));
+        let cpus = self.setup.topology.cluster(c.cluster).cpus();
+        let idle = cpus.filter(|to| cluster.own_limit(*to) > own).filter(|to| {
+            self.is_idle(*to) && self.has_core_alone(*to) && self.is_allowed(task, *to)
+        });
         let Some(to) = idle.min_by_key(|to| (Reverse(cluster.own_limit(*to)), *to)) else {
             return;
         };
@@ -434,14 +462,21 @@ impl<O: Observer> Engine<'_, O> {
         self.wake_task(Some(cpu), task, to);
     }
 
+    /// Whether all other CPUs of a CPU's core idle.
+    fn has_core_alone(&self, cpu: CpuId) -> bool {
+        let mut others = self.core(cpu).filter(|other| *other != cpu);
+        others.all(|other| self.is_idle(other))
+    }
+
     /// Whether a waiting task is better off on an idle CPU of another cluster: a smaller CPU is
     /// worth it only when there are more tasks here than CPUs.
     fn helps(&self, here: usize, there: usize) -> bool {
-        let (here, there) = (&self.setup.clusters[here], &self.setup.clusters[there]);
-        there.capacity >= here.capacity || {
-            let cpus = &self.cpus[here.first_cpu..here.first_cpu + here.cpus];
+        let topology = &self.setup.topology;
+        let (here, there) = (topology.cluster(here), topology.cluster(there));
+        there.capacity() >= here.capacity() || {
+            let cpus = &self.cpus[here.cpus()];
             let tasks = cpus.iter().map(|c| c.run_queue.tasks());
-            tasks.sum::<usize>() > here.cpus
+            tasks.sum::<usize>() > cpus.len()
         }
     }
 
@@ -449,7 +484,7 @@ impl<O: Observer> Engine<'_, O> {
     /// possible. Returns whether it found any.
     #[inline]
     pub(crate) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
-        self.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_waiting(cpu)
+        self.scheduler.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_waiting(cpu)
     }
 
     #[inline(never)]
@@ -498,7 +533,7 @@ impl<O: Observer> Engine<'_, O> {
         let after = if c.watches_for_work() {
             0
         } else {
-            self.setup.ipi
+            self.setup.scheduler.ipi
         };
         let at = self.now + after;
         if at < self.calendar.due(Slot::Phase(to)) {

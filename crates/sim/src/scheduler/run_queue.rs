@@ -1,4 +1,4 @@
-//! The run queue of a CPU: the task that it runs, those that wait, and how much they use of it.
+//! The run queue of a CPU: running task, waiting tasks, utilisation.
 //!
 //! Utilisation is the geometric mean of `kernel/sched/pelt.c`. cpufreq is told whenever a period of the signal begins.
 
@@ -6,6 +6,22 @@ use wakepath_policies::utilisation::{Runnable, Utilisation};
 
 use crate::core::basics::TaskId;
 use crate::core::queue::fifo::Fifo;
+
+/// What there is to run on all CPUs together.
+#[derive(Debug, Default)]
+pub(crate) struct Scheduler {
+    /// Tasks on run queues that do not run.
+    pub(super) waiting: usize,
+    /// Tasks that changed their CPU.
+    pub(super) migrations: u64,
+}
+
+impl Scheduler {
+    /// How often a task changed its CPU.
+    pub(crate) fn migrations(&self) -> u64 {
+        self.migrations
+    }
+}
 
 /// Tasks of a CPU.
 #[derive(Debug)]
@@ -55,6 +71,7 @@ impl RunQueue {
     }
 
     /// Tasks that run or want to run.
+    #[inline(always)]
     pub(crate) fn tasks(&self) -> usize {
         usize::from(self.current.is_some()) + self.waiting.len()
     }
@@ -65,12 +82,8 @@ impl RunQueue {
         self.current.is_some() || !self.waiting.is_empty()
     }
 
-    /// Tasks that want to run.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = TaskId> {
-        self.waiting.iter().copied()
-    }
-
-    /// The virtual run time that a task has at least which wakes up here, but for its credit.
+    /// Least virtual run time of a waking task, before its credit.
+    #[inline(always)]
     pub(crate) fn least_vruntime(&self) -> u64 {
         self.least_vruntime
     }
@@ -84,21 +97,25 @@ impl RunQueue {
     }
 
     /// A task that waited for I/O wakes up.
+    #[inline(always)]
     pub(crate) fn end_wait_for_io(&mut self) {
         self.waiting_for_io -= 1;
     }
 
     /// Tasks that wait for I/O (`nr_iowait`).
+    #[inline(always)]
     pub(crate) fn waiting_for_io(&self) -> u32 {
         self.waiting_for_io
     }
 
     /// The current task is to make room for another one.
+    #[inline(always)]
     pub(crate) fn request_resched(&mut self) {
         self.need_resched = true;
     }
 
     /// Whether the current task is to make room for another one.
+    #[inline(always)]
     pub(crate) fn needs_resched(&self) -> bool {
         self.need_resched
     }
@@ -118,7 +135,7 @@ impl RunQueue {
         self.account(now, capacity);
     }
 
-    /// Whether the signal has come to another period since the last time that this was asked.
+    /// Whether the signal has come to another period since the last call.
     #[inline(always)]
     pub(crate) fn period_is_new(&mut self) -> bool {
         let period = self.utilisation.period();
@@ -141,23 +158,23 @@ impl RunQueue {
         };
     }
 
-    /// Takes over the utilisation of a task that moves here.
+    /// Adds the utilisation of a migrating task.
     pub(super) fn add_load(&mut self, load: Utilisation) {
         self.utilisation.add(load);
     }
 
-    /// Gives up the utilisation of a task that leaves.
+    /// Removes the utilisation of a migrating task.
     pub(super) fn remove_load(&mut self, load: Utilisation) {
         self.utilisation.remove(load);
     }
 
-    /// Takes over the share of a task, which can run or not, in how many can.
+    /// Adds a migrating task, with its share of the signal.
     pub(crate) fn add_runnable(&mut self, share: Runnable, can_run: bool) {
         self.runnable.add(share);
         self.runnable_now += u32::from(can_run);
     }
 
-    /// Gives up the share of a task, which can run or not, in how many can.
+    /// Removes a migrating task, with its share of the signal.
     pub(crate) fn remove_runnable(&mut self, share: Runnable, can_run: bool) {
         self.runnable.remove(share);
         self.runnable_now -= u32::from(can_run);

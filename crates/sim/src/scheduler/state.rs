@@ -70,7 +70,7 @@ impl Tunables {
     /// Whether a waking task takes the CPU from the running one.
     pub(crate) fn preempts(&self, woken: &Entity, running: &Entity) -> bool {
         match (woken.class, running.class) {
-            (Class::Realtime { priority, .. }, of) => priority > of.realtime(),
+            (Class::Realtime { priority, .. }, other) => priority > other.realtime(),
             (_, Class::Realtime { .. }) | (Class::Idle, Class::Fair { .. }) => false,
             (Class::Fair { .. }, Class::Idle) => true,
             _ => {
@@ -110,11 +110,11 @@ impl Tunables {
 /// A task as the scheduler sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entity {
-    pub(crate) class: Class,
+    pub(super) class: Class,
     /// Index of the CPUs that it may use; `None`: all.
-    pub(crate) allowed: Option<usize>,
+    pub(super) allowed: Option<usize>,
     /// Run time in ns, weighted, relative to that of its run queue.
-    pub(crate) vruntime: u64,
+    pub(super) vruntime: u64,
     /// Its share of its CPU's utilisation.
     load: Utilisation,
     /// Capacity times ns that it was given since `load` was brought up to date.
@@ -139,6 +139,21 @@ impl Default for Entity {
 }
 
 impl Entity {
+    /// Changes over to another class.
+    pub(crate) fn set_class(&mut self, class: Class) {
+        self.class = class;
+    }
+
+    /// Allows the CPUs of a set of this number; `None`: all.
+    pub(crate) fn allow(&mut self, cpu_set: Option<usize>) {
+        self.allowed = cpu_set;
+    }
+
+    /// Whether a real-time class has it.
+    pub(crate) fn is_realtime(&self) -> bool {
+        matches!(self.class, Class::Realtime { .. })
+    }
+
     pub(crate) fn weight(&self) -> u32 {
         match self.class {
             Class::Fair { weight } => weight,
@@ -188,7 +203,7 @@ impl Entity {
     }
 
     /// Wakes up on a run queue of this least run time: long sleep earns half a period at most.
-    pub(crate) fn place(&mut self, least: u64, tunables: &Tunables) {
+    pub(super) fn place(&mut self, least: u64, tunables: &Tunables) {
         let credit = least.saturating_sub(tunables.latency / 2);
         self.vruntime = self.vruntime.max(credit);
     }

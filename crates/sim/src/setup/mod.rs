@@ -3,26 +3,25 @@
 pub(crate) mod policies;
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::c1_demotion::DemotionRule;
-use wakepath_hardware::machine::{Beside, Package, PackageSleep, Uncore};
-use wakepath_policies::freq::FreqPolicy;
-use wakepath_policies::idle::Governor;
-use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
-use wakepath_units::{Nanoseconds, TickRate};
+use wakepath_hardware::machine::Beside;
+use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
 use crate::block::completion::CompletionSetup;
 use crate::block::cost::IoCost;
-use crate::core::basics::{CpuId, Cycles, Interrupt, Timer};
-use crate::cpu::idle_table::IdleTable;
+use crate::core::basics::{Cycles, Interrupt, Timer};
+use crate::core::topology::Topology;
+use crate::cpu::setup::{CpuSetup, listed};
 use crate::drive::volume::VolumeSetup;
-use crate::emulator::state::EmulatorSetup;
+use crate::drive::{Drive, DriveSetup};
+use crate::emulator::state::{EmulatorSetup, Turns};
 use crate::error::SimError;
-use crate::frequency::clocks::cluster::ClusterSetup;
-use crate::frequency::setup::{clusters, counts_runnable};
+use crate::frequency::setup::FrequencySetup;
 use crate::page_cache::state::PageCacheSetup;
-use crate::power::limit_setup::PowerLimitSetup;
-use crate::scheduler::state::Tunables;
+use crate::power::setup::PowerSetup;
+use crate::rcu::setup::RcuSetup;
+use crate::rcu::state::GracePeriods;
+use crate::scheduler::setup::SchedulerSetup;
 use crate::setup::policies::Policies;
 use crate::task::fio::pages::page_cache;
 use crate::task::fio::setup::{JobSetup, LONGEST_UNTIMED, job};
@@ -33,12 +32,6 @@ use crate::task::rtapp::program::Programs;
 /// Longest time that an rt-app file with a duration is simulated for, if nobody asks for another one.
 pub const LONGEST_TIMED: Nanoseconds = Nanoseconds(600_000_000_000);
 
-/// What a CPU asks for as the longest exit latency, in ns.
-pub(crate) fn latency_request(machine: &Machine, cpu: usize) -> i64 {
-    let request = machine.latency_request(cpu);
-    request.map_or(NO_LATENCY_REQUEST, |limit| limit.0 as i64)
-}
-
 fn kind_of(workload: &Workload) -> Beside {
     match workload {
         Workload::Fio(_) => Beside::Fio,
@@ -46,75 +39,35 @@ fn kind_of(workload: &Workload) -> Beside {
     }
 }
 
-/// The first releases whose server for fair tasks stays when its CPU goes idle ("sched/deadline: Less agressive dl_server
-/// handling").
-const SERVES_IDLE_CPUS: [(u16, u16, u16); 2] = [(6, 12, 92), (6, 17, 0)];
-
 /// Everything that is the same for every run of one policy combination.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    pub(crate) tick: TickRate,
-    /// Of the tick, in ns.
-    pub(crate) tick_period: u64,
-    /// By cluster.
-    pub(crate) idle: Vec<IdleTable>,
-    pub(crate) clusters: Vec<ClusterSetup>,
-    pub(crate) home: usize,
-    /// By CPU: only tasks that are bound there; empty if there are none such.
-    pub(crate) isolated: Vec<bool>,
-    /// By CPU: no tick while it has one task; empty if there are none such.
-    nohz_full: Vec<bool>,
-    /// Of a system call on such a CPU.
-    syscall_cycles: Cycles,
-    /// By CPU: of how many CPUs it does the background work.
-    pub(crate) keeps_house_for: Vec<u32>,
-    pub(crate) ipi: u64,
-    tick_cycles: Cycles,
-    /// How much later a sleep of fio's ends than asked for, in ns.
-    pub(crate) timer_slack: u64,
-    /// How long fio finds that its shortest sleep takes, if timers have slack.
-    pub(crate) shortest_sleep: u64,
-    /// Whether how many tasks could run counts for the frequency.
-    pub(crate) counts_runnable: bool,
-    /// Of a task that has moved to another core.
-    pub(crate) migration_cycles: Cycles,
-    /// Of a task that runs on a CPU on which another one ran last.
-    pub(crate) switch_cycles: Cycles,
+    pub(crate) topology: Topology,
+    pub(crate) cpu: CpuSetup,
+    pub(crate) scheduler: SchedulerSetup,
+    pub(crate) frequency: FrequencySetup,
+    pub(crate) power: PowerSetup,
+    /// If CPUs wait for grace periods.
+    rcu: Option<RcuSetup>,
+    /// If the CPUs take turns.
+    emulator: Option<EmulatorSetup>,
     pub(crate) io: IoCost,
     pub(crate) completion: CompletionSetup,
-    pub(crate) demotion: Option<DemotionRule>,
-    pub(crate) uncore: Option<Uncore>,
-    pub(crate) power_limit: Option<PowerLimitSetup>,
-    pub(crate) package_sleep: PackageSleep,
-    pub(crate) background: Vec<BackgroundSetup>,
+    drive: DriveSetup,
     pub(crate) volume: VolumeSetup,
+    /// Work of the kernel's own, the thread of grace periods last.
+    pub(crate) background: Vec<BackgroundSetup>,
     pub(crate) jobs: Vec<JobSetup>,
     /// If somebody writes into it.
     pub(crate) page_cache: Option<PageCacheSetup>,
     pub(crate) programs: Programs,
-    /// Work of RCU's soft interrupt, if CPUs wait for grace periods.
-    pub(crate) rcu: Option<Cycles>,
-    /// Work of schedutil's thread with each change of frequency, if there is one, and of the interrupt that wakes it.
-    pub(crate) sugov: Option<Cycles>,
-    sugov_interrupt: Cycles,
-    /// Work of menu each further time that it goes over its intervals.
-    pub(crate) menu_round: Cycles,
-    /// Each CPU has a server for fair tasks, whose timer runs while it idles.
-    pub(crate) fair_server: bool,
-    /// If the CPUs take turns.
-    pub(crate) emulator: Option<EmulatorSetup>,
-    pub(crate) tunables: Tunables,
-    /// The clusters differ in capacity.
-    pub(crate) unequal_clusters: bool,
-    /// Threads of some core slow each other down.
-    pub(crate) smt: bool,
 }
 
 impl Setup {
     pub(crate) fn new(
         machine: &Machine,
         workload: &Workload,
-        policies: &Policies,
+        policies: Policies,
     ) -> Result<Self, SimError> {
         let mut jobs = match workload {
             Workload::Fio(file) => {
@@ -141,14 +94,13 @@ impl Setup {
                 job.delay[1] += machine.tick_rate().period().0;
             }
         }
-        let idle = machine.cluster.iter();
-        let idle = idle.map(|cluster| IdleTable::new(machine, cluster, policies.poll));
-        let idle = idle.collect::<Result<Vec<_>, _>>()?;
-        let clusters = clusters(machine, &policies.frequency)?;
-        let biggest = clusters
-            .iter()
-            .filter_map(|c| c.speed.last().copied())
-            .max();
+        let topology = Topology::new(machine);
+        let isolated = listed(&machine.isolation.isolcpus, machine);
+        let scheduler = SchedulerSetup::new(machine, isolated);
+        let (home, poll) = (scheduler.home(), policies.poll);
+        let cpu = CpuSetup::new(machine, policies.idle, policies.psd, poll, home, &topology)?;
+        let (policy, name) = (policies.frequency, policies.frequency_name);
+        let frequency = FrequencySetup::new(machine, &topology, policy, name)?;
         let programs = match workload {
             Workload::Fio(file) => {
                 let mut programs = Programs::default();
@@ -160,7 +112,7 @@ impl Setup {
                 programs
             }
             Workload::RtApp(file) => {
-                let khz = calibration_khz(file, &clusters, biggest.unwrap_or(1))?;
+                let khz = calibration_khz(file, &topology, &frequency)?;
                 let default = match file.duration {
                     Some(_) => LONGEST_TIMED,
                     None => LONGEST_UNTIMED,
@@ -169,107 +121,51 @@ impl Setup {
                 Programs::new(file, khz, machine.cpus(), longest)?
             }
         };
-        let home = machine
-            .cluster
-            .iter()
-            .position(|c| c.name == machine.scheduler.home.cluster)
-            .unwrap_or(0);
-        let timer_slack = machine.scheduler.timer_slack_us.micros().0;
-        let shortest_sleep = if timer_slack > 0 {
-            let (table, tick) = (&idle[home], machine.tick_rate());
-            crate::cpu::shortest_sleep::shortest_sleep(
-                1000 + timer_slack,
-                table,
-                &mut Governor::in_kernel(&policies.idle, &table.declared, tick),
-                latency_request(machine, clusters[home].first_cpu),
-                tick,
-            )
-        } else {
-            0
-        };
+        let background = background(machine, kind_of(workload));
+        let rcu = RcuSetup::new(machine, background.len().checked_sub(1));
+        let fastest = u64::from(frequency.fastest());
+        let emulator = machine.emulator.as_ref();
         Ok(Self {
-            tick: machine.tick_rate(),
-            tick_period: machine.tick_rate().period().0,
-            idle,
-            clusters,
-            home,
-            isolated: listed(&machine.isolation.isolcpus, machine),
-            nohz_full: listed(&machine.isolation.nohz_full, machine),
-            syscall_cycles: machine.isolation.syscall_kcycles.kilocycles(),
-            keeps_house_for: {
-                let mut served = vec![0; machine.cpus()];
-                for cpu in 0..machine.cpus() {
-                    served[machine.housekeeper_of(cpu)] += 1;
-                }
-                served
-            },
-            ipi: machine.scheduler.ipi_us.micros().0,
-            tick_cycles: machine.scheduler.tick_kcycles.kilocycles(),
-            timer_slack,
-            shortest_sleep,
-            counts_runnable: counts_runnable(machine, &policies.frequency),
-            migration_cycles: machine.scheduler.migration_kcycles.kilocycles(),
-            switch_cycles: machine.scheduler.switch_kcycles.kilocycles(),
+            power: PowerSetup::new(machine, cpu.declared_states().len()),
+            rcu,
+            emulator: emulator.map(|emulator| EmulatorSetup::new(emulator, fastest)),
             io,
             completion: CompletionSetup::new(machine),
-            demotion: DemotionRule::new(machine),
-            uncore: machine.uncore.clone(),
-            power_limit: PowerLimitSetup::new(machine),
-            package_sleep: (machine.package.as_ref())
-                .map_or_else(PackageSleep::default, Package::sleep),
-            background: background(machine, kind_of(workload)),
-            sugov: (machine.scheduler.sugov_kcycles.is_given()
-                && matches!(policies.frequency, FreqPolicy::Schedutil(_)))
-            .then(|| machine.scheduler.sugov_kcycles.kilocycles()),
-            sugov_interrupt: (machine.scheduler.sugov_interrupt_kcycles).kilocycles(),
-            menu_round: machine.scheduler.menu_round_kcycles.kilocycles(),
-            fair_server: machine
-                .kernel
-                .is_some_and(|kernel| kernel.has(&SERVES_IDLE_CPUS)),
-            rcu: machine
-                .rcu
-                .as_ref()
-                .map(|rcu| rcu.softirq_kcycles.kilocycles()),
+            drive: DriveSetup::new(&machine.drive, policies.apst.as_ref()),
             volume: VolumeSetup::new(&machine.drive),
+            background,
             jobs,
             page_cache,
             programs,
-            emulator: {
-                let khz = biggest.unwrap_or(1);
-                (machine.emulator.as_ref()).map(|of| EmulatorSetup::new(of, u64::from(khz)))
-            },
-            tunables: Tunables::new(machine.cpus()),
-            unequal_clusters: machine
-                .cluster
-                .windows(2)
-                .any(|w| w[0].capacity != w[1].capacity),
-            smt: machine
-                .cluster
-                .iter()
-                .any(|c| c.smt_speedup.is_given() || c.smt_poll_loss.is_given()),
+            topology,
+            cpu,
+            scheduler,
+            frequency,
         })
     }
 
-    /// Whether a CPU has no tick while it has one task.
-    #[inline]
-    pub(crate) fn is_nohz_full(&self, cpu: CpuId) -> bool {
-        self.nohz_full.get(cpu).is_some_and(|yes| *yes)
+    /// The CPUs that take turns, if they do.
+    pub(crate) fn turns(&self) -> Option<Turns> {
+        let emulator = self.emulator?;
+        Some(Turns::new(emulator, self.topology.cpus()))
     }
 
-    /// What a system call costs a CPU besides the work of an I/O.
-    #[inline]
-    pub(crate) fn syscall(&self, cpu: CpuId) -> Cycles {
-        if self.is_nohz_full(cpu) {
-            self.syscall_cycles
-        } else {
-            0
-        }
+    /// Grace periods, if CPUs wait for them: also the CPU does that plays the drives.
+    pub(crate) fn grace_periods(&self) -> Option<GracePeriods> {
+        let players = usize::from(self.emulator.is_some());
+        let cpus = self.topology.cpus() + players;
+        self.rcu.map(|_| GracePeriods::new(cpus))
+    }
+
+    /// `count` drives, idle for long.
+    pub(crate) fn drives(&self, count: usize) -> Vec<Drive> {
+        (0..count).map(|_| Drive::new(&self.drive)).collect()
     }
 
     /// The task of grace periods, and the background source of that number, if there is one.
     #[inline]
     pub(crate) fn grace_period_thread(&self) -> Option<usize> {
-        self.rcu.map(|_| self.background.len() - 1)
+        self.rcu.map(|rcu| rcu.thread())
     }
 
     /// What it costs to serve an interrupt; of a completion, whether that `wakes` its task.
@@ -277,22 +173,14 @@ impl Setup {
         match interrupt {
             Interrupt::Completion(_) => self.io.interrupt(wakes),
             Interrupt::Tick | Interrupt::Timer(Timer::Lease | Timer::FairServer) => {
-                self.tick_cycles
+                self.cpu.tick_cycles()
             }
-            Interrupt::Timer(Timer::Background(i)) if !self.background[i].as_task => {
-                self.background[i].cycles
+            Interrupt::Timer(Timer::Background(i)) if !self.background[i].is_task() => {
+                self.background[i].cycles()
             }
-            Interrupt::Rcu => self.rcu.unwrap_or(0),
-            Interrupt::Frequency(_) => self.sugov_interrupt,
+            Interrupt::Rcu => self.rcu.map_or(0, |rcu| rcu.soft_interrupt()),
+            Interrupt::Frequency(_) => self.frequency.sugov_interrupt(),
             Interrupt::Timer(_) | Interrupt::Reschedule => 0,
         }
     }
-}
-
-/// Which CPUs are in a list; empty if none are.
-fn listed(cpus: &[CpuId], machine: &Machine) -> Vec<bool> {
-    if cpus.is_empty() {
-        return Vec::new();
-    }
-    (0..machine.cpus()).map(|cpu| cpus.contains(&cpu)).collect()
 }

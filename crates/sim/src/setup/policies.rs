@@ -27,14 +27,14 @@ use crate::error::SimError;
 
 /// The policies of a run on one machine, in typed form.
 pub(crate) struct Policies {
-    pub(crate) idle: IdlePolicy,
-    pub(crate) frequency: FreqPolicy,
+    pub(super) idle: IdlePolicy,
+    pub(super) frequency: FreqPolicy,
     /// What people call the frequency policy.
-    pub(crate) frequency_name: String,
+    pub(super) frequency_name: String,
     /// By cluster; empty without leases.
-    pub(crate) psd: Vec<PsdPolicy>,
+    pub(super) psd: Vec<PsdPolicy>,
     /// `None`: the drive has no power states.
-    pub(crate) apst: Option<ApstSettings>,
+    pub(super) apst: Option<ApstSettings>,
     pub(super) poll: Option<PollPolicy>,
     /// Whether waiting with `io_uring` counts as waiting for I/O.
     pub(super) io_uring_iowait: bool,
@@ -75,7 +75,7 @@ fn refuse_preference_under_performance(set: &PolicySet, driver: &Driver) -> Resu
         return Ok(());
     }
     let instead = match (set.frequency(), driver) {
-        (Some(FreqPolicy::AmdPstate(of)), _) if of.is_active_performance() => {
+        (Some(FreqPolicy::AmdPstate(amd)), _) if amd.is_active_performance() => {
             "amd-pstate[governor=powersave]"
         }
         (Some(FreqPolicy::Performance), Driver::Amd) => "amd-pstate[governor=powersave]",
@@ -109,18 +109,25 @@ fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
 pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError> {
     let kernel = of_kernel(machine)?;
     let own = driver(machine, &kernel);
-    let has = |policy: &PolicySpec, so_far: &PolicySet| match policy.policy() {
+    let has = |policy: &PolicySpec, so_far: &PolicySet| {
+        has_policy(&own, policy, so_far.or(&kernel).frequency())
+    };
+    Ok(set.expand(&kernel, has)?)
+}
+
+/// Whether a machine with this driver has a policy of a profile, where this frequency policy is in force.
+fn has_policy(driver: &Driver, policy: &PolicySpec, frequency: Option<FreqPolicy>) -> bool {
+    match policy.policy() {
         Policy::Frequency(FreqPolicy::Performance) => true,
-        Policy::Frequency(frequency) => Driver::behind(*frequency) == own,
-        Policy::Epp(_) => match so_far.or(&kernel).frequency() {
+        Policy::Frequency(wanted) => Driver::behind(*wanted) == *driver,
+        Policy::Epp(_) => match frequency {
             // The preference that comes with this governor is the only one that the kernel lets it have.
-            Some(FreqPolicy::Performance) => matches!(own, Driver::Hwp | Driver::Amd),
+            Some(FreqPolicy::Performance) => matches!(driver, Driver::Hwp | Driver::Amd),
             Some(frequency) => matches!(Driver::behind(frequency), Driver::Hwp | Driver::Amd),
             None => false,
         },
         _ => policy.mechanism().on.contains(&Place::Sim),
-    };
-    Ok(set.expand(&kernel, has)?)
+    }
 }
 
 /// The cpufreq driver of a machine whose kernel runs `own`.
@@ -177,8 +184,8 @@ fn assumed_of_epp(in_force: &PolicySet) -> Option<String> {
     const DEFAULT: u8 = 128;
     let epp = match frequency_policy(in_force).ok()? {
         FreqPolicy::IntelPstateHwp { epp, .. } => epp,
-        FreqPolicy::AmdPstate(of) if of.mode == AmdMode::Active => match of.governor {
-            AmdGovernor::Powersave => of.epp,
+        FreqPolicy::AmdPstate(amd) if amd.mode == AmdMode::Active => match amd.governor {
+            AmdGovernor::Powersave => amd.epp,
             _ => return None,
         },
         _ => return None,
@@ -213,7 +220,7 @@ impl Driver {
         match frequency {
             FreqPolicy::IntelPstateHwp { .. } => Self::Hwp,
             FreqPolicy::IntelPstate { .. } => Self::IntelPstate,
-            FreqPolicy::AmdPstate(of) if of.mode == AmdMode::Active => Self::Amd,
+            FreqPolicy::AmdPstate(amd) if amd.mode == AmdMode::Active => Self::Amd,
             _ => Self::Other,
         }
     }
@@ -231,12 +238,10 @@ pub fn machine_under<'a>(
     let set = &expanded(machine, set)?.set;
     let mut machine = Cow::Borrowed(machine);
     if let Some(FreqPolicy::AmdPstate(_)) = frequency {
-        let lacks = |(cluster, what): (String, &str)| SimError::NoClock {
-            cluster,
-            policy: "amd-pstate".to_owned(),
-            what: what.to_owned(),
-        };
-        machine.to_mut().use_performance_scale().map_err(lacks)?;
+        machine
+            .to_mut()
+            .use_performance_scale()
+            .map_err(lacks_performance_scale)?;
     }
     let named = |kind: Kind, why: String| SimError::OnMachine {
         policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
@@ -273,6 +278,15 @@ pub fn machine_under<'a>(
     Ok(machine)
 }
 
+/// A cluster lacks a figure that amd-pstate needs.
+fn lacks_performance_scale((cluster, what): (String, &str)) -> SimError {
+    SimError::NoClock {
+        cluster,
+        policy: "amd-pstate".to_owned(),
+        what: what.to_owned(),
+    }
+}
+
 fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), String> {
     // A ceiling goes by the latencies of each CPU's own states.
     let off = |cluster: &Cluster| -> Result<Vec<String>, String> {
@@ -307,7 +321,7 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
             return Ok(());
         }
         LatencyScope::EachCpu => (0..cpus).collect(),
-        LatencyScope::Cpus(of) => of.clone(),
+        LatencyScope::Cpus(cpus) => cpus.clone(),
     };
     if let Some(cpu) = each.iter().find(|cpu| **cpu >= cpus) {
         return Err(format!(
@@ -321,10 +335,10 @@ fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), St
         // A state's latency is that of the CPU's own table.
         let cluster = machine
             .cluster_of(cpu)
-            .map(|of| machine.declared_idle_states_of(of));
+            .map(|cluster| machine.declared_idle_states_of(cluster));
         if let Some(states) = cluster {
             let limit = limit_us(latency, &states.map_err(|e| e.to_string())?)?;
-            match requests.iter_mut().find(|(of, _)| *of == limit) {
+            match requests.iter_mut().find(|(other, _)| *other == limit) {
                 Some((_, cpus)) => cpus.push(cpu),
                 None => requests.push((limit, vec![cpu])),
             }
@@ -431,7 +445,7 @@ fn frequency_policy(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     let says_the_same = matches!(set.epp().map(Epp::number), Some(Some(0)))
         && match policy {
             FreqPolicy::Performance => true,
-            FreqPolicy::AmdPstate(of) => of.is_active_performance(),
+            FreqPolicy::AmdPstate(amd) => amd.is_active_performance(),
             _ => false,
         };
     if says_the_same && set.hwp_boost().is_none() {

@@ -49,12 +49,12 @@ impl<O: Observer> Engine<'_, O> {
         }
         let (t, c) = (&mut self.tasks[task], &self.cpus[to]);
         let slept = !std::mem::replace(&mut t.runnable, true);
-        t.entity
-            .place(c.run_queue.least_vruntime(), &self.setup.tunables);
+        let least = c.run_queue.least_vruntime();
+        self.setup.scheduler.place(&mut t.entity, least);
         // A CPU of another cluster puts the task on its run queue itself.
         let local = from.is_none_or(|f| f == to || self.cpus[f].cluster != c.cluster);
         if iowait {
-            self.update_frequency(to, Report { iowait, local });
+            self.update_frequency(to, Report::end_of_wait_for_io(local));
         }
         let ran = self.cpus[to].runs_task();
         self.task_changes(to, ran, local, task, slept.then_some(true));
@@ -168,7 +168,7 @@ impl<O: Observer> Engine<'_, O> {
                 work += job.content_cycles * (bytes / 512);
             }
             if job.submits_alone {
-                work += self.setup.syscall(t.cpu) + self.setup.io.asynchronous[0];
+                work += self.setup.cpu.syscall(t.cpu) + self.setup.io.asynchronous[0];
             }
         }
         t.begin(Step::Submit, work);
@@ -221,11 +221,7 @@ impl<O: Observer> Engine<'_, O> {
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
         let taken = t.taking;
-        let work = Work {
-            own: t.resumption,
-            cold: t.cold,
-            full_speed,
-        };
+        let work = Work::new(t.resumption, t.cold, full_speed);
         for _ in 0..taken {
             let Some(request) = t.completed.pop_front() else {
                 break;
@@ -292,7 +288,7 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
             Plan::End => {
-                self.jobs_running -= 1;
+                self.end_process();
                 self.note_cut(task);
                 self.note_rates(task);
                 self.block(cpu, task, false);
@@ -415,9 +411,12 @@ impl<O: Observer> Engine<'_, O> {
         let t = &self.tasks[task];
         let job = &self.setup.jobs[t.job];
         let over = self.now >= t.ends;
-        if job.cut && over && job.has_more(t.submitted, t.bytes) && !self.cut_jobs.contains(&t.job)
+        if job.cut
+            && over
+            && job.has_more(t.submitted, t.bytes)
+            && !self.job_totals.cut.contains(&t.job)
         {
-            self.cut_jobs.push(t.job);
+            self.job_totals.cut.push(t.job);
         }
     }
 
@@ -429,7 +428,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let time = self.now.saturating_sub(t.started);
         let is_poisson = self.setup.jobs[t.job].poisson.is_some();
-        for (direction, sums) in self.rates[t.job].iter_mut().enumerate() {
+        for (direction, sums) in self.job_totals.rates[t.job].iter_mut().enumerate() {
             let (period, issued) = (periods[direction], t.issued[direction]);
             // A Poisson process asks for the arrivals that were drawn, however many its rate makes on average. Behind its time,
             // it has not drawn all of them.
@@ -490,15 +489,15 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     fn pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
-        if self.setup.timer_slack > 0 {
+        if self.setup.cpu.timer_slack() > 0 {
             // As fio's usec_sleep(): it sleeps for so much less, and looks at the clock for what is left then.
-            let shortest = self.setup.shortest_sleep;
+            let shortest = self.setup.cpu.shortest_sleep();
             if until < self.now + shortest {
                 return Plan::Spin(until);
             }
-            until = until - shortest + self.setup.timer_slack;
+            until = until - shortest + self.setup.cpu.timer_slack();
         }
-        let slack = self.setup.timer_slack;
+        let slack = self.setup.cpu.timer_slack();
         self.start_timer(cpu, until, slack, Timer::Task(task));
         Plan::Sleep { iowait: false }
     }
@@ -555,7 +554,7 @@ impl Task {
     /// The work of going on with its first `taken` completed requests.
     #[inline(always)]
     fn resumption(&self, setup: &Setup, requests: &[Request], taken: usize) -> Cycles {
-        let mut work = setup.io.resume(taken, self.slept) + setup.syscall(self.cpu);
+        let mut work = setup.io.resume(taken, self.slept) + setup.cpu.syscall(self.cpu);
         if self.program != Program::Job {
             return work;
         }
@@ -580,7 +579,7 @@ impl Task {
             (requests + 1, work + setup.io.page_cache(request.bytes))
         });
         let slept = self.slept && requests > 0;
-        setup.io.resume(requests, slept) + setup.syscall(self.cpu) + pages
+        setup.io.resume(requests, slept) + setup.cpu.syscall(self.cpu) + pages
     }
 }
 

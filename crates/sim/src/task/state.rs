@@ -192,10 +192,10 @@ impl Task {
             program: Program::Sugov(clock),
             ..Self::worker(cpu, true)
         };
-        task.entity.class = Class::Realtime {
+        task.entity.set_class(Class::Realtime {
             priority: u8::MAX,
             round_robin: false,
-        };
+        });
         task
     }
 
@@ -207,7 +207,7 @@ impl Task {
             step: Step::Wait,
             ..Self::worker(0, false)
         };
-        task.entity.class = class;
+        task.entity.set_class(class);
         task
     }
 

@@ -142,7 +142,7 @@ impl Front {
     /// Takes an event out, if it is in here.
     fn take(&mut self, due: Due) {
         let events = &self.places[1..=self.events];
-        if let Some(place) = events.iter().rposition(|of| *of == due) {
+        if let Some(place) = events.iter().rposition(|event| *event == due) {
             self.places.copy_within(place + 2..=self.events, place + 1);
             self.take_next();
         }

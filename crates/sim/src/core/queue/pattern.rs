@@ -29,10 +29,10 @@ pub struct Looped {
 
 /// How long, in ns, a stage takes. Only the drive's time differs: `of` and `number` are any two numbers
 /// that all implementations agree on.
-pub const fn delay(stage: usize, of: u64, number: u64) -> u64 {
+pub const fn delay(stage: usize, token: u64, number: u64) -> u64 {
     match stage {
         0 => 5_000,
-        DRIVE => 80_000 + ((of * 2_654_435_761 + number * 40_503) >> 7 & 0x3fff),
+        DRIVE => 80_000 + ((token * 2_654_435_761 + number * 40_503) >> 7 & 0x3fff),
         2 => 3_000,
         _ => 4_000,
     }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn the_loop_without_queues_ends_when_its_slowest_token_does() {
         let (tokens, rounds) = (7, 50);
-        let of = |token| -> u64 {
+        let end_of = |token| -> u64 {
             (0..rounds)
                 .flat_map(|round| (0..STAGES).map(move |stage| delay(stage, token, round)))
                 .sum()
@@ -183,7 +183,7 @@ mod tests {
             delays_only(tokens as usize, rounds),
             Looped {
                 events: tokens * rounds * STAGES as u64,
-                end_ns: (0..tokens).map(of).max().unwrap(),
+                end_ns: (0..tokens).map(end_of).max().unwrap(),
             }
         );
     }

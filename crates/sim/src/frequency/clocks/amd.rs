@@ -49,15 +49,18 @@ impl AmdClock {
         if !driver.loads() {
             return None;
         }
-        let (of, capacity) = (SchedutilSettings::default(), Capacity(cluster.capacity));
+        let (schedutil, capacity) = (
+            SchedutilSettings::default(),
+            Capacity(cluster.shape.capacity()),
+        );
         let governor = match (settings.governor, cppc.registers) {
             (AmdGovernor::Schedutil, true) => {
-                let one = SchedutilPerf::new(&of, capacity, TRANSITION_DELAY, tick);
+                let one = SchedutilPerf::new(&schedutil, capacity, TRANSITION_DELAY, tick);
                 Chooser::Performance(vec![one; cpus])
             }
             (AmdGovernor::Schedutil, false) => {
                 let top = driver.top();
-                let one = Schedutil::continuous(&of, top, capacity, TRANSITION_DELAY, tick);
+                let one = Schedutil::continuous(&schedutil, top, capacity, TRANSITION_DELAY, tick);
                 Chooser::Frequency(vec![one; cpus])
             }
             _ => Chooser::Fixed,

@@ -4,29 +4,23 @@ use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::amd_pstate::PerfScale;
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-/// One cluster's clock.
+use crate::core::topology::Cluster;
+
+/// The clocks of a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSetup {
     pub(in crate::frequency) name: String,
-    pub(crate) first_cpu: usize,
-    pub(crate) cpus: usize,
-    pub(crate) capacity: u32,
-    pub(crate) table: FrequencyTable,
-    /// Per operating point: thousands of cycles of the biggest core that this core does a second.
-    pub(crate) speed: Vec<u32>,
+    /// The CPUs.
+    pub(in crate::frequency) shape: Cluster,
+    pub(in crate::frequency) table: FrequencyTable,
+    /// By operating point: thousands of cycles of the biggest core that this core does a second.
+    pub(in crate::frequency) speed: Vec<u32>,
     /// Requests change nothing, and the kernel does not know how fast a CPU is.
-    pub(crate) fixed_speed: bool,
+    pub(in crate::frequency) fixed_speed: bool,
     pub(in crate::frequency) transition_latency: u64,
     pub(in crate::frequency) stall: u64,
-    pub(crate) threads_per_core: usize,
-    /// What a thread does while all others of its core are busy, and while one of them polls, of
-    /// [`FULL_SHARE`](crate::core::basics::FULL_SHARE).
-    pub(crate) busy_share: u64,
-    pub(crate) poll_share: u64,
-    /// How many CPUs share a clock.
-    pub(crate) cpus_per_clock: usize,
     /// How often the hardware looks at requests, in ns; 0: always.
-    pub(crate) slot: u64,
+    pub(in crate::frequency) slot: u64,
     /// Highest frequencies by the most active cores that they hold for, most last.
     pub(in crate::frequency) turbo: Vec<(usize, Kilohertz)>,
     /// The highest frequency without turbo.
@@ -36,7 +30,7 @@ pub(crate) struct ClusterSetup {
     /// The highest frequency of each core, where they differ.
     pub(in crate::frequency) ranking: Vec<Kilohertz>,
     /// The scheduler prefers the cores of the highest ranks.
-    pub(crate) prefers_cores: bool,
+    pub(in crate::frequency) prefers_cores: bool,
 }
 
 /// The HWP controller, as it is with EPP 128.
@@ -59,9 +53,29 @@ pub(crate) struct CppcSetup {
 impl ClusterSetup {
     /// The highest frequency that a CPU of the cluster can have.
     pub(crate) fn own_limit(&self, cpu: usize) -> Kilohertz {
-        let core = (cpu - self.first_cpu) / self.threads_per_core;
-        let own = self.ranking.get(core).copied();
+        let own = self.ranking.get(self.shape.core_number(cpu)).copied();
         own.unwrap_or(self.table.highest())
+    }
+
+    /// Whether the scheduler prefers the cores of the highest ranks.
+    #[inline(always)]
+    pub(crate) fn prefers_cores(&self) -> bool {
+        self.prefers_cores
+    }
+
+    /// The highest frequency.
+    pub(crate) fn highest(&self) -> Kilohertz {
+        self.table.highest()
+    }
+
+    /// The frequencies, slowest first.
+    pub(crate) fn frequencies(&self) -> &[Kilohertz] {
+        self.table.as_slice()
+    }
+
+    /// How often the hardware looks at requests, in ns; 0: always.
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot
     }
 
     /// The highest frequency while this many cores are active.

@@ -35,6 +35,15 @@ pub(super) struct OndemandClock {
     samples: Vec<Sample>,
 }
 
+/// A cluster does not say what a policy needs.
+fn no_clock(cluster: &ClusterSetup, policy: &str, what: &str) -> SimError {
+    SimError::NoClock {
+        cluster: cluster.name.clone(),
+        policy: policy.to_owned(),
+        what: what.to_owned(),
+    }
+}
+
 impl Decider {
     /// The decider of `cpus` CPUs with one clock, and the operating point to begin with.
     pub(super) fn new(
@@ -47,11 +56,7 @@ impl Decider {
         let table = cluster.table.clone();
         let highest = table.as_slice().len() - 1;
         let latency = Nanoseconds(cluster.transition_latency);
-        let missing = |what: &str| SimError::NoClock {
-            cluster: cluster.name.clone(),
-            policy: name.to_owned(),
-            what: what.to_owned(),
-        };
+        let missing = |what| no_clock(cluster, name, what);
         Ok(match policy {
             FreqPolicy::Performance => (Self::Fixed, highest),
             FreqPolicy::Powersave => (Self::Fixed, 0),
@@ -59,7 +64,7 @@ impl Decider {
                 let schedutil = Schedutil::new(
                     &settings,
                     &table,
-                    Capacity(cluster.capacity),
+                    Capacity(cluster.shape.capacity()),
                     cpus,
                     transition_delay(latency),
                     tick,

@@ -138,13 +138,13 @@ impl HwpClock {
         self.rest(now - self.slot);
         let slot = Nanoseconds(self.slot);
         let most = f64::from(self.highest.0) * self.slot as f64;
-        for ((of, cpu), active) in self.cpus.iter_mut().zip(cpus).zip(active) {
+        for ((own, cpu), active) in self.cpus.iter_mut().zip(cpus).zip(active) {
             let mut used = 0;
             if *active {
                 let khz_time = cpu.running_until(now, current, khz).khz_time();
-                used = khz_time - std::mem::replace(&mut of.khz_time, khz_time);
+                used = khz_time - std::mem::replace(&mut own.khz_time, khz_time);
             }
-            of.controller.observe(slot, (used as f64 / most).min(1.0));
+            own.controller.observe(slot, (used as f64 / most).min(1.0));
         }
         self.seen = now;
         self.highest_request(|index| active[index])

@@ -89,9 +89,9 @@ impl Domain {
                 frequency: *frequency,
                 speed: Speed::new(*speed),
                 capacity: if cluster.fixed_speed {
-                    cluster.capacity
+                    cluster.shape.capacity()
                 } else {
-                    (u64::from(cluster.capacity) * u64::from(frequency.0)
+                    (u64::from(cluster.shape.capacity()) * u64::from(frequency.0)
                         / u64::from(table.highest().0)) as u32
                 },
             })
@@ -132,6 +132,7 @@ impl Domain {
     }
 
     /// The CPUs that it drives.
+    #[inline(always)]
     pub(crate) fn cpus(&self) -> Range<usize> {
         self.cpus.clone()
     }

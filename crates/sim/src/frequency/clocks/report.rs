@@ -4,9 +4,20 @@
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     /// A task wakes up from waiting for I/O.
-    pub(crate) iowait: bool,
+    pub(in crate::frequency) iowait: bool,
     /// The CPU reports about itself; another one does otherwise.
-    pub(crate) local: bool,
+    pub(in crate::frequency) local: bool,
+}
+
+impl Report {
+    /// A task wakes up from waiting for I/O.
+    #[inline]
+    pub(crate) fn end_of_wait_for_io(local: bool) -> Self {
+        Self {
+            iowait: true,
+            local,
+        }
+    }
 }
 
 /// What the time in interrupts counts as in a CPU's utilisation.

@@ -29,14 +29,15 @@ impl<O: Observer> Engine<'_, O> {
             self.jobs.left[index] = Some(job.processes);
             for process in 0..job.processes as usize {
                 let mut new = Task::job(index, 0);
-                new.entity.class = job.class;
+                new.entity.set_class(job.class);
                 new.walk = job.walk.clone().map(Box::new);
                 new.gathers = job.batch.is_some();
                 new.most = job.most;
                 new.writes_as = job.writes_as;
                 new.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.caller(process)));
                 if !job.cpu_sets.is_empty() {
-                    new.entity.allowed = Some(job.cpu_sets[process % job.cpu_sets.len()]);
+                    let cpu_set = job.cpu_sets[process % job.cpu_sets.len()];
+                    new.entity.allow(Some(cpu_set));
                 }
                 let cpu = self.first_cpu_of_process(&new.entity, &begun);
                 begun[cpu] += 1;
@@ -49,7 +50,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.jobs.end = new.ends.max(self.jobs.end);
                 let (task, started) = (self.tasks.len(), new.started);
                 self.tasks.push(new);
-                self.jobs_running += 1;
+                self.begin_process();
                 if started > self.now {
                     self.start_timer(cpu, started, 0, Timer::Task(task));
                 } else {
@@ -82,7 +83,7 @@ impl<O: Observer> Engine<'_, O> {
         } else if ended && self.setup.jobs.iter().any(|j| j.wait_for == Some(job)) {
             self.start_ready_jobs();
         }
-        if self.jobs_running == 0 {
+        if !self.has_process() {
             self.start_next_group();
         }
     }

@@ -4,7 +4,45 @@ use serde::Serialize;
 use wakepath_workloads::Workload;
 use wakepath_workloads::fio::{FioJob, Rate};
 
-use crate::engine::RateSums;
+/// What a rate of a job came to, over all processes that have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::task) struct RateSums {
+    /// I/Os that it asked for, or bytes where block sizes vary.
+    pub(in crate::task) asked: f64,
+    /// Those that were issued.
+    pub(in crate::task) issued: u64,
+}
+
+/// What the jobs of a run came to, besides their requests.
+#[derive(Debug)]
+pub(crate) struct JobTotals {
+    /// Jobs that ended before they had done what they ask for, since nobody simulates them for longer.
+    pub(in crate::task) cut: Vec<usize>,
+    /// What the rates of each job came to, of its reads and of its writes.
+    pub(in crate::task) rates: Vec<[RateSums; 2]>,
+}
+
+impl JobTotals {
+    /// Nothing yet, of so many jobs.
+    pub(crate) fn new(jobs: usize) -> Self {
+        Self {
+            cut: Vec::new(),
+            rates: vec![[RateSums::default(); 2]; jobs],
+        }
+    }
+
+    /// Jobs that ended before they had done what they ask for, in the order of the file.
+    pub(crate) fn cut_jobs(&self) -> Vec<usize> {
+        let mut cut = self.cut.clone();
+        cut.sort_unstable();
+        cut
+    }
+
+    /// The rates that the jobs of this workload ask for, and what was done.
+    pub(crate) fn rates(&self, workload: &Workload) -> Vec<RateRun> {
+        all(workload, &self.rates)
+    }
+}
 
 /// A rate that a job asks for (fio's `rate` and `rate_iops`), and what was done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -29,7 +67,7 @@ impl RateRun {
 }
 
 /// The rates of a workload; `sums` has those of reads and of writes of each job.
-pub(crate) fn all(workload: &Workload, sums: &[[RateSums; 2]]) -> Vec<RateRun> {
+fn all(workload: &Workload, sums: &[[RateSums; 2]]) -> Vec<RateRun> {
     let Workload::Fio(file) = workload else {
         return Vec::new();
     };

@@ -5,7 +5,6 @@ use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::error::SimError;
 use crate::observe::observer::Observer;
-use crate::scheduler::state::Class;
 use crate::task::rtapp::program::{Op, TimerId};
 use crate::task::rtapp::state::{
     Blocked, Halt, Next, Signalled, Thread, ThreadId, WakeParts, WakeUp,
@@ -39,7 +38,7 @@ impl<O: Observer> Engine<'_, O> {
         let mut begun = vec![0; self.cpus.len()];
         if programs.lasts {
             // rt-app's main program, which sleeps for the duration.
-            self.jobs_running += 1;
+            self.begin_process();
         }
         for copy in 0..programs.copies as usize {
             for (index, program) in programs.tasks.iter().enumerate() {
@@ -47,13 +46,14 @@ impl<O: Observer> Engine<'_, O> {
                     let task = self.tasks.len();
                     let thread = self.threads.all.len();
                     let mut new = Task::thread(thread, index, program.class);
-                    new.entity.allowed = program.stages.first().and_then(|s| s.allowed);
+                    let cpu_set = program.stages.first().and_then(|s| s.allowed);
+                    new.entity.allow(cpu_set);
                     let cpu = self.idlest_cpu(&new.entity, &begun);
                     begun[cpu] += 1;
                     new.cpu = cpu;
                     self.tasks.push(new);
                     self.threads.add(programs, index, copy, task);
-                    self.jobs_running += 1;
+                    self.begin_process();
                     if program.delay == 0 {
                         self.wake_task(None, task, cpu);
                     } else {
@@ -97,7 +97,7 @@ impl<O: Observer> Engine<'_, O> {
                     self.begin_write(cpu, task, bytes);
                     return true;
                 }
-                Turn::Yield => self.let_others_run(cpu, task),
+                Turn::Yield => self.yield_cpu(cpu, task),
                 Turn::Block => {
                     if self.threads.stuck() {
                         self.halt();
@@ -118,16 +118,6 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    fn let_others_run(&mut self, cpu: CpuId, task: TaskId) {
-        let waiting = self.cpus[cpu].run_queue.waiting();
-        let others = waiting.map(|t| self.tasks[t].entity.vruntime).min();
-        if let Some(first) = others {
-            let entity = &mut self.tasks[task].entity;
-            entity.vruntime = entity.vruntime.max(first);
-            self.cpus[cpu].run_queue.request_resched();
-        }
-    }
-
     /// Takes the step that a thread is at.
     fn thread_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> Turn {
         let setup = self.setup;
@@ -140,15 +130,17 @@ impl<O: Observer> Engine<'_, O> {
             Next::Op(op, stage) => (op, stage),
             Next::End => {
                 self.threads.end(id);
-                self.jobs_running -= 1;
+                self.end_process();
                 return Turn::Block;
             }
         };
         if let Some(stage) = stage {
             let stage = &program.stages[stage];
             let entity = &mut self.tasks[task].entity;
-            entity.class = stage.class.unwrap_or(entity.class);
-            entity.allowed = stage.allowed;
+            if let Some(class) = stage.class {
+                entity.set_class(class);
+            }
+            entity.allow(stage.allowed);
             if !self.is_allowed(task, cpu) {
                 // The stage begins elsewhere.
                 self.threads.all[id].retry_stage();
@@ -316,9 +308,10 @@ impl<O: Observer> Engine<'_, O> {
     /// The thread's timer is on the CPU on which it falls asleep. It expires later than asked for by the timer slack, which
     /// threads of a real-time class do not have (`hrtimer_nanosleep()`, Linux 6.12).
     fn sleep_until(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, at: u64) {
-        let slack = match self.tasks[task].entity.class {
-            Class::Realtime { .. } => 0,
-            _ => self.setup.timer_slack,
+        let slack = if self.tasks[task].entity.is_realtime() {
+            0
+        } else {
+            self.setup.cpu.timer_slack()
         };
         let expiry = at.saturating_add(slack);
         self.threads.all[id].woken = Some(WakeUp {
@@ -395,11 +388,10 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Ends the run without a result.
     fn fail(&mut self, what: String) {
-        self.failure.get_or_insert(SimError::NoProgress {
+        self.give_up(SimError::NoProgress {
             seconds: self.now as f64 / 1e9,
             what,
         });
-        self.jobs_running = 0;
     }
 
     /// What the threads that have not ended wait for.

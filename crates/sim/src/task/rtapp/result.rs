@@ -3,9 +3,8 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::engine::Finished;
 use crate::task::rtapp::program::Programs;
-use crate::task::rtapp::state::TaskStats;
+use crate::task::rtapp::state::{TaskStats, ThreadTotals};
 
 /// The threads of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -87,13 +86,14 @@ pub struct WakeAttribution {
 }
 
 impl ThreadsRun {
-    pub(crate) fn new(programs: &Programs, finished: &Finished) -> Self {
-        let seconds = finished.time.saturating_sub(programs.warm_up) as f64 / 1e9;
+    /// Threads of a run that lasted for `time` ns.
+    pub(crate) fn new(programs: &Programs, totals: &ThreadTotals, time: u64) -> Self {
+        let seconds = time.saturating_sub(programs.warm_up) as f64 / 1e9;
         let tasks: Vec<TaskRun> = programs
             .tasks
             .iter()
-            .zip(&finished.threads)
-            .zip(&finished.never_ran)
+            .zip(&totals.stats)
+            .zip(&totals.never_ran)
             .map(|((program, stats), never_ran)| {
                 let threads = u64::from(program.instances) * u64::from(programs.copies);
                 TaskRun {
@@ -106,10 +106,10 @@ impl ThreadsRun {
         Self {
             operations_per_second: first.map_or(0.0, |t| t.loops_per_second),
             operations: first.map_or(0, |t| t.loops),
-            migrations: finished.migrations,
+            migrations: totals.migrations,
             tasks,
-            time_capped: finished.time_capped,
-            halted: finished.halt.as_ref().map(|halt| Halted {
+            time_capped: totals.time_capped,
+            halted: totals.halt.as_ref().map(|halt| Halted {
                 after_seconds: halt.at as f64 / 1e9,
                 waits: halt.waits.clone(),
             }),

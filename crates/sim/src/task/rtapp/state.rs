@@ -175,7 +175,7 @@ struct Waiter {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     pub(in crate::task) all: Vec<Thread>,
-    pub(crate) stats: Vec<TaskStats>,
+    pub(super) stats: Vec<TaskStats>,
     mutexes: Vec<Mutex>,
     conditions: Vec<VecDeque<Waiter>>,
     barriers: Vec<Vec<ThreadId>>,
@@ -187,7 +187,7 @@ pub(crate) struct Threads {
     steps: u32,
     steps_at: u64,
     /// Since when every thread that has not ended waits for another one, and for what.
-    pub(crate) halt: Option<Halt>,
+    pub(super) halt: Option<Halt>,
 }
 
 /// From when on no thread of a workload can do anything.
@@ -198,7 +198,38 @@ pub(crate) struct Halt {
     pub(in crate::task) waits: String,
 }
 
+/// What the threads of a run came to.
+#[derive(Debug)]
+pub(crate) struct ThreadTotals {
+    /// By rt-app task.
+    pub(super) stats: Vec<TaskStats>,
+    /// By rt-app task, why it has done nothing, if it has not.
+    pub(super) never_ran: Vec<Option<String>>,
+    /// The run ended before its threads did, or before the duration of their file was over.
+    pub(super) time_capped: bool,
+    /// If the threads came to a halt before the run's end.
+    pub(super) halt: Option<Halt>,
+    /// How often a task changed its CPU.
+    pub(super) migrations: u64,
+}
+
 impl Threads {
+    /// What the threads came to, with what they do not know themselves.
+    pub(crate) fn into_totals(
+        self,
+        never_ran: Vec<Option<String>>,
+        time_capped: bool,
+        migrations: u64,
+    ) -> ThreadTotals {
+        ThreadTotals {
+            stats: self.stats,
+            never_ran,
+            time_capped,
+            halt: self.halt,
+            migrations,
+        }
+    }
+
     pub(crate) fn new(programs: &Programs) -> Self {
         let copies = programs.copies as usize;
         Self {

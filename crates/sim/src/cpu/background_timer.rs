@@ -1,0 +1,70 @@
+//! The timers of background work: what becomes of a machine's figures.
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{Background, BackgroundTimer as TimerKind, Per};
+
+/// The first kernel whose awake CPUs take over timers of the timer wheel from CPUs that sleep (`kernel/time/timer_migration.c`).
+const PULLS_TIMERS: (u16, u16, u16) = (6, 9, 0);
+
+/// Whether awake CPUs take over timers of sleeping CPUs, from [`PULLS_TIMERS`] on. An unknown kernel is as Linux 6.12.
+fn pulls_timers(machine: &Machine) -> bool {
+    (machine.kernel).is_none_or(|kernel| kernel.release() >= PULLS_TIMERS)
+}
+
+/// The timer of a source of background work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackgroundTimer {
+    /// In ns.
+    pub(super) mean_interval: f64,
+    pub(super) periodic: bool,
+    /// Slack: how much earlier the timer may expire, in ns.
+    pub(super) slack: u64,
+    /// A timer of the timer wheel.
+    pub(super) wheel: bool,
+    /// One timer for the machine, whose task the scheduler places; otherwise one for each CPU.
+    pub(super) roams: bool,
+    /// Another CPU takes the timer over while its own CPU sleeps.
+    pub(super) pulled: bool,
+}
+
+impl BackgroundTimer {
+    pub(crate) fn new(machine: &Machine, source: &Background) -> Self {
+        let wheel = source.timer() == TimerKind::Wheel;
+        let roams = source.per == Per::Machine;
+        Self {
+            mean_interval: source.every_ms.value * 1e6,
+            periodic: source.periodic,
+            slack: match source.timer() {
+                TimerKind::Sleep => machine.scheduler.timer_slack_us.micros().0,
+                TimerKind::Precise | TimerKind::Wheel => 0,
+            },
+            wheel,
+            roams,
+            pulled: roams && wheel && pulls_timers(machine),
+        }
+    }
+
+    /// Timer of the thread of grace periods between two scans, in ticks (`RCU_JIFFIES_TILL_FORCE_QS`).
+    pub(crate) fn until_scan(machine: &Machine) -> Self {
+        let hz = machine.hz.value;
+        let ticks = 1 + u64::from(hz > 250.0) + u64::from(hz > 500.0);
+        Self {
+            mean_interval: (ticks * machine.tick_rate().period().0) as f64,
+            periodic: true,
+            slack: 0,
+            wheel: true,
+            roams: true,
+            pulled: pulls_timers(machine),
+        }
+    }
+
+    /// Whether this is a timer of the timer wheel.
+    pub(crate) fn is_on_wheel(&self) -> bool {
+        self.wheel
+    }
+
+    /// Whether another CPU takes the timer over while its own CPU sleeps.
+    pub(crate) fn is_pulled(&self) -> bool {
+        self.pulled
+    }
+}

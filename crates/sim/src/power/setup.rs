@@ -1,0 +1,34 @@
+//! What becomes of a machine's figures of package, uncore and power limits.
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{Package, PackageSleep, Uncore};
+
+use crate::power::limit_setup::PowerLimitSetup;
+
+/// What besides CPUs draws power.
+#[derive(Clone, Debug)]
+pub(crate) struct PowerSetup {
+    pub(super) uncore: Option<Uncore>,
+    pub(super) limit: Option<PowerLimitSetup>,
+    pub(super) package_sleep: PackageSleep,
+    /// The deepest idle state, in which the package can be down.
+    pub(super) deepest: usize,
+}
+
+impl PowerSetup {
+    /// A machine whose CPUs have so many idle states.
+    pub(crate) fn new(machine: &Machine, idle_states: usize) -> Self {
+        let package = machine.package.as_ref();
+        Self {
+            uncore: machine.uncore.clone(),
+            limit: PowerLimitSetup::new(machine),
+            package_sleep: package.map_or_else(PackageSleep::default, Package::sleep),
+            deepest: idle_states - 1,
+        }
+    }
+
+    /// Whether the power of packages is limited.
+    pub(crate) fn has_limit(&self) -> bool {
+        self.limit.is_some()
+    }
+}

@@ -1,0 +1,33 @@
+//! What becomes of a machine's figures of RCU.
+
+use wakepath_hardware::Machine;
+
+use crate::core::basics::{Cycles, TaskId};
+
+/// RCU on a machine whose CPUs wait for grace periods.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RcuSetup {
+    soft_interrupt: Cycles,
+    pub(super) thread: TaskId,
+}
+
+impl RcuSetup {
+    /// `thread` is the task of grace periods. `None`: nobody waits for any.
+    pub(crate) fn new(machine: &Machine, thread: Option<TaskId>) -> Option<Self> {
+        let (rcu, thread) = machine.rcu.as_ref().zip(thread)?;
+        Some(Self {
+            soft_interrupt: rcu.softirq_kcycles.kilocycles(),
+            thread,
+        })
+    }
+
+    /// Work of the soft interrupt.
+    pub(crate) fn soft_interrupt(&self) -> Cycles {
+        self.soft_interrupt
+    }
+
+    /// The task of grace periods, which is also the number of its background source.
+    pub(crate) fn thread(&self) -> TaskId {
+        self.thread
+    }
+}
