@@ -7,7 +7,7 @@ use wakepath_hardware::machine::{
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::SpecError;
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_sim::PolicyResult;
+use wakepath_sim::{PolicyComparison, PolicyResult};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
@@ -253,7 +253,8 @@ fn simulate_job(
         SEED,
         RUNS,
     );
-    let comparison = Sim::new(&plan)?.compare(&RunControl::for_nobody())?;
+    let simulated = Sim::new(&plan)?.compare(&RunControl::for_nobody())?;
+    let comparison = PolicyComparison::from(simulated);
     #[expect(clippy::expect_used, reason = "one result per policy set")]
     Ok(comparison.results.into_iter().next().expect("one result"))
 }

@@ -7,7 +7,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::recorded::{self, RecordedSystem};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_sim::in_force;
+use wakepath_sim::{PolicyComparison, in_force};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
@@ -180,7 +180,7 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
     }
     let of_threads = matches!(workload, Workload::RtApp(_));
     match args.format {
-        Format::Json => output::json(out, &comparison),
+        Format::Json => output::json(out, &PolicyComparison::from(comparison)),
         Format::Csv if of_threads => threads::write_csv(out, &comparison),
         Format::Csv => tables::write_csv(out, &comparison),
         Format::Table if of_threads => threads::write_tables(out, &machine, &comparison),

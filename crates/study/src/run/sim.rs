@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use wakepath_hardware::machine::MachineError;
 use wakepath_hardware::{Machine, recorded};
 use wakepath_policies::{PolicySet, PolicySpec};
-use wakepath_results::RunRecord;
+use wakepath_results::{Idle, RunRecord};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{
     LONGEST_UNTIMED, Model, PolicyComparison, PolicyResult, SimError, in_force, machine_under,
@@ -67,6 +67,52 @@ struct WorkloadTask {
 struct IdleTask {
     cell: Cell,
     reason: String,
+}
+
+/// A workload under several policy sets.
+#[derive(Clone, Debug)]
+pub struct SimComparison {
+    /// One per policy set, in order.
+    pub results: Vec<SimulatedPolicy>,
+}
+
+/// Runs under a policy set, in seed order.
+#[derive(Clone, Debug)]
+pub struct SimulatedPolicy {
+    /// Policies in force: the requested ones, then the machine's kernel's.
+    pub policy: PolicySet,
+    /// Each run as results keep it.
+    pub rows: Vec<RunRecord>,
+    /// Each run with details beyond results: tasks, power states, components.
+    pub runs: Vec<wakepath_sim::Run>,
+}
+
+impl SimulatedPolicy {
+    /// A metric in every run; `None` if a run lacks it.
+    pub fn metric(&self, name: &str) -> Option<Vec<f64>> {
+        let values = self.rows.iter().map(|run| {
+            let (_, value) = run.metrics.iter().find(|(metric, _)| metric == name)?;
+            Some(*value)
+        });
+        values.collect()
+    }
+
+    /// A count over all idle states, in every run.
+    pub fn idle_count(&self, count: fn(&Idle) -> u64) -> Vec<u64> {
+        let runs = self.rows.iter();
+        runs.map(|run| run.idle.iter().map(count).sum()).collect()
+    }
+}
+
+impl From<SimComparison> for PolicyComparison {
+    fn from(comparison: SimComparison) -> Self {
+        let results = comparison.results.into_iter();
+        Self {
+            results: results
+                .map(|result| PolicyResult::new(result.policy, result.runs))
+                .collect(),
+        }
+    }
 }
 
 impl<'a> Sim<'a> {
@@ -185,29 +231,43 @@ impl<'a> Sim<'a> {
     ///
     /// # Errors
     /// From the earliest failing run.
-    pub fn compare(&self, control: &RunControl<'_>) -> Result<PolicyComparison, StudyError> {
+    pub fn compare(&self, control: &RunControl<'_>) -> Result<SimComparison, StudyError> {
         let all = (0..self.plan.runs()).collect();
         let runs = each(all, true, control.cancelled, |index| {
             let run = self.whole(self.plan.cell(index), control.cancelled)?;
             (control.finished)(1);
             Ok((index, run))
         })?;
-        let mut finished: Vec<Vec<wakepath_sim::Run>> = vec![Vec::new(); self.plan.cells().len()];
+        let mut finished: Vec<Vec<_>> = vec![Vec::new(); self.plan.cells().len()];
         for (index, run) in runs {
-            finished[index % self.plan.cells().len()].push(run);
+            let cell = index % finished.len();
+            finished[cell].push((self.record(index, &run)?, run));
         }
-        let cells = self.plan.cells().iter().zip(finished);
-        let results = cells
-            .filter(|(_, runs)| !runs.is_empty())
-            .map(|(cell, runs)| {
-                let policy = &self.plan.policies[cell.policy];
-                let in_force = in_force(&*self.machine(*cell)?, &policy.set)
-                    .map_err(|e| StudyError::Settings(e.to_string()))?;
-                Ok(PolicyResult::new(in_force, runs))
-            });
-        Ok(PolicyComparison {
-            results: results.collect::<Result<_, StudyError>>()?,
-        })
+        let mut results = Vec::new();
+        for (cell, runs) in self.plan.cells().iter().zip(finished) {
+            if runs.is_empty() {
+                continue;
+            }
+            let (rows, runs) = runs.into_iter().unzip();
+            let set = &self.plan.policies[cell.policy].set;
+            let policy = in_force(&*self.machine(*cell)?, set)
+                .map_err(|e| StudyError::Settings(e.to_string()))?;
+            results.push(SimulatedPolicy { policy, rows, runs });
+        }
+        Ok(SimComparison { results })
+    }
+
+    /// A run as results keep it, without its timeline.
+    fn record(
+        &self,
+        index: usize,
+        simulated: &wakepath_sim::Run,
+    ) -> Result<RunRecord, StudyError> {
+        let cell = self.plan.cell(index);
+        let seed = Some(self.plan.seed(cell.repeat));
+        let mut run = RunRecord::new(self.plan.key(index), seed, cell.repeat, index as u32);
+        rows::fill(&mut run, &*self.machine(cell)?, simulated);
+        Ok(run)
     }
 
     /// A cell's policies, with the kernel's default for a custom governor: trials run no program named in a study.
@@ -583,7 +643,7 @@ mod tests {
         let sim = Sim::new(&plan).unwrap();
         let with = |threads| {
             let result = with_threads(threads, || sim.compare(&RunControl::for_nobody()));
-            serde_json::to_string(&result.unwrap()).unwrap()
+            serde_json::to_string(&PolicyComparison::from(result.unwrap())).unwrap()
         };
         let one = with(1);
         assert_eq!(one, with(2));

@@ -1,13 +1,14 @@
 //! First column in all tables by `wakepath sim`.
 
-use wakepath_sim::PolicyResult;
+use wakepath_results::RunRecord;
+use wakepath_study::run::sim::SimulatedPolicy;
 
 /// A header beginning with the policies.
 pub(super) fn header<'a>(columns: &[&'a str]) -> Vec<&'a str> {
     [&["policy"], columns].concat()
 }
 
-pub(super) fn row<const N: usize>(result: &PolicyResult, columns: [String; N]) -> Vec<String> {
+pub(super) fn row<const N: usize>(result: &SimulatedPolicy, columns: [String; N]) -> Vec<String> {
     let mut row = vec![result.policy.to_string()];
     row.extend(columns);
     row
@@ -16,4 +17,10 @@ pub(super) fn row<const N: usize>(result: &PolicyResult, columns: [String; N]) -
 /// A share of time in percent.
 pub(super) fn percent(seconds: f64, all: f64) -> String {
     format!("{:.2}", 100.0 * seconds / all)
+}
+
+/// A run's metric with all digits; empty without the metric.
+pub(super) fn metric_cell(run: &RunRecord, name: &str) -> String {
+    let found = run.metrics.iter().find(|(metric, _)| metric == name);
+    found.map_or_else(String::new, |(_, value)| value.to_string())
 }

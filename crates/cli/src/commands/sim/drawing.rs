@@ -1,6 +1,7 @@
 //! The results of `wakepath sim` as small drawings below the tables, on a terminal.
 
-use wakepath_sim::{PolicyComparison, PolicyResult};
+use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
+use wakepath_units::median;
 
 use crate::bars::{Canvas, on_log_scale};
 use crate::output::Screen;
@@ -10,7 +11,7 @@ const HISTOGRAM: usize = 40;
 const BAR: usize = 16;
 
 /// Draws latencies and rate from each policy set's first run, on a wide enough terminal.
-pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
+pub(super) fn write(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
     let Some(canvas) = Canvas::of_stdout() else {
         return Ok(());
     };
@@ -33,11 +34,7 @@ pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::
         time(from),
         time(to)
     )?;
-    let best = comparison
-        .results
-        .iter()
-        .map(|r| r.iops)
-        .fold(0.0, f64::max);
+    let best = comparison.results.iter().map(iops).fold(0.0, f64::max);
     for result in &comparison.results {
         let sums = on_log_scale(buckets(result), [from, to], HISTOGRAM);
         let label = result.policy.to_string();
@@ -46,20 +43,25 @@ pub(super) fn write(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::
             "{label}{}  {}  {} {:.0}",
             " ".repeat(width - label.chars().count()),
             canvas.histogram(&sums),
-            canvas.bar(result.iops / best.max(f64::MIN_POSITIVE), BAR),
-            result.iops
+            canvas.bar(iops(result) / best.max(f64::MIN_POSITIVE), BAR),
+            iops(result)
         )?;
     }
     Ok(())
 }
 
 /// Latency buckets `(low, high, count)` in the first run.
-fn buckets(result: &PolicyResult) -> impl Iterator<Item = (f64, f64, f64)> {
-    let latency = result.runs.first().map(|run| &run.details.latency);
+fn buckets(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
+    let latency = result.rows.first().map(|run| &run.latency);
     latency
         .into_iter()
         .flatten()
-        .map(|b| (b.low as f64, b.high as f64, b.requests as f64))
+        .map(|(low, high, count)| (*low as f64, *high as f64, *count as f64))
+}
+
+/// Finished requests per second, median over the runs.
+fn iops(result: &SimulatedPolicy) -> f64 {
+    result.metric("iops").and_then(median).unwrap_or(0.0)
 }
 
 fn time(ns: f64) -> String {

@@ -3,12 +3,15 @@
 use wakepath_compare::figure::Unit;
 use wakepath_compare::{assumes_power, standard_deviation};
 use wakepath_hardware::Machine;
-use wakepath_sim::{PolicyComparison, PolicyResult, Run};
+use wakepath_results::Idle;
+use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
+use wakepath_units::median;
 
 /// Unit for mean power in all policy sets.
-pub(super) fn power(machine: &Machine, comparison: &PolicyComparison) -> Unit {
-    let all = comparison.results.iter().filter_map(|r| r.mean_mw);
-    digits_of(machine, Unit::for_values("mW", all))
+pub(super) fn power(machine: &Machine, comparison: &SimComparison) -> Unit {
+    let results = comparison.results.iter();
+    let medians = results.filter_map(|result| median(result.metric("mean_mw")?));
+    digits_of(machine, Unit::for_values("mW", medians))
 }
 
 /// A power or energy unit with digits to match the machine's figures.
@@ -27,38 +30,33 @@ fn is_power(key: &str) -> bool {
 }
 
 /// A policy set's mean power.
-pub(super) fn mean_power(result: &PolicyResult, unit: &Unit) -> String {
-    median_in(unit, result, result.mean_mw, |run| {
-        Some(run.energy.as_ref()?.mean_mw)
-    })
+pub(super) fn mean_power(result: &SimulatedPolicy, unit: &Unit) -> String {
+    figure(unit, result.metric("mean_mw"))
 }
 
 /// Energy per I/O or operation in uJ.
-pub(super) fn energy(machine: &Machine, result: &PolicyResult) -> String {
+pub(super) fn energy(machine: &Machine, result: &SimulatedPolicy) -> String {
     let unit = digits_of(machine, Unit::for_value("uJ", 0.0));
-    median_in(&unit, result, result.per_io_uj, |run| {
-        run.energy.as_ref()?.per_io_uj
-    })
+    figure(&unit, result.metric("per_io_uj"))
 }
 
-/// A median's text; `value` gives a run's value. Empty without a median.
-pub(super) fn median(
-    result: &PolicyResult,
-    median: Option<f64>,
-    value: impl Fn(&Run) -> Option<f64>,
-) -> String {
-    median_in(&Unit::for_value("", 0.0), result, median, value)
+/// A metric's median; empty without the metric.
+pub(super) fn metric(result: &SimulatedPolicy, name: &str) -> String {
+    figure(&Unit::for_value("", 0.0), result.metric(name))
 }
 
-/// The same in a unit.
-pub(super) fn median_in(
-    unit: &Unit,
-    result: &PolicyResult,
-    median: Option<f64>,
-    value: impl Fn(&Run) -> Option<f64>,
-) -> String {
-    let runs: Vec<f64> = result.runs.iter().filter_map(value).collect();
-    median.map_or_else(String::new, |median| {
-        unit.figure(median, standard_deviation(&runs))
-    })
+/// The median of a count over all idle states.
+pub(super) fn idle_count(result: &SimulatedPolicy, count: fn(&Idle) -> u64) -> String {
+    let counts = result.idle_count(count).into_iter();
+    let median = median(counts.map(|count| count as f64));
+    median.map_or_else(String::new, |median| format!("{median:.0}"))
+}
+
+/// The median of the runs' values, if all have one.
+pub(super) fn figure(unit: &Unit, runs: Option<Vec<f64>>) -> String {
+    let Some(values) = runs else {
+        return String::new();
+    };
+    let deviation = standard_deviation(&values);
+    median(values).map_or_else(String::new, |median| unit.figure(median, deviation))
 }

@@ -6,8 +6,9 @@ use std::path::Path;
 use wakepath_compare::{missed_rate, steady_change, still_drifts};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Origin;
-use wakepath_sim::{Drift, LONGEST_UNTIMED, PolicyComparison, PolicyResult, RateRun, Run};
+use wakepath_sim::{Drift, LONGEST_UNTIMED, RateRun, Run};
 use wakepath_study::plan::requested_rates;
+use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::{Nanoseconds, median};
 use wakepath_workloads::Workload;
 
@@ -34,7 +35,7 @@ pub(super) fn tell_warm_up(workload: &Workload, format: Format) {
 }
 
 /// Notes policies with unsettled latency.
-pub(super) fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
+pub(super) fn tell_drifts(job: &Path, comparison: &SimComparison) {
     let drifts: Vec<(String, f64)> = comparison
         .results
         .iter()
@@ -63,7 +64,7 @@ pub(super) fn tell_drifts(job: &Path, comparison: &PolicyComparison) {
 }
 
 /// Says which jobs had more to do than was simulated.
-pub(super) fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) {
+pub(super) fn tell_cut_jobs(workload: &Workload, comparison: &SimComparison) {
     let Workload::Fio(file) = workload else {
         return;
     };
@@ -95,7 +96,7 @@ pub(super) fn tell_cut_jobs(workload: &Workload, comparison: &PolicyComparison) 
 }
 
 /// Notes how much buffered data reached the drive, which decides the figures' meaning.
-pub(super) fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) {
+pub(super) fn tell_page_cache(machine: &Machine, comparison: &SimComparison) {
     let first = comparison
         .results
         .first()
@@ -118,7 +119,7 @@ pub(super) fn tell_page_cache(machine: &Machine, comparison: &PolicyComparison) 
 }
 
 /// Says where a power limit decided how fast the machine was.
-pub(super) fn tell_power_limits(comparison: &PolicyComparison) {
+pub(super) fn tell_power_limits(comparison: &SimComparison) {
     for result in &comparison.results {
         let percent = median(
             result
@@ -137,7 +138,7 @@ pub(super) fn tell_power_limits(comparison: &PolicyComparison) {
 }
 
 /// Where the jobs asked for more than was done.
-pub(super) fn missed_rates(workload: &Workload, comparison: &PolicyComparison) -> Option<String> {
+pub(super) fn missed_rates(workload: &Workload, comparison: &SimComparison) -> Option<String> {
     let rates = requested_rates(workload);
     let reached: Vec<(String, f64)> = comparison
         .results
@@ -152,7 +153,7 @@ pub(super) fn missed_rates(workload: &Workload, comparison: &PolicyComparison) -
 }
 
 /// The worst rate's share of the requested rate, as a median over runs in percent.
-fn reached_percent(result: &PolicyResult) -> Option<f64> {
+fn reached_percent(result: &SimulatedPolicy) -> Option<f64> {
     let shares: Option<Vec<f64>> = result
         .runs
         .iter()

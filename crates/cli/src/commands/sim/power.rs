@@ -2,7 +2,8 @@
 
 use wakepath_compare::figure::{Unit, fixed};
 use wakepath_hardware::Machine;
-use wakepath_sim::{Energy, PolicyComparison, PolicyResult};
+use wakepath_sim::Energy;
+use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 
 use super::columns::{header, row};
 use super::figures;
@@ -13,9 +14,9 @@ use crate::output::{self, Screen};
 pub(super) fn write(
     out: &mut Screen,
     machine: &Machine,
-    comparison: &PolicyComparison,
+    comparison: &SimComparison,
 ) -> anyhow::Result<()> {
-    let all: Vec<(&PolicyResult, Components)> = (comparison.results.iter())
+    let all: Vec<(&SimulatedPolicy, Components)> = (comparison.results.iter())
         .filter_map(|result| {
             let run = result.runs.first()?;
             Some((result, components(run.energy.as_ref()?, run.seconds)))

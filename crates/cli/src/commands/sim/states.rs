@@ -1,17 +1,29 @@
 //! CPU time by idle state.
 
 use wakepath_hardware::Machine;
-use wakepath_sim::{PolicyComparison, PolicyResult};
+use wakepath_results::Idle;
+use wakepath_results::rows::BUSY;
+use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 
 use super::columns::{header, percent, row};
 use super::power;
 use crate::output::{self, Screen};
 
+const COLUMNS: [&str; 7] = [
+    "state",
+    "time %",
+    "usage",
+    "above",
+    "below",
+    "too deep",
+    "too shallow",
+];
+
 /// Writes CPU time by idle state, and power.
 pub(super) fn write_states(
     out: &mut Screen,
     machine: &Machine,
-    comparison: &PolicyComparison,
+    comparison: &SimComparison,
 ) -> anyhow::Result<()> {
     writeln!(
         out,
@@ -20,57 +32,53 @@ pub(super) fn write_states(
     )?;
     output::table(
         out,
-        header(&[
-            "state",
-            "time %",
-            "usage",
-            "above",
-            "below",
-            "too deep",
-            "too shallow",
-        ]),
-        comparison.results.iter().flat_map(state_rows),
+        header(&COLUMNS),
+        comparison
+            .results
+            .iter()
+            .flat_map(|result| state_rows(result, machine.cpus())),
     )?;
     power::write(out, machine, comparison)
 }
 
 /// Rows for the first run's idle states, and for busy time.
-pub(super) fn state_rows(result: &PolicyResult) -> Vec<Vec<String>> {
-    let Some(run) = result.runs.first() else {
+pub(super) fn state_rows(result: &SimulatedPolicy, cpus: usize) -> Vec<Vec<String>> {
+    let Some(run) = result.rows.first() else {
         return Vec::new();
     };
-    let all = run.seconds * run.cpus.len() as f64;
-    let busy: f64 = run.cpus.iter().map(|c| c.busy_seconds).sum();
-    let mut rows: Vec<Vec<String>> = run
-        .idle_states
-        .iter()
-        .map(|s| {
+    let all = run.duration_ns as f64 * cpus as f64;
+    let mut names: Vec<&str> = Vec::new();
+    for idle in run.idle.iter().filter(|idle| idle.state != BUSY) {
+        if !names.contains(&idle.state.as_str()) {
+            names.push(&idle.state);
+        }
+    }
+    let mut rows: Vec<Vec<String>> = names
+        .into_iter()
+        .map(|name| {
+            let sum = |count: fn(&Idle) -> u64| -> u64 {
+                let kinds = run.idle.iter().filter(|idle| idle.state == name);
+                kinds.map(count).sum()
+            };
             row(
                 result,
                 [
-                    s.name.clone(),
-                    percent(s.seconds, all),
-                    s.entries.to_string(),
-                    s.above.to_string(),
-                    s.below.to_string(),
-                    s.too_deep.to_string(),
-                    s.too_shallow.to_string(),
+                    name.to_owned(),
+                    percent(sum(|idle| idle.time_ns) as f64, all),
+                    sum(|idle| idle.entries).to_string(),
+                    sum(|idle| idle.above.unwrap_or(0)).to_string(),
+                    sum(|idle| idle.below.unwrap_or(0)).to_string(),
+                    sum(|idle| idle.too_deep).to_string(),
+                    sum(|idle| idle.too_shallow).to_string(),
                 ],
             )
         })
         .collect();
-    let none = String::new;
-    rows.push(row(
-        result,
-        [
-            "(busy)".into(),
-            percent(busy, all),
-            none(),
-            none(),
-            none(),
-            none(),
-            none(),
-        ],
-    ));
+    let busy = run.idle.iter().filter(|idle| idle.state == BUSY);
+    let busy: u64 = busy.map(|idle| idle.time_ns).sum();
+    let mut last = vec![result.policy.to_string(), BUSY.to_owned()];
+    last.push(percent(busy as f64, all));
+    last.resize(COLUMNS.len() + 1, String::new());
+    rows.push(last);
     rows
 }

@@ -2,20 +2,20 @@
 
 use wakepath_compare::figure::Unit;
 use wakepath_hardware::Machine;
-use wakepath_sim::{CpuTime, DriveRun, PolicyComparison, PolicyResult, Run};
+use wakepath_results::Idle;
+use wakepath_sim::DriveRun;
+use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
+use wakepath_units::median;
 
-use super::columns::{header, percent, row};
+use super::columns::{header, metric_cell, percent, row};
 use super::states::write_states;
 use super::{drawing, figures};
 use crate::output::{self, Screen};
 
-/// A count over all CPUs, per second.
-pub(super) fn per_second(run: &Run, count: fn(&CpuTime) -> u64) -> String {
-    let all: u64 = run.cpus.iter().map(count).sum();
-    (all as f64 / run.seconds).to_string()
-}
+/// Metrics of finished requests.
+const LATENCY_METRICS: [&str; 5] = ["iops", "mean_us", "p50_us", "p99_us", "p999_us"];
 
-pub(super) fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
+pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
     let mut header = header(&[
         "seed",
         "iops",
@@ -37,28 +37,19 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyh
         header.extend(["drive_mw", "drive_wake_ups", "drive_mean_wake_us"]);
     }
     let rows = comparison.results.iter().flat_map(|result| {
-        result.runs.iter().map(|run| {
-            let mut row = row(
-                result,
-                [
-                    run.seed.to_string(),
-                    run.iops.to_string(),
-                    run.latency_us.mean.to_string(),
-                    run.latency_us.p50.to_string(),
-                    run.latency_us.p99.to_string(),
-                    run.latency_us.p999.to_string(),
-                    run.mean_mhz.to_string(),
-                    run.energy
-                        .as_ref()
-                        .map_or_else(String::new, |e| e.mean_mw.to_string()),
-                    run.too_deep.to_string(),
-                    run.too_shallow.to_string(),
-                    run.above.to_string(),
-                    run.below.to_string(),
-                    per_second(run, |cpu| cpu.idle_ticks),
-                    per_second(run, |cpu| cpu.wake_ups),
-                ],
-            );
+        let runs = result.rows.iter().zip(&result.runs);
+        runs.map(|(record, run)| {
+            let counts: [fn(&Idle) -> u64; 4] = [
+                |idle| idle.too_deep,
+                |idle| idle.too_shallow,
+                |idle| idle.above.unwrap_or(0),
+                |idle| idle.below.unwrap_or(0),
+            ];
+            let mut row = vec![result.policy.to_string(), run.seed.to_string()];
+            row.extend(LATENCY_METRICS.map(|name| metric_cell(record, name)));
+            row.extend(["mean_mhz", "mean_mw"].map(|name| metric_cell(record, name)));
+            row.extend(counts.map(|count| record.idle.iter().map(count).sum::<u64>().to_string()));
+            row.extend(["ticks_per_s", "wake_ups_per_s"].map(|name| metric_cell(record, name)));
             if let Some(drive) = &run.drive {
                 row.extend([
                     drive.average_mw.to_string(),
@@ -75,7 +66,7 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyh
 pub(super) fn write_tables(
     out: &mut Screen,
     machine: &Machine,
-    comparison: &PolicyComparison,
+    comparison: &SimComparison,
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     let drive = match &machine.drive.power {
@@ -98,22 +89,17 @@ pub(super) fn write_tables(
             "too deep",
             "too shallow",
         ]),
-        comparison.results.iter().map(|r| {
-            row(
-                r,
-                [
-                    figures::median(r, Some(r.iops), |run| Some(run.iops)),
-                    figures::median(r, Some(r.mean_us), |run| Some(run.latency_us.mean)),
-                    figures::median(r, Some(r.p50_us), |run| Some(run.latency_us.p50)),
-                    figures::median(r, Some(r.p99_us), |run| Some(run.latency_us.p99)),
-                    figures::median(r, Some(r.p999_us), |run| Some(run.latency_us.p999)),
-                    figures::median(r, Some(r.mean_mhz), |run| Some(run.mean_mhz)),
-                    figures::mean_power(r, &power),
-                    figures::energy(machine, r),
-                    format!("{:.0}", r.too_deep),
-                    format!("{:.0}", r.too_shallow),
-                ],
-            )
+        comparison.results.iter().map(|result| {
+            let mut row = vec![result.policy.to_string()];
+            row.extend(LATENCY_METRICS.map(|name| figures::metric(result, name)));
+            row.extend([
+                figures::metric(result, "mean_mhz"),
+                figures::mean_power(result, &power),
+                figures::energy(machine, result),
+                figures::idle_count(result, |idle| idle.too_deep),
+                figures::idle_count(result, |idle| idle.too_shallow),
+            ]);
+            row
         }),
     )?;
     write_drive(out, machine, comparison)?;
@@ -145,9 +131,9 @@ pub(super) fn write_tables(
 pub(super) fn write_drive(
     out: &mut Screen,
     machine: &Machine,
-    comparison: &PolicyComparison,
+    comparison: &SimComparison,
 ) -> anyhow::Result<()> {
-    let drives: Vec<(&PolicyResult, &DriveRun)> = comparison
+    let drives: Vec<(&SimulatedPolicy, &DriveRun)> = comparison
         .results
         .iter()
         .filter_map(|r| Some((r, r.runs.first()?.drive.as_ref()?)))
@@ -159,9 +145,9 @@ pub(super) fn write_drive(
         out,
         "\nDrive: median power; wake-ups and time in % of the first run\n"
     )?;
-    let average =
-        |result: &PolicyResult, drive: &DriveRun| result.drive_mw.unwrap_or(drive.average_mw);
-    let powers = drives.iter().map(|(result, drive)| average(result, drive));
+    let powers = drives
+        .iter()
+        .filter_map(|(result, _)| median(result.metric("drive_mw")?));
     let power = figures::digits_of(machine, Unit::for_values("mW", powers));
     output::table(
         out,
@@ -187,9 +173,7 @@ pub(super) fn write_drive(
             row(
                 result,
                 [
-                    figures::median_in(&power, result, Some(average(result, drive)), |run| {
-                        Some(run.drive.as_ref()?.average_mw)
-                    }),
+                    figures::figure(&power, result.metric("drive_mw")),
                     drive.wake_ups.to_string(),
                     format!("{:.0}", drive.mean_wake_us),
                     percent(drive.active_seconds, all),
@@ -202,19 +186,17 @@ pub(super) fn write_drive(
 }
 
 /// Latency parts in the first run's mean and 99th percentile.
-pub(super) fn attribution_rows(result: &PolicyResult) -> Vec<Vec<String>> {
-    let Some(run) = result.runs.first() else {
+pub(super) fn attribution_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
+    let Some(record) = result.rows.first() else {
         return Vec::new();
     };
-    [
-        ("mean", &run.attribution.mean),
-        ("p99", &run.attribution.p99),
-    ]
-    .map(|(at, attribution)| {
-        let mut row = vec![result.policy.to_string()];
-        row.push(at.to_owned());
-        row.extend(attribution.parts().iter().map(|(_, us)| format!("{us:.1}")));
-        row
-    })
-    .into()
+    ["mean", "p99"]
+        .map(|shown| {
+            let mut row = vec![result.policy.to_string(), shown.to_owned()];
+            let parts = record.attribution.iter();
+            let parts = parts.filter(|(at, ..)| at == shown);
+            row.extend(parts.map(|(_, _, ns)| format!("{:.1}", ns / 1e3)));
+            row
+        })
+        .into()
 }

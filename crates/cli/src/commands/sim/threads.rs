@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use wakepath_hardware::Machine;
-use wakepath_sim::{PolicyComparison, PolicyResult, Run, TaskRun};
+use wakepath_sim::{Run, TaskRun};
+use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_workloads::Workload;
 
-use super::columns::{header, row};
+use super::columns::{header, metric_cell, row};
 use super::figures;
 use super::states::write_states;
 use crate::messages::{self, Kind};
@@ -18,7 +19,7 @@ fn tasks(run: &Run) -> &[TaskRun] {
 }
 
 /// Notes outcomes unlike the file's apparent intention.
-pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyComparison) {
+pub(super) fn tell(job: &Path, workload: &Workload, comparison: &SimComparison) {
     let Workload::RtApp(file) = workload else {
         return;
     };
@@ -52,7 +53,7 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &PolicyCompariso
 }
 
 /// The reason why a task did nothing.
-fn never_ran(task: &str, comparison: &PolicyComparison) -> Option<String> {
+fn never_ran(task: &str, comparison: &SimComparison) -> Option<String> {
     let found: Vec<(String, String)> = comparison
         .results
         .iter()
@@ -74,7 +75,7 @@ fn never_ran(task: &str, comparison: &PolicyComparison) -> Option<String> {
 }
 
 /// One line per run and task.
-pub(super) fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyhow::Result<()> {
+pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
     let columns = [
         "seed",
         "operations_per_second",
@@ -93,15 +94,16 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyh
         "mean_mw",
     ];
     let rows = comparison.results.iter().flat_map(|result| {
-        result.runs.iter().flat_map(move |run| {
-            let operations = run.threads.as_ref().map(|t| t.operations_per_second);
-            let energy = run.energy.as_ref().map(|e| e.mean_mw.to_string());
+        let runs = result.rows.iter().zip(&result.runs);
+        runs.flat_map(move |(record, run)| {
+            let [operations, mhz, power] =
+                ["ops_per_s", "mean_mhz", "mean_mw"].map(|name| metric_cell(record, name));
             tasks(run).iter().map(move |task| {
                 row(
                     result,
                     [
                         run.seed.to_string(),
-                        operations.unwrap_or_default().to_string(),
+                        operations.clone(),
                         task.name.clone(),
                         task.threads.to_string(),
                         task.loops.to_string(),
@@ -113,8 +115,8 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyh
                         task.wake_us.mean.to_string(),
                         task.wake_us.p50.to_string(),
                         task.wake_us.p99.to_string(),
-                        run.mean_mhz.to_string(),
-                        energy.clone().unwrap_or_default(),
+                        mhz.clone(),
+                        power.clone(),
                     ],
                 )
             })
@@ -126,7 +128,7 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &PolicyComparison) -> anyh
 pub(super) fn write_tables(
     out: &mut Screen,
     machine: &Machine,
-    comparison: &PolicyComparison,
+    comparison: &SimComparison,
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     writeln!(out, "{}: median of {runs} run(s)\n", machine.title)?;
@@ -145,14 +147,12 @@ pub(super) fn write_tables(
             row(
                 r,
                 [
-                    figures::median(r, r.operations_per_second, |run| {
-                        Some(run.threads.as_ref()?.operations_per_second)
-                    }),
-                    figures::median(r, Some(r.mean_mhz), |run| Some(run.mean_mhz)),
+                    figures::metric(r, "ops_per_s"),
+                    figures::metric(r, "mean_mhz"),
                     figures::mean_power(r, &power),
                     figures::energy(machine, r),
-                    format!("{:.0}", r.too_deep),
-                    format!("{:.0}", r.too_shallow),
+                    figures::idle_count(r, |idle| idle.too_deep),
+                    figures::idle_count(r, |idle| idle.too_shallow),
                 ],
             )
         }),
@@ -185,7 +185,7 @@ pub(super) fn write_tables(
     write_states(out, machine, comparison)
 }
 
-fn task_rows(result: &PolicyResult) -> Vec<Vec<String>> {
+fn task_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };
