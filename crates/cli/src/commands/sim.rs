@@ -435,8 +435,13 @@ fn write_tables(
         Some(_) => format!("; {}", machine.drive.name),
         None => String::new(),
     };
-    writeln!(out, "{}{drive}: median of {runs} run(s)\n", machine.title)?;
+    out.prose(
+        &format!("{}{drive}: median of {runs} run(s)", machine.title),
+        2,
+    )?;
+    writeln!(out)?;
     let power = figures::power(machine, comparison);
+    let energy = figures::energy_unit(machine, comparison);
     output::table(
         out,
         header(&[
@@ -447,7 +452,7 @@ fn write_tables(
             "p99.9",
             "MHz",
             &power.name,
-            "uJ per I/O",
+            &format!("{} per I/O", energy.name),
             "too deep",
             "too shallow",
         ]),
@@ -465,7 +470,7 @@ fn write_tables(
                     median(r.p999_us, |run| run.latency_us.p999),
                     median(r.mean_mhz, |run| run.mean_mhz),
                     figures::mean_power(r, &power),
-                    figures::energy(machine, r),
+                    figures::energy(r, &energy),
                     format!("{:.0}", r.too_deep),
                     format!("{:.0}", r.too_shallow),
                 ],

@@ -175,7 +175,6 @@ fn power(mw: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_compare::figure::Unit;
     use wakepath_doctor::Finding;
 
     use super::effect;

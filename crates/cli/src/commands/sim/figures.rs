@@ -28,10 +28,15 @@ pub(super) fn mean_power(result: &PolicyResult, unit: &Unit) -> String {
     })
 }
 
-/// Energy per I/O or operation in uJ.
-pub(super) fn energy(machine: &Machine, result: &PolicyResult) -> String {
-    let unit = digits_of(machine, Unit::of("uJ", 0.0));
-    median_in(&unit, result, result.per_io_uj, |run| {
+/// The unit of the energy per I/O or operation of all policy sets.
+pub(super) fn energy_unit(machine: &Machine, comparison: &PolicyComparison) -> Unit {
+    let all = comparison.results.iter().filter_map(|r| r.per_io_uj);
+    digits_of(machine, Unit::of_all("uJ", all))
+}
+
+/// A policy set's energy per I/O or operation.
+pub(super) fn energy(result: &PolicyResult, unit: &Unit) -> String {
+    median_in(unit, result, result.per_io_uj, |run| {
         run.energy.as_ref()?.per_io_uj
     })
 }

@@ -126,15 +126,17 @@ pub(super) fn write_tables(
     comparison: &PolicyComparison,
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
-    writeln!(out, "{}: median of {runs} run(s)\n", machine.title)?;
+    out.prose(&format!("{}: median of {runs} run(s)", machine.title), 2)?;
+    writeln!(out)?;
     let power = figures::power(machine, comparison);
+    let energy = figures::energy_unit(machine, comparison);
     output::table(
         out,
         header(&[
             "operations/s",
             "MHz",
             &power.name,
-            "uJ per operation",
+            &format!("{} per operation", energy.name),
             "too deep",
             "too shallow",
         ]),
@@ -147,7 +149,7 @@ pub(super) fn write_tables(
                     }),
                     figures::median(r, Some(r.mean_mhz), |run| Some(run.mean_mhz)),
                     figures::mean_power(r, &power),
-                    figures::energy(machine, r),
+                    figures::energy(r, &energy),
                     format!("{:.0}", r.too_deep),
                     format!("{:.0}", r.too_shallow),
                 ],
