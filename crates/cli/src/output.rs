@@ -129,6 +129,14 @@ impl Screen {
     }
 }
 
+/// A count with its noun: `1 run`, `2 runs`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 /// Writes `value` as indented JSON with a final line end.
 pub(crate) fn json(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value)?;

@@ -1,7 +1,11 @@
-//! Figures for people: as many digits as the interval deserves, and watts from 10 W on.
+//! Figures for people: as many digits as the interval deserves, and units of their size.
 
-/// Power from so many milliwatts on is shown in watts.
-const WATTS_FROM: f64 = 1e4;
+/// Own unit, the size from which figures are in a bigger one, that unit, and its factor; bigger units first.
+const BIGGER_UNITS: [(&str, f64, &str, f64); 3] = [
+    ("mW", 1e4, "W", 1e-3),
+    ("uJ", 1e7, "J", 1e-6),
+    ("uJ", 1e4, "mJ", 1e-3),
+];
 
 /// The common unit in a column or on an axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,13 +31,13 @@ const MOST_ASSUMED_WATTS: i32 = 2;
 const FAR: f64 = 10_000.0;
 
 impl Unit {
-    /// The unit for values in `own` up to the size `largest`: watts from 10 W on, otherwise `own`.
+    /// The unit for values in `own` of which the largest has this size: watts from 10 W on, millijoules from 10 mJ on and
+    /// joules from 10 J on, otherwise their own.
     pub fn for_value(own: &str, largest: f64) -> Self {
-        let (name, factor) = if own == "mW" && largest.abs() >= WATTS_FROM {
-            ("W", 1e-3)
-        } else {
-            (own, 1.0)
-        };
+        let mut bigger = BIGGER_UNITS.into_iter();
+        let (name, factor) = bigger
+            .find(|(unit, from, ..)| *unit == own && largest.abs() >= *from)
+            .map_or((own, 1.0), |(.., name, factor)| (name, factor));
         Self {
             name: name.to_owned(),
             factor,
@@ -231,6 +235,15 @@ mod tests {
             "99.432"
         );
         assert_eq!(Unit::for_value("us", 1e9).name, "us");
+        for (uj, text) in [
+            (3_945_282.4, "3945 mJ"),
+            (18_890.3, "18.9 mJ"),
+            (4176.4, "4176 uJ"),
+            (2.4e7, "24.0 J"),
+        ] {
+            let energy = Unit::for_value("uJ", uj).assumed();
+            assert_eq!(format!("{} {}", energy.figure(uj, None), energy.name), text);
+        }
         assert_eq!(Unit::for_value("", 1.0).title("IOPS"), "IOPS");
     }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process_group};
+use wakepath_units::median;
 
 use crate::group::Group;
 use crate::sandbox::Limits;
@@ -117,7 +118,8 @@ fn keep_open(number: RawFd) -> io::Result<()> {
     }
 }
 
-/// Measures a query and its answer between two threads of this process now. Another process takes about as long.
+/// Measures a query and its answer between two threads of this process now: the median, without the waits of a busy machine.
+/// Another process takes about as long.
 pub fn time_exchange() -> Duration {
     const TIMES: u32 = 300;
     let Ok((mut here, mut there)) = UnixStream::pair() else {
@@ -128,16 +130,16 @@ pub fn time_exchange() -> Duration {
         while there.read_exact(&mut question).is_ok() && there.write_all(&[0; 16]).is_ok() {}
     };
     let answers = thread::spawn(answer);
-    let started = Instant::now();
     let mut ask = || {
+        let started = Instant::now();
         here.write_all(&[0; 72])
             .and_then(|()| here.read_exact(&mut [0; 16]))
+            .map(|()| started.elapsed().as_secs_f64())
     };
-    let asked = (0..TIMES).take_while(|_| ask().is_ok()).count() as u32;
-    let took = started.elapsed();
+    let exchanges: Vec<f64> = (0..TIMES).map_while(|_| ask().ok()).collect();
     drop(here);
     _ = answers.join();
-    took / asked.max(1)
+    Duration::from_secs_f64(median(exchanges).unwrap_or_default())
 }
 
 /// A process that answers queries.

@@ -12,6 +12,7 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::psd::{LeaseRule, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
+use wakepath_units::pasted::decode_strictly;
 use wakepath_units::spelling::toml_error;
 use wakepath_units::{Nanoseconds, quantity};
 
@@ -205,7 +206,7 @@ impl Config {
             return Err(unsafe_file("it belongs to another user"));
         }
         let bytes = wakepath_files::read_up_to(file, MAX_BYTES).map_err(cannot)?;
-        let text = String::from_utf8(bytes).map_err(|e| cannot(std::io::Error::other(e)))?;
+        let text = decode_strictly(bytes).map_err(|e| cannot(std::io::Error::other(e)))?;
         Self::parse(&path.display().to_string(), &text)
     }
 

@@ -62,18 +62,18 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return output::csv(out, HEADER, rows);
     }
     let shares = "above and below are shares of the entries, rejected of the attempts";
-    match counted.seconds {
-        Some(seconds) => writeln!(
-            out,
-            "{} over {seconds:.1} s; time is a share of theirs, {shares}\n",
-            cpus(counted.cpus)
-        )?,
-        None => writeln!(
-            out,
-            "{} over an unknown time (--seconds says how long); time is a share of the idle time, {shares}\n",
-            cpus(counted.cpus)
-        )?,
-    }
+    let heading = match counted.seconds {
+        Some(seconds) => format!(
+            "{} over {seconds:.1} s; time is a share of theirs, {shares}",
+            output::counted(counted.cpus as u64, "CPU")
+        ),
+        None => format!(
+            "{} over an unknown time (--seconds says how long); time is a share of the idle time, {shares}",
+            output::counted(counted.cpus as u64, "CPU")
+        ),
+    };
+    out.prose(&heading, 2)?;
+    writeln!(out)?;
     output::table(out, HEADER, rows)
 }
 
@@ -152,13 +152,6 @@ fn known(count: Option<u64>) -> String {
 fn share(count: Option<u64>, whole: f64) -> String {
     let part = count.filter(|_| whole > 0.0);
     part.map_or_else(none, |part| percent(part as f64, whole))
-}
-
-fn cpus(count: usize) -> String {
-    match count {
-        1 => "1 CPU".to_owned(),
-        _ => format!("{count} CPUs"),
-    }
 }
 
 fn percent(part: f64, whole: f64) -> String {

@@ -198,9 +198,9 @@ fn print(summary: &Summary, format: Format, out: &mut Screen) -> anyhow::Result<
             let sources: Vec<&str> = summary.files.iter().map(|f| f.source.as_str()).collect();
             writeln!(
                 out,
-                "{}: {} events recorded, {} lost",
+                "{}: {} recorded, {} lost",
                 sources.join("; "),
-                summary.recorded_events,
+                output::counted(summary.recorded_events, "event"),
                 summary.lost_events
             )?;
             Ok(())

@@ -13,7 +13,7 @@ use wakepath_results::{Mode, ResultReader, merge};
 use wakepath_units::spelling::suggestion;
 
 use crate::new_file;
-use crate::output::Screen;
+use crate::output::{self, Screen};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -162,7 +162,8 @@ fn of_laboratory(args: &LaboratoryArgs, out: &mut Screen) -> anyhow::Result<()> 
     let (dir, simulated) = (args.output.display(), args.simulated.display());
     writeln!(
         out,
-        "{runs} runs in {dir}; next: wakepath compare {simulated} {dir}"
+        "{} in {dir}; next: wakepath compare {simulated} {dir}",
+        output::counted(runs as u64, "run")
     )?;
     Ok(())
 }
@@ -173,7 +174,8 @@ fn merge_shards(args: &MergeArgs, out: &mut Screen) -> anyhow::Result<()> {
     let dir = args.output.display();
     writeln!(
         out,
-        "{runs} runs in {dir}; next: wakepath compare {dir}, wakepath report {dir} -o report.html"
+        "{} in {dir}; next: wakepath compare {dir}, wakepath report {dir} -o report.html",
+        output::counted(runs as u64, "run")
     )?;
     Ok(())
 }

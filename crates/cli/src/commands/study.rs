@@ -392,8 +392,10 @@ fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
         (_, _) => format!("simulated on {}", names.join(", ")),
     };
     let runs = format!(
-        "{}: {} runs, {} of each workload under each policy, {on}",
-        checked.study, checked.runs, checked.repeats
+        "{}: {}, {} of each workload under each policy, {on}",
+        checked.study,
+        output::counted(checked.runs as u64, "run"),
+        checked.repeats
     );
     out.prose(&runs, 2)?;
     writeln!(out)?;
@@ -535,8 +537,8 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
     }
     writeln!(
         out,
-        "{} runs in {dir}; next: wakepath compare {dir}, wakepath report {dir} -o report.html",
-        plan.runs()
+        "{} in {dir}; next: wakepath compare {dir}, wakepath report {dir} -o report.html",
+        output::counted(plan.runs() as u64, "run")
     )?;
     Ok(())
 }

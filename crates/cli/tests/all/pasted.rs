@@ -402,15 +402,34 @@ fn a_trace_of_block_requests_alone_has_its_drives() {
     );
 }
 
-/// `text` as Windows' editors save it: UTF-8 and UTF-16 with their marks, and lines that end in CR LF.
-fn as_windows_saves(text: &str) -> [Vec<u8>; 3] {
+/// `text` as Windows' editors save it: UTF-8 and UTF-16 with their marks, UTF-16 without, and lines that end in CR LF.
+fn as_windows_saves(text: &str) -> [Vec<u8>; 4] {
     let marked = format!("\u{feff}{}", text.replace('\n', "\r\n"));
-    let wide = |bytes: fn(u16) -> [u8; 2]| marked.encode_utf16().flat_map(bytes).collect();
+    let wide =
+        |bytes: fn(u16) -> [u8; 2]| -> Vec<u8> { marked.encode_utf16().flat_map(bytes).collect() };
     [
         wide(u16::to_le_bytes),
         wide(u16::to_be_bytes),
+        wide(u16::to_le_bytes)[2..].to_vec(),
         marked.clone().into_bytes(),
     ]
+}
+
+#[test]
+fn results_and_configurations_are_read_in_every_encoding() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let hyperfine = r#"{"results":[{"command":"true","times":[0.1,0.11,0.12,0.13]}]}"#;
+    let (result, config) = (at("h.json"), at("daemon.toml"));
+    for (result_bytes, config_bytes) in as_windows_saves(hyperfine)
+        .iter()
+        .zip(as_windows_saves("policy = ['psd']\n"))
+    {
+        std::fs::write(&result, result_bytes).unwrap();
+        std::fs::write(&config, config_bytes).unwrap();
+        wakepath(&["compare", &result]).success();
+        wakepath(&["daemon", "--check-config", "--config", &config]).success();
+    }
 }
 
 #[test]
@@ -436,7 +455,7 @@ fn files_that_users_write_are_read_in_every_encoding() {
     save([fio, rt_app, study, drive].map(str::as_bytes));
     let expected = [run(&r), run(&a)];
     let [fio, rt_app, study, drive] = [fio, rt_app, study, drive].map(as_windows_saves);
-    for index in 0..3 {
+    for index in 0..4 {
         save([&fio[index], &rt_app[index], &study[index], &drive[index]]);
         assert_eq!([run(&r), run(&a)], expected);
         wakepath(&["study", "check", &s]).success();

@@ -14,6 +14,8 @@ mod terse;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use wakepath_units::pasted::decode_strictly;
+
 use crate::directory::DOCUMENT;
 use crate::{ResultReader, RunRecord};
 
@@ -112,10 +114,10 @@ fn file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
 
 /// Parses a file's content.
 fn parse_bytes(name: &str, path: &Path, bytes: Vec<u8>) -> Result<ImportedRuns, ResultImportError> {
-    let text = String::from_utf8(bytes).map_err(|_| {
+    let text = decode_strictly(bytes).map_err(|_| {
         content(
             path,
-            "is not UTF-8 text; expected fio's or hyperfine's JSON",
+            "is neither UTF-8 nor UTF-16 text; expected fio's or hyperfine's JSON",
         )
     })?;
     parse(name, &text).map_err(|e| content(path, e))

@@ -24,20 +24,21 @@ pub(super) fn digits_of(machine: &Machine, unit: Unit) -> Unit {
     }
 }
 
-/// Whether a figure is about simulated power, which excludes the whole machine at rest.
-fn is_power(key: &str) -> bool {
-    !key.starts_with("platform.") && (key.contains("power") || key.ends_with("_mw"))
-}
-
 /// A policy set's mean power.
 pub(super) fn mean_power(result: &SimulatedPolicy, unit: &Unit) -> String {
     figure(unit, result.metric("mean_mw"))
 }
 
-/// Energy per I/O or operation in uJ.
-pub(super) fn energy(machine: &Machine, result: &SimulatedPolicy) -> String {
-    let unit = digits_of(machine, Unit::for_value("uJ", 0.0));
-    figure(&unit, result.metric("per_io_uj"))
+/// The unit of the energy per I/O or operation of all policy sets.
+pub(super) fn energy_unit(machine: &Machine, comparison: &SimComparison) -> Unit {
+    let results = comparison.results.iter();
+    let medians = results.filter_map(|result| median(result.metric("per_io_uj")?));
+    digits_of(machine, Unit::for_values("uJ", medians))
+}
+
+/// A policy set's energy per I/O or operation.
+pub(super) fn energy(result: &SimulatedPolicy, unit: &Unit) -> String {
+    figure(unit, result.metric("per_io_uj"))
 }
 
 /// A metric's median; empty without the metric.

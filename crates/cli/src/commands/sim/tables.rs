@@ -73,7 +73,10 @@ pub(super) fn write_tables(
         Some(_) => format!("; {}", machine.drive.name),
         None => String::new(),
     };
-    writeln!(out, "{}{drive}: median of {runs} run(s)\n", machine.title)?;
+    let title = format!("{}{drive}: median of {runs} run(s)", machine.title);
+    out.prose(&title, 2)?;
+    writeln!(out)?;
+    let energy = figures::energy_unit(machine, comparison);
     let power = figures::power(machine, comparison);
     output::table(
         out,
@@ -85,7 +88,7 @@ pub(super) fn write_tables(
             "p99.9",
             "MHz",
             &power.name,
-            "uJ per I/O",
+            &format!("{} per I/O", energy.name),
             "too deep",
             "too shallow",
         ]),
@@ -95,7 +98,7 @@ pub(super) fn write_tables(
             row.extend([
                 figures::metric(result, "mean_mhz"),
                 figures::mean_power(result, &power),
-                figures::energy(machine, result),
+                figures::energy(result, &energy),
                 figures::idle_count(result, |idle| idle.too_deep),
                 figures::idle_count(result, |idle| idle.too_shallow),
             ]);

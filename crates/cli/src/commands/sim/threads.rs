@@ -131,15 +131,17 @@ pub(super) fn write_tables(
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
     let runs = comparison.results.first().map_or(0, |r| r.runs.len());
-    writeln!(out, "{}: median of {runs} run(s)\n", machine.title)?;
+    out.prose(&format!("{}: median of {runs} run(s)", machine.title), 2)?;
+    writeln!(out)?;
     let power = figures::power(machine, comparison);
+    let energy = figures::energy_unit(machine, comparison);
     output::table(
         out,
         header(&[
             "operations/s",
             "MHz",
             &power.name,
-            "uJ per operation",
+            &format!("{} per operation", energy.name),
             "too deep",
             "too shallow",
         ]),
@@ -150,7 +152,7 @@ pub(super) fn write_tables(
                     figures::metric(r, "ops_per_s"),
                     figures::metric(r, "mean_mhz"),
                     figures::mean_power(r, &power),
-                    figures::energy(machine, r),
+                    figures::energy(r, &energy),
                     figures::idle_count(r, |idle| idle.too_deep),
                     figures::idle_count(r, |idle| idle.too_shallow),
                 ],
