@@ -64,6 +64,9 @@ step() {
     report "$name" "$status" "$((SECONDS - started))"
 }
 
+# An interrupt does not reach steps in the background.
+trap 'trap - TERM; kill 0' INT
+
 # Starts a step beside those that follow. `finish NAME` waits for it.
 begin() {
     local name=$1

@@ -1,7 +1,7 @@
 //! The same closed loops of events in wakepath's engine core, NeXosim and SimPy.
 //!
-//! The loops are those of [`wakepath_sim::pattern`]; one event is the end of one stage. That all three end at the
-//! same nanosecond after the same number of events shows that they did the same.
+//! [`wakepath_sim::pattern`] has the loops. An event is the end of a stage. All three simulators must end at the same
+//! nanosecond after the same number of events.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,10 +11,10 @@ use wakepath_sim::pattern::{self, Looped};
 
 use crate::{Effort, median, nexosim_loop, report, timed};
 
-/// A loop in all three.
+/// A loop for all three simulators.
 struct Loop {
     name: &'static str,
-    ours: fn(usize, u64) -> Looped,
+    wakepath: fn(usize, u64) -> Looped,
     nexosim: fn(usize, u64) -> anyhow::Result<Looped>,
     tokens: usize,
     /// Rounds for the compiled simulators, and for SimPy.
@@ -24,18 +24,18 @@ struct Loop {
 const fn queueing(tokens: usize) -> Loop {
     Loop {
         name: "queueing",
-        ours: pattern::queueing,
+        wakepath: pattern::queueing,
         nexosim: nexosim_loop::queueing,
         tokens,
         rounds: [1_600_000, 20_000],
     }
 }
 
-/// Every token makes its own rounds.
+/// Each token makes its rounds without waiting for others.
 const fn delays_only(tokens: usize, rounds: [u64; 2]) -> Loop {
     Loop {
         name: "delays",
-        ours: pattern::delays_only,
+        wakepath: pattern::delays_only,
         nexosim: nexosim_loop::delays_only,
         tokens,
         rounds,
@@ -49,35 +49,38 @@ const LOOPS: [Loop; 4] = [
     delays_only(32, [50_000, 1_000]),
 ];
 
-/// Prints who handles how many events per second.
+fn event_rate(looped: Looped, seconds: f64) -> f64 {
+    looped.events as f64 / seconds
+}
+
+/// Prints the events per second of each simulator.
 pub fn run(effort: Effort) -> anyhow::Result<()> {
-    for of in &LOOPS {
-        let [rounds, simpy_rounds] = of.rounds.map(|rounds| rounds / effort.divisor);
-        let (mut ours, mut ratios, mut simpy_ratios) = (Vec::new(), Vec::new(), Vec::new());
-        let per_second = |looped: Looped, seconds: f64| looped.events as f64 / seconds;
+    for closed in &LOOPS {
+        let [rounds, simpy_rounds] = closed.rounds.map(|rounds| rounds / effort.divisor);
+        let (mut rates, mut ratios, mut simpy_ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..effort.rounds {
-            let (time, looped) = timed(|| (of.ours)(of.tokens, rounds));
-            let (other, same) = timed(|| (of.nexosim)(of.tokens, rounds));
-            anyhow::ensure!(looped == same?, "NeXosim did something else");
-            let rate = per_second(looped, time.as_secs_f64());
-            ratios.push(rate / per_second(looped, other.as_secs_f64()));
-            ours.push(rate);
+            let (time, looped) = timed(|| (closed.wakepath)(closed.tokens, rounds));
+            let (nexosim_time, nexosim) = timed(|| (closed.nexosim)(closed.tokens, rounds));
+            anyhow::ensure!(looped == nexosim?, "NeXosim did something else");
+            let rate = event_rate(looped, time.as_secs_f64());
+            ratios.push(rate / event_rate(looped, nexosim_time.as_secs_f64()));
+            rates.push(rate);
             if effort.peers
-                && let Some((seconds, same)) = simpy(of, simpy_rounds)?
+                && let Some((seconds, simpy)) = run_simpy(closed, simpy_rounds)?
             {
-                let wanted = (of.ours)(of.tokens, simpy_rounds);
+                let expected = (closed.wakepath)(closed.tokens, simpy_rounds);
                 anyhow::ensure!(
-                    wanted == same,
-                    "SimPy did something else: {same:?}, not {wanted:?}"
+                    simpy == expected,
+                    "SimPy did something else: {simpy:?}, not {expected:?}"
                 );
-                simpy_ratios.push(rate / per_second(same, seconds));
+                simpy_ratios.push(rate / event_rate(simpy, seconds));
             }
         }
         let title = format!(
             "closed loop, {}, {} request(s): events per second",
-            of.name, of.tokens
+            closed.name, closed.tokens
         );
-        println!("{title:<62} {:>8.1} M", median(ours) / 1e6);
+        println!("{title:<62} {:>8.1} M", median(rates) / 1e6);
         let ratio = median(ratios);
         report(
             "    times NeXosim's",
@@ -99,8 +102,8 @@ pub fn run(effort: Effort) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CPU seconds that SimPy takes, and what it did; nothing if it is not installed.
-fn simpy(of: &Loop, rounds: u64) -> anyhow::Result<Option<(f64, Looped)>> {
+/// Runs a loop in SimPy: its CPU seconds and result; `None` if SimPy is not installed.
+fn run_simpy(closed: &Loop, rounds: u64) -> anyhow::Result<Option<(f64, Looped)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = root.join("../.cache/python/bin/python");
     if !python.exists() {
@@ -109,8 +112,8 @@ fn simpy(of: &Loop, rounds: u64) -> anyhow::Result<Option<(f64, Looped)>> {
     let output = Command::new(python)
         .arg(root.join("simpy_loop.py"))
         .args([
-            of.name.to_owned(),
-            of.tokens.to_string(),
+            closed.name.to_owned(),
+            closed.tokens.to_string(),
             rounds.to_string(),
         ])
         .output()?;

@@ -1,9 +1,8 @@
-//! Times the simulator: alone, by machine size, for its memory, and beside NeXosim and SimPy; and what is done with
-//! traces: importing them, beside trace-cmd, and replaying.
+//! Benchmarks of the simulator (speed by machine size, memory, events beside NeXosim and SimPy) and of traces (import
+//! beside trace-cmd, replay).
 //!
-//! `make bench` runs it. Everything is timed in CPU time of one thread, so that a busy machine disturbs
-//! little; what is compared takes turns, and medians count. With `--train` it does a little of each without its peers in
-//! other languages.
+//! `make bench` runs them. All times are CPU time of one thread, so that a busy machine disturbs little. The sides of a
+//! comparison take turns, and medians count. `--train` does a little of each benchmark, without peers in other languages.
 
 mod closed_loop;
 mod memory;
@@ -15,14 +14,14 @@ use std::time::Duration;
 
 use cpu_time::ProcessTime;
 
-/// How much is timed.
+/// Amount of work that is timed.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// Turns that each side of a comparison gets.
+    /// Turns of each side of a comparison.
     rounds: usize,
-    /// What each turn does is divided by this.
+    /// Divisor of the work of each turn.
     divisor: u64,
-    /// Of each simulation.
+    /// Seed of each simulation.
     seed: u64,
     /// Whether SimPy and trace-cmd take their turns.
     peers: bool,
@@ -44,11 +43,11 @@ const TRAINING: Effort = Effort {
 };
 
 fn main() -> anyhow::Result<()> {
-    if let Some(factor) = memory::asked_of_child() {
-        return memory::child(factor);
+    if let Some(factor) = memory::requested_length() {
+        return memory::measure_run(factor);
     }
-    if let Some(trace) = traces::asked_of_child() {
-        return traces::child(&trace);
+    if let Some(trace) = traces::requested_trace() {
+        return traces::measure_import(&trace);
     }
     if std::env::args().any(|a| a == "--train") {
         simulator::run(TRAINING)?;
@@ -59,23 +58,23 @@ fn main() -> anyhow::Result<()> {
     memory::run()?;
     closed_loop::run(BENCHMARK)?;
     traces::run(BENCHMARK)?;
-    traces::growing()
+    traces::measure_memory()
 }
 
-/// CPU time of some work, and what it gave.
+/// CPU time of some work, and its result.
 fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = ProcessTime::now();
     let result = work();
     (start.elapsed(), result)
 }
 
-/// The median of rounds, of which there is at least one.
+/// The median of one round or more.
 fn median(rounds: Vec<f64>) -> f64 {
     wakepath_units::median(rounds).unwrap_or(f64::NAN)
 }
 
-/// A line of the report: what, value, and what is aimed at.
-fn report(what: &str, value: &str, target: &str, met: bool) {
-    let met = if met { "met" } else { "NOT MET" };
-    println!("{what:<62} {value:>10}   {target:<20} {met}");
+/// Prints a line of the report: measurement, value, target.
+fn report(measurement: &str, value: &str, target: &str, met: bool) {
+    let verdict = if met { "met" } else { "NOT MET" };
+    println!("{measurement:<62} {value:>10}   {target:<20} {verdict}");
 }

@@ -1,5 +1,5 @@
-//! The closed loops in NeXosim, in the way that costs it least: one model that schedules its own events, on one
-//! thread, without ports and messages between models except for the result.
+//! The closed loops in NeXosim, written for its greatest speed: one model schedules its own events on one thread. Only
+//! the result goes through a port.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use nexosim::time::MonotonicTime;
 use serde::{Deserialize, Serialize};
 use wakepath_sim::pattern::{Looped, SERVERS, STAGES, delay};
 
-/// All tokens of the loop without queues.
+/// The loop without queues, with all tokens in one model.
 #[derive(Serialize, Deserialize)]
 struct Delays {
     rounds: u64,
@@ -34,7 +34,7 @@ impl Delays {
         }
     }
 
-    /// A token has done a stage.
+    /// Handles a token at the end of a stage.
     #[nexosim(schedulable)]
     async fn step(&mut self, token: usize, cx: &Context<Self>) {
         self.events += 1;
@@ -53,7 +53,7 @@ impl Delays {
     }
 }
 
-/// All stages of the loop with queues.
+/// The loop with queues, with all stages in one model.
 #[derive(Serialize, Deserialize)]
 struct Queueing {
     tokens: usize,
@@ -82,7 +82,7 @@ impl Queueing {
         }
     }
 
-    /// A stage has served a token.
+    /// Handles a token that a stage has served.
     #[nexosim(schedulable)]
     async fn served(&mut self, (stage, token): (usize, usize), cx: &Context<Self>) {
         self.events += 1;
@@ -119,7 +119,7 @@ impl Queueing {
     }
 }
 
-/// As [`wakepath_sim::pattern::delays_only`].
+/// Runs the loop of [`wakepath_sim::pattern::delays_only`].
 pub fn delays_only(tokens: usize, rounds: u64) -> anyhow::Result<Looped> {
     let mut model = Delays {
         rounds,
@@ -132,7 +132,7 @@ pub fn delays_only(tokens: usize, rounds: u64) -> anyhow::Result<Looped> {
     run(model, done)
 }
 
-/// As [`wakepath_sim::pattern::queueing`].
+/// Runs the loop of [`wakepath_sim::pattern::queueing`].
 pub fn queueing(tokens: usize, rounds: u64) -> anyhow::Result<Looped> {
     let mut model = Queueing {
         tokens,

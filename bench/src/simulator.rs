@@ -10,11 +10,11 @@ use crate::{Effort, median, report, timed};
 
 const IOWAIT: &str = include_str!("../../workloads/iowait-rk3399.fio");
 
-/// 8 jobs at depth 32, as the published experiment on this server has.
+/// 8 jobs at depth 32, the load of the published experiment on this server.
 const SERVER: &str = "[reader]\nfilename=/dev/md0\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\n\
                       iodepth=32\nnumjobs=8\nruntime=1\ntime_based\n";
 
-/// One thing to simulate.
+/// A machine, its load and its policies.
 pub struct Case {
     machine: Machine,
     workload: Workload,
@@ -30,7 +30,7 @@ impl Case {
         })
     }
 
-    /// The job of iowait-rk3399, `factor` times as long.
+    /// The job of iowait-rk3399, made `factor` times longer.
     pub fn iowait(factor: u64) -> anyhow::Result<Self> {
         let job = format!("{}\nruntime={}\n", IOWAIT.trim_end(), 30 * factor);
         Self::new(Machine::find("rk3399")?, &job, "teo@6.12", "schedutil")
@@ -43,7 +43,7 @@ impl Case {
         Self::new(machine, SERVER, "menu@6.12", "performance")
     }
 
-    /// Simulates it.
+    /// Simulates the case.
     pub fn run(&self, seed: u64) -> anyhow::Result<Run> {
         Ok(simulate(
             &self.machine,
@@ -54,7 +54,7 @@ impl Case {
     }
 }
 
-/// I/Os and events per second of CPU time, medians over the rounds.
+/// I/Os and events per second of CPU time, one value per round.
 struct Rates {
     ios: Vec<f64>,
     events: Vec<f64>,
@@ -69,15 +69,19 @@ impl Rates {
     }
 
     fn add(&mut self, case: &Case, seed: u64) -> anyhow::Result<()> {
-        let (time, run) = timed(|| case.run(seed));
-        let run = run?;
+        let (time, result) = timed(|| case.run(seed));
+        let run = result?;
         self.ios.push(run.requests as f64 / time.as_secs_f64());
         self.events.push(run.events as f64 / time.as_secs_f64());
         Ok(())
     }
 }
 
-/// Prints how fast the simulator is.
+fn millions(value: f64) -> String {
+    format!("{:.2} M", value / 1e6)
+}
+
+/// Prints the speed of the simulator.
 pub fn run(effort: Effort) -> anyhow::Result<()> {
     let iowait = Case::iowait(10 / effort.divisor)?;
     let [large, small] = [Case::server(96)?, Case::server(4)?];
@@ -88,7 +92,6 @@ pub fn run(effort: Effort) -> anyhow::Result<()> {
         }
     }
     let [b, large, small] = rates.map(|r| (median(r.ios), median(r.events)));
-    let millions = |value: f64| format!("{:.2} M", value / 1e6);
     report(
         "job of iowait-rk3399 on RK3399: simulated I/Os per second and core",
         &millions(b.0),

@@ -1,4 +1,4 @@
-//! Importing a `trace.dat`, beside `trace-cmd report`; replaying a recording; and the memory that both take.
+//! Import of a `trace.dat` beside `trace-cmd report`, replay of a recording, and the peak memory of an import.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -19,25 +19,25 @@ use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::{Effort, median, memory, report, timed};
 
-/// The trace of an Arm board that the tests import, packed.
+/// The packed trace of an Arm board, from the tests of imports.
 const TRACE: &str = "../crates/trace/tests/data/arm-sched-load.trace.dat.zst";
 const PAGE: usize = 4096;
-/// The tick of the recording to replay.
+/// Tick rate of the recording to replay.
 const HZ: TickRate = TickRate::HZ_250;
-/// The governors through which `wakepath replay` puts a recording unless it is told which ones.
+/// Default governors of `wakepath replay`.
 const DEFAULT: &str = "menu@6.1,menu@6.12,teo@6.1,teo@6.12";
-/// Its idle periods.
+/// Idle periods of the recording to replay.
 const PERIODS: u64 = 4_000_000;
 const FLAG: &str = "--import";
 
-/// The trace to import that this process was started for, if it was.
-pub fn asked_of_child() -> Option<PathBuf> {
+/// The trace to import, where this process is a child that measures its memory.
+pub fn requested_trace() -> Option<PathBuf> {
     let mut arguments = std::env::args_os().skip_while(|a| a != FLAG).skip(1);
     arguments.next().map(PathBuf::from)
 }
 
-/// Imports a trace, and prints the largest size that this process has had, in KiB.
-pub fn child(trace: &Path) -> anyhow::Result<()> {
+/// Imports a trace, and prints the peak memory of this process in KiB.
+pub fn measure_import(trace: &Path) -> anyhow::Result<()> {
     import(trace, &trace.with_extension("parquet"))?;
     println!("{}", memory::peak_kib()?);
     Ok(())
@@ -60,29 +60,29 @@ fn importing(folder: &Path, effort: Effort) -> anyhow::Result<()> {
     let trace = folder.join("trace.dat");
     write_trace(&trace, (40 << 20) / effort.divisor)?;
     let recording = folder.join("trace.parquet");
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let (mut rates, mut trace_cmd_rates) = (Vec::new(), Vec::new());
     for _ in 0..effort.rounds {
         let (time, events) = timed(|| import(&trace, &recording));
-        ours.push(events? as f64 / time.as_secs_f64());
+        rates.push(events? as f64 / time.as_secs_f64());
         if effort.peers
             && let Some((time, events)) = report_of_trace_cmd(&trace)?
         {
-            theirs.push(events as f64 / time.as_secs_f64());
+            trace_cmd_rates.push(events as f64 / time.as_secs_f64());
         }
     }
-    let ours = median(ours);
+    let rate = median(rates);
     println!(
         "importing a trace.dat: million events per second {:>12.2} M",
-        ours / 1e6
+        rate / 1e6
     );
     if !effort.peers {
         return Ok(());
     }
-    if theirs.is_empty() {
+    if trace_cmd_rates.is_empty() {
         println!("    trace-cmd is not installed");
         return Ok(());
     }
-    let ratio = ours / median(theirs);
+    let ratio = rate / median(trace_cmd_rates);
     report(
         "    times trace-cmd report's",
         &format!("{ratio:.1} x"),
@@ -92,7 +92,7 @@ fn importing(folder: &Path, effort: Effort) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CPU time of `trace-cmd report`, and how many events it printed; `None` where there is no trace-cmd.
+/// CPU time of `trace-cmd report` and the number of events in its output; `None` without trace-cmd.
 fn report_of_trace_cmd(trace: &Path) -> anyhow::Result<Option<(Duration, u64)>> {
     let before = time_of_children()?;
     let text = trace.with_extension("txt");
@@ -112,8 +112,7 @@ fn report_of_trace_cmd(trace: &Path) -> anyhow::Result<Option<(Duration, u64)>> 
     )))
 }
 
-/// User and system time of the processes that this one has waited for (proc(5), `cutime` and `cstime`), which count
-/// in hundredths of a second.
+/// User and system time of finished children (`cutime` and `cstime` of proc(5), in hundredths of a second).
 fn time_of_children() -> anyhow::Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit(')').next().unwrap_or_default();
@@ -126,7 +125,7 @@ fn time_of_children() -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(10 * ticks))
 }
 
-/// Repeats the events of the real trace, one time after the other, until the file has about `size` bytes.
+/// Writes a trace of about `size` bytes that repeats the events of the real trace.
 fn write_trace(path: &Path, size: u64) -> anyhow::Result<()> {
     let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join(TRACE);
     let real =
@@ -194,13 +193,13 @@ fn replaying(folder: &Path, effort: Effort) -> anyhow::Result<()> {
             rates.push(done? as f64 * each / time.as_secs_f64());
         }
         let rate = median(rates) / 1e6;
-        let what = if governors == DEFAULT {
+        let measurement = if governors == DEFAULT {
             "replaying as by default: idle periods x 4 governors per second".to_owned()
         } else {
             format!("replaying through {governors}: idle periods per second and core")
         };
         report(
-            &what,
+            &measurement,
             &format!("{rate:.2} M"),
             "at least 20 M",
             rate >= 20.0,
@@ -209,30 +208,34 @@ fn replaying(folder: &Path, effort: Effort) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn setup(governors: &str) -> anyhow::Result<Setup> {
-    let state = |name: &str, exit_us: u64, residency_us: u64| IdleState {
+fn idle_state(name: &str, exit_us: u64, residency_us: u64) -> IdleState {
+    IdleState {
         name: name.to_owned(),
         exit_latency: Nanoseconds::from_micros(exit_us),
         target_residency: Nanoseconds::from_micros(residency_us),
         polling: name == "POLL",
         disabled: false,
-    };
-    // Skylake-SP, as in drivers/idle/intel_idle.c.
+    }
+}
+
+fn setup(governors: &str) -> anyhow::Result<Setup> {
+    // Idle states of Skylake-SP, from drivers/idle/intel_idle.c.
     let states = IdleStates::new(vec![
-        state("POLL", 0, 0),
-        state("C1", 2, 2),
-        state("C1E", 10, 20),
-        state("C6", 133, 600),
+        idle_state("POLL", 0, 0),
+        idle_state("C1", 2, 2),
+        idle_state("C1E", 10, 20),
+        idle_state("C6", 133, 600),
     ])?;
-    let policy = |governor: &str| -> anyhow::Result<_> {
+    let mut policies = Vec::new();
+    for governor in governors.split(',') {
         let spec: PolicySpec = governor.parse()?;
-        Ok((governor.to_owned(), spec.idle()?))
-    };
+        policies.push((governor.to_owned(), spec.idle()?));
+    }
     Ok(Setup {
         states: vec![States::declared(Vec::new(), states)],
         package: None,
         tick: HZ,
-        policies: governors.split(',').map(policy).collect::<Result<_, _>>()?,
+        policies,
         psd: None,
         latency: None,
         ran: None,
@@ -240,28 +243,37 @@ fn setup(governors: &str) -> anyhow::Result<Setup> {
     })
 }
 
-/// Four CPUs that rest between tasks, for times that differ, as a kernel would record it: the next event is the tick or
-/// a timer, whichever comes first, and where the CPU sleeps longer than that, the tick was stopped.
+/// Pseudo-random numbers of xorshift64.
+struct Xorshift(u64);
+
+impl Xorshift {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number, and an idle period in ns: mostly some 10 or 100 us, sometimes milliseconds.
+    fn idle_period(&mut self) -> (u64, u64) {
+        let random = self.next();
+        (random, (20_000 + random % 200_000) << (random >> 60 & 3))
+    }
+}
+
+/// Writes a recording of four CPUs that rest for varying times between tasks. The next event is the earlier of tick and
+/// timer; an idle period beyond that event has its tick stopped.
 fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
     let mut writer = Writer::create(path, Overwrite::Yes, Metadata::default())?;
-    // Of the usual kind; any numbers that are spread will do.
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut draw = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        // Mostly some 10 or 100 us, sometimes milliseconds.
-        let duration = (20_000 + random % 200_000) << (random >> 60 & 3);
-        (random, duration)
-    };
+    let mut numbers = Xorshift(0x9e37_79b9_7f4a_7c15);
     let tick = HZ.period().0;
     let mut free = [1_000_000_000; 4];
-    let mut next = [(); 4].map(|()| draw());
+    let mut next = [(); 4].map(|()| numbers.idle_period());
     for _ in 0..periods {
-        let ends = |cpu: usize| free[cpu] + next[cpu].1;
-        let cpu = (0..free.len()).min_by_key(|&cpu| ends(cpu)).unwrap_or(0);
-        let end = ends(cpu);
+        let first = (0..free.len()).min_by_key(|&cpu| free[cpu] + next[cpu].1);
+        let cpu = first.unwrap_or(0);
         let (random, duration) = next[cpu];
+        let end = free[cpu] + duration;
         let start = end - duration;
         let sleep_length = duration + random % 2_000_000;
         let delta_tick = sleep_length.min(tick - start % tick);
@@ -288,21 +300,21 @@ fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
             kind: EventKind::Idle(period),
         })?;
         free[cpu] = end + 5_000 + random % 20_000;
-        next[cpu] = draw();
+        next[cpu] = numbers.idle_period();
     }
     writer.finish()?;
     Ok(())
 }
 
-/// The memory of an import, and of one of a file ten times as long.
-pub fn growing() -> anyhow::Result<()> {
+/// Prints whether the memory of an import grows with the size of its file.
+pub fn measure_memory() -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR"))?;
     let mut peaks = Vec::new();
     for size in [100 << 20, 1000 << 20] {
         let trace = folder.path().join("long.dat");
         write_trace(&trace, size)?;
         let mut command = Command::new(std::env::current_exe()?);
-        peaks.push(memory::peak_of(command.arg(FLAG).arg(&trace))?);
+        peaks.push(memory::read_peak(command.arg(FLAG).arg(&trace))?);
     }
     let ratio = peaks[1] / peaks[0];
     report(

@@ -53,7 +53,10 @@ pub(crate) fn wakepath(arguments: &[&str]) -> Assert {
 
 /// Standard output as JSON.
 pub(crate) fn json(assert: &Assert) -> Value {
-    serde_json::from_slice(&assert.get_output().stdout).unwrap()
+    let output = assert.get_output();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.stdout.is_empty(), "no output: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 /// Exit code 1, one message of one line with all of these in it, nothing on standard output.
