@@ -3,6 +3,9 @@
 #[path = "../../cli/tests/all/common/captured.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod captured;
+#[path = "../../cli/tests/all/common/files.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod files;
 
 use wakepath_policies::PolicySet;
 use wakepath_settings::{Session, SettingsPlan, Targets, policy};

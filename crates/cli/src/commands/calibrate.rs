@@ -103,8 +103,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 fn print(args: &Args, calibration: &CalibratedMachine, out: &mut Screen) -> anyhow::Result<()> {
     let figures = calibration.machine.figures();
     let count = |is_such: fn(&Origin) -> bool| {
-        let given = figures.iter().filter(|(_, figure)| figure.is_given());
-        given.filter(|(_, figure)| is_such(&figure.origin)).count()
+        let origins = figures.iter().map(|figure| &figure.figure.origin);
+        origins.filter(|origin| is_such(origin)).count()
     };
     let measured = count(|origin| matches!(origin, Origin::Measured(_)));
     let assumed = count(|origin| matches!(origin, Origin::Assumed(_)));

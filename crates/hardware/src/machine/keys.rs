@@ -116,7 +116,12 @@ impl JsonSchema for Figure {
 }
 
 /// Appends the keys of a table's schema, and of the tables below.
-fn collect_keys(root: &Value, table: Option<&Map<String, Value>>, path: &str, keys: &mut Vec<MachineKey>) {
+fn collect_keys(
+    root: &Value,
+    table: Option<&Map<String, Value>>,
+    path: &str,
+    keys: &mut Vec<MachineKey>,
+) {
     let properties = table.and_then(|schema| schema.get("properties"));
     let required = table.and_then(|schema| schema.get("required"));
     for (name, property) in properties.and_then(Value::as_object).into_iter().flatten() {

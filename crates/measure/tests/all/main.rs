@@ -8,4 +8,11 @@
 )]
 mod captured;
 mod drive;
+#[path = "../../../cli/tests/all/common/files.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "a part of it is used, and a test may panic"
+)]
+mod files;
 mod wake;

@@ -258,11 +258,7 @@ impl<'a> Sim<'a> {
     }
 
     /// A run as results keep it, without its timeline.
-    fn record(
-        &self,
-        index: usize,
-        simulated: &wakepath_sim::Run,
-    ) -> Result<RunRecord, StudyError> {
+    fn record(&self, index: usize, simulated: &wakepath_sim::Run) -> Result<RunRecord, StudyError> {
         let cell = self.plan.cell(index);
         let seed = Some(self.plan.seed(cell.repeat));
         let mut run = RunRecord::new(self.plan.key(index), seed, cell.repeat, index as u32);
@@ -470,9 +466,8 @@ impl Backend for Sim<'_> {
             && let Some(workload) = self.plan.workloads[cell.workload].workload()
         {
             let machine = self.machine(cell)?;
-            let mut observed = representative::observe(&machine, workload, || {
-                cancelled.load(Ordering::Relaxed)
-            });
+            let mut observed =
+                representative::observe(&machine, workload, || cancelled.load(Ordering::Relaxed));
             self.simulate(cell, &mut observed)?;
             run.timeline = representative::rows(observed);
         }

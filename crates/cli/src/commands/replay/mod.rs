@@ -21,9 +21,7 @@ use wakepath_results::Mode;
 use wakepath_results::directory::DOCUMENT;
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::replay::{
-    Replay, Replayed, Replaying, doubtful_machine, other_machine,
-};
+use wakepath_study::run::replay::{Replay, Replayed, Replaying, doubtful_machine, other_machine};
 use wakepath_study::run::{self, RunControl};
 use wakepath_trace::recording::Reader;
 use wakepath_units::cpus;

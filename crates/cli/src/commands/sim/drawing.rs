@@ -53,10 +53,13 @@ pub(super) fn write(out: &mut Screen, comparison: &SimComparison) -> anyhow::Res
 /// Latency buckets `(low, high, count)` in the first run.
 fn buckets(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
     let latency = result.rows.first().map(|run| &run.latency);
-    latency
-        .into_iter()
-        .flatten()
-        .map(|(low, high, count)| (*low as f64, *high as f64, *count as f64))
+    latency.into_iter().flatten().map(|bucket| {
+        (
+            bucket.low_ns as f64,
+            bucket.high_ns as f64,
+            bucket.count as f64,
+        )
+    })
 }
 
 /// Finished requests per second, median over the runs.

@@ -196,9 +196,8 @@ pub(super) fn attribution_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
     ["mean", "p99"]
         .map(|shown| {
             let mut row = vec![result.policy.to_string(), shown.to_owned()];
-            let parts = record.attribution.iter();
-            let parts = parts.filter(|(at, ..)| at == shown);
-            row.extend(parts.map(|(_, _, ns)| format!("{:.1}", ns / 1e3)));
+            let parts = record.attribution.iter().filter(|part| part.at == shown);
+            row.extend(parts.map(|part| format!("{:.1}", part.ns / 1e3)));
             row
         })
         .into()
