@@ -169,9 +169,10 @@ impl<'a> Sim<'a> {
             .filter(|(_, runs)| !runs.is_empty())
             .map(|(cell, runs)| {
                 let policy = &self.plan.policies[cell.policy];
-                let in_force = in_force(&*self.machine(*cell)?, &policy.set);
-                let in_force = in_force.map_err(|e| StudyError::Settings(e.to_string()))?;
-                Ok(PolicyResult::new(in_force, runs))
+                let machine = self.machine(*cell)?;
+                let set = in_force(&machine, &policy.set)
+                    .map_err(|e| StudyError::Settings(e.to_string()))?;
+                Ok(PolicyResult::new(set, runs))
             });
         Ok(PolicyComparison {
             results: results.collect::<Result<_, StudyError>>()?,
@@ -238,7 +239,8 @@ impl<'a> Sim<'a> {
         let simulated = self.whole(cell, cancelled)?;
         run.seed = Some(self.plan.seed(cell.repeat));
         self.note_idle_tasks(cell, &simulated);
-        rows::fill(run, &*self.machine(cell)?, &simulated);
+        let machine = self.machine(cell)?;
+        rows::fill(run, &machine, &simulated);
         Ok(())
     }
 
