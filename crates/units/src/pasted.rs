@@ -115,9 +115,10 @@ fn utf16(bytes: &[u8]) -> Option<String> {
 
 /// The bytes behind the mark of UTF-16, and the byte order.
 fn utf16_order(bytes: &[u8]) -> Option<(&[u8], FromBytes)> {
-    let marked = |&(mark, order): &(&[u8], FromBytes)| Some((bytes.strip_prefix(mark)?, order));
-    if let Some(found) = UTF16_MARKS.iter().find_map(marked) {
-        return Some(found);
+    for (mark, order) in UTF16_MARKS {
+        if let Some(text) = bytes.strip_prefix(mark) {
+            return Some((text, order));
+        }
     }
     let start = &bytes[..bytes.len().min(UTF16_SAMPLE)];
     let mut orders = UTF16_MARKS.iter().map(|(_, order)| *order);
@@ -126,10 +127,13 @@ fn utf16_order(bytes: &[u8]) -> Option<(&[u8], FromBytes)> {
 }
 
 fn is_mostly_ascii(units: &[u16]) -> bool {
-    let is_ascii = |unit: &&u16| matches!(**unit, 0x9 | 0xa | 0xd | 0x20..=0x7e);
     units.len() >= 4
         && !units.contains(&0)
-        && 4 * units.iter().filter(is_ascii).count() >= 3 * units.len()
+        && 4 * units.iter().filter(|unit| is_ascii_text(**unit)).count() >= 3 * units.len()
+}
+
+fn is_ascii_text(unit: u16) -> bool {
+    matches!(unit, 0x9 | 0xa | 0xd | 0x20..=0x7e)
 }
 
 /// The whole UTF-16 units of `bytes`.

@@ -250,7 +250,8 @@ impl<'a> Sim<'a> {
             }
             let (rows, runs) = runs.into_iter().unzip();
             let set = &self.plan.policies[cell.policy].set;
-            let policy = in_force(&*self.machine(*cell)?, set)
+            let machine = self.machine(*cell)?;
+            let policy = in_force(&machine, set)
                 .map_err(|e| StudyError::Settings(e.to_string()))?;
             results.push(SimulatedPolicy { policy, rows, runs });
         }
@@ -262,7 +263,8 @@ impl<'a> Sim<'a> {
         let cell = self.plan.cell(index);
         let seed = Some(self.plan.seed(cell.repeat));
         let mut run = RunRecord::new(self.plan.key(index), seed, cell.repeat, index as u32);
-        rows::fill(&mut run, &*self.machine(cell)?, simulated);
+        let machine = self.machine(cell)?;
+        rows::fill(&mut run, &machine, simulated);
         Ok(run)
     }
 
@@ -325,7 +327,8 @@ impl<'a> Sim<'a> {
         let simulated = self.whole(cell, cancelled)?;
         run.seed = Some(self.plan.seed(cell.repeat));
         self.note_idle_tasks(cell, &simulated);
-        rows::fill(run, &*self.machine(cell)?, &simulated);
+        let machine = self.machine(cell)?;
+        rows::fill(run, &machine, &simulated);
         Ok(())
     }
 

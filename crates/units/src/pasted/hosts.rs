@@ -119,12 +119,13 @@ fn layout(lines: &[&str]) -> Option<Layout> {
     {
         return Some(Layout::Ruled);
     }
-    let is_salt = |line: &&str| line.starts_with("    ") || salt_host(line).is_some();
-    if salt_host(first).is_some() && !rest.is_empty() && rest.iter().all(is_salt) {
+    if salt_host(first).is_some() && !rest.is_empty() && rest.iter().all(is_salt_line) {
         return Some(Layout::Indented);
     }
-    let prefixes: Option<Vec<_>> = lines.iter().map(|line| prefixed(line)).collect();
-    let prefixes = prefixes?;
+    let prefixes = lines
+        .iter()
+        .map(|line| prefixed(line))
+        .collect::<Option<Vec<_>>>()?;
     let hosts: BTreeSet<&str> = prefixes.iter().map(|(host, _)| *host).collect();
     // A text of `key: value` has each key once.
     (prefixes.len() >= 2 * hosts.len()).then_some(Layout::Prefix)
@@ -149,6 +150,11 @@ fn ansible_host(line: &str) -> Option<&str> {
     let (state, code) = (parts.next()?, parts.next()?);
     (state.chars().all(|c| c.is_ascii_uppercase() || c == '!') && code.starts_with("rc="))
         .then_some(host)
+}
+
+/// Whether Salt prints such lines: a machine, or its indented output.
+fn is_salt_line(line: &&str) -> bool {
+    line.starts_with("    ") || salt_host(line).is_some()
 }
 
 /// The machine of `host:` at the beginning of a line with nothing else.
@@ -191,9 +197,8 @@ mod tests {
             "----------------\nn1\n----------------\nps 0\n\n b: c\n",
         ] {
             let found = stripped(text);
-            let lines: Vec<&str> = found.lines().map(str::trim).collect();
-            let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
-            assert_eq!(lines, ["ps 0", "b: c"], "{text}");
+            let lines = found.lines().map(str::trim).filter(|line| !line.is_empty());
+            assert!(lines.eq(["ps 0", "b: c"]), "{text}: {found}");
             assert_eq!(found.lines().count(), text.lines().count(), "{text}");
         }
         let path = "n1:/sys/x/usage:5\nn1:/sys/x/time:7\n";
