@@ -276,6 +276,10 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
             "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
              hardware demotes it"
         }
+        Unseparated::GoesWithLoad => {
+            "not separated, deeper states come out cheaper than shallower ones: something else goes with the state, such as \
+             waiting in a busy drive"
+        }
         Unseparated::ChosenAnew => {
             "not separated, the governor chose again during too many requests"
         }
@@ -442,6 +446,7 @@ fn exit_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
         (_, _, Some(Unseparated::TooFew)) => "too few".to_owned(),
         (_, _, Some(Unseparated::GoesWithGap)) => "goes with gap".to_owned(),
         (_, _, Some(Unseparated::VariesWithGap)) => "varies with gap".to_owned(),
+        (_, _, Some(Unseparated::GoesWithLoad)) => "goes with load".to_owned(),
         (_, _, Some(Unseparated::ChosenAnew)) => "chosen anew".to_owned(),
         _ => none(),
     };
