@@ -33,18 +33,11 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
     }
     writeln!(out)?;
     output::table(out, PARTS, explanation.kinds.iter().map(parts_cells))?;
-    let waits = || explanation.kinds.iter().filter(|kind| kind.wait.is_some());
-    if waits().next().is_some() {
-        let rows = waits().map(|kind| {
-            let names = parts_cells(kind).into_iter().take(NAMES);
-            names.chain(wait_cells(kind.wait.as_ref())).collect()
-        });
+    let waited = explanation.kinds.iter().filter(|kind| kind.wait.is_some());
+    let waits: Vec<Vec<String>> = waited.map(wait_row).collect();
+    if !waits.is_empty() {
         writeln!(out)?;
-        output::table(
-            out,
-            [&PARTS[..NAMES], &WAITS].concat(),
-            rows.collect::<Vec<Vec<String>>>(),
-        )?;
+        output::table(out, [&PARTS[..NAMES], &WAITS].concat(), waits)?;
     }
     let exits: Vec<Vec<String>> = exit_rows(explanation).collect();
     if !exits.is_empty() {
@@ -122,11 +115,10 @@ const LEAST_SHARE: f64 = 0.02;
 
 /// How many kinds have sentences; those with most time are first.
 fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
-    let time = |kind: &RequestKind| kind.parts.latency_ns * kind.requests as f64;
-    let all: f64 = kinds.iter().map(time).sum();
+    let all: f64 = kinds.iter().map(RequestKind::total_ns).sum();
     let said = kinds
         .iter()
-        .take_while(|kind| time(kind) >= LEAST_SHARE * all);
+        .take_while(|kind| kind.total_ns() >= LEAST_SHARE * all);
     said.count()
 }
 
@@ -393,6 +385,11 @@ fn parts_cells(kind: &RequestKind) -> [String; PARTS.len()] {
         kind.behind.to_string(),
         kind.unknown.to_string(),
     ]
+}
+
+fn wait_row(kind: &RequestKind) -> Vec<String> {
+    let names = parts_cells(kind).into_iter().take(NAMES);
+    names.chain(wait_cells(kind.wait.as_ref())).collect()
 }
 
 fn wait_cells(wait: Option<&WaitParts>) -> [String; WAITS.len()] {
