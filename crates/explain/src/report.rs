@@ -180,10 +180,7 @@ pub fn explain(requests: &[TracedRequest], coverage: Coverage, metadata: &Metada
     let mut kinds: Vec<RequestKind> = groups
         .map(|(key, group)| explain_kind(*key, group, metadata))
         .collect();
-    kinds.sort_by(|a, b| {
-        let time = |kind: &RequestKind| kind.parts.latency_ns * kind.requests as f64;
-        time(b).total_cmp(&time(a))
-    });
+    kinds.sort_by(|a, b| b.total_ns().total_cmp(&a.total_ns()));
     Explanation {
         coverage,
         kinds,
@@ -273,19 +270,19 @@ fn group_by<K: Ord + Clone>(
 }
 
 fn explain_processes(requests: &[TracedRequest], metadata: &Metadata) -> Vec<ProcessParts> {
-    let name = |request: &TracedRequest| {
-        let task = request.task?;
-        let known = metadata.tasks.get(&task).cloned();
-        Some(known.unwrap_or_else(|| format!("thread {task}")))
-    };
-    let groups = group_by(requests, name).into_iter();
-    let explain = |(name, group): (String, Vec<&TracedRequest>)| ProcessParts {
+    let groups = group_by(requests, |request| Some(task_name(request.task?, metadata)));
+    let parts = groups.into_iter().map(|(name, group)| ProcessParts {
         name,
         requests: group.len() as u64,
         latency_ns: mean(&group, |r| r.latency),
         wait: wait_parts(&group),
-    };
-    groups.map(explain).collect()
+    });
+    parts.collect()
+}
+
+fn task_name(task: u32, metadata: &Metadata) -> String {
+    let known = metadata.tasks.get(&task).cloned();
+    known.unwrap_or_else(|| format!("thread {task}"))
 }
 
 fn explain_interrupts(requests: &[TracedRequest], metadata: &Metadata) -> Vec<InterruptParts> {
@@ -373,6 +370,11 @@ fn name_states(metadata: &Metadata) -> (BTreeMap<u8, String>, Vec<u8>) {
 }
 
 impl RequestKind {
+    /// Latencies of all requests together, in ns.
+    pub fn total_ns(&self) -> f64 {
+        self.parts.latency_ns * self.requests as f64
+    }
+
     /// Share of the requests that met a state.
     pub fn share(&self, met: u64) -> f64 {
         met as f64 / self.requests.max(1) as f64

@@ -46,6 +46,9 @@ pub enum Unseparated {
     ChosenAnew,
     /// It costs something else at short gaps than at long ones: package, link or drive sleep with it, or hardware demotes.
     VariesWithGap,
+    /// A deeper state comes out surely cheaper than a shallower one: requests waited for something else that goes with the
+    /// state, such as others in a busy drive.
+    GoesWithLoad,
 }
 
 /// What the exit from a state costs more than that from the reference.
@@ -104,6 +107,8 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
     let estimates = comparison.estimates.as_ref();
     let reference = comparison.states.first().copied();
     let reference = reference.filter(|_| estimates.is_some());
+    // No exit is cheaper than a shallower one, so that such a comparison found something else.
+    let cheaper = estimates.is_some_and(|all| all.iter().any(is_below_zero));
     let mut costs = Vec::new();
     for (state, met) in met_counts {
         if Some(state) == reference {
@@ -112,9 +117,10 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
         let place = others.iter().position(|other| *other == state);
         let estimate = place.and_then(|place| estimates?.get(place).copied());
         let varies = place.is_some_and(|place| comparison.varies.get(place) == Some(&true));
-        let cost = estimate.filter(|_| !varies);
+        let cost = estimate.filter(|_| !varies && !cheaper);
         let reason = match cost {
             Some(_) => None,
+            None if estimate.is_some() && cheaper => Some(Unseparated::GoesWithLoad),
             None if estimate.is_some() => Some(Unseparated::VariesWithGap),
             None if comparison.foreign => Some(Unseparated::ChosenAnew),
             None if component.contains(&state) => Some(Unseparated::TooFew),
@@ -216,10 +222,20 @@ fn estimate_means(samples: &[Sample], others: &[u8]) -> Option<Vec<f64>> {
     solve(&sum_blocks(samples, others, 1), &[1], others.len())
 }
 
+impl ExitEstimate {
+    fn half_width(&self) -> f64 {
+        (self.high_ns - self.low_ns) / 2.0
+    }
+}
+
+/// The estimate is below zero by three standard errors.
+fn is_below_zero(estimate: &ExitEstimate) -> bool {
+    estimate.mean_ns + 3.0 / 1.96 * estimate.half_width() < 0.0
+}
+
 /// Two estimates contradict each other.
 fn differ(a: &ExitEstimate, b: &ExitEstimate) -> bool {
-    let half_width = |estimate: &ExitEstimate| (estimate.high_ns - estimate.low_ns) / 2.0;
-    let by_chance = CHANCE * half_width(a).hypot(half_width(b));
+    let by_chance = CHANCE * a.half_width().hypot(b.half_width());
     let larger = a.mean_ns.abs().max(b.mean_ns.abs());
     (a.mean_ns - b.mean_ns).abs() > by_chance.max(LARGEST_VARIATION * larger)
 }

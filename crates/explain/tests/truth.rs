@@ -41,6 +41,8 @@ enum Trap {
     PackageSleeps,
     /// At gaps below 283 us, hardware makes the shallow state of the deep one.
     Demoted,
+    /// A busy drive, where requests wait for each other, and the CPU sleeps deeply when they wait least.
+    Loaded,
     /// Every other time an SMT sibling runs, so that the core stays shallow.
     SiblingRuns,
 }
@@ -118,6 +120,8 @@ fn record(seed: u64, number: u64, trap: Trap, order: Order) -> Vec<Event> {
         } else if trap == Trap::Timer && state == DEEP && random.random_bool(0.33) {
             awake_from = Some(arrives.saturating_sub(20_000).max(entry + 1_000));
         }
+        let waits = trap == Trap::Loaded && state == SHALLOW;
+        let arrives = arrives + if waits { 250_000 } else { 0 };
         let sibling_runs = trap == Trap::SiblingRuns && random.random_bool(0.5);
         let exit_time = match (state, trap) {
             (DEEP, Trap::PackageSleeps) if gap > 283_000 => DEEP_EXIT + 90_000,
@@ -294,6 +298,16 @@ fn what_costs_something_else_at_long_gaps_is_not_one_cost() {
             "{trap:?}"
         );
     }
+}
+
+#[test]
+fn a_deep_state_that_seems_cheaper_than_a_shallow_one_is_not_believed() {
+    let events = record(12, 20_000, Trap::Loaded, Order::ExitFirst);
+    let deep = deep(&split_of_recording(&events));
+    assert_eq!(
+        (deep.cost, deep.reason),
+        (None, Some(Unseparated::GoesWithLoad))
+    );
 }
 
 #[test]

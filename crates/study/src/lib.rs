@@ -1,13 +1,14 @@
 //! Runs that answer a question.
 //!
 //! - [`mod@file`] reads study files, [`plan`] finds the named parts, [`run`] runs them.
-//! - [`timeline`] watches a simulated run.
+//! - [`timeline`] watches a simulated run, [`recorder`] writes it as a recording.
 //! - [`builtin`] has studies without a file.
 //! - [`reproduce`] simulates published experiments beside their published numbers.
 
 pub mod builtin;
 pub mod file;
 pub mod plan;
+pub mod recorder;
 pub mod reproduce;
 pub mod run;
 pub mod timeline;

@@ -1,20 +1,23 @@
-//! `--perfetto`: the timeline of a simulated run as a file.
+//! `--perfetto` and `--record`: a simulated run as a timeline and as a recording.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::error::ErrorKind;
 use wakepath_report::perfetto;
 use wakepath_study::plan::Plan;
+use wakepath_study::recorder::{self, Recorder};
 use wakepath_study::run::sim::Sim;
 use wakepath_study::timeline::Observed;
+use wakepath_trace::recording::{Overwrite, Writer};
 use wakepath_units::{Nanoseconds, quantity};
 
 use crate::{new_file, waiting};
 
 #[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("files").args(["perfetto", "record"]).multiple(true)))]
 pub(crate) struct TimelineArgs {
     /// Write a timeline of the first run for Perfetto; needs a single policy set.
     #[arg(long, value_name = "FILE")]
@@ -22,8 +25,11 @@ pub(crate) struct TimelineArgs {
     /// How much of the run, from its start: a number with ns, us, ms or s.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time, requires = "perfetto")]
     perfetto_span: Nanoseconds,
-    /// Replace the file of --perfetto if it exists.
-    #[arg(long, requires = "perfetto")]
+    /// Write the first run as a recording, as `wakepath record` would have, for `wakepath explain`; needs a single policy set.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Replace the files of --perfetto and --record if they exist.
+    #[arg(long, requires = "files")]
     force: bool,
 }
 
@@ -35,15 +41,46 @@ impl TimelineArgs {
         sim: &Sim<'_>,
         cli: clap::Command,
     ) -> anyhow::Result<()> {
+        if let Some(path) = &self.record {
+            if plan.policies.len() > 1 {
+                narrow(cli, "--record writes", plan.policies.len());
+            }
+            new_file::check(path, self.force)
+                .and_then(|()| self.record_to(path, plan, sim))
+                .with_context(|| format!("--record {}", path.display()))?;
+        }
         let Some(path) = &self.perfetto else {
             return Ok(());
         };
         if plan.policies.len() > 1 {
-            narrow(cli, plan.policies.len());
+            narrow(cli, "--perfetto draws", plan.policies.len());
         }
         new_file::check(path, self.force)
             .and_then(|()| self.write_to(path, plan, sim))
             .with_context(|| format!("--perfetto {}", path.display()))
+    }
+
+    fn record_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
+        let cell = plan.cell(0);
+        let workload = plan.workloads[cell.workload].workload();
+        let workload = workload.context("no workload that can be simulated")?;
+        let machine = sim.machine(cell)?;
+        let metadata = recorder::describe(&machine).map_err(anyhow::Error::msg)?;
+        // Whatever happens meanwhile, half a recording never bears the name.
+        let target = new_file::target(path);
+        let folder = tempfile::Builder::new()
+            .prefix(".wakepath-")
+            .tempdir_in(new_file::folder(&target))
+            .map_err(|e| e.raw_os_error().map_or(e, io::Error::from_raw_os_error))?;
+        let unfinished = folder.path().join("recording.parquet");
+        let writer = Writer::create(&unfinished, Overwrite::No, metadata)?;
+        let mut recorder = Recorder::new(writer, &machine, workload, waiting::cancelled);
+        sim.simulate(cell, &mut recorder)?;
+        recorder.finish()?;
+        if waiting::cancelled() {
+            bail!("nothing was kept");
+        }
+        Ok(std::fs::rename(unfinished, target)?)
     }
 
     fn write_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
@@ -80,11 +117,10 @@ impl Write for UntilCancelled<'_> {
 }
 
 /// Exits with a usage error: more than one policy set.
-fn narrow(mut cli: clap::Command, sets: usize) -> ! {
+fn narrow(mut cli: clap::Command, what: &str, sets: usize) -> ! {
     cli.build();
     let mut sim = cli.find_subcommand("sim").cloned().unwrap_or(cli);
-    let message =
-        format!("--perfetto draws one policy set, and there are {sets}; give --policy once");
+    let message = format!("{what} one policy set, and there are {sets}; give --policy once");
     sim.error(ErrorKind::TooManyValues, message).exit()
 }
 

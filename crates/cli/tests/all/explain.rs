@@ -196,6 +196,114 @@ fn intervals_are_explained_one_after_the_other() {
     }
 }
 
+/// A psync job on a machine with deep states, simulated, recorded and explained.
+fn simulate(folder: &Path, arguments: &[&str]) -> Command {
+    let job = "[reads]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nbs=4k\nthinktime=300us\ntime_based\nruntime=10\n";
+    std::fs::write(folder.join("job.fio"), job).unwrap();
+    let mut command = Command::cargo_bin("wakepath").unwrap();
+    command
+        .current_dir(folder)
+        .args([
+            "sim",
+            "job.fio",
+            "--machine",
+            "xeon-e3-1240v5",
+            "--runs",
+            "1",
+        ])
+        .args(["--warm-up", "0", "--format", "json"])
+        .args(arguments);
+    command
+}
+
+#[test]
+fn a_simulated_recording_gives_back_the_simulators_attribution() {
+    let folder = TempDir::new().unwrap();
+    let record = ["--policy", "menu", "--record", "s.parquet"];
+    let assert = simulate(folder.path(), &record).assert().success();
+    let simulated = common::json(&assert);
+    let run = &simulated["results"][0]["runs"][0];
+    let truth = |part: &str| run["attribution"]["mean"][part].as_f64().unwrap() * 1e3;
+    let path = folder.path().join("s.parquet");
+    let text = printed(&[path.to_str().unwrap(), "--format", "json"]);
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let kind = &answer["kinds"][0];
+
+    assert_eq!(kind["requests"], run["requests"]);
+    assert_eq!(kind["wait"]["requests"], run["requests"]);
+    // After the task runs again there is only the way back to user space, at the clock of the moment.
+    let behind = run["latency_us"]["mean"].as_f64().unwrap() * 1e3
+        - kind["wait"]["wait_ns"].as_f64().unwrap();
+    let completion = truth("completion");
+    assert!(
+        completion - 1.0 <= behind && behind <= completion + truth("frequency_shortfall"),
+        "{behind} ns behind"
+    );
+    // The exit of the reference stays with the drive.
+    let requests = kind["requests"].as_f64().unwrap();
+    let states = kind["split"]["states"].as_array().unwrap();
+    let charged: f64 = states
+        .iter()
+        .map(|state| {
+            let mean = state["cost"]["mean_ns"].as_f64().unwrap_or(0.0);
+            mean * state["met"].as_f64().unwrap() / requests
+        })
+        .sum();
+    let exits = truth("idle_exit");
+    assert!(
+        (0.9..1.02).contains(&(charged / exits)),
+        "{charged} of {exits} ns"
+    );
+    let rest = kind["rest_ns"].as_f64().unwrap();
+    let drive = truth("drive_service") + truth("drive_wake") + truth("queueing");
+    assert!(
+        (rest + charged - drive - exits).abs() < 0.02 * (drive + exits),
+        "{rest} + {charged} against {drive} + {exits} ns"
+    );
+
+    // It has all that a replay needs, and names of tasks, which a replay writes down as TOML.
+    let mut replay = Command::cargo_bin("wakepath").unwrap();
+    replay.arg("replay").arg(&path).assert().success();
+
+    // The run is the same whether it is recorded or not, and so is the recording.
+    let without = simulate(folder.path(), &["--policy", "menu"])
+        .assert()
+        .success();
+    assert_eq!(common::json(&without), simulated);
+    let again = ["--policy", "menu", "--record", "again.parquet"];
+    simulate(folder.path(), &again).assert().success();
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(
+        std::fs::read(folder.path().join("again.parquet")).unwrap(),
+        bytes
+    );
+}
+
+#[test]
+fn a_recording_of_a_simulation_is_whole_or_not_there() {
+    let folder = TempDir::new().unwrap();
+    let two = [
+        "--policy",
+        "menu",
+        "--policy",
+        "teo",
+        "--record",
+        "s.parquet",
+    ];
+    simulate(folder.path(), &two).assert().failure().code(2);
+    std::fs::write(folder.path().join("s.parquet"), "precious").unwrap();
+    let one = ["--policy", "menu", "--record", "s.parquet"];
+    let refused = simulate(folder.path(), &one).assert();
+    common::fails_with(refused, &["--record s.parquet", "--force"]);
+    let nowhere = ["--policy", "menu", "--record", "no/such/folder.parquet"];
+    let refused = simulate(folder.path(), &nowhere).assert();
+    common::fails_with(refused, &["--record no/such/folder.parquet"]);
+    let left = std::fs::read(folder.path().join("s.parquet")).unwrap();
+    assert_eq!(left, b"precious");
+    let names = std::fs::read_dir(folder.path()).unwrap();
+    assert_eq!(names.count(), 2, "a job, and the file that was there");
+}
+
 #[test]
 fn a_drive_that_is_not_there_is_named_with_those_that_are() {
     let folder = TempDir::new().unwrap();

@@ -54,8 +54,10 @@ pub struct Metadata {
     /// The drives.
     pub devices: Vec<BlockDevice>,
     /// Names of interrupts by number, as in `/proc/interrupts`.
+    #[serde(with = "numbered")]
     pub interrupts: BTreeMap<u32, String>,
     /// Names of tasks that did I/O, by thread number.
+    #[serde(with = "numbered")]
     pub tasks: BTreeMap<u32, String>,
     /// The machine's settings when the recording began: parameters of the idle governor, latency limits, frequency
     /// governors and their hints, the drives' tables.
@@ -70,6 +72,33 @@ pub struct Metadata {
     pub complete: bool,
     /// What is wrong with it.
     pub warnings: Vec<Warning>,
+}
+
+/// Names by number as text has them: TOML knows no keys but strings.
+mod numbered {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        names: &BTreeMap<u32, String>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(
+            names
+                .iter()
+                .map(|(number, name)| (number.to_string(), name)),
+        )
+    }
+
+    /// What is no number is left out.
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<u32, String>, D::Error> {
+        let names = BTreeMap::<String, String>::deserialize(deserializer)?.into_iter();
+        let numbered = names.filter_map(|(number, name)| Some((number.parse().ok()?, name)));
+        Ok(numbered.collect())
+    }
 }
 
 impl Default for Metadata {

@@ -181,7 +181,8 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
-        let described = Metadata { hz: Some(250), lost_events: 7, ..Metadata::default() };
+        let tasks = [(812, "fio".to_owned())].into();
+        let described = Metadata { hz: Some(250), lost_events: 7, tasks, ..Metadata::default() };
         let mut writer = Writer::create(&path, Overwrite::No, described).unwrap();
         for (i, event) in list.iter().enumerate() {
             writer.push(event).unwrap();
@@ -200,6 +201,7 @@ proptest! {
         prop_assert_eq!(found, list);
         prop_assert_eq!(metadata.complete, finish);
         prop_assert_eq!(metadata.hz, Some(250));
+        prop_assert_eq!(metadata.tasks.get(&812).map(String::as_str), Some("fio"));
         prop_assert_eq!(metadata.lost_events, 7);
         // A finished recording is one file.
         prop_assert_eq!(fs::read_dir(folder.path()).unwrap().count(), if finish { 1 } else { 2 });

@@ -33,18 +33,11 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
     }
     writeln!(out)?;
     output::table(out, PARTS, explanation.kinds.iter().map(parts_cells))?;
-    let waits = || explanation.kinds.iter().filter(|kind| kind.wait.is_some());
-    if waits().next().is_some() {
-        let rows = waits().map(|kind| {
-            let names = parts_cells(kind).into_iter().take(NAMES);
-            names.chain(wait_cells(kind.wait.as_ref())).collect()
-        });
+    let waited = explanation.kinds.iter().filter(|kind| kind.wait.is_some());
+    let waits: Vec<Vec<String>> = waited.map(wait_row).collect();
+    if !waits.is_empty() {
         writeln!(out)?;
-        output::table(
-            out,
-            [&PARTS[..NAMES], &WAITS].concat(),
-            rows.collect::<Vec<Vec<String>>>(),
-        )?;
+        output::table(out, [&PARTS[..NAMES], &WAITS].concat(), waits)?;
     }
     let exits: Vec<Vec<String>> = exit_rows(explanation).collect();
     if !exits.is_empty() {
@@ -122,11 +115,10 @@ const LEAST_SHARE: f64 = 0.02;
 
 /// How many kinds have sentences; those with most time are first.
 fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
-    let time = |kind: &RequestKind| kind.parts.latency_ns * kind.requests as f64;
-    let all: f64 = kinds.iter().map(time).sum();
+    let all: f64 = kinds.iter().map(RequestKind::total_ns).sum();
     let said = kinds
         .iter()
-        .take_while(|kind| time(kind) >= LEAST_SHARE * all);
+        .take_while(|kind| kind.total_ns() >= LEAST_SHARE * all);
     said.count()
 }
 
@@ -276,6 +268,10 @@ const fn explain_absence(reason: Unseparated) -> &'static str {
             "not separated, it costs something else at short gaps than at long ones: package, link or drive sleep with it, or \
              hardware demotes it"
         }
+        Unseparated::GoesWithLoad => {
+            "not separated, deeper states come out cheaper than shallower ones: something else goes with the state, such as \
+             waiting in a busy drive"
+        }
         Unseparated::ChosenAnew => {
             "not separated, the governor chose again during too many requests"
         }
@@ -391,6 +387,11 @@ fn parts_cells(kind: &RequestKind) -> [String; PARTS.len()] {
     ]
 }
 
+fn wait_row(kind: &RequestKind) -> Vec<String> {
+    let names = parts_cells(kind).into_iter().take(NAMES);
+    names.chain(wait_cells(kind.wait.as_ref())).collect()
+}
+
 fn wait_cells(wait: Option<&WaitParts>) -> [String; WAITS.len()] {
     let Some(wait) = wait else {
         return std::array::from_fn(|_| none());
@@ -442,6 +443,7 @@ fn exit_cells(kind: &RequestKind, state: &ExitCost) -> [String; EXITS.len()] {
         (_, _, Some(Unseparated::TooFew)) => "too few".to_owned(),
         (_, _, Some(Unseparated::GoesWithGap)) => "goes with gap".to_owned(),
         (_, _, Some(Unseparated::VariesWithGap)) => "varies with gap".to_owned(),
+        (_, _, Some(Unseparated::GoesWithLoad)) => "goes with load".to_owned(),
         (_, _, Some(Unseparated::ChosenAnew)) => "chosen anew".to_owned(),
         _ => none(),
     };

@@ -1,0 +1,421 @@
+//! A simulated run as a recording: what `wakepath record` would have seen of it.
+//!
+//! The simulated kernel has no I/O scheduler, so that a bio's way to its request is one step. An interrupt of a drive is
+//! taken by the CPU that completes.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use wakepath_hardware::Machine;
+use wakepath_policies::idle::{IdleDecision, IdleQuery};
+use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep};
+use wakepath_trace::recording::{
+    Block, BlockDevice, CpuIdleStates, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Known,
+    Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind, Writer,
+};
+use wakepath_units::{Kilohertz, Nanoseconds};
+use wakepath_workloads::Workload;
+
+/// Major number of NVMe drives' partitions and drives (`BLOCK_EXT_MAJOR`).
+const DEVICE: u32 = 259 << 20;
+/// The drive's interrupt.
+const IRQ: u32 = 1;
+/// Sectors from one request's start to the next one's.
+const STRIDE: u64 = 1 << 20;
+/// Tasks that submit without a request, as into the page cache, hold back no more events.
+const MOST_HELD: usize = 1 << 16;
+
+/// What a simulated machine says of itself.
+///
+/// # Errors
+/// Its idle states form no valid table; impossible on a checked machine.
+pub fn describe(machine: &Machine) -> Result<Metadata, String> {
+    let mut first = 0;
+    let mut idle_states = Vec::new();
+    for cluster in &machine.cluster {
+        let cpus = (first..first + cluster.cpus).map(|cpu| cpu as u32);
+        let states = machine.declared_idle_states_of(cluster);
+        idle_states.push(CpuIdleStates {
+            cpus: cpus.collect(),
+            states: states.map_err(|error| error.to_string())?.to_vec(),
+        });
+        first += cluster.cpus;
+    }
+    // CPUs of equal states are one group.
+    idle_states.dedup_by(|next, group| {
+        let same = next.states == group.states;
+        if same {
+            group.cpus.append(&mut next.cpus);
+        }
+        same
+    });
+    Ok(Metadata {
+        source: "wakepath sim".to_owned(),
+        kernel: machine.kernel.map(|kernel| kernel.to_string()),
+        clock: Some("simulated".to_owned()),
+        cpus: first as u32,
+        idle_states,
+        devices: vec![BlockDevice {
+            device: DEVICE,
+            name: "nvme0n1".to_owned(),
+            model: Some(machine.drive.name.clone()),
+        }],
+        interrupts: [(IRQ, "nvme0q1".to_owned())].into(),
+        recorded: Recorded {
+            idle: Known::Exact,
+            sleep_length: Known::Exact,
+            tick: Known::Exact,
+            latency_request: Known::Exact,
+            iowaiters: Known::Exact,
+            block: Known::Exact,
+            wakes: Known::Exact,
+            frequency: Known::Exact,
+            timers: Known::Exact,
+            queueing: Known::Exact,
+            interrupts: Known::Exact,
+            tasks: Known::Exact,
+            ..Recorded::default()
+        },
+        ..Metadata::default()
+    })
+}
+
+/// A place in the order of events.
+enum Place {
+    Filled(Event),
+    /// A task submits; its request is not known yet.
+    Open {
+        time: Nanoseconds,
+        cpu: u32,
+        task: usize,
+    },
+    /// The task made no request.
+    Unused,
+}
+
+/// What a CPU does.
+#[derive(Clone, Copy, Default)]
+struct CpuState {
+    task: Option<usize>,
+    idle: Option<usize>,
+}
+
+/// A request on its way.
+#[derive(Clone, Copy)]
+struct Submitted {
+    block: Block,
+    task: usize,
+}
+
+/// Watches a run and writes it as a recording.
+pub struct Recorder<'a, F> {
+    writer: Writer,
+    workload: &'a Workload,
+    cpus: Vec<CpuState>,
+    /// The CPUs of each clock.
+    clocks: Vec<Vec<u32>>,
+    pairs: IdlePairs,
+    requests: HashMap<usize, Submitted>,
+    /// Job and last CPU of each task.
+    tasks: BTreeMap<usize, (Option<usize>, u32)>,
+    /// Tasks that a completion woke.
+    woken: HashSet<usize>,
+    held: VecDeque<Place>,
+    /// Places handed out so far that are no longer held.
+    released: usize,
+    open: HashMap<usize, usize>,
+    sectors: u64,
+    cancelled: F,
+    failure: Option<RecordingError>,
+}
+
+impl<'a, F: Fn() -> bool> Recorder<'a, F> {
+    /// Writes to `writer`, whose description is [`describe`]'s, until the run ends or is `cancelled`.
+    pub fn new(writer: Writer, machine: &Machine, workload: &'a Workload, cancelled: F) -> Self {
+        let mut cpus: u32 = 0;
+        let mut clocks: Vec<Vec<u32>> = Vec::new();
+        for cluster in &machine.cluster {
+            for index in 0..cluster.cpus {
+                if index % cluster.cpus_per_clock() == 0 {
+                    clocks.push(Vec::new());
+                }
+                clocks
+                    .last_mut()
+                    .into_iter()
+                    .for_each(|clock| clock.push(cpus));
+                cpus += 1;
+            }
+        }
+        Self {
+            writer,
+            workload,
+            cpus: vec![CpuState::default(); cpus as usize],
+            clocks,
+            pairs: IdlePairs::new(true),
+            requests: HashMap::new(),
+            tasks: BTreeMap::new(),
+            woken: HashSet::new(),
+            held: VecDeque::new(),
+            released: 0,
+            open: HashMap::new(),
+            sectors: 0,
+            cancelled,
+            failure: None,
+        }
+    }
+
+    /// Ends the recording. Returns the number of its events.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn finish(mut self) -> Result<u64, RecordingError> {
+        for place in &mut self.held {
+            if let Place::Open { .. } = place {
+                *place = Place::Unused;
+            }
+        }
+        self.release();
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let names: Vec<String> = self
+            .workload
+            .names()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        for (task, (job, _)) in &self.tasks {
+            if let Some(name) = job.and_then(|job| names.get(job)) {
+                self.writer.metadata_mut().name_task(*task as u32, name);
+            }
+        }
+        self.writer.finish()
+    }
+
+    fn push(&mut self, time: Nanoseconds, cpu: usize, kind: EventKind) {
+        let cpu = cpu as u32;
+        self.held
+            .push_back(Place::Filled(Event { time, cpu, kind }));
+        if self.held.len() > MOST_HELD {
+            self.open.clear();
+            for place in &mut self.held {
+                if let Place::Open { .. } = place {
+                    *place = Place::Unused;
+                }
+            }
+        }
+        self.release();
+    }
+
+    /// Writes events up to the first open place.
+    fn release(&mut self) {
+        while let Some(place) = self.held.front() {
+            match place {
+                Place::Open { .. } => return,
+                Place::Filled(event) if self.failure.is_none() => {
+                    self.failure = self.writer.push(event).err();
+                }
+                Place::Filled(_) | Place::Unused => {}
+            }
+            self.held.pop_front();
+            self.released += 1;
+        }
+    }
+
+    /// The place of a task that submits, and what is there.
+    fn take_open(&mut self, task: usize) -> Option<(usize, Nanoseconds, u32)> {
+        let index = self.open.remove(&task)?.checked_sub(self.released)?;
+        match self.held.get(index)? {
+            Place::Open {
+                time,
+                cpu,
+                task: owner,
+            } if *owner == task => Some((index, *time, *cpu)),
+            _ => None,
+        }
+    }
+
+    fn begin(&mut self, now: Nanoseconds, task: usize) {
+        if let Some((index, ..)) = self.take_open(task) {
+            self.held[index] = Place::Unused;
+        }
+        let cpu = self.cpu_of(task);
+        self.open.insert(task, self.released + self.held.len());
+        self.held.push_back(Place::Open {
+            time: now,
+            cpu,
+            task,
+        });
+    }
+
+    fn issue(&mut self, now: Nanoseconds, task: usize, request: usize, read: bool) {
+        let block = Block {
+            device: DEVICE,
+            sector: self.sectors,
+            bytes: self.request_bytes(task, read),
+            write: !read,
+        };
+        self.sectors += STRIDE;
+        let cpu = self.cpu_of(task);
+        if let Some((index, time, cpu)) = self.take_open(task) {
+            let queued = QueueStep::Queued {
+                block,
+                task: Some(task as u32),
+                background: false,
+            };
+            let kind = EventKind::Queueing(queued);
+            self.held[index] = Place::Filled(Event { time, cpu, kind });
+        }
+        self.requests.insert(request, Submitted { block, task });
+        self.push(now, cpu as usize, EventKind::BlockIssue(block));
+    }
+
+    fn deliver(&mut self, now: Nanoseconds, cpu: usize, request: usize) {
+        let Some(submitted) = self.requests.get(&request).copied() else {
+            return;
+        };
+        self.push(now, cpu, EventKind::BlockComplete(submitted.block));
+        let task = submitted.task;
+        let runs = self.cpus.iter().any(|state| state.task == Some(task));
+        if !runs && self.woken.insert(task) {
+            let number = task as u32;
+            let waking = TaskStep::Waking;
+            self.push(
+                now,
+                cpu,
+                EventKind::Task {
+                    task: number,
+                    step: waking,
+                },
+            );
+            let target = self.cpu_of(task);
+            let iowait = Some(true);
+            self.push(now, cpu, EventKind::Wake { target, iowait });
+        }
+    }
+
+    /// The CPU on which a task runs, or ran last.
+    fn cpu_of(&self, task: usize) -> u32 {
+        let running = self.cpus.iter().position(|state| state.task == Some(task));
+        let last = self.tasks.get(&task).map(|(_, cpu)| *cpu);
+        running.map(|cpu| cpu as u32).or(last).unwrap_or(0)
+    }
+
+    /// Bytes per request of the task's job; those of the first job where the task's is not known.
+    fn request_bytes(&self, task: usize, read: bool) -> u32 {
+        let Workload::Fio(file) = self.workload else {
+            return 0;
+        };
+        let job = self.tasks.get(&task).and_then(|(job, _)| *job).unwrap_or(0);
+        let Some(job) = file.jobs.get(job) else {
+            return 0;
+        };
+        let bytes = if read {
+            job.block_size.read
+        } else {
+            job.block_size.write
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    fn run_task(&mut self, now: Nanoseconds, cpu: usize, task: usize, job: Option<usize>) {
+        self.pairs.task(cpu as u32);
+        self.tasks.insert(task, (job, cpu as u32));
+        if self.woken.remove(&task) {
+            let step = TaskStep::Running;
+            let task = task as u32;
+            self.push(now, cpu, EventKind::Task { task, step });
+        }
+    }
+}
+
+impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
+    fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
+        let Some(state) = self.cpus.get_mut(cpu) else {
+            return;
+        };
+        let before = std::mem::take(state);
+        match activity {
+            // The same state again, after a cut.
+            Activity::Idle(index) if before.idle == Some(index) => *state = before,
+            // It leaves its state: the kernel sees that when it has left.
+            Activity::Waking => *state = before,
+            _ => {
+                if before.idle.is_some()
+                    && let Some(event) = self.pairs.exit(cpu as u32, now)
+                {
+                    self.push(now, cpu, event.kind);
+                }
+            }
+        }
+        match activity {
+            Activity::Idle(index) if before.idle != Some(index) => {
+                self.pairs.enter(cpu as u32, now, index as u8);
+                self.cpus[cpu].idle = Some(index);
+            }
+            Activity::Idle(_) | Activity::Waking => {}
+            Activity::Task { task, job, .. } => {
+                self.cpus[cpu].task = Some(task);
+                if before.task != Some(task) {
+                    self.run_task(now, cpu, task, job);
+                }
+            }
+            Activity::Interrupt(kind) => {
+                let kind = match kind {
+                    InterruptKind::Completion(_) => {
+                        EventKind::Interrupt(Interrupt::Device { irq: IRQ })
+                    }
+                    InterruptKind::Tick => EventKind::Timer(TimerKind::Tick),
+                    InterruptKind::Timer => EventKind::Timer(TimerKind::HighResolution),
+                    InterruptKind::Reschedule => EventKind::Interrupt(Interrupt::Reschedule),
+                };
+                self.push(now, cpu, kind);
+            }
+        }
+    }
+
+    fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
+        let inputs = IdleInputs {
+            sleep_length: Some(query.sleep_length),
+            inferred: false,
+            delta_tick: Some(query.delta_tick),
+            tick_stopped: Some(query.tick_stopped),
+            latency_request: Some(query.latency_request),
+            iowaiters: Some(query.nr_iowait),
+            select_lead: Some(0),
+        };
+        let asked = Nanoseconds(query.clock);
+        self.pairs
+            .governor(cpu as u32, asked, inputs, Some(decision.stop_tick));
+    }
+
+    fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
+        let cpus = self.clocks.get(clock).cloned().unwrap_or_default();
+        for cpu in cpus {
+            self.push(now, cpu as usize, EventKind::Frequency(frequency));
+        }
+    }
+
+    fn request(&mut self, now: Nanoseconds, step: RequestStep) {
+        match step {
+            RequestStep::Begun { task } => self.begin(now, task),
+            RequestStep::Issued {
+                task,
+                request,
+                read,
+            } => self.issue(now, task, request, read),
+            RequestStep::Delivered { request, cpu } => self.deliver(now, cpu, request),
+            RequestStep::Completed { request } => {
+                self.requests.remove(&request);
+            }
+            RequestStep::Served { .. } => {}
+        }
+    }
+
+    fn finished(&mut self, now: Nanoseconds) {
+        self.writer.metadata_mut().span_ns = Some([0, now.0]);
+    }
+
+    fn has_enough(&self) -> bool {
+        self.failure.is_some() || (self.cancelled)()
+    }
+}
