@@ -223,6 +223,9 @@ pub fn calibrate(
         Err(CalibrateError::Study(StudyError::Interrupted)) => Vec::new(),
         Err(error) => return Err(error),
     };
+    if cancelled.load(Ordering::Relaxed) {
+        notes.push("ended early: figures not yet measured stay as captured".to_owned());
+    }
     match drive.conditions.busy_percent.filter(|busy| *busy > BUSY) {
         Some(busy) => notes.push(format!(
             "the CPUs were {busy:.0} % busy with other work, so the file keeps no prediction error"

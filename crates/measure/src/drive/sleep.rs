@@ -116,20 +116,21 @@ mod tests {
         sleep
     }
 
-    fn exits(sleep: &DriveSleep) -> Vec<f64> {
-        let entries = sleep.entries();
-        entries.iter().map(|entry| entry.exit.ns / 1e3).collect()
+    /// Exit latencies in whole microseconds.
+    fn exits(sleep: &DriveSleep) -> Vec<u64> {
+        let entries = sleep.entries().into_iter();
+        entries.map(|entry| (entry.exit.ns / 1e3) as u64).collect()
     }
 
     #[test]
     fn jumps_are_found_and_narrowed_down() {
         let mut sleep = measured(sleeping);
-        assert_eq!(exits(&sleep), [400.0, 4600.0]);
+        assert_eq!(exits(&sleep), [400, 4600]);
         for _ in 0..8 {
             let Some(gap) = sleep.refinement() else { break };
             sleep.add(gap, &sleeping(gap));
         }
-        assert_eq!(exits(&sleep), [400.0, 4600.0]);
+        assert_eq!(exits(&sleep), [400, 4600]);
         let first = sleep.entries()[0];
         assert!(first.awake_after < Nanoseconds::from_millis(50));
         assert!(first.asleep_after >= Nanoseconds::from_millis(50));

@@ -32,7 +32,7 @@ use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError};
 
-pub use self::plan::{CpuGroup, WakePlan, WakeSource};
+pub use self::plan::{CpuGroup, HeldClock, WakePlan, WakeSource};
 pub(crate) use self::sampler::LiveSampler;
 pub use self::sampler::WakeSampler;
 
@@ -79,6 +79,8 @@ pub struct WakeLatency {
 pub struct WakeMeasurement {
     /// Day, kernel, other work.
     pub conditions: Conditions,
+    /// Clocks that the measured CPUs were held at, in kHz; empty: as their governor picked.
+    pub held_khz: Vec<u64>,
     /// Whether one state at a time was allowed. If not, the figures are coarse.
     pub forced: bool,
     /// By CPU, state and source.
@@ -171,6 +173,11 @@ fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
     let governor = find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
     if let Some((key, name)) = governor.zip(plan.governor) {
         hold.set(&key, Some(name))?;
+    }
+    for limits in &plan.clocks {
+        for key in &limits.keys {
+            hold.set(key, Some(&limits.khz.to_string()))?;
+        }
     }
     Ok(hold)
 }
@@ -327,6 +334,7 @@ impl WakeMeasurement {
         }
         Self {
             conditions,
+            held_khz: plan.clocks.iter().map(|limits| limits.khz).collect(),
             forced: plan.forced,
             wakes,
             complete,
@@ -345,8 +353,10 @@ impl WakeMeasurement {
                 let (state, exit) = (wake.state.as_deref()?, wake.exit?);
                 let n = wake.latency.as_ref().map_or(0, |latency| latency.n);
                 let reference = wake.relative_to.as_deref().unwrap_or_default();
+                let held = self.held_khz.first();
+                let clock = held.map_or_else(String::new, |khz| format!(" at {} MHz", khz / 1000));
                 let what = format!(
-                    "median wake-up by a task less that from {reference}, CPU {}, requested, not verified",
+                    "median wake-up by a task less that from {reference}, CPU {}{clock}, requested, not verified",
                     wake.cpu
                 );
                 let figure = exit.at_least_zero().figure_us(n.max(1), &what, &self.conditions);

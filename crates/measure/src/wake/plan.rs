@@ -32,6 +32,24 @@ impl WakeSource {
     }
 }
 
+/// A clock that the measured CPUs are held at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldClock {
+    /// Lowest clock of the hardware.
+    Lowest,
+    /// Highest clock of the hardware.
+    Highest,
+}
+
+/// Frequency limits of a measured CPU's policy, and the clock to hold.
+#[derive(Clone, Debug)]
+pub(crate) struct ClockLimits {
+    /// Settings in the order of writing: the minimum never exceeds the maximum.
+    pub(crate) keys: [SettingKey; 2],
+    pub(crate) khz: u64,
+}
+
 /// CPUs with the same idle states, represented by a measured CPU.
 #[derive(Clone, Debug)]
 pub struct CpuGroup {
@@ -74,6 +92,8 @@ pub struct WakePlan {
     pub(crate) forced: bool,
     /// Replacement for a governor without respect for disabled states.
     pub(crate) governor: Option<&'static str>,
+    /// Clocks to hold, by kind.
+    pub(crate) clocks: Vec<ClockLimits>,
 }
 
 impl WakePlan {
@@ -130,7 +150,29 @@ impl WakePlan {
             step_time,
             forced,
             governor,
+            clocks: Vec::new(),
         })
+    }
+
+    /// Holds the measured CPUs at a clock, which needs root.
+    ///
+    /// # Errors
+    /// States cannot be forced either, or a measured CPU has no frequency policy.
+    pub fn with_clock(mut self, system: &System, clock: HeldClock) -> Result<Self, MeasureError> {
+        if !self.forced {
+            let why = "holding a clock needs root".to_owned();
+            return Err(MeasureError::Impossible(why));
+        }
+        for kind in &self.kinds {
+            let limits = find_limits(system, kind.cpu, clock).ok_or_else(|| {
+                MeasureError::Impossible(format!(
+                    "CPU {} has no frequency policy with cpuinfo_min_freq and cpuinfo_max_freq; expected a cpufreq driver",
+                    kind.cpu
+                ))
+            })?;
+            self.clocks.push(limits);
+        }
+        Ok(self)
     }
 
     /// Number of steps, over all rounds.
@@ -176,6 +218,11 @@ impl WakePlan {
         lines.extend(self.governor.map(|governor| {
             format!("runs the idle governor {governor} meanwhile: the present one does not keep off disabled states")
         }));
+        lines.extend(
+            self.clocks
+                .iter()
+                .map(|limits| format!("holds {} at {} MHz", limits.keys[0].at, limits.khz / 1000)),
+        );
         lines.push("keeps the waking CPU busy throughout".to_owned());
         lines
     }
@@ -189,6 +236,10 @@ impl WakePlan {
         let governor =
             find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
         all.extend(governor.zip(self.governor.map(str::to_owned)));
+        for limits in &self.clocks {
+            let khz = limits.khz.to_string();
+            all.extend(limits.keys.iter().map(|key| (key.clone(), khz.clone())));
+        }
         for kind in &self.kinds {
             let keys = kind.states.iter();
             all.extend(keys.filter_map(|s| Some((state_key(kind.cpu, s.index)?, "1".to_owned()))));
@@ -212,6 +263,23 @@ impl WakePlan {
 /// The `disable` file of a CPU's state.
 pub(crate) fn state_key(cpu: usize, state: usize) -> Option<SettingKey> {
     SettingKey::new(find("idle-state-off")?, At::IdleState { cpu, state })
+}
+
+/// Frequency limits of a CPU's policy; `None` without a policy.
+fn find_limits(system: &System, cpu: usize, clock: HeldClock) -> Option<ClockLimits> {
+    let policies = system.cpufreq_policies();
+    let mut owners = policies.into_iter();
+    let policy = owners.find(|policy| system.policy_cpus(*policy).contains(&cpu))?;
+    let (file, names) = match clock {
+        HeldClock::Lowest => ("cpuinfo_min_freq", ["frequency-min", "frequency-max"]),
+        HeldClock::Highest => ("cpuinfo_max_freq", ["frequency-max", "frequency-min"]),
+    };
+    let [first, second] = names.map(|name| SettingKey::new(find(name)?, At::CpufreqPolicy(policy)));
+    let khz = system.root().number(&first.as_ref()?.beside(file))?;
+    Some(ClockLimits {
+        keys: [first?, second?],
+        khz,
+    })
 }
 
 /// Groups online CPUs by their idle states.

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use wakepath_hardware::Machine;
-use wakepath_measure::wake::{WakeMeasurement, WakePlan, WakeSampler, WakeSource, measure_with};
+use wakepath_measure::wake::{
+    HeldClock, WakeMeasurement, WakePlan, WakeSampler, WakeSource, measure_with,
+};
 use wakepath_measure::{ExperimentControl, MeasureError};
 use wakepath_settings::{Session, SettingsError};
 use wakepath_system::{Root, System};
@@ -234,6 +236,50 @@ fn a_signal_ends_the_experiment_with_what_there_is() {
     let result = result.unwrap();
     assert!(!result.complete);
     assert!(result.wakes[0].latency.is_some() && result.wakes[2].latency.is_none());
+}
+
+#[test]
+fn a_clock_is_held_and_put_back() {
+    let machine = copy_of_laptop();
+    let before = settings(machine.path());
+    let system = System::new(Root::at(machine.path()));
+    for (clock, file) in [
+        (HeldClock::Lowest, "cpuinfo_min_freq"),
+        (HeldClock::Highest, "cpuinfo_max_freq"),
+    ] {
+        let policy = machine
+            .path()
+            .join("sys/devices/system/cpu/cpufreq/policy1");
+        let read = |name: &str| fs::read_to_string(policy.join(name)).unwrap();
+        let plan = WakePlan::new(&system, &[WakeSource::Task], true, Some(Duration::ZERO)).unwrap();
+        let plan = plan.with_clock(&system, clock).unwrap();
+        assert!(plan.describe().join("\n").contains("holds policy1 at"));
+        let cancelled = AtomicBool::new(false);
+        let seen = AtomicUsize::new(0);
+        let finished = |_: usize| {
+            assert_eq!(
+                [read("scaling_min_freq"), read("scaling_max_freq")],
+                [read(file), read(file)]
+            );
+            seen.fetch_add(1, Ordering::Relaxed);
+        };
+        let sampler = FakeSampler {
+            machine: machine.path().to_owned(),
+            behaviour: Behaviour::Obedient,
+            samples: 0,
+            cancelled: &cancelled,
+        };
+        let control = ExperimentControl::new(&finished, &cancelled);
+        let result = measure_with(&system, &plan, sampler, control).unwrap();
+        assert_eq!(result.held_khz.len(), 1);
+        assert!(seen.into_inner() > 0);
+        assert!(result.to_toml().contains(" MHz, requested"));
+        assert!(different(&settings(machine.path()), &before).is_empty());
+    }
+    fs::remove_dir_all(machine.path().join("sys/devices/system/cpu/cpufreq")).unwrap();
+    let plan = WakePlan::new(&system, &[WakeSource::Task], true, None).unwrap();
+    let error = plan.with_clock(&system, HeldClock::Lowest).unwrap_err();
+    assert!(error.to_string().contains("no frequency policy"), "{error}");
 }
 
 #[test]

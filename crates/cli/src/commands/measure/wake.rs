@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
+use clap::ValueEnum;
 use rustix::process::geteuid;
 use wakepath_measure::ExperimentControl;
-use wakepath_measure::wake::{WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure};
+use wakepath_measure::wake::{
+    HeldClock, WakeLatency, WakeMeasurement, WakePlan, WakeSource, measure,
+};
 use wakepath_units::Nanoseconds;
 
 use super::{OutputArgs, PlanReport, announce, print_notes};
@@ -23,6 +27,9 @@ pub(super) struct Args {
     /// Also wake CPUs by the drive's completions of reads of this file, or device.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Hold the measured CPUs at this clock [default: as their governor picks].
+    #[arg(long, value_enum)]
+    clock: Option<Clock>,
     /// How long to measure [default: about 2 s for each idle state and what wakes it].
     #[arg(long, value_name = "TIME", value_parser = until::duration)]
     time: Option<Duration>,
@@ -38,6 +45,24 @@ pub(super) struct Args {
     format: Format,
 }
 
+/// A clock of the hardware.
+#[derive(Clone, Copy, ValueEnum)]
+enum Clock {
+    /// The lowest.
+    Lowest,
+    /// The highest.
+    Highest,
+}
+
+impl From<Clock> for HeldClock {
+    fn from(clock: Clock) -> Self {
+        match clock {
+            Clock::Lowest => Self::Lowest,
+            Clock::Highest => Self::Highest,
+        }
+    }
+}
+
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     let captured = args.root.directory().is_some();
@@ -49,7 +74,10 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let mut sources = vec![WakeSource::Task, WakeSource::Timer];
     sources.extend(args.file.as_ref().map(|_| WakeSource::Drive));
     let forced = captured || geteuid().is_root();
-    let plan = WakePlan::new(&system, &sources, forced, args.time)?;
+    let mut plan = WakePlan::new(&system, &sources, forced, args.time)?;
+    if let Some(clock) = args.clock {
+        plan = plan.with_clock(&system, clock.into()).context("--clock")?;
+    }
     let report = PlanReport {
         dry_run: true,
         steps: plan.steps(),
