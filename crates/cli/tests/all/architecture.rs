@@ -196,7 +196,7 @@ const FILES_IN_CIRCLES: [(&str, usize); 11] = [
     ("files", 3),
     ("governors", 7),
     ("hardware", 14),
-    ("policies", 53),
+    ("policies", 40),
     ("settings", 4),
     ("study", 17),
     ("system", 10),
