@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wakepath_results::rows::BUSY;
-use wakepath_results::{FrequencyTime, Idle, RunRecord};
+use wakepath_results::{FrequencyResidency, Idle, RunRecord};
 use wakepath_system::{Root, System};
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -140,7 +140,7 @@ impl Counters {
                 .unwrap_or(0);
             let ticks = time.saturating_sub(old);
             if ticks > 0 {
-                run.frequency.push(FrequencyTime {
+                run.frequency.push(FrequencyResidency {
                     cpu_kind: kind.clone(),
                     khz: *khz,
                     time_ns: ticks * 10_000_000,
