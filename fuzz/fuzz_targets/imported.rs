@@ -20,11 +20,8 @@ fuzz_target!(|text: &str| {
     if let Ok(imported) = parse("fuzz", text) {
         for run in &imported.runs {
             assert!(run.not_finite().is_none());
-            assert!(
-                run.latency
-                    .iter()
-                    .all(|bucket| bucket.low_ns <= bucket.high_ns)
-            );
+            let mut buckets = run.latency.iter();
+            assert!(buckets.all(|bucket| bucket.low_ns <= bucket.high_ns));
         }
         let document = imported.document("fuzz");
         let results = ResultReader::of_runs("fuzz", document, imported.runs);

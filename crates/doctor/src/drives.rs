@@ -7,8 +7,9 @@ use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
 use wakepath_system::apst::{kernel_apst, place, quirks_in_force};
 use wakepath_system::nvme::{self, ApstFeature};
 
+use crate::case::{Case, Priced};
+use crate::finding::Finding;
 use crate::model::{SELDOM, difference, simulate};
-use crate::{Case, Finding, Priced};
 
 /// All findings about all drives.
 pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {

@@ -3,8 +3,9 @@
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::mechanism::Kind;
 
+use crate::case::Case;
+use crate::finding::Finding;
 use crate::model::READS;
-use crate::{Case, Finding};
 
 /// HWP dynamic boost is off, and the simulation is faster with it.
 pub(crate) fn boost(case: &mut Case<'_>) -> Option<Finding> {

@@ -7,8 +7,9 @@ use wakepath_policies::mechanism::Kind as PolicyKind;
 use wakepath_system::{Root, StateInfo};
 use wakepath_units::cpus;
 
+use crate::case::{Case, Priced};
+use crate::finding::Finding;
 use crate::model::{Difference, QUIET, READS, WORK, difference, simulate, simulate_work_on};
-use crate::{Case, Finding, Priced};
 
 /// CPUs with the same core type.
 struct Kind {

@@ -9,9 +9,10 @@ use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::counters::RefusedState;
 use wakepath_units::Nanoseconds;
 
+use crate::case::Case;
 use crate::counters::{self, Counted};
+use crate::finding::Finding;
 use crate::model::{QUIET, READS, simulate};
-use crate::{Case, Finding};
 
 /// With fewer entries the counters say little.
 const ENOUGH: u64 = 1000;

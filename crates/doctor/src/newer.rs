@@ -2,8 +2,9 @@
 
 use wakepath_hardware::machine::{Figure, Origin};
 
+use crate::case::Case;
+use crate::finding::Finding;
 use crate::model::READS;
-use crate::{Case, Finding};
 
 /// The first release whose intel_idle takes `table=`.
 const FIRST_WITH_TABLE: (u16, u16, u16) = (7, 0, 0);

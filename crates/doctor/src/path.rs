@@ -5,9 +5,10 @@ use wakepath_policies::poll;
 use wakepath_system::System;
 use wakepath_units::printable::shell_word;
 
+use crate::case::Case;
 use crate::counters;
+use crate::finding::Finding;
 use crate::model::READS;
-use crate::{Case, Finding};
 
 /// Default for `guest_halt_poll_ns` (`drivers/cpuidle/governors/haltpoll.c`, Linux 6.12).
 const HALTPOLL_DEFAULT: &str = "haltpoll[guest_halt_poll_ns=200000]";

@@ -45,7 +45,7 @@ pub use metric::{Better, METRICS, Metric};
 pub use question::{Condition, Goal, Question};
 pub use reader::ResultReader;
 pub use rows::{
-    AttributionAt, AttributionRow, FrequencyRow, FrequencyTime, Idle, IdleRow, LatencyBucket,
+    AttributionAt, AttributionRow, FrequencyResidency, FrequencyRow, Idle, IdleRow, LatencyCount,
     LatencyPart, LatencyRow, MetricRow, RunKey, TimelineRow, TimelineSpan,
 };
 pub use run_record::RunRecord;

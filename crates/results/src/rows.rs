@@ -129,7 +129,7 @@ run_rows! {
     LatencyRow,
     /// A [`LatencyRow`] without its run.
     #[serde(from = "(u64, u64, u64)", into = "(u64, u64, u64)")]
-    LatencyBucket {
+    LatencyCount {
         /// Shortest latency in ns.
         low_ns: u64,
         /// Longest latency in ns.
@@ -139,7 +139,7 @@ run_rows! {
     }
 }
 
-as_tuple!(LatencyBucket {
+as_tuple!(LatencyCount {
     low_ns: u64,
     high_ns: u64,
     count: u64
@@ -208,7 +208,7 @@ run_rows! {
     FrequencyRow,
     /// A [`FrequencyRow`] without its run.
     #[serde(from = "(String, u64, u64)", into = "(String, u64, u64)")]
-    FrequencyTime {
+    FrequencyResidency {
         /// CPU kind.
         cpu_kind: String,
         /// The frequency in kHz.
@@ -218,7 +218,7 @@ run_rows! {
     }
 }
 
-as_tuple!(FrequencyTime {
+as_tuple!(FrequencyResidency {
     cpu_kind: String,
     khz: u64,
     time_ns: u64

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::VERSION;
 use crate::metric;
 use crate::rows::{
-    AttributionRow, FrequencyRow, FrequencyTime, Idle, IdleRow, LARGEST_COUNT, LatencyBucket,
+    AttributionRow, FrequencyResidency, FrequencyRow, Idle, IdleRow, LARGEST_COUNT, LatencyCount,
     LatencyPart, LatencyRow, MetricRow, RunKey, TimelineRow, TimelineSpan,
 };
 
@@ -31,13 +31,13 @@ pub struct RunRecord {
     /// Numbers by metric.
     pub metrics: Vec<(String, f64)>,
     /// Latency histogram.
-    pub latency: Vec<LatencyBucket>,
+    pub latency: Vec<LatencyCount>,
     /// Parts of the latency.
     pub attribution: Vec<LatencyPart>,
     /// Time in idle states.
     pub idle: Vec<Idle>,
     /// Time at frequencies.
-    pub frequency: Vec<FrequencyTime>,
+    pub frequency: Vec<FrequencyResidency>,
     /// Timeline of a few milliseconds.
     pub timeline: Vec<TimelineSpan>,
 }

@@ -212,14 +212,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// How many files of a crate are in circles. A number may only fall: a new circle needs a module below both files.
-const FILES_IN_CIRCLES: [(&str, usize); 11] = [
+const FILES_IN_CIRCLES: [(&str, usize); 10] = [
     ("cli", 23),
     ("conformance", 8),
-    ("doctor", 7),
     ("files", 3),
     ("governors", 7),
     ("hardware", 14),
-    ("policies", 53),
+    ("policies", 40),
     ("settings", 4),
     ("study", 17),
     ("system", 10),
@@ -296,7 +295,10 @@ fn no_two_public_types_have_one_name() {
         for path in sources(&root().join("crates").join(name).join("src")) {
             for line in fs::read_to_string(&path).unwrap_or_default().lines() {
                 let words: Vec<&str> = line.split_whitespace().take(3).collect();
-                if let ["pub", "struct" | "enum" | "trait" | "type", name] = words[..] {
+                // A macro names its types where it is used.
+                if let ["pub", "struct" | "enum" | "trait" | "type", name] = words[..]
+                    && !name.starts_with('$')
+                {
                     let end = name.find(|c: char| !c.is_alphanumeric() && c != '_');
                     let name = name[..end.unwrap_or(name.len())].to_owned();
                     places

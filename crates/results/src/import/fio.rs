@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{LatencyBucket, RequestedRate, RunKey, RunRecord};
+use crate::{LatencyCount, RequestedRate, RunKey, RunRecord};
 use serde::Deserialize;
 
 use super::runs::ImportedRuns;
@@ -241,7 +241,7 @@ fn fill(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
         .into_iter()
         .map(|(middle, count)| {
             let (low_ns, high_ns) = bounds(middle);
-            LatencyBucket {
+            LatencyCount {
                 low_ns,
                 high_ns,
                 count,

@@ -3,7 +3,9 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, MachineIdleState, Opp};
 use wakepath_results::rows::BUSY;
-use wakepath_results::{AttributionAt, FrequencyTime, Idle, LatencyBucket, LatencyPart, RunRecord};
+use wakepath_results::{
+    AttributionAt, FrequencyResidency, Idle, LatencyCount, LatencyPart, RunRecord,
+};
 use wakepath_sim::details::{ClusterDetails, FitDetails};
 use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
@@ -15,7 +17,7 @@ pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Ru
         .details
         .latency
         .iter()
-        .map(|bucket| LatencyBucket {
+        .map(|bucket| LatencyCount {
             low_ns: bucket.low,
             high_ns: bucket.high,
             count: bucket.requests,
@@ -41,7 +43,7 @@ pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Ru
         });
         let powered = details.powered.iter();
         run.frequency
-            .extend(powered.map(|(khz, time_ns)| FrequencyTime {
+            .extend(powered.map(|(khz, time_ns)| FrequencyResidency {
                 cpu_kind: cluster.name.clone(),
                 khz: u64::from(*khz),
                 time_ns: *time_ns,

@@ -191,6 +191,10 @@ impl SourceFile {
         while is_path_separator(&tokens[end..]) {
             end += 2;
             let Some(name) = word(&tokens[end..]) else {
+                // A macro's `$name` stands for an unknown segment.
+                if tokens.get(end).is_some_and(|token| is_sign(token, '$')) {
+                    return end;
+                }
                 break;
             };
             path.push(name);

@@ -12,8 +12,10 @@ use wakepath_units::{KernelVersion, TickRate};
 use self::generations::{BeatsPolling, GENERATIONS, Latency, Lookup, Outliers, Rules};
 use self::pattern::RecentIntervals;
 use super::generations::{Entry, Generation, any_generation, index_of};
+use super::interface::{
+    IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS,
+};
 use super::table::StateTable;
-use super::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS};
 
 /// A correction factor of 1: 1024 times the 8 steps of averaging.
 const UNITY: u32 = 1024 * 8;

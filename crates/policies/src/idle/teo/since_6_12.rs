@@ -4,12 +4,14 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
 use super::bins::{Bins, Event, PULSE};
+use super::expectation::{self, Expectation, early_wakeup_state};
 use super::generations::{
     CutShort, GENERATIONS, Hit, KeepsTick, Lookup, Rules, Search, TickWakeups, Total,
 };
-use super::{Expectation, early_wakeup_state};
+use crate::idle::interface::{
+    IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS,
+};
 use crate::idle::table::StateTable;
-use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery, RESIDENCY_THRESHOLD_NS};
 
 /// A latency request below this forces shallow states, whatever wakes the CPU (`LATENCY_THRESHOLD_NS`).
 const LATENCY_THRESHOLD_NS: i64 = RESIDENCY_THRESHOLD_NS / 2;
@@ -148,7 +150,7 @@ impl<const GENERATION: usize> Teo<GENERATION> {
             }
         }
 
-        let measured_bin = super::bin(&self.table, measured.min(sleep_length));
+        let measured_bin = expectation::bin(&self.table, measured.min(sleep_length));
         let on_time =
             rules.hit != Hit::NearTimer || sleep_length.wrapping_sub(measured) < exit_latency / 2;
         if measured_bin == bin && on_time {

@@ -4,7 +4,7 @@ use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
 use super::bins::{Bins, Event};
-use super::{Expectation, early_wakeup_state};
+use super::expectation::{Expectation, early_wakeup_state};
 use crate::idle::table::StateTable;
 use crate::idle::{IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 

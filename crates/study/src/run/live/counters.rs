@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wakepath_results::rows::BUSY;
-use wakepath_results::{FrequencyTime, Idle, RunRecord};
+use wakepath_results::{FrequencyResidency, Idle, RunRecord};
 use wakepath_system::{Root, System};
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -128,7 +128,7 @@ impl Counters {
             let old = before.frequency.get(clock).copied().unwrap_or(0);
             let ticks = time.saturating_sub(old);
             if ticks > 0 {
-                run.frequency.push(FrequencyTime {
+                run.frequency.push(FrequencyResidency {
                     cpu_kind: clock.kind.clone(),
                     khz: clock.khz,
                     time_ns: ticks * 10_000_000,
