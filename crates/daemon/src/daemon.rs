@@ -166,7 +166,7 @@ pub fn run(
     Ok(())
 }
 
-/// A process that has lent its lock of the machine's settings, and starts this daemon for a while.
+/// The process that started this daemon and lent its lock on the machine's settings.
 #[derive(Debug)]
 pub struct LockLender {
     lock: OwnedFd,
@@ -175,15 +175,15 @@ pub struct LockLender {
 }
 
 impl LockLender {
-    /// The parent of this process, which has this id and whose lock is standard input.
+    /// The parent process, by its id; its lock is standard input.
     ///
     /// # Errors
-    /// It is not, or is gone.
+    /// Another process is the parent, or the parent is gone.
     pub fn parent(id: i32) -> io::Result<Self> {
         let gone = || io::Error::other(format!("process {id}, which started this one, is gone"));
         let parent = Pid::from_raw(id).ok_or_else(gone)?;
         let process = pidfd_open(parent, PidfdFlags::empty())?;
-        // Another process may have got its id meanwhile.
+        // Another process may have got the id meanwhile.
         if getppid() != Some(parent) {
             return Err(gone());
         }
@@ -225,7 +225,7 @@ struct Signals {
     wake: UnixStream,
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
-    /// A lender's process, whose end is like a signal to stop.
+    /// A lender's process; its end means to stop.
     lender: Option<OwnedFd>,
 }
 

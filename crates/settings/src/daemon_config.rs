@@ -240,10 +240,10 @@ fn from_text<'de, D: Deserializer<'de>, T>(
     parse(&text).map_err(serde::de::Error::custom)
 }
 
-/// The text of a configuration whose daemon gives these leases, and does nothing else.
+/// A configuration file's text for leases alone.
 ///
 /// # Errors
-/// The daemon cannot give them; the message says why.
+/// The daemon cannot give such leases; the message says why.
 pub fn lease_config(leases: &PolicySpec) -> Result<String, String> {
     let text = leases.to_string();
     cpu_policy(&text)?;

@@ -69,10 +69,10 @@ impl Session {
         Ok(session)
     }
 
-    /// Works under the lock of a process that has lent it with [`Hold::lend`]. The lender's settings stay as they are.
+    /// Works under a lock lent with [`Hold::lend`] by another process, whose settings stay unchanged.
     ///
     /// # Errors
-    /// The file is not the lock of this machine, or the journal is damaged.
+    /// The file is not this machine's lock, or the journal is damaged.
     pub fn lent(system: &System, lock: OwnedFd) -> Result<Self, SettingsError> {
         Self::with_store(system, Store::lent(system.root(), lock)?)
     }
@@ -114,7 +114,7 @@ impl Session {
         Ok(())
     }
 
-    /// Reads the journal again after a tenant had the lock, and puts back layers that the tenant has left above this session's.
+    /// Reads the journal again after a tenant, and puts back layers left above this session's.
     ///
     /// # Errors
     /// A setting cannot be put back; the journal keeps it.
@@ -122,7 +122,7 @@ impl Session {
         let on_disk = journal::load(&self.store, self.system.root())?;
         let own = std::mem::replace(&mut self.journal, on_disk).layers;
         let first_foreign = own.len();
-        // A journal without settings is no file, so that a tenant begins a new one.
+        // A journal without settings is no file, so a tenant begins with an empty journal.
         if own.iter().all(|layer| layer.settings.is_empty()) {
             self.journal.layers.splice(0..0, own);
         }
@@ -540,9 +540,9 @@ struct Holding {
     tenant: Option<Arc<dyn Tenant>>,
 }
 
-/// A process that changes settings above those of a [`Hold`], under its lock.
+/// A process changing settings above a [`Hold`], under the same lock.
 pub trait Tenant: Debug + Send + Sync {
-    /// Ends the process and waits until it is gone.
+    /// Ends the process, and waits for its end.
     fn leave(&self);
 }
 
@@ -687,11 +687,11 @@ impl Hold {
 }
 
 impl Hold {
-    /// Lends the lock to a process that `start` starts, for [`Session::lent`]. The process ends before these settings are put
-    /// back. `Ok(None)` if [`restore_before_exit`] has put them back already.
+    /// Lends the lock to a process started by `start`, for [`Session::lent`]. The process ends before these settings are put
+    /// back. `Ok(None)` if [`restore_before_exit`] came first.
     ///
     /// # Errors
-    /// Those of `start`, which also gets the error if the lock cannot be shared.
+    /// From `start`, whose argument is an error if the lock cannot be shared.
     pub fn lend<T: Tenant + 'static, E>(
         &self,
         start: impl FnOnce(io::Result<OwnedFd>) -> Result<Arc<T>, E>,

@@ -66,10 +66,10 @@ impl Store {
         })
     }
 
-    /// The directory under a lock that another process holds and has lent.
+    /// The directory under a lock lent by another process.
     ///
     /// # Errors
-    /// The file is no lock of this directory, or the lender does not hold it.
+    /// The file is not this directory's lock, or not held by the lender.
     pub(crate) fn lent(root: &Root, lock: OwnedFd) -> Result<Self, SettingsError> {
         let path = root.path(DIRECTORY);
         let directory = private_directory(root, &path)?;

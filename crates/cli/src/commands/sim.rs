@@ -11,7 +11,7 @@ use wakepath_sim::{PolicyComparison, in_force};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
 use wakepath_study::run::RunControl;
-use wakepath_study::run::sim::Sim;
+use wakepath_study::run::sim::{Sim, SimComparison};
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
 use wakepath_workloads::rtapp::{MAX_THREADS, RtAppVersion};
@@ -108,26 +108,7 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
     }
     let given = policy_set::load(&args.policy, args.programs)?;
     let policies = policies(&machine, &given)?;
-    let mut workload = Workload::load_for(&args.job, args.rt_app)?;
-    match &mut workload {
-        Workload::Fio(_) if args.rt_app.is_some() => {
-            bail!("--rt-app is for rt-app files, and this is a fio job")
-        }
-        Workload::Fio(file) => {
-            for job in &mut file.jobs {
-                job.at_most = args.seconds;
-            }
-        }
-        Workload::RtApp(file) => file.at_most = args.seconds,
-    }
-    let workload = match workload {
-        Workload::Fio(file) => file.with_warm_up(args.warm_up).into(),
-        threads @ Workload::RtApp(_) => threads,
-    };
-    let workload = match args.copies {
-        Some(copies) => copied(workload, copies).context("--copies")?,
-        None => workload,
-    };
+    let workload = workload(args)?;
     let plan = Plan::on_the_spot(
         &args.job.display().to_string(),
         machine.clone(),
@@ -145,6 +126,43 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
         };
         sim.compare(&control).map_err(|e| plain(e.into()))
     })?;
+    tell_notes(args, &machine, &workload, &comparison);
+    let of_threads = matches!(workload, Workload::RtApp(_));
+    match args.format {
+        Format::Json => output::json(out, &PolicyComparison::from(comparison)),
+        Format::Csv if of_threads => threads::write_csv(out, &comparison),
+        Format::Csv => tables::write_csv(out, &comparison),
+        Format::Table if of_threads => threads::write_tables(out, &machine, &comparison),
+        Format::Table => tables::write_tables(out, &machine, &comparison),
+    }
+}
+
+/// The workload that the arguments ask for.
+fn workload(args: &Args) -> anyhow::Result<Workload> {
+    let mut read = Workload::load_for(&args.job, args.rt_app)?;
+    match &mut read {
+        Workload::Fio(_) if args.rt_app.is_some() => {
+            bail!("--rt-app is for rt-app files, and this is a fio job")
+        }
+        Workload::Fio(file) => {
+            for job in &mut file.jobs {
+                job.at_most = args.seconds;
+            }
+        }
+        Workload::RtApp(file) => file.at_most = args.seconds,
+    }
+    let warmed_up = match read {
+        Workload::Fio(file) => file.with_warm_up(args.warm_up).into(),
+        threads @ Workload::RtApp(_) => threads,
+    };
+    match args.copies {
+        Some(copies) => copied(warmed_up, copies).context("--copies"),
+        None => Ok(warmed_up),
+    }
+}
+
+/// Tells a reader of the tables about the job, the drive and the runs.
+fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &SimComparison) {
     for warning in workload.warnings() {
         messages::add(
             Kind::Remark,
@@ -152,13 +170,13 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
             format!("{}:{warning}", args.job.display()),
         );
     }
-    notes::tell_warm_up(&workload, args.format);
-    notes::tell_drifts(&args.job, &comparison);
-    notes::tell_cut_jobs(&workload, &comparison);
-    threads::tell(&args.job, &workload, &comparison);
-    notes::tell_page_cache(&machine, &comparison);
-    notes::tell_power_limits(&comparison);
-    notes::tell_prediction_error(&machine, args.drive.is_some());
+    notes::tell_warm_up(workload, args.format);
+    notes::tell_drifts(&args.job, comparison);
+    notes::tell_cut_jobs(workload, comparison);
+    threads::tell(&args.job, workload, comparison);
+    notes::tell_page_cache(machine, comparison);
+    notes::tell_power_limits(comparison);
+    notes::tell_prediction_error(machine, args.drive.is_some());
     let drive = &machine.drive;
     if let Some(note) = &drive.note {
         note!("{note}");
@@ -171,20 +189,12 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
             drive.name
         );
     }
-    if let Some(warning) = notes::missed_rates(&workload, &comparison) {
+    if let Some(warning) = notes::missed_rates(workload, comparison) {
         messages::add(
             Kind::Warning,
             Some(&args.job.display().to_string()),
             warning,
         );
-    }
-    let of_threads = matches!(workload, Workload::RtApp(_));
-    match args.format {
-        Format::Json => output::json(out, &PolicyComparison::from(comparison)),
-        Format::Csv if of_threads => threads::write_csv(out, &comparison),
-        Format::Csv => tables::write_csv(out, &comparison),
-        Format::Table if of_threads => threads::write_tables(out, &machine, &comparison),
-        Format::Table => tables::write_tables(out, &machine, &comparison),
     }
 }
 
