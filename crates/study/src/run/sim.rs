@@ -251,8 +251,8 @@ impl<'a> Sim<'a> {
             let (rows, runs) = runs.into_iter().unzip();
             let set = &self.plan.policies[cell.policy].set;
             let machine = self.machine(*cell)?;
-            let policy = in_force(&machine, set)
-                .map_err(|e| StudyError::Settings(e.to_string()))?;
+            let policy =
+                in_force(&machine, set).map_err(|e| StudyError::Settings(e.to_string()))?;
             results.push(SimulatedPolicy { policy, rows, runs });
         }
         Ok(SimComparison { results })
