@@ -1,7 +1,7 @@
 //! Requests on their way.
 
 use crate::core::basics::{CpuId, Direction, RequestId, TaskId};
-use crate::core::parts::Parts;
+use crate::core::parts::{Part, Parts, Work};
 
 /// What is special about a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,25 +28,161 @@ pub(crate) struct Request {
     pub(crate) direction: Direction,
     pub(crate) kind: RequestKind,
     /// The CPU that submitted it.
-    pub(crate) issued_on: CpuId,
+    pub(super) issued_on: CpuId,
     /// The drive that has it.
-    pub(crate) drive: usize,
+    pub(super) drive: usize,
     /// The CPU that takes its completion interrupt.
-    pub(crate) completes_on: CpuId,
+    pub(super) completes_on: CpuId,
     /// The request that it is a piece of.
-    pub(crate) whole: Option<RequestId>,
+    pub(super) whole: Option<RequestId>,
     /// Pieces that the drives have not finished, and those whose interrupt has not been served.
-    pub(crate) unserved: u32,
-    pub(crate) undelivered: u32,
+    pub(super) unserved: u32,
+    pub(super) undelivered: u32,
     pub(crate) bytes: u64,
     /// When its submission began.
-    pub(crate) begun: u64,
+    begun: u64,
     /// Its latency so far, up to `cut`.
-    pub(crate) parts: Parts,
+    parts: Parts,
     /// Up to when its time is attributed.
-    pub(crate) cut: u64,
+    cut: u64,
     /// How long the task's CPU takes to hear of the completion.
-    pub(crate) ipi: u64,
+    ipi: u64,
+}
+
+impl Request {
+    /// A request in one piece, of which `cpu` began the submission at a time.
+    #[inline(always)]
+    pub(crate) fn begun(
+        (cpu, task): (CpuId, TaskId),
+        direction: Direction,
+        kind: RequestKind,
+        bytes: u64,
+        begun: u64,
+    ) -> Self {
+        Self {
+            task,
+            direction,
+            kind,
+            issued_on: cpu,
+            completes_on: cpu,
+            bytes,
+            begun,
+            cut: begun,
+            ..Self::default()
+        }
+    }
+
+    /// What becomes one of its pieces, if this is the request of that number.
+    pub(super) fn piece_of(&self, whole: RequestId, kind: RequestKind) -> Self {
+        Self {
+            whole: Some(whole),
+            kind,
+            ..*self
+        }
+    }
+
+    /// The number of the request of which this one, numbered `own`, is a piece, or of itself.
+    pub(crate) fn number_of_whole(&self, own: RequestId) -> RequestId {
+        self.whole.unwrap_or(own)
+    }
+
+    /// Its latency in ns if it ends now.
+    #[inline(always)]
+    pub(crate) fn latency(&self, now: u64) -> u64 {
+        let latency = now - self.begun;
+        debug_assert_eq!(self.parts.total(), latency);
+        latency
+    }
+
+    /// The parts of its latency up to [`Request::attributed_until`].
+    #[inline(always)]
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Up to when its time is attributed to parts.
+    pub(crate) fn attributed_until(&self) -> u64 {
+        self.cut
+    }
+
+    /// All its time until then belongs to a part.
+    #[inline(always)]
+    pub(crate) fn attribute(&mut self, part: Part, until: u64) {
+        self.parts.add(part, until - self.cut);
+        self.cut = until;
+    }
+
+    /// Its time until then was work for a part, as far as a CPU `executed` it.
+    #[inline(always)]
+    pub(crate) fn attribute_work(&mut self, part: Part, until: u64, executed: u64, work: Work) {
+        self.parts.add_work(part, until - self.cut, executed, work);
+        self.cut = until;
+    }
+
+    /// A drive has it now and is done with it at the time that `give` returns, whose parts `give` adds.
+    #[inline(always)]
+    pub(super) fn attribute_drive(&mut self, give: impl FnOnce(&mut Parts) -> u64) -> u64 {
+        self.cut = give(&mut self.parts);
+        self.cut
+    }
+
+    /// Its completion interrupt began at a time, on a CPU that has been awake since another, and has been served now.
+    #[inline(always)]
+    pub(super) fn attribute_interrupt(
+        &mut self,
+        now: u64,
+        (began, awake_since): (u64, u64),
+        work: Work,
+    ) {
+        let idle_exit = awake_since.min(began).saturating_sub(self.cut);
+        let waiting = began - self.cut - idle_exit;
+        self.parts.add(Part::IdleExit, idle_exit);
+        self.parts.add(Part::WaitingToRun, waiting);
+        self.cut = began;
+        self.attribute_work(Part::InterruptDelivery, now, now - began, work);
+    }
+
+    /// The CPU of its task hears of its completion after so many ns.
+    #[inline(always)]
+    pub(crate) fn delay_wake_up(&mut self, ipi: u64) {
+        self.ipi = ipi;
+    }
+
+    /// Its task goes on with it now, on a CPU that has been awake since then.
+    #[inline(always)]
+    pub(crate) fn attribute_wake_up(&mut self, now: u64, awake_since: u64) {
+        let ipi = std::mem::take(&mut self.ipi).min(now - self.cut);
+        let idle_exit = awake_since.saturating_sub(self.cut + ipi);
+        let waiting = now - self.cut - ipi - idle_exit;
+        self.parts.add(Part::InterruptDelivery, ipi);
+        self.parts.add(Part::IdleExit, idle_exit);
+        self.parts.add(Part::WaitingToRun, waiting);
+        self.cut = now;
+    }
+
+    /// Its system call waited for another request, which has ended.
+    pub(crate) fn attribute_awaited(&mut self, awaited: &Self) {
+        if awaited.begun == self.cut {
+            self.parts.append(&awaited.parts);
+        } else {
+            // It was on its way before, or went off while another one was waited for.
+            let waited = awaited.cut.saturating_sub(self.cut);
+            self.parts.add(Part::Queueing, waited);
+        }
+        self.cut = self.cut.max(awaited.cut);
+        self.ipi = awaited.ipi;
+    }
+
+    /// The flush that its system call did after it has ended: both are in its latency.
+    pub(crate) fn append_flush(&mut self, flush: &Self) {
+        self.parts.append(&flush.parts);
+    }
+
+    /// Its last piece has been delivered, whose way is its own.
+    pub(super) fn end_with(&mut self, piece: &Self) {
+        self.parts = piece.parts;
+        self.cut = piece.cut;
+    }
 }
 
 impl Default for Request {

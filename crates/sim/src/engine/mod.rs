@@ -88,10 +88,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         seed: u64,
         observer: &'a mut O,
     ) -> Self {
-        let queues = match setup.completion.coalescing {
-            Some(_) => setup.completion.queues(drives.len()),
-            None => 0,
-        };
+        let queues = setup.completion.collecting_queues(drives.len());
         let turns = setup.turns();
         let devices = queues + Self::watched(drives.len()) + usize::from(turns.is_some());
         let mut engine = Self {
@@ -197,13 +194,12 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.power.finish(self.now);
         self.observer.finished(Nanoseconds(self.now));
         let programs = &self.setup.programs;
-        let never_ran = (0..programs.tasks.len())
+        let never_ran = (0..programs.task_count())
             .map(|program| self.why_never_ran(program))
             .collect();
         let begin = self.leave_out_warm_up(&mut cpus);
-        let requests_from = self.jobs.counts_from.unwrap_or(0);
-        let is_capped =
-            programs.cut && self.processes > 0 && programs.end.is_some_and(|end| self.now >= end);
+        let requests_from = self.jobs.counts_from();
+        let is_capped = self.processes > 0 && programs.is_capped(self.now);
         let migrations = self.scheduler.migrations();
         Finished {
             span: Span::new(begin, self.now, requests_from, events),

@@ -10,6 +10,9 @@
 pub(crate) mod batches;
 pub(crate) mod events;
 pub(crate) mod jobs;
+mod next_request;
 pub(crate) mod pages;
+pub(crate) mod process;
 pub(crate) mod rates;
 pub(crate) mod setup;
+mod steps;
