@@ -259,7 +259,8 @@ impl Sleep {
         let power = self.setup.idle;
         self.ledger
             .plan(entered, Place::Transition, wake.entry_power);
-        self.ledger.plan(left, Place::Transition, power);
+        self.ledger
+            .plan(left, Place::Transition, self.setup.transition);
         self.ledger.plan(self.awake_at, operational, power);
         if wake.exit > 0 || wake.entry_left > 0 {
             self.ledger.wake_up(self.awake_at - now);
