@@ -212,7 +212,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             if let Some(period) = c.idle.unreflected.take() {
                 let outcome = c.reflect(now, period);
-                if O::WATCHES {
+                if O::WATCHES && self.watched {
                     self.observer.idle_outcome(cpu, &outcome);
                 }
             }

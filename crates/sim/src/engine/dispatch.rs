@@ -25,6 +25,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         // Every CPU has asked by now.
         self.check_governors()?;
         while self.has_process() && !self.observer.has_enough() {
+            self.ask_observer();
             let Some((time, next)) = self.calendar.pop() else {
                 if end <= last {
                     self.now = end;

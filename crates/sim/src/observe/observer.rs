@@ -140,9 +140,14 @@ pub trait Observer {
         let _ = (now, drive, state);
     }
 
-    /// The run is over.
+    /// The run is over, or the observer wants no more. The last call.
     fn finished(&mut self, now: Nanoseconds) {
         let _ = now;
+    }
+
+    /// Whether it goes on watching. Asked before every event. After a no, the run goes on as if nobody watched.
+    fn wants_more(&self) -> bool {
+        true
     }
 
     /// Whether the run may stop now. Asked before every event.

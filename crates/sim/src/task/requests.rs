@@ -145,7 +145,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.recorder.finish(r, now, counts_from);
             }
             self.free_requests.push(request);
-            if O::WATCHES {
+            if O::WATCHES && self.watched {
                 let step = RequestStep::Completed { request };
                 self.observer.request(Nanoseconds(now), step);
             }

@@ -235,10 +235,15 @@ impl<'a> Sim<'a> {
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
         let simulated = self.whole(cell, cancelled)?;
-        run.seed = Some(self.plan.seed(cell.repeat));
-        self.note_idle_tasks(cell, &simulated);
-        rows::fill(run, self.machine(cell), &simulated);
+        self.fill(cell, run, &simulated);
         Ok(())
+    }
+
+    /// Writes down what a run came to.
+    fn fill(&self, cell: Cell, run: &mut RunRecord, simulated: &wakepath_sim::Run) {
+        run.seed = Some(self.plan.seed(cell.repeat));
+        self.note_idle_tasks(cell, simulated);
+        rows::fill(run, self.machine(cell), simulated);
     }
 
     /// Notes the tasks of an rt-app file that did nothing. The earliest cell counts, whatever the order of the threads.
@@ -341,8 +346,7 @@ impl Backend for Sim<'_> {
             let program = self.plan.policies[cell.policy].set.program();
             let exchanges = program.map_or(0.0, |_| exchange * asked(&trial.run) as f64);
             let events = (trial.events.as_secs_f64() + exchanges) * factor;
-            // The first run is made once more, for its timeline.
-            let runs = f64::from(self.plan.repeats()) + 1.0;
+            let runs = f64::from(self.plan.repeats());
             total += trial.prepared.as_secs_f64() + (trial.set_up.as_secs_f64() + events) * runs;
         }
         // What else runs on the machine keeps the study waiting as it did the trials. One trial would not tell how long.
@@ -358,19 +362,18 @@ impl Backend for Sim<'_> {
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        self.measure(cell, run, cancelled)?;
-        let is_cancelled = || cancelled.load(Ordering::Relaxed);
-        if cell.repeat == 0
-            && let Some(workload) = self.plan.workloads[cell.workload].workload()
-        {
-            let mut observed = representative::observe(self.machine(cell), workload, is_cancelled);
-            self.simulate(cell, &mut observed)?;
-            run.timeline = representative::rows(observed);
-        }
+        let workload = self.plan.workloads[cell.workload].workload();
+        let Some(workload) = workload.filter(|_| cell.repeat == 0) else {
+            return self.measure(cell, run, cancelled);
+        };
+        let mut observed = representative::observe(self.machine(cell), workload, cancelled);
+        let simulated = self.simulate(cell, &mut observed)?;
         // Cut short or just finished: there is no telling.
-        if is_cancelled() {
+        if cancelled.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
         }
+        self.fill(cell, run, &simulated);
+        run.timeline = representative::rows(observed);
         Ok(())
     }
 }

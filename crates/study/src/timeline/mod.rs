@@ -3,6 +3,7 @@
 pub(crate) mod representative;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Cluster;
@@ -14,8 +15,8 @@ use wakepath_workloads::Workload;
 /// The end of a span that has not ended.
 const OPEN: u64 = u64::MAX;
 
-/// Watches a run until it has seen enough.
-pub struct Observed<F> {
+/// Watches a run until it has seen enough, and ends the run then, or looks away.
+pub struct Observed<'a, F> {
     timeline: Timeline,
     numbers: BTreeMap<String, usize>,
     /// Nothing that ends before is kept.
@@ -24,6 +25,8 @@ pub struct Observed<F> {
     until: u64,
     over: bool,
     enough: F,
+    /// If the run goes on when enough was seen: whether it is called off.
+    cancelled: Option<&'a AtomicBool>,
     seen: Seen,
     /// Open spans of each track, outer ones first.
     open: Vec<Vec<usize>>,
@@ -74,7 +77,7 @@ struct Slot {
     begun: u64,
 }
 
-impl<F: Fn(&Seen) -> bool> Observed<F> {
+impl<F: Fn(&Seen) -> bool> Observed<'_, F> {
     /// Watches `workload` on `machine` from the start of its run for `span`, or until it is `enough`.
     pub fn new(machine: &Machine, workload: &Workload, span: Nanoseconds, enough: F) -> Self {
         let mut timeline = Timeline {
@@ -125,6 +128,7 @@ impl<F: Fn(&Seen) -> bool> Observed<F> {
             until: span.0,
             over: false,
             enough,
+            cancelled: None,
             seen: Seen::default(),
             idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
             jobs: workload.names().into_iter().map(str::to_owned).collect(),
@@ -329,7 +333,7 @@ fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
     }
 }
 
-impl<F: Fn(&Seen) -> bool> Observer for Observed<F> {
+impl<F: Fn(&Seen) -> bool> Observer for Observed<'_, F> {
     fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         if !self.keeps(now) || self.cpus[cpu].now == Some(activity) {
             return;
@@ -423,8 +427,15 @@ impl<F: Fn(&Seen) -> bool> Observer for Observed<F> {
         self.close(now.0.min(self.until));
     }
 
+    fn wants_more(&self) -> bool {
+        !self.over && !(self.enough)(&self.seen)
+    }
+
     fn has_enough(&self) -> bool {
-        self.over || (self.enough)(&self.seen)
+        match self.cancelled {
+            Some(cancelled) => cancelled.load(Ordering::Relaxed),
+            None => !self.wants_more(),
+        }
     }
 }
 

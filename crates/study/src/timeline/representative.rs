@@ -1,6 +1,8 @@
 //! A few representative milliseconds of a run: around a request of about the median latency, and around one of about the
 //! 99th percentile.
 
+use std::sync::atomic::AtomicBool;
+
 use wakepath_hardware::Machine;
 use wakepath_results::timeline::Timeline;
 use wakepath_units::Nanoseconds;
@@ -19,18 +21,17 @@ const MAX_SPANS: usize = 600_000;
 /// Shown around the request: about so much.
 const SHOWN: u64 = 3_000_000;
 
-/// Watches a run until it has seen what is representative, or is `cancelled`.
-pub(crate) fn observe(
+/// Watches a run until it has seen what is representative. The run goes on until its end, or until it is `cancelled`.
+pub(crate) fn observe<'a>(
     machine: &Machine,
     workload: &Workload,
-    cancelled: impl Fn() -> bool,
-) -> Observed<impl Fn(&Seen) -> bool> {
-    let observed = Observed::new(machine, workload, LONGEST, move |seen| {
-        is_enough(seen) || cancelled()
-    });
+    cancelled: &'a AtomicBool,
+) -> Observed<'a, fn(&Seen) -> bool> {
+    let enough: fn(&Seen) -> bool = is_enough;
     Observed {
         from: FROM,
-        ..observed
+        cancelled: Some(cancelled),
+        ..Observed::new(machine, workload, LONGEST, enough)
     }
 }
 
@@ -42,7 +43,7 @@ fn is_enough(seen: &Seen) -> bool {
 
 /// The rows `(at, track, name, start_ns, end_ns)` of what was seen, by track and time.
 pub(crate) fn rows<F: Fn(&Seen) -> bool>(
-    observed: Observed<F>,
+    observed: Observed<'_, F>,
 ) -> Vec<(String, String, String, u64, u64)> {
     let (timeline, mut seen) = observed.finish();
     seen.done.sort_by_key(|(begun, end)| end - begun);
