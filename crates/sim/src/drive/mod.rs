@@ -10,7 +10,7 @@
 //!
 //! - Setup: [`setup`] compiles a drive model and APST settings, [`stripes`] is RAID0, [`volume`] the drives together.
 //! - State: this file, [`path`] and the write [`buffer`].
-//! - Totals: [`ledger`], time and energy in each power state.
+//! - Totals: [`ledger`], time and energy in each power state; [`result`], the figures of a run.
 
 mod buffer;
 mod ledger;

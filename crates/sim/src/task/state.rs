@@ -45,35 +45,35 @@ pub(crate) enum Step {
 /// A task of any kind, so that a run queue holds all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    /// The CPU on which it runs, or ran last.
+    /// The CPU on which the task runs, or ran last.
     pub(crate) cpu: CpuId,
-    /// It can run, or does.
+    /// The task runs or waits for a CPU.
     pub(crate) runnable: bool,
     /// The scheduler's part.
     pub(crate) entity: Entity,
-    /// The page cache's part, if it uses that.
+    /// The page cache's part: the call in progress.
     pub(crate) caller: Option<Box<Caller>>,
-    /// It runs on no other CPU.
+    /// Bound to `cpu`.
     bound: bool,
     pub(super) in_iowait: bool,
     pub(super) step: Step,
     /// Work left of the present step.
     work: Cycles,
-    /// Time for which the present step has had a CPU, and cold-start work that it found there.
+    /// Time for which the present step has had a CPU, and cold-start work on the way.
     executed: u64,
     cold: Cycles,
-    /// Work to refill the caches of the core to which it has moved.
+    /// Work to refill the caches of another core after a migration.
     refill: Cycles,
-    /// When the clock ends its spinning.
+    /// When spinning ends.
     spin_until: u64,
     pub(super) requests: OwnRequests,
     pub(super) kind: Kind,
 }
 
-/// The requests of a task that the drives have, and those that it has to take back.
+/// Requests of a task on their way, and how they are submitted and taken back.
 #[derive(Clone, Debug)]
 pub(super) struct OwnRequests {
-    /// When the submission in progress began, and its work.
+    /// Begin and work of the submission in progress.
     pub(super) begun: u64,
     pub(super) submission: Cycles,
     /// Requests that count have ended at this time or later.
@@ -81,14 +81,14 @@ pub(super) struct OwnRequests {
     pub(super) in_flight: u32,
     /// Requests that the drive has finished and the task has not seen.
     pub(super) completed: Fifo<RequestId>,
-    /// How many completed requests it waits for, and takes back together at most.
+    /// Completed requests that end a wait, and most that are taken back together.
     pub(super) wanted: usize,
     pub(super) most: usize,
-    /// It has done what it does before it sleeps.
+    /// The work before a sleep is done.
     pub(super) deactivated: bool,
-    /// It has slept since it last went on with completed requests.
+    /// The task has slept since it last took requests back.
     pub(super) slept: bool,
-    /// How many completed requests it goes on with, and the work of that.
+    /// Completed requests that are being taken back, and the work of that.
     pub(super) taking: usize,
     pub(super) resumption: Cycles,
 }
@@ -219,24 +219,24 @@ impl Task {
         self.work
     }
 
-    /// It is given so much work for the present step.
+    /// Sets the work of the present step.
     pub(crate) fn give_work(&mut self, work: Cycles) {
         self.work = work;
     }
 
-    /// It was interrupted with so much work left of the present step.
+    /// Interrupts the present step, with so much work left.
     #[inline(always)]
     pub(crate) fn interrupt_at(&mut self, left: Cycles) {
         self.work = left;
     }
 
-    /// The present step has had a CPU for so long.
+    /// Adds time for which the present step had a CPU.
     #[inline(always)]
     pub(crate) fn add_executed(&mut self, time: u64) {
         self.executed += time;
     }
 
-    /// The present step has found its CPU cold.
+    /// Adds work because the CPU of the present step was cold.
     #[inline(always)]
     pub(crate) fn add_cold(&mut self, cold: Cycles) {
         self.cold += cold;
@@ -248,19 +248,19 @@ impl Task {
         (self.executed, Work::new(own, self.cold, full_speed))
     }
 
-    /// It goes to another CPU, and to caches that take so much work to refill if that is another core.
+    /// Migrates the task. `refill`: work to refill the caches of another core.
     pub(crate) fn move_to(&mut self, cpu: CpuId, refill: Option<Cycles>) {
         self.cpu = cpu;
         self.refill = refill.unwrap_or(self.refill);
     }
 
-    /// Work to refill caches, which its next CPU does.
+    /// Takes the work to refill caches, which the next CPU does.
     #[inline(always)]
     pub(crate) fn take_refill(&mut self) -> Cycles {
         std::mem::take(&mut self.refill)
     }
 
-    /// It submits a request of so many bytes. Returns the kind of that, and whether it is held back for a batch.
+    /// Counts a request of so many bytes in flight. Returns its kind, and whether a batch holds it back.
     #[inline(always)]
     pub(crate) fn note_submission(
         &mut self,
@@ -274,7 +274,7 @@ impl Task {
         }
     }
 
-    /// It submits a flush.
+    /// Counts a flush in flight.
     pub(crate) fn note_flush(&mut self) {
         self.requests.in_flight += 1;
         if let Kind::FioProcess(process) = &mut self.kind {
@@ -289,25 +289,25 @@ impl Task {
         (self.requests.begun, executed, work)
     }
 
-    /// A request of it has been served by the page cache, or by the drives: it takes it back when it runs.
+    /// Adds a request that is done, to be taken back when the task runs.
     #[inline(always)]
     pub(crate) fn add_completion(&mut self, request: RequestId) {
         self.requests.completed.push_back(request);
     }
 
-    /// A request of it, done by the page cache, ends in its own system call.
+    /// Adds a request that the page cache has done in the system call itself.
     pub(crate) fn add_cached(&mut self, request: RequestId) {
         self.requests.in_flight += 1;
         self.add_completion(request);
     }
 
-    /// Whether it sleeps, and the next completion wakes it.
+    /// Whether the next completion wakes the task up.
     pub(crate) fn wakes_with_next(&self) -> bool {
         let requests = &self.requests;
         !self.runnable && self.step == Step::Wait && requests.completed.len() + 1 >= requests.wanted
     }
 
-    /// Whether a completion wakes it.
+    /// Whether the completions so far wake the task up.
     #[inline(always)]
     pub(crate) fn waits_for_io(&self) -> bool {
         let requests = &self.requests;
@@ -317,7 +317,7 @@ impl Task {
             && requests.completed.len() >= requests.wanted
     }
 
-    /// The call in progress is over, which wrote back and flushed. Returns whether it was such a call.
+    /// Ends a call that writes back and flushes. Returns whether such a call was in progress.
     pub(crate) fn end_fsync(&mut self) -> bool {
         match &mut self.kind {
             Kind::FioProcess(process) => process.end_fsync(),

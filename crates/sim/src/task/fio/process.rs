@@ -9,67 +9,67 @@ use crate::task::fio::setup::{JobSetup, PauseRule};
 /// When a process thinks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pause {
-    /// When the one in progress is over.
+    /// When the pause in progress is over.
     until: u64,
-    /// One is due as soon as nothing is in flight.
+    /// A pause begins as soon as nothing is in flight.
     due: bool,
-    /// Requests finished when the last one was due.
+    /// Requests finished when the last pause was due.
     finished: u64,
-    /// Requests submitted when the last one began.
+    /// Requests submitted when the last pause began.
     submitted: u64,
-    /// When the last one began that the rates of the job do not know of.
+    /// Begin of a pause that the rates of the job have not accounted for.
     pub(super) began: Option<u64>,
-    /// When the last one was due.
+    /// When the last pause was due.
     last: u64,
 }
 
 /// The state that only a process of a job has.
 #[derive(Clone, Debug)]
 pub(crate) struct FioProcess {
-    /// Index of its job.
+    /// Index of the job.
     pub(in crate::task) job: usize,
-    /// When it started, and when its time is over.
+    /// When the process started, and when the time of the job is over.
     pub(super) started: u64,
     pub(super) ends: u64,
     pub(super) submitted: u64,
     /// Bytes of the requests submitted.
     pub(super) bytes: u64,
-    /// Reads and writes submitted, or their bytes where these vary.
+    /// Reads and writes submitted, or bytes of these where block sizes vary.
     pub(super) issued: [u64; 2],
     /// Writes submitted, and whether a flush followed the last one.
     written: u64,
     flushed: bool,
-    /// The submission in progress is that of a flush, or it waits for one.
+    /// A flush is being submitted, or waited for.
     pub(in crate::task) flushing: bool,
-    /// What is special about its writes.
+    /// Kind of a write of the job.
     writes_as: RequestKind,
-    /// A write that is done, but for the flush before its system call returns.
+    /// A write whose system call still flushes the drive before returning.
     unreturned: Option<Box<Request>>,
-    /// The direction of its next request, once it is settled.
+    /// Direction of the next request, once settled.
     pub(in crate::task) direction: Option<Direction>,
-    /// How it goes through its file, where the limits of its job do not say that.
+    /// The way through the file, where the limits of the job do not say it.
     pub(super) walk: Option<Box<Walk>>,
-    /// The present way through its file has come to its end.
+    /// The present way through the file has come to an end.
     pub(super) pass_is_over: bool,
-    /// Where its next request lies, once `walk` has settled it.
+    /// Place of the next request, once settled by `walk` or by the page cache.
     pub(super) next: Option<Next>,
-    /// Where its last request lies, likewise.
+    /// Place of the last request, if `next` had settled it.
     pub(super) offset: Option<u64>,
-    /// The next block to read and to write, where they follow each other.
+    /// Next block to read and to write, in sequential jobs.
     pub(super) next_block: [u64; 2],
-    /// The direction of its last request.
+    /// Direction of the last request.
     pub(super) last: Direction,
-    /// When the next read and the next write are due, after its start: of a Poisson process all of it, else what pauses
-    /// add to it.
+    /// When the next read and the next write are due, in ns after the start: the drawn arrivals of a Poisson process, else
+    /// the pauses that a rate forgives.
     pub(super) due: [u64; 2],
-    /// The data of its next write are in its buffer.
+    /// The data of the next write are in the buffer.
     pub(super) filled: bool,
-    /// It submits several requests together: those of the next batch, with their bytes.
+    /// Requests are submitted in batches: the requests of the next batch, with bytes.
     gathers: bool,
     pub(super) gathered: Vec<(RequestId, u64)>,
-    /// It had as many requests in flight as it may, and takes them back.
+    /// The queue was full, and requests are taken back before more are submitted.
     reaps: bool,
-    /// Requests submitted when it last burnt its think cycles.
+    /// Requests submitted when think cycles were last burnt.
     pub(super) thought_cycles: u64,
     pub(super) pause: Pause,
 }
@@ -106,7 +106,7 @@ impl FioProcess {
         }
     }
 
-    /// It submits a request of so many bytes. Returns the kind of that, and whether it is held back for a batch.
+    /// Counts a request of so many bytes. Returns its kind, and whether a batch holds it back.
     #[inline(always)]
     pub(in crate::task) fn note_submission(
         &mut self,
@@ -123,12 +123,12 @@ impl FioProcess {
         (RequestKind::Plain, self.gathers)
     }
 
-    /// It submits a flush. That of a write's own system call is not one that fio asks for.
+    /// Counts a flush, unless a write's own system call does the flush.
     pub(in crate::task) fn note_flush(&mut self) {
         self.flushed = self.unreturned.is_none();
     }
 
-    /// The page cache takes its next request, a write or a read.
+    /// Counts a write or read that the page cache takes.
     pub(in crate::task) fn note_cached(&mut self, writes: bool) {
         self.submitted += 1;
         self.written += u64::from(writes);
@@ -140,7 +140,7 @@ impl FioProcess {
         self.unreturned.is_some()
     }
 
-    /// The call in progress is over, which wrote back and flushed. Returns whether it was such a call.
+    /// Ends a call that writes back and flushes. Returns whether such a call was in progress.
     pub(in crate::task) fn end_fsync(&mut self) -> bool {
         let flushing = std::mem::take(&mut self.flushing);
         self.flushed |= flushing;
@@ -159,14 +159,14 @@ impl FioProcess {
         Some(write)
     }
 
-    /// Whether it takes requests back before it submits more: as fio (`wait_for_completions()`), from when it has as many
+    /// Whether requests are taken back before more are submitted: as fio (`wait_for_completions()`), from when it has as many
     /// in flight as it may until only so many are left.
     pub(super) fn reaps_batch(&mut self, full: bool, batch: &Batching, in_flight: u32) -> bool {
         self.reaps = full || (self.reaps && in_flight > batch.low);
         self.reaps
     }
 
-    /// Whether it has to pause before its next request, with so many in flight.
+    /// Whether a pause comes before the next request, with so many in flight.
     ///
     /// As fio 3.33 does it (`handle_thinktime()`, `backend.c`): after each request that it issues it
     /// counts those completed since it last found a pause due, and then waits for all in flight
@@ -215,19 +215,19 @@ impl FioProcess {
         self.pause.until
     }
 
-    /// Whether it flushes the drive before its next request: as fio (`get_next_ddir()`), once after so many writes.
+    /// Whether a flush comes before the next request: as fio (`get_next_ddir()`), once after so many writes.
     #[inline(never)]
     pub(super) fn flush_is_due(&self, every: [u64; 2]) -> bool {
         let due = |every: u64| every > 0 && self.written.is_multiple_of(every);
         !self.flushed && self.written > 0 && every.into_iter().any(due)
     }
 
-    /// Whether a flush has not followed its last write.
+    /// Whether the last write has not been flushed.
     pub(super) fn last_flush_is_due(&self) -> bool {
         !self.flushed && self.written > 0
     }
 
-    /// Whether it goes through its file once more.
+    /// Whether the job goes through the file once more.
     pub(super) fn starts_over(&mut self) -> bool {
         self.pass_is_over
             && self.walk.as_mut().is_some_and(|walk| {

@@ -10,23 +10,23 @@ use crate::observe::observer::Observer;
 use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
-/// What a job does next.
+/// What a process does next.
 enum Plan {
     /// This much work.
     Work(Cycles),
-    /// It looks at the clock until then.
+    /// Look at the clock until this time.
     Spin(u64),
-    /// It waits, for its requests or a timer.
+    /// Sleep, until a request or a timer ends it.
     Sleep { iowait: bool },
-    /// It has done all that it had to do.
+    /// Everything that the job asks for is done.
     End,
 }
 
-/// Why a job does not begin its next request.
-enum Held {
+/// Why a process does not begin the next request.
+enum Delay {
     /// A pause is due.
-    Pauses,
-    /// Its rates hold it back until then.
+    Pause,
+    /// The rates of the job hold the request back until this time.
     Until(u64),
 }
 
@@ -184,7 +184,7 @@ impl<O: Observer> Engine<'_, O> {
             t.begin(Step::Think, job.think_cycles);
             return Plan::Work(job.think_cycles);
         }
-        if let Some(Held::Pauses) = held {
+        if let Some(Delay::Pause) = held {
             return self.begin_pause(cpu, task);
         }
         if flush {
@@ -193,7 +193,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             return self.begin_fsync(cpu, task);
         }
-        if let Some(Held::Until(until)) = held {
+        if let Some(Delay::Until(until)) = held {
             t.step = Step::Wait;
             return self.pause_until(cpu, task, until);
         }
@@ -318,9 +318,9 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// What a job waits for besides its requests, if it is `ready` for the next one or not, and `flushes` before it.
+    /// What delays the next request of a process, which is `ready` for a request or not, and `flushes` before the request.
     #[inline(never)]
-    fn pace(&mut self, task: TaskId, ready: bool, flushes: bool) -> Option<Held> {
+    fn pace(&mut self, task: TaskId, ready: bool, flushes: bool) -> Option<Delay> {
         let t = &mut self.tasks[task];
         let Kind::FioProcess(process) = &mut t.kind else {
             return None;
@@ -334,12 +334,12 @@ impl<O: Observer> Engine<'_, O> {
             None
         };
         if pauses {
-            Some(Held::Pauses)
+            Some(Delay::Pause)
         } else if flushes {
             // Rates hold back requests, and no flushes.
             None
         } else {
-            until.map(Held::Until)
+            until.map(Delay::Until)
         }
     }
 
@@ -377,7 +377,7 @@ impl<O: Observer> Engine<'_, O> {
 }
 
 impl Task {
-    /// It waits for a request of its job.
+    /// Waits for requests of the job.
     #[inline(always)]
     fn wait_for_requests(&mut self, job: &JobSetup) -> Plan {
         self.step = Step::Wait;
