@@ -27,23 +27,23 @@ pub(crate) struct Request {
     pub(crate) task: TaskId,
     pub(crate) direction: Direction,
     pub(crate) kind: RequestKind,
-    /// The CPU that submitted it.
+    /// The CPU that submitted the request.
     pub(super) issued_on: CpuId,
-    /// The drive that has it.
+    /// The drive that has the request.
     pub(super) drive: usize,
-    /// The CPU that takes its completion interrupt.
+    /// The CPU that takes the completion interrupt.
     pub(super) completes_on: CpuId,
-    /// The request that it is a piece of.
+    /// The request of which this one is a piece.
     pub(super) whole: Option<RequestId>,
     /// Pieces that the drives have not finished, and those whose interrupt has not been served.
     pub(super) unserved: u32,
     pub(super) undelivered: u32,
     pub(crate) bytes: u64,
-    /// When its submission began.
+    /// When the submission began.
     begun: u64,
-    /// Its latency so far, up to `cut`.
+    /// Parts of the latency, up to `cut`.
     parts: Parts,
-    /// Up to when its time is attributed.
+    /// Time up to which the latency is attributed.
     cut: u64,
     /// How long the task's CPU takes to hear of the completion.
     ipi: u64,
@@ -72,7 +72,7 @@ impl Request {
         }
     }
 
-    /// What becomes one of its pieces, if this is the request of that number.
+    /// A piece of this request, which has the number `whole`.
     pub(super) fn piece_of(&self, whole: RequestId, kind: RequestKind) -> Self {
         Self {
             whole: Some(whole),
@@ -81,12 +81,12 @@ impl Request {
         }
     }
 
-    /// The number of the request of which this one, numbered `own`, is a piece, or of itself.
+    /// Number of the request of which this one is a piece; `own` if it is none.
     pub(crate) fn number_of_whole(&self, own: RequestId) -> RequestId {
         self.whole.unwrap_or(own)
     }
 
-    /// Its latency in ns if it ends now.
+    /// Latency in ns of a request that ends now.
     #[inline(always)]
     pub(crate) fn latency(&self, now: u64) -> u64 {
         let latency = now - self.begun;
@@ -94,39 +94,39 @@ impl Request {
         latency
     }
 
-    /// The parts of its latency up to [`Request::attributed_until`].
+    /// Parts of the latency, up to [`Request::attributed_until`].
     #[inline(always)]
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Up to when its time is attributed to parts.
+    /// Time up to which the latency is attributed.
     pub(crate) fn attributed_until(&self) -> u64 {
         self.cut
     }
 
-    /// All its time until then belongs to a part.
+    /// Attributes the time until `until` to one part.
     #[inline(always)]
     pub(crate) fn attribute(&mut self, part: Part, until: u64) {
         self.parts.add(part, until - self.cut);
         self.cut = until;
     }
 
-    /// Its time until then was work for a part, as far as a CPU `executed` it.
+    /// Attributes the time until `until` to work for a part, of which a CPU executed `executed` ns, and to waiting.
     #[inline(always)]
     pub(crate) fn attribute_work(&mut self, part: Part, until: u64, executed: u64, work: Work) {
         self.parts.add_work(part, until - self.cut, executed, work);
         self.cut = until;
     }
 
-    /// A drive has it now and is done with it at the time that `give` returns, whose parts `give` adds.
+    /// Attributes the time in a drive: `give` adds the parts, and returns when the drive will be done.
     #[inline(always)]
     pub(super) fn attribute_drive(&mut self, give: impl FnOnce(&mut Parts) -> u64) -> u64 {
         self.cut = give(&mut self.parts);
         self.cut
     }
 
-    /// Its completion interrupt began at a time, on a CPU that has been awake since another, and has been served now.
+    /// Attributes the time up to now, the end of a completion interrupt on a CPU that has been awake since `awake_since`.
     #[inline(always)]
     pub(super) fn attribute_interrupt(
         &mut self,
@@ -142,13 +142,13 @@ impl Request {
         self.attribute_work(Part::InterruptDelivery, now, now - began, work);
     }
 
-    /// The CPU of its task hears of its completion after so many ns.
+    /// The CPU of the task hears of the completion after `ipi` ns.
     #[inline(always)]
     pub(crate) fn delay_wake_up(&mut self, ipi: u64) {
         self.ipi = ipi;
     }
 
-    /// Its task goes on with it now, on a CPU that has been awake since then.
+    /// Attributes the time until the task goes on, on a CPU that has been awake since `awake_since`.
     #[inline(always)]
     pub(crate) fn attribute_wake_up(&mut self, now: u64, awake_since: u64) {
         let ipi = std::mem::take(&mut self.ipi).min(now - self.cut);
@@ -160,7 +160,7 @@ impl Request {
         self.cut = now;
     }
 
-    /// Its system call waited for another request, which has ended.
+    /// Attributes the time in which the system call waited for another request, which has ended.
     pub(crate) fn attribute_awaited(&mut self, awaited: &Self) {
         if awaited.begun == self.cut {
             self.parts.append(&awaited.parts);
@@ -173,12 +173,12 @@ impl Request {
         self.ipi = awaited.ipi;
     }
 
-    /// The flush that its system call did after it has ended: both are in its latency.
+    /// Adds the flush at the end of the system call to the latency.
     pub(crate) fn append_flush(&mut self, flush: &Self) {
         self.parts.append(&flush.parts);
     }
 
-    /// Its last piece has been delivered, whose way is its own.
+    /// Takes over the way of the last piece, which has been delivered.
     pub(super) fn end_with(&mut self, piece: &Self) {
         self.parts = piece.parts;
         self.cut = piece.cut;

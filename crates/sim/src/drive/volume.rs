@@ -57,7 +57,7 @@ impl VolumeSetup {
         self.stripes.pieces(offset, bytes)
     }
 
-    /// Gives a drive a flush now. Returns when it will be done, and adds its time to the `parts` of its latency.
+    /// Gives a drive a flush now. Returns the end of the flush, and adds the time until then to `parts`.
     pub(crate) fn give_flush(&self, drive: &mut Drive, now: u64, parts: &mut Parts) -> u64 {
         let Accepted { wake, done } = drive.flush(now, self.flush);
         parts.add(Part::DriveWake, wake);
@@ -65,8 +65,8 @@ impl VolumeSetup {
         done
     }
 
-    /// Gives a drive a request of `bytes`, or a piece of one, now. A write `through` the cache is done when its data are on the
-    /// media. Returns when it will be done, and adds its time to the `parts` of its latency.
+    /// Gives a drive a request of `bytes`, or a piece of a request, now. A write `through` the cache ends when the data are on the
+    /// media. Returns the end, and adds the time until then to `parts`.
     #[inline(always)]
     pub(crate) fn give_request(
         &self,
