@@ -29,18 +29,18 @@ mod task;
 
 #[doc(hidden)]
 pub use crate::core::queue::pattern;
+pub use drive::result::{DriveRun, DriveStateTime};
 pub use error::{SimError, Stuck};
 pub use frequency::clocks::HwpBoostRun;
 pub use observe::attribution::Attribution;
 pub use observe::batches::Drift;
+pub use observe::latency::{Latency, LatencyParts};
 pub use observe::observer;
+pub use page_cache::result::PageCacheRun;
 pub use power::energy::Energy;
 pub use result::details;
 pub use result::summary::{PolicyComparison, PolicyResult};
-pub use result::{
-    ClockTime, CpuTime, DriveRun, DriveStateTime, FrequencyTime, Latency, LatencyParts,
-    PageCacheRun, Run, StateTime,
-};
+pub use result::{ClockTime, CpuTime, FrequencyTime, Run, StateTime};
 pub use run::{Model, simulate, simulate_observed};
 pub use setup::LONGEST_TIMED;
 pub use setup::policies::{expanded, in_force, machine_under, notes, policy_notes};

@@ -13,7 +13,7 @@ pub(crate) struct CompletionSetup {
     fixed: Option<CpuId>,
     /// Share of the completions that come to the CPU of the queue; absent: all.
     pub(super) same_cpu_share: Option<f64>,
-    pub(crate) coalescing: Option<Coalescing>,
+    pub(super) coalescing: Option<Coalescing>,
     /// By CPU: interrupts go elsewhere if they can; empty if there are none such.
     kept_free: Vec<bool>,
 }
@@ -49,9 +49,12 @@ impl CompletionSetup {
         }
     }
 
-    /// Number of queues of `drives` drives.
-    pub(crate) fn queues(&self, drives: usize) -> usize {
-        drives * self.queues
+    /// Number of queues of `drives` drives that collect completions before they interrupt.
+    pub(crate) fn collecting_queues(&self, drives: usize) -> usize {
+        match self.coalescing {
+            Some(_) => drives * self.queues,
+            None => 0,
+        }
     }
 
     /// The queue of a drive that a CPU submits to, numbered over all drives.
@@ -131,7 +134,7 @@ mod tests {
             for cpu in 0..cpus {
                 let to = setup.cpu(drive, cpu);
                 prop_assert_eq!(setup.queue(drive, to), setup.queue(drive, cpu));
-                prop_assert!(setup.queue(drive, cpu) < setup.queues(drive + 1));
+                prop_assert!(setup.queue(drive, cpu) < (drive + 1) * setup.queues);
             }
         }
     }

@@ -16,17 +16,17 @@ pub(crate) struct IoCost {
     interrupt: Cycles,
     resume: Cycles,
     /// Of the submission, the interrupt and the resumption: what is done only for a task that sleeps.
-    pub(crate) deactivation: Cycles,
-    pub(crate) reactivation: Cycles,
+    deactivation: Cycles,
+    reactivation: Cycles,
     switch: Cycles,
     /// Of a buffered read, for each [`BLOCK`] of it.
     page_cache: Cycles,
     /// Of the program between two I/Os.
-    pub(crate) program: Cycles,
+    program: Cycles,
     /// What a flush costs more than another request until the drive has it.
-    pub(crate) flush: Cycles,
+    flush: Cycles,
     /// Of an asynchronous engine, in the submission and in the resumption.
-    pub(crate) asynchronous: [Cycles; 2],
+    asynchronous: [Cycles; 2],
 }
 
 impl IoCost {
@@ -80,6 +80,41 @@ impl IoCost {
     pub(crate) fn resume(&self, requests: usize, slept: bool) -> Cycles {
         let switch = if slept { self.switch } else { 0 };
         (self.resume - self.switch) * requests as Cycles + switch
+    }
+
+    /// Of submitting a flush, until the drives have it.
+    #[inline]
+    pub(crate) fn flush_submission(&self) -> Cycles {
+        self.submission(0) + self.flush
+    }
+
+    /// Of a task that takes itself off the run queue to wait for its requests, if that costs anything.
+    #[inline]
+    pub(crate) fn deactivation(&self) -> Option<Cycles> {
+        (self.deactivation > 0).then_some(self.deactivation)
+    }
+
+    /// Of a task that is woken by a request of the page cache, and goes on.
+    #[inline]
+    pub(crate) fn wake_and_resume(&self) -> Cycles {
+        self.reactivation + self.resume(1, true)
+    }
+
+    /// Of an asynchronous engine's system call that submits.
+    #[inline]
+    pub(crate) fn asynchronous_submission(&self) -> Cycles {
+        self.asynchronous[0]
+    }
+
+    /// Of an asynchronous engine's system call that takes completions.
+    #[inline]
+    pub(crate) fn asynchronous_completion(&self) -> Cycles {
+        self.asynchronous[1]
+    }
+
+    /// Of the program between two I/Os.
+    pub(crate) fn program(&self) -> Cycles {
+        self.program
     }
 
     /// Of the pages of a buffered read of so many bytes.

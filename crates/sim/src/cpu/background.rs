@@ -37,13 +37,13 @@ impl<O: Observer> Engine<'_, O> {
         if source.timer.roams {
             // The worker of the first CPU, wherever it is. Its timer runs again from when it goes back to sleep.
             let task = index;
-            self.tasks[task].work = source.cycles();
+            self.tasks[task].give_work(source.cycles());
             self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
             return;
         }
         if source.is_task() {
             let task = cpu * self.setup.background.len() + index;
-            self.tasks[task].work = source.cycles();
+            self.tasks[task].give_work(source.cycles());
             if !self.tasks[task].runnable {
                 self.wake_task(Some(cpu), task, cpu);
             }

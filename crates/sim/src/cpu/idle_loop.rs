@@ -75,7 +75,7 @@ impl<O: Observer> Engine<'_, O> {
             &mut c.idle.governor,
             ceiling,
         );
-        if O::WATCHES {
+        if O::WATCHES && self.watched {
             self.observer.idle_choice(cpu, &query, choice.decision);
         }
         if self.setup.cpu.menu_round > 0 {

@@ -6,8 +6,7 @@ use wakepath_units::Nanoseconds;
 use crate::core::basics::{CpuId, Interrupt, Timer};
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
-use crate::observe::observer::{Observer, RequestStep};
-use crate::task::state::Program;
+use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
     pub(crate) fn interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
@@ -49,28 +48,10 @@ impl<O: Observer> Engine<'_, O> {
 
     pub(crate) fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
-            Interrupt::Completion(request) => {
-                self.grant_lease(cpu, Grant::on_completion);
-                let Some(request) = self.delivered(cpu, request) else {
-                    return;
-                };
-                self.observe_request(RequestStep::Delivered { request, cpu });
-                let task = self.requests[request].task;
-                let t = &mut self.tasks[task];
-                t.completed.push_back(request);
-                if t.waits_for_io() {
-                    let ipi = self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
-                    self.requests[request].ipi = ipi;
-                }
-            }
+            Interrupt::Completion(request) => self.complete(cpu, request),
             Interrupt::Tick => self.tick(cpu),
             Interrupt::Timer(Timer::Background(index)) => self.background_timer(cpu, index),
-            Interrupt::Timer(Timer::Task(task)) => match self.tasks[task].program {
-                Program::Thread(thread) => self.thread_timer(cpu, task, thread),
-                Program::Job | Program::Worker | Program::Flusher | Program::Sugov(_) => {
-                    self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
-                }
-            },
+            Interrupt::Timer(Timer::Task(task)) => self.task_timer(cpu, task),
             Interrupt::Timer(Timer::WriteBack) => self.look_for_old_pages(cpu),
             Interrupt::Timer(Timer::Lease) => {
                 self.cpus[cpu].idle.lease_timer = false;

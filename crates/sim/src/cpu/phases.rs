@@ -1,7 +1,6 @@
 //! What a CPU does next, and how far it has come with it.
 
-use crate::block::request::Request;
-use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt, RequestId};
+use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt};
 use crate::core::calendar::Slot;
 use crate::cpu::phase::Mode;
 use crate::cpu::state::Cpu;
@@ -9,7 +8,7 @@ use crate::engine::Engine;
 use crate::frequency::clocks::Domain;
 use crate::frequency::clocks::report::InterruptTime;
 use crate::observe::observer::Observer;
-use crate::task::state::{Step, Task};
+use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
@@ -78,7 +77,7 @@ impl<O: Observer> Engine<'_, O> {
         let c = &mut self.cpus[cpu];
         let cold = std::mem::take(&mut c.phase.cold);
         match (mode, c.run_queue.current()) {
-            (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].cold += cold,
+            (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].add_cold(cold),
             (Mode::Task, _) => {}
             _ => c.phase.begin_service(self.now, work, cold),
         }
@@ -95,7 +94,8 @@ impl<O: Observer> Engine<'_, O> {
         self.charge(cpu);
         self.cpus[cpu].phase.stopped = false;
         if let Some(task) = self.cpus[cpu].run_queue.current() {
-            self.tasks[task].work = self.cpus[cpu].phase.work - done;
+            let left = self.cpus[cpu].phase.work - done;
+            self.tasks[task].interrupt_at(left);
         }
         self.cancel_phase(cpu);
     }
@@ -166,11 +166,11 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn time_left(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
         if c.phase.mode == Mode::Task
-            && let Some(t) = c.run_queue.current().map(|task| &self.tasks[task])
-            && t.step == Step::Spin
+            && let Some(task) = c.run_queue.current()
+            && let Some(until) = self.tasks[task].spins_until()
         {
             // However fast the CPU is.
-            return t.spin_until.saturating_sub(self.now);
+            return until.saturating_sub(self.now);
         }
         self.domains[c.domain].time_for(self.now, c.phase.alone(work))
     }
@@ -180,15 +180,15 @@ impl<O: Observer> Engine<'_, O> {
         loop {
             let (now, setup) = (self.now, self.setup);
             let interrupt = self.take_interrupt(cpu);
-            let c = &mut self.cpus[cpu];
             if let Some(interrupt) = interrupt {
                 let wakes = match interrupt {
                     Interrupt::Completion(request) if setup.io.depends_on_sleep() => {
-                        wakes(&self.requests, &self.tasks, request)
+                        self.completion_wakes(request)
                     }
                     _ => false,
                 };
                 let cost = setup.cost(interrupt, wakes);
+                let c = &mut self.cpus[cpu];
                 if cost + c.phase.cold == 0 {
                     c.phase.begin_service(now, 0, 0);
                     // A reschedule is done with its arrival.
@@ -200,6 +200,7 @@ impl<O: Observer> Engine<'_, O> {
                 c.phase.serving = interrupt;
                 return self.execute(cpu, Mode::Interrupt, cost);
             }
+            let c = &mut self.cpus[cpu];
             let must_run = c.run_queue.has_task();
             if let Some(until) = c.idle.polling_until {
                 if now < until && !must_run {
@@ -211,7 +212,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             if let Some(period) = c.idle.unreflected.take() {
                 let outcome = c.reflect(now, period);
-                if O::WATCHES {
+                if O::WATCHES && self.watched {
                     self.observer.idle_outcome(cpu, &outcome);
                 }
             }
@@ -230,14 +231,6 @@ impl<O: Observer> Engine<'_, O> {
             }
         }
     }
-}
-
-/// Whether the completion interrupt of a request, or of a piece of one, wakes its task.
-#[inline(always)]
-fn wakes(requests: &[Request], tasks: &[Task], id: RequestId) -> bool {
-    let request = &requests[id];
-    let last_piece = request.whole.is_none_or(|id| requests[id].undelivered == 1);
-    last_piece && tasks[request.task].wakes_with_next()
 }
 
 impl Cpu<'_> {
@@ -278,7 +271,7 @@ impl Cpu<'_> {
                 domain.charge_task(time);
                 if let Some(task) = self.run_queue.current() {
                     let t = &mut tasks[task];
-                    t.executed += time;
+                    t.add_executed(time);
                     t.entity.charge(time, capacity);
                 }
             }

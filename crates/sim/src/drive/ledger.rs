@@ -25,26 +25,36 @@ struct Planned {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DriveTotals {
     /// In ns.
-    pub(crate) active: u64,
+    pub(super) active: u64,
     /// Per power state, in ns.
-    pub(crate) states: Vec<u64>,
+    pub(super) states: Vec<u64>,
     /// Times that each power state was reached from a higher one.
-    pub(crate) entries: Vec<u64>,
+    pub(super) entries: Vec<u64>,
     /// In ns.
-    pub(crate) transition: u64,
+    pub(super) transition: u64,
     /// Work of the drive's own while it slept, in ns; counted in `states` as well.
-    pub(crate) background: u64,
+    pub(super) background: u64,
     /// In fJ.
-    pub(crate) energy: u128,
+    pub(super) energy: u128,
     /// What the drive draws when nothing happens any more.
-    pub(crate) at_rest: Microwatts,
+    pub(super) at_rest: Microwatts,
     /// Requests that found the drive in, or on its way to, a deeper state.
-    pub(crate) wake_ups: u64,
+    pub(super) wake_ups: u64,
     /// How long those waited, in ns.
-    pub(crate) waited: u64,
+    pub(super) waited: u64,
 }
 
 impl DriveTotals {
+    /// Energy in fJ.
+    pub(crate) fn energy(&self) -> u128 {
+        self.energy
+    }
+
+    /// What the drive draws when nothing happens any more.
+    pub(crate) fn power_at_rest(&self) -> Microwatts {
+        self.at_rest
+    }
+
     /// Takes off what had been counted before.
     pub(crate) fn leave_out(&mut self, before: &Self) {
         let each = [
@@ -65,7 +75,7 @@ impl DriveTotals {
     }
 
     /// The sums over several drives of one kind.
-    pub(crate) fn sum(drives: &[Self]) -> Self {
+    pub(super) fn sum(drives: &[Self]) -> Self {
         let add = |to: &mut Vec<u64>, from: &[u64]| {
             to.resize(from.len().max(to.len()), 0);
             to.iter_mut().zip(from).for_each(|(to, from)| *to += from);

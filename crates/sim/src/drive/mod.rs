@@ -10,11 +10,12 @@
 //!
 //! - Setup: [`setup`] compiles a drive model and APST settings, [`stripes`] is RAID0, [`volume`] the drives together.
 //! - State: this file, [`path`] and the write [`buffer`].
-//! - Totals: [`ledger`], time and energy in each power state.
+//! - Totals: [`ledger`], time and energy in each power state; [`result`], the figures of a run.
 
 mod buffer;
 mod ledger;
 mod path;
+pub(crate) mod result;
 mod setup;
 mod stripes;
 #[cfg(test)]
@@ -29,23 +30,24 @@ pub(crate) use self::ledger::DriveTotals;
 use self::ledger::{Ledger, Place};
 pub(crate) use self::setup::DriveSetup;
 use self::setup::PowerSetup;
-pub(crate) use self::stripes::{Piece, Stripes};
+pub(crate) use self::stripes::Piece;
+use self::stripes::Stripes;
 use crate::core::basics::Direction;
 
 /// What a request asks of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Demand {
+struct Demand {
     direction: Direction,
     /// Time in ns that a unit is busy with it.
-    pub(crate) access: u64,
+    access: u64,
     /// Time in ns that what it has beyond the first 4 KiB takes after that.
-    pub(crate) transfer: u64,
+    transfer: u64,
     /// Time in ns of the link for that, at most `transfer`.
     link: u64,
     /// Its size in units of 4 KiB, rounded up.
     blocks: u64,
     /// The unit that it has to wait for, if not any will do.
-    pub(crate) unit: Option<usize>,
+    unit: Option<usize>,
 }
 
 #[cfg(test)]
@@ -65,11 +67,11 @@ impl Demand {
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accepted {
+struct Accepted {
     /// How long it waits for the drive to wake up, in ns.
-    pub(crate) wake: u64,
+    wake: u64,
     /// When it will be finished.
-    pub(crate) done: u64,
+    done: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -124,7 +126,7 @@ impl Drive {
     /// Takes a request: access by a unit, then the transfer over the link, in the order in which
     /// requests came. The unit is busy until the end.
     #[inline(always)]
-    pub(crate) fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
+    fn accept(&mut self, now: u64, demand: Demand) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
         let addressed = self.addressed_unit(demand.unit);
         if let Some(unit) = addressed {
@@ -167,7 +169,7 @@ impl Drive {
 
     /// Takes a write that is done when its data are on the media, `time` ns after the drive has them.
     #[cold]
-    pub(crate) fn write_through(&mut self, now: u64, demand: Demand, time: u64) -> Accepted {
+    fn write_through(&mut self, now: u64, demand: Demand, time: u64) -> Accepted {
         let unflushed = self.unflushed;
         let Accepted { wake, done } = self.accept(now, demand);
         self.unflushed = unflushed;
@@ -181,7 +183,7 @@ impl Drive {
 
     /// Takes a flush: it is done `time` ns after the drive is awake and its buffer empty, or with the last one if nothing has
     /// been written since. Requests go on meanwhile.
-    pub(crate) fn flush(&mut self, now: u64, time: u64) -> Accepted {
+    fn flush(&mut self, now: u64, time: u64) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
         let mut done = now.max(awake_at);
         if self.unflushed {
@@ -257,7 +259,8 @@ impl Sleep {
         let power = self.setup.idle;
         self.ledger
             .plan(entered, Place::Transition, wake.entry_power);
-        self.ledger.plan(left, Place::Transition, power);
+        self.ledger
+            .plan(left, Place::Transition, self.setup.transition);
         self.ledger.plan(self.awake_at, operational, power);
         if wake.exit > 0 || wake.entry_left > 0 {
             self.ledger.wake_up(self.awake_at - now);

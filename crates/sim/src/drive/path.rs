@@ -61,11 +61,12 @@ pub(crate) struct IdlePath {
 }
 
 impl IdlePath {
-    /// `table` is the APST table in force, if any. The idle time counts in the current state: from
+    /// `table` is the APST table in force, if any, and `transition` the power of a change of state. The idle time counts in the current state: from
     /// going idle in the first one, from its arrival in the others.
     pub(crate) fn new(
         states: Vec<State>,
         table: Option<&ApstTable>,
+        transition: Microwatts,
         work: Option<Work>,
         rest: (u64, u64),
     ) -> Self {
@@ -95,7 +96,7 @@ impl IdlePath {
             legs.push(Leg {
                 from: now,
                 place: Place::Transition,
-                power: current.power,
+                power: transition,
                 state: target,
                 asleep: false,
             });

@@ -26,6 +26,8 @@ pub(crate) struct PowerSetup {
     pub(super) path: IdlePath,
     pub(super) active: Microwatts,
     pub(super) idle: Microwatts,
+    /// While it enters or leaves a non-operational state.
+    pub(super) transition: Microwatts,
 }
 
 impl DriveSetup {
@@ -94,8 +96,10 @@ impl PowerSetup {
             power.rest_exit_us.micros().0,
         );
         let table = plan.as_ref().filter(|p| p.enabled).map(|p| &p.table);
+        let transition = power.transition_power();
         Self {
-            path: IdlePath::new(states, table, work, rest),
+            path: IdlePath::new(states, table, transition, work, rest),
+            transition,
             active: power.active_w.watts(),
             idle,
         }

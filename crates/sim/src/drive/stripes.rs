@@ -2,7 +2,7 @@
 
 /// How a volume lies on its drives: chunk after chunk, from drive to drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stripes {
+pub(super) struct Stripes {
     pub(super) drives: usize,
     /// Bytes on one drive before the next one follows.
     pub(super) chunk: u64,
@@ -25,7 +25,7 @@ impl Piece {
 impl Stripes {
     /// The pieces of a request, the one with its first byte first. What a drive has of a request is
     /// one piece: its chunks follow each other there, and the kernel merges them.
-    pub(crate) fn pieces(self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> {
+    pub(super) fn pieces(self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> {
         let drives = self.drives as u64;
         let end = offset.saturating_add(bytes);
         let (first, last) = (offset / self.chunk, end.saturating_sub(1) / self.chunk);

@@ -20,6 +20,14 @@ fn without_power(units: usize) -> DriveSetup {
 }
 
 fn library(name: &str, rule: ApstRule) -> Drive {
+    let settings = ApstSettings {
+        rule,
+        ..ApstSettings::default()
+    };
+    library_with(name, &settings)
+}
+
+fn library_with(name: &str, settings: &ApstSettings) -> Drive {
     let mut model = DriveModel::declared(
         &DriveLibrary::builtin()
             .find(name)
@@ -28,11 +36,7 @@ fn library(name: &str, rule: ApstRule) -> Drive {
             .drive,
     );
     model.buffer = None;
-    let settings = ApstSettings {
-        rule,
-        ..ApstSettings::default()
-    };
-    Drive::new(&DriveSetup::new(&model, Some(&settings)))
+    Drive::new(&DriveSetup::new(&model, Some(settings)))
 }
 
 const SN530: &str = "WDC PC SN530 SDBPNPZ-256G-1006";
@@ -142,8 +146,8 @@ fn the_legacy_rule_lets_it_sleep_later() {
     );
 }
 
-/// By hand: 1 us active at 1.8 W, 100 ms idle at 0.38 W, entry 3.9 ms at 0.38 W, the rest of a
-/// second in PS3 at 0.025 W, exit 11 ms at 0.38 W, 2 us active.
+/// By hand: 1 us active at 1.8 W, 100 ms idle at 0.38 W, entry 3.9 ms at 1.09 W, the rest of a
+/// second in PS3 at 0.025 W, exit 11 ms at 1.09 W, 2 us active.
 #[test]
 fn energy_is_power_by_time() {
     let mut drive = library(SN530, ApstRule::Current);
@@ -157,8 +161,36 @@ fn energy_is_power_by_time() {
     assert_eq!(totals.entries, [0, 0, 0, 1, 0]);
     assert_eq!(totals.transition, 14_900_000);
     assert_eq!((totals.wake_ups, totals.waited), (1, 11 * MS));
-    let energy = 1_800_000 * 3000 + 380_000 * 114_900_000 + 25_000 * 896_100_000_u128;
+    let energy = 1_800_000 * 3000
+        + 380_000 * 100_000_000
+        + 1_090_000 * 14_900_000
+        + 25_000 * 896_100_000_u128;
     assert_eq!(totals.energy, energy);
+}
+
+/// Asleep for `g - T` less the entry, a drive saves `idle - asleep`. Entry and exit draw more than that, so that a sleep pays
+/// from a gap on of `g = T + (entry x (transition - asleep) + exit x transition) / (idle - asleep)`.
+#[test]
+fn a_sleep_pays_from_the_gap_on_at_which_it_has_saved_what_its_transitions_take() {
+    let (timeout, entry, exit) = (100 * MS, 3_900_000, 11 * MS);
+    let (idle, transition, asleep) = (380_000, 1_090_000, 25_000);
+    let drawn = |drive: &mut Drive, gap: u64| {
+        drive.accept(0, Demand::small(Direction::Read, 1000));
+        let done = drive.accept(1000 + gap, Demand::small(Direction::Read, 1000));
+        drive.clone().finish(done.done).unwrap().energy
+    };
+    let costs = entry * (transition - asleep) + exit * transition;
+    let break_even = timeout + costs / (idle - asleep);
+    assert_eq!(break_even / 1000, 145_474);
+    let awake = ApstSettings {
+        max_latency_us: 0,
+        ..ApstSettings::default()
+    };
+    for (gap, pays) in [(break_even - 1000, false), (break_even + 1000, true)] {
+        let asleep = drawn(&mut library(SN530, ApstRule::Current), gap);
+        let awake = drawn(&mut library_with(SN530, &awake), gap);
+        assert_eq!(asleep < awake, pays, "{gap}: {asleep} and {awake}");
+    }
 }
 
 #[test]
@@ -226,7 +258,7 @@ prop_compose! {
         flash in prop::option::of((1..2 * MS, 1..2 * MS, 0..MS)),
         work in prop::option::of((0..300 * MS, 0..300 * MS, 0..1_000_000_u64)),
         rest in (0..5 * MS, 0..3 * MS),
-        (active, idle) in (0..9_000_000_u64, 0..1_000_000_u64),
+        (active, idle, transition) in (0..9_000_000_u64, 0..1_000_000_u64, 0..9_000_000_u64),
     ) -> DriveSetup {
         let idle = Microwatts(idle);
         states[0].power = idle;
@@ -249,9 +281,10 @@ prop_compose! {
                 }),
             }),
             power: Some(PowerSetup {
-                path: IdlePath::new(states, table.as_ref(), work, rest),
+                path: IdlePath::new(states, table.as_ref(), Microwatts(transition), work, rest),
                 active: Microwatts(active),
                 idle,
+                transition: Microwatts(transition),
             }),
         }
     }
@@ -288,7 +321,7 @@ proptest! {
         let end = last + tail;
         let t = drive.finish(end).unwrap();
         prop_assert_eq!(t.active + t.transition + t.states.iter().sum::<u64>(), end);
-        let powers = power.path.powers().chain([power.active, power.idle]);
+        let powers = power.path.powers().chain([power.active, power.idle, power.transition]);
         let (least, most) = (powers.clone().min().unwrap(), powers.max().unwrap());
         prop_assert!(t.energy >= u128::from(least.0) * u128::from(end));
         let extra = u128::from(power.path.work_power().0) * u128::from(t.background);

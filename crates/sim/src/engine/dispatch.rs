@@ -2,11 +2,9 @@
 
 use crate::core::basics::NEVER;
 use crate::core::calendar::{Event, Slot};
-use crate::engine::counted::end_of_warm_up;
 use crate::engine::watchdog::Watchdog;
 use crate::engine::{Engine, Finished};
 use crate::error::{LATEST, SimError, Stuck};
-use crate::observe::batches::Batches;
 use crate::observe::observer::Observer;
 
 impl<'a, O: Observer> Engine<'a, O> {
@@ -16,18 +14,18 @@ impl<'a, O: Observer> Engine<'a, O> {
     /// The run goes nowhere: the threads of the workload wait for each other, or take steps without
     /// end.
     pub(crate) fn run(mut self) -> Result<Finished, SimError> {
-        let end = self.setup.programs.end.unwrap_or(u64::MAX);
+        let end = self.setup.programs.ends().unwrap_or(u64::MAX);
         let last = end.min(LATEST);
         let mut events = 0;
-        let mut warm_up_ends = end_of_warm_up(self.setup, &self.jobs);
-        if self.setup.jobs.iter().all(|job| job.group == 0) {
-            let begin = self.jobs.counts_from.unwrap_or(0);
-            self.recorder.batches = Batches::between(begin, self.jobs.end);
+        let mut warm_up_ends = self.jobs.end_of_warm_up(&self.setup.jobs).unwrap_or(NEVER);
+        if let Some((begin, end)) = self.jobs.counted_span(&self.setup.jobs) {
+            self.recorder.expect_requests_between(begin, end);
         }
         let mut watchdog = Watchdog::default();
         // Every CPU has asked by now.
         self.check_governors()?;
         while self.has_process() && !self.observer.has_enough() {
+            self.ask_observer();
             let Some((time, next)) = self.calendar.pop() else {
                 if end <= last {
                     self.now = end;
@@ -54,8 +52,8 @@ impl<'a, O: Observer> Engine<'a, O> {
             self.now = time;
             events += 1;
             if events % Watchdog::EVERY == 0 {
-                let requests = self.recorder.reads + self.recorder.writes + self.recorder.ramped;
-                watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(requests))?;
+                let finished = self.recorder.finished();
+                watchdog.look(time, (!self.setup.jobs.is_empty()).then_some(finished))?;
                 self.check_governors()?;
             }
             match next {

@@ -7,9 +7,6 @@ mod counted;
 mod dispatch;
 mod warm_up;
 mod watchdog;
-
-use wakepath_units::Nanoseconds;
-
 use crate::block::request::Request;
 use crate::core::basics::RequestId;
 use crate::core::calendar::Calendar;
@@ -40,6 +37,8 @@ use self::counted::WarmUp;
 
 pub(crate) struct Engine<'a, O> {
     pub(crate) observer: &'a mut O,
+    /// The observer has not said that it wants no more.
+    pub(crate) watched: bool,
     pub(crate) setup: &'a Setup,
     pub(crate) now: u64,
     pub(crate) calendar: Calendar,
@@ -88,14 +87,12 @@ impl<'a, O: Observer> Engine<'a, O> {
         seed: u64,
         observer: &'a mut O,
     ) -> Self {
-        let queues = match setup.completion.coalescing {
-            Some(_) => setup.completion.queues(drives.len()),
-            None => 0,
-        };
+        let queues = setup.completion.collecting_queues(drives.len());
         let turns = setup.turns();
         let devices = queues + Self::watched(drives.len()) + usize::from(turns.is_some());
         let mut engine = Self {
             observer,
+            watched: true,
             now: 0,
             calendar: Calendar::new(cpus.len(), domains.len(), devices),
             clock_control: ClockControl::new(&setup.frequency, setup.power.has_limit(), &domains),
@@ -195,15 +192,14 @@ impl<'a, O: Observer> Engine<'a, O> {
         self.end_uncore_slots();
         let mut cpus = self.cpu_totals();
         self.power.finish(self.now);
-        self.observer.finished(Nanoseconds(self.now));
+        self.end_observation();
         let programs = &self.setup.programs;
-        let never_ran = (0..programs.tasks.len())
+        let never_ran = (0..programs.task_count())
             .map(|program| self.why_never_ran(program))
             .collect();
         let begin = self.leave_out_warm_up(&mut cpus);
-        let requests_from = self.jobs.counts_from.unwrap_or(0);
-        let is_capped =
-            programs.cut && self.processes > 0 && programs.end.is_some_and(|end| self.now >= end);
+        let requests_from = self.jobs.counts_from();
+        let is_capped = self.processes > 0 && programs.is_capped(self.now);
         let migrations = self.scheduler.migrations();
         Finished {
             span: Span::new(begin, self.now, requests_from, events),

@@ -27,9 +27,7 @@ impl<O: Observer> Engine<'_, O> {
             domains: domains.collect(),
             power: self.power.totals_until(now),
             drives: drives.collect(),
-            completions: self.recorder.completions,
-            same_cpu: self.recorder.same_cpu,
-            ramped: self.recorder.ramped,
+            requests: self.recorder.warm_up_counts(),
         }));
     }
 
@@ -54,9 +52,7 @@ impl<O: Observer> Engine<'_, O> {
             domain.leave_out(before, warm_up.ended, self.now);
         }
         self.power.leave_out(&warm_up.power);
-        self.recorder.completions -= warm_up.completions;
-        self.recorder.same_cpu -= warm_up.same_cpu;
-        self.recorder.ramped -= warm_up.ramped;
+        self.recorder.leave_out(warm_up.requests);
         self.drives_before = warm_up.drives;
         warm_up.ended
     }

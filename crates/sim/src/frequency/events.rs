@@ -82,7 +82,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Wakes schedutil's thread for a clock.
     pub(crate) fn wake_sugov(&mut self, cpu: CpuId, clock: usize) {
         let thread = self.clock_control.sugov[clock];
-        self.tasks[thread].work = self.setup.frequency.sugov.unwrap_or(0);
+        self.tasks[thread].give_work(self.setup.frequency.sugov.unwrap_or(0));
         self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
     }
 

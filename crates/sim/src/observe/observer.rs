@@ -10,7 +10,7 @@ use crate::cpu::state::{Cpu, Doing};
 
 use crate::block::request::Request;
 use crate::core::basics::Interrupt;
-use crate::task::state::{Program, Step, Task};
+use crate::task::state::{Step, Task};
 
 /// What a CPU does from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,9 +140,14 @@ pub trait Observer {
         let _ = (now, drive, state);
     }
 
-    /// The run is over.
+    /// The run is over, or the observer wants no more. The last call.
     fn finished(&mut self, now: Nanoseconds) {
         let _ = now;
+    }
+
+    /// Whether it goes on watching. Asked before every event. After a no, the run goes on as if nobody watched.
+    fn wants_more(&self) -> bool {
+        true
     }
 
     /// Whether the run may stop now. Asked before every event.
@@ -166,7 +171,7 @@ impl Activity {
             Doing::Waking => Self::Waking,
             Doing::Interrupt(interrupt) => Self::Interrupt(match interrupt {
                 Interrupt::Completion(request) => {
-                    InterruptKind::Completion(requests[request].whole.unwrap_or(request))
+                    InterruptKind::Completion(requests[request].number_of_whole(request))
                 }
                 Interrupt::Tick | Interrupt::Rcu => InterruptKind::Tick,
                 Interrupt::Timer(_) => InterruptKind::Timer,
@@ -174,15 +179,15 @@ impl Activity {
             }),
             Doing::Task => {
                 let task = cpu.run_queue.current().unwrap_or_default();
-                let of = &tasks[task];
+                let running = &tasks[task];
                 Self::Task {
                     task,
-                    job: (of.job != usize::MAX).then_some(of.job),
-                    work: match of.step {
-                        Step::Call if of.program == Program::Flusher => Work::Background,
+                    job: running.owner(),
+                    work: match running.step() {
+                        Step::Call if running.is_kernel_thread() => Work::Background,
                         Step::Submit | Step::Deactivate | Step::Call => Work::Submit,
                         Step::Resume | Step::Wait => Work::Resume,
-                        Step::Spin if matches!(of.program, Program::Thread(_)) => Work::Run,
+                        Step::Spin if running.is_thread() => Work::Run,
                         Step::Think | Step::Spin => Work::Think,
                         Step::Thread => Work::Run,
                         Step::Worker => Work::Background,

@@ -3,18 +3,17 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use wakepath_policies::psd::Grant;
-use wakepath_workloads::fio::Next;
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId, Timer};
-use crate::core::parts::{Part, Work};
+use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
 use crate::observe::observer::{Observer, RequestStep};
 use crate::page_cache::state::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage};
 use crate::page_cache::write_back::WriteBack;
-use crate::task::state::{Program, Step, Task};
+use crate::task::state::{Step, Task};
 
 /// Pages that are copied between two looks at the limits of dirty pages.
 const PIECE: u64 = 256;
@@ -60,50 +59,25 @@ impl<O: Observer> Engine<'_, O> {
     /// A job is about to do an I/O of so many bytes. Returns the first work of its system call, unless it goes to the drive.
     #[inline(never)]
     pub(crate) fn begin_call(&mut self, cpu: CpuId, task: TaskId, bytes: u64) -> Option<Cycles> {
-        let direction = self.tasks[task].direction?;
-        if self.tasks[task].next.is_none() {
-            // Not where the last one was.
-            self.tasks[task].offset = None;
-            let offset = self.offset(task, direction, bytes);
-            self.tasks[task].next = Some(Next { offset, bytes });
-        }
-        let t = &self.tasks[task];
-        let caller = t.caller.as_ref()?;
-        let offset = caller.base.saturating_add(t.next?.offset);
+        let (direction, place) = self.place_next(task, bytes)?;
+        let caller = self.tasks[task].caller.as_ref()?;
+        let offset = caller.base.saturating_add(place);
         let pages = Pages::of(caller.file, offset, bytes);
         let cache = self.cache.as_mut()?;
         if direction == Direction::Read && !cache.pages.has(pages) {
             cache.pages.insert(pages);
             return None;
         }
-        self.take_next(task);
         let writes = direction == Direction::Write;
+        let work = self.setup.page_cache?.call + self.take_cached(cpu, task, writes);
         let t = &mut self.tasks[task];
-        let job = &self.setup.jobs[t.job];
-        let of = job.cache?;
-        t.submitted += 1;
-        t.written += u64::from(writes);
-        t.flushed &= !writes;
         let caller = t.caller.as_mut()?;
         caller.begin(Stage::Look, pages);
-        caller.syncs = writes && of.syncs;
-        let part = |at: u64| writes && of.reads_parts && !at.is_multiple_of(PAGE);
+        caller.syncs = writes && caller.always_syncs;
+        let part = |at: u64| writes && caller.reads_parts && !at.is_multiple_of(PAGE);
         caller.parts = [part(offset), part(offset + bytes)];
-        caller.request = Request {
-            task,
-            direction,
-            kind: RequestKind::Cached,
-            issued_on: cpu,
-            completes_on: cpu,
-            bytes,
-            begun: self.now,
-            cut: self.now,
-            ..Request::default()
-        };
-        let mut work = self.setup.page_cache?.call + self.setup.cpu.syscall(cpu);
-        if job.submits_alone {
-            work += self.setup.io.asynchronous[0];
-        }
+        let kind = RequestKind::Cached;
+        caller.request = Request::begun((cpu, task), direction, kind, bytes, self.now);
         caller.work = work;
         t.begin(Step::Call, work);
         self.observe_request(RequestStep::Begun { task });
@@ -118,7 +92,8 @@ impl<O: Observer> Engine<'_, O> {
         if let Some(caller) = &mut t.caller {
             caller.begin(Stage::WriteBack, Pages::all(caller.file));
             caller.syncs = true;
-            caller.request.cut = self.now;
+            let (write, kind) = (Direction::Write, RequestKind::Cached);
+            caller.request = Request::begun((cpu, task), write, kind, 0, self.now);
         }
         t.begin(Step::Call, work);
         work
@@ -160,40 +135,28 @@ impl<O: Observer> Engine<'_, O> {
         let c = &self.cpus[cpu];
         let (awake_since, full_speed) = (c.awake_since(), self.domains[c.domain].full_speed());
         let t = &mut self.tasks[task];
+        let own = t.caller.as_ref().map_or(0, |caller| caller.work);
+        let (executed, work) = t.executed(own, full_speed);
         let Some(caller) = &mut t.caller else {
             return;
         };
-        let work = Work::new(caller.work, t.cold, full_speed);
         let request = &mut caller.request;
         let part = match caller.stage {
             Stage::Look | Stage::Copy(_) => Part::Submission,
             Stage::Resume => Part::Completion,
             Stage::Pause(until) => {
-                request.parts.add(Part::Queueing, until - request.cut);
-                request.cut = until;
+                request.attribute(Part::Queueing, until);
                 return request.attribute_wake_up(now, awake_since);
             }
             Stage::Asleep => {
                 if let Some(ended) = caller.ended.take() {
-                    if ended.begun == request.cut {
-                        request.parts.append(&ended.parts);
-                    } else {
-                        // It was on its way before, or went off while another one was waited for.
-                        let waited = ended.cut.saturating_sub(request.cut);
-                        request.parts.add(Part::Queueing, waited);
-                    }
-                    request.cut = request.cut.max(ended.cut);
-                    request.ipi = ended.ipi;
+                    request.attribute_awaited(&ended);
                 }
-                request.attribute_wake_up(now, awake_since);
-                request.ipi = 0;
-                return;
+                return request.attribute_wake_up(now, awake_since);
             }
             _ => return,
         };
-        let time = now - request.cut;
-        request.parts.add_work(part, time, t.executed, work);
-        request.cut = now;
+        request.attribute_work(part, now, executed, work);
     }
 
     /// Goes on with a call. `None`: it is over.
@@ -256,16 +219,18 @@ impl<O: Observer> Engine<'_, O> {
                         } else if caller.awaits.take().is_some() {
                             caller.stage = Stage::Look;
                             continue;
-                        } else if self.setup.volume.flush == 0 {
+                        } else if !self.setup.volume.has_volatile_cache() {
                             return None;
                         }
                         (caller.flushes, caller.awaits) = (true, Some(0));
                         caller.stage = Stage::Issue(Pages::none(caller.file));
-                        return Some(Turn::Work(io.submission(0) + io.flush));
+                        return Some(Turn::Work(io.flush_submission()));
                     };
-                    if io.deactivation > 0 && !caller.deactivated {
+                    if let Some(work) = io.deactivation()
+                        && !caller.deactivated
+                    {
                         caller.deactivated = true;
-                        return Some(Turn::Work(io.deactivation));
+                        return Some(Turn::Work(work));
                     }
                     cache.waiters.push((number, task));
                     caller.stage = Stage::Asleep;
@@ -274,7 +239,7 @@ impl<O: Observer> Engine<'_, O> {
                 Stage::Asleep => {
                     caller.deactivated = false;
                     caller.stage = Stage::Resume;
-                    return Some(Turn::Work(io.reactivation + io.resume(1, true)));
+                    return Some(Turn::Work(io.wake_and_resume()));
                 }
                 Stage::Resume => caller.stage = Stage::Settle,
             }
@@ -293,9 +258,9 @@ impl<O: Observer> Engine<'_, O> {
     fn write_back(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
         let now = self.now;
         let t = &mut self.tasks[task];
-        let kernel = t.program == Program::Flusher;
         let caller = t.caller.as_mut()?;
         let cache = self.cache.as_mut()?;
+        let kernel = task == cache.flusher;
         if cache.pages.in_flight >= cache.pages.setup.depth() {
             cache.queue.push_back(task);
             return Some(Turn::Sleep { iowait: true });
@@ -352,25 +317,17 @@ impl<O: Observer> Engine<'_, O> {
         let begun = if task == flusher {
             now
         } else {
-            caller.request.cut
+            caller.request.attributed_until()
         };
         let bytes = pages.count * PAGE;
-        let mut whole = Request {
-            task: flusher,
-            direction: if read {
-                Direction::Read
-            } else {
-                Direction::Write
-            },
-            kind: RequestKind::WriteBack,
-            issued_on: cpu,
-            completes_on: cpu,
-            bytes,
-            begun,
-            cut: now,
-            ..Request::default()
+        let direction = if read {
+            Direction::Read
+        } else {
+            Direction::Write
         };
-        whole.parts.add(Part::Submission, now - begun);
+        let kind = RequestKind::WriteBack;
+        let mut whole = Request::begun((cpu, flusher), direction, kind, bytes, begun);
+        whole.attribute(Part::Submission, now);
         self.requests[id] = whole;
         self.observe_request(RequestStep::Begun { task: flusher });
         self.observe_request(RequestStep::Issued {
@@ -385,8 +342,7 @@ impl<O: Observer> Engine<'_, O> {
             let all = Piece { drive: 0, bytes };
             self.give_pieces(id, RequestKind::Plain, std::iter::once(all));
         } else {
-            let stripes = self.setup.volume.stripes;
-            let pieces = stripes.pieces(pages.first * PAGE, bytes);
+            let pieces = self.setup.volume.pieces(pages.first * PAGE, bytes);
             self.give_pieces(id, RequestKind::Plain, pieces);
         }
     }
@@ -422,7 +378,9 @@ impl<O: Observer> Engine<'_, O> {
             let to = self.choose_cpu(task, None);
             let ipi = self.wake_task(Some(cpu), task, to);
             if let Some(caller) = &mut self.tasks[task].caller {
-                caller.ended = Some(Request { ipi, ..request });
+                let mut ended = request;
+                ended.delay_wake_up(ipi);
+                caller.ended = Some(ended);
             }
         }
         for task in queued {
@@ -487,15 +445,11 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         caller.awaits = None;
-        if t.flushing {
-            // That was an fsync.
-            (t.flushing, t.flushed) = (false, true);
+        let mut request = caller.request;
+        if t.end_fsync() {
             return self.plan(cpu, task);
         }
-        let mut request = caller.request;
-        request.parts.add(Part::Submission, now - request.cut);
-        request.cut = now;
-        t.in_flight += 1;
+        request.attribute(Part::Submission, now);
         let id = self.add_request();
         self.requests[id] = request;
         self.observe_request(RequestStep::Issued {
@@ -505,7 +459,7 @@ impl<O: Observer> Engine<'_, O> {
         });
         self.observe_request(RequestStep::Served { request: id });
         self.observe_request(RequestStep::Delivered { request: id, cpu });
-        self.tasks[task].completed.push_back(id);
+        self.tasks[task].add_cached(id);
         self.plan(cpu, task);
     }
 }

@@ -2,21 +2,21 @@
 
 use wakepath_workloads::fio::FioJob;
 
-use crate::page_cache::state::Caller;
+use crate::page_cache::state::{Caller, PAGE};
 
 /// What a job does with a page cache into which jobs write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheJob {
     /// The file of the first process, and whether all others have that, too; else they have the next ones.
-    pub(crate) file: usize,
+    file: usize,
     shared: bool,
     /// Where the first process begins in its file, and how much further each other one.
-    pub(crate) offset: u64,
-    pub(crate) increment: u64,
+    offset: u64,
+    increment: u64,
     /// A page of which a part is written is read first, unless it is cached: it is there.
-    pub(super) reads_parts: bool,
+    reads_parts: bool,
     /// Each write ends when its data are on the media.
-    pub(super) syncs: bool,
+    syncs: bool,
 }
 
 impl CacheJob {
@@ -33,10 +33,25 @@ impl CacheJob {
         })
     }
 
+    /// Gives the file of the first process its number.
+    pub(crate) fn number_file(&mut self, file: usize) {
+        self.file = file;
+    }
+
+    /// Whether all processes begin at the start of a page.
+    pub(crate) fn begins_on_pages(&self) -> bool {
+        let places = [self.offset, self.increment];
+        places.into_iter().all(|bytes| bytes.is_multiple_of(PAGE))
+    }
+
     /// What a process has to do with the page cache.
     pub(crate) fn caller(&self, process: usize) -> Caller {
         let file = self.file + if self.shared { 0 } else { process };
         let base = self.increment.saturating_mul(process as u64);
-        Caller::new(file, self.offset.saturating_add(base))
+        Caller {
+            reads_parts: self.reads_parts,
+            always_syncs: self.syncs,
+            ..Caller::new(file, self.offset.saturating_add(base))
+        }
     }
 }

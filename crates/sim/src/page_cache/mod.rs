@@ -10,5 +10,6 @@
 
 pub(crate) mod events;
 pub(crate) mod job;
+pub(crate) mod result;
 pub(crate) mod state;
 pub(crate) mod write_back;

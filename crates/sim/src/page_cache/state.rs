@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use wakepath_hardware::Machine;
+
 use crate::block::request::Request;
 use crate::core::basics::{Cycles, TaskId};
 
@@ -49,23 +51,43 @@ const CHUNK: u64 = FIRST_BANDWIDTH / 2;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageCacheSetup {
     /// Pages that it can have.
-    pub(crate) pages: u64,
+    pub(super) pages: u64,
     /// Of a write's system call, and of each page of it.
-    pub(crate) call: Cycles,
-    pub(crate) page: Cycles,
+    pub(super) call: Cycles,
+    pub(super) page: Cycles,
     /// Of each page that is written back, beyond that of its request.
-    pub(crate) write_back: Cycles,
+    pub(super) write_back: Cycles,
     /// Files of all processes.
-    pub(crate) files: usize,
+    pub(super) files: usize,
     /// Somebody reads from the drives as well.
-    pub(crate) reads: bool,
+    pub(super) reads: bool,
     /// Somebody asks what is cached.
-    pub(crate) remembers: bool,
+    pub(super) remembers: bool,
 }
 
 impl PageCacheSetup {
+    /// The page cache of a machine with so many files. `reads`: somebody reads from the drives as well. `remembers`: somebody
+    /// asks what is cached.
+    pub(crate) fn new(machine: &Machine, files: usize, reads: bool, remembers: bool) -> Self {
+        let figures = &machine.page_cache;
+        // What a machine says of reads holds for writes, too, unless it says something of them.
+        let page = match &machine.io_path.page_cache_kcycles {
+            reading if reading.is_given() && figures.is_assumed() => reading,
+            _ => &figures.page_kcycles,
+        };
+        Self {
+            pages: machine.page_cache_pages(),
+            call: figures.write_kcycles.kilocycles(),
+            page: page.kilocycles(),
+            write_back: figures.write_back_kcycles.kilocycles(),
+            files,
+            reads,
+            remembers,
+        }
+    }
+
     /// Dirty pages from which the kernel writes back.
-    pub(crate) fn background(&self) -> u64 {
+    fn background(&self) -> u64 {
         self.pages * BACKGROUND_PERCENT / 100
     }
 
@@ -79,7 +101,7 @@ impl PageCacheSetup {
         self.background().midpoint(self.limit())
     }
 
-    pub(crate) fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         if self.reads {
             DEPTH_BESIDE_READS
         } else {
@@ -136,11 +158,11 @@ pub(crate) struct PageCache {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     /// Pages that became dirty, those that were written back, and those that are dirty or on their way at the end.
-    pub(crate) dirtied: u64,
-    pub(crate) written: u64,
-    pub(crate) left: u64,
+    pub(super) dirtied: u64,
+    pub(super) written: u64,
+    pub(super) left: u64,
     /// Time that writers were held back, in ns.
-    pub(crate) paused: u64,
+    pub(super) paused: u64,
 }
 
 /// How fast the drives write, and who shares that.
@@ -489,6 +511,10 @@ pub(crate) struct Caller {
     pub(super) awaits: Option<u64>,
     /// It waits for requests of its file up to this number.
     pub(super) upto: u64,
+    /// A page of which it writes a part is read first, unless that is cached.
+    pub(super) reads_parts: bool,
+    /// Each of its writes ends when the data are on the media.
+    pub(super) always_syncs: bool,
     /// It has done what it does before it sleeps.
     pub(super) deactivated: bool,
     /// The request that it waited for.
@@ -519,7 +545,12 @@ pub(crate) enum Stage {
 }
 
 impl Caller {
-    pub(crate) fn new(file: usize, base: u64) -> Self {
+    /// The kernel's thread that writes back.
+    pub(crate) fn flusher() -> Self {
+        Self::new(usize::MAX, 0)
+    }
+
+    pub(super) fn new(file: usize, base: u64) -> Self {
         let none = Pages::none(file);
         Self {
             file,
@@ -535,6 +566,8 @@ impl Caller {
             flushes: false,
             awaits: None,
             upto: 0,
+            reads_parts: false,
+            always_syncs: false,
             deactivated: false,
             ended: None,
         }

@@ -9,6 +9,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{PowerScope, Scope};
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
+use crate::drive::DriveTotals;
 use crate::engine::Finished;
 use crate::power::cpu_power::CpuPower;
 
@@ -79,7 +80,12 @@ impl Energy {
             package.idle_power().femtojoules_over(Nanoseconds(time))
                 + package.active_power().femtojoules_over(up)
         });
-        let drives: Vec<u128> = finished.drives.iter().flatten().map(|d| d.energy).collect();
+        let drives: Vec<u128> = finished
+            .drives
+            .iter()
+            .flatten()
+            .map(DriveTotals::energy)
+            .collect();
         let uncore = &finished.power.uncore;
         let uncores: Vec<u128> = (uncore.energy().into_iter())
             .flat_map(|of_one| std::iter::repeat_n(of_one, machine.cluster.len()))
@@ -137,6 +143,10 @@ fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
         .map_or(0, |u| {
             u.power(u.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
         });
-    let drives = finished.drives.iter().flatten().map(|d| d.at_rest.0);
+    let drives = finished
+        .drives
+        .iter()
+        .flatten()
+        .map(|d| d.power_at_rest().0);
     Microwatts(clusters.chain(drives).sum::<u64>() + package + uncores)
 }

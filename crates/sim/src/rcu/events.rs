@@ -24,7 +24,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         if rcu.soft_interrupt(cpu, &mut self.cpus[cpu].rcu) && !self.tasks[thread].runnable {
             self.stop_roaming_timer(thread);
-            self.tasks[thread].work = self.setup.background[thread].cycles();
+            self.tasks[thread].give_work(self.setup.background[thread].cycles());
             self.wake_task(Some(cpu), thread, self.choose_cpu(thread, None));
         }
     }

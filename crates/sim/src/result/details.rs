@@ -26,7 +26,7 @@ impl Details {
         });
         Self {
             clusters: clusters.collect(),
-            latency: finished.recorder.parts.buckets().collect(),
+            latency: finished.recorder.buckets().collect(),
         }
     }
 }

@@ -28,7 +28,7 @@ impl<O: Observer> Engine<'_, O> {
     fn may_use(&self, entity: &Entity, cpu: CpuId) -> bool {
         match entity.allowed {
             None => self.setup.scheduler.isolated.get(cpu) != Some(&true),
-            Some(set) => self.setup.programs.cpu_sets[set][cpu],
+            Some(set) => self.setup.programs.allows(set, cpu),
         }
     }
 
@@ -295,10 +295,7 @@ impl<O: Observer> Engine<'_, O> {
         );
         let moved = !self.core(from).contains(&to);
         let t = &mut self.tasks[task];
-        if moved {
-            t.refill = self.setup.scheduler.migration_cycles;
-        }
-        t.cpu = to;
+        t.move_to(to, moved.then_some(self.setup.scheduler.migration_cycles));
         t.entity.settle(self.now);
         t.entity.migrate(least_from, least_to);
         let load = t.entity.load();
@@ -354,7 +351,7 @@ impl<O: Observer> Engine<'_, O> {
             if let Some(task) = c.run_queue.current {
                 let t = &mut self.tasks[task];
                 c.run_queue.least_vruntime = c.run_queue.least_vruntime.max(t.entity.vruntime);
-                let mut refill = std::mem::take(&mut t.refill);
+                let mut refill = t.take_refill();
                 if c.run_queue
                     .ran_last
                     .replace(task)

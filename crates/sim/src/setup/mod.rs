@@ -24,7 +24,7 @@ use crate::rcu::state::GracePeriods;
 use crate::scheduler::setup::SchedulerSetup;
 use crate::setup::policies::Policies;
 use crate::task::fio::pages::page_cache;
-use crate::task::fio::setup::{JobSetup, LONGEST_UNTIMED, job};
+use crate::task::fio::setup::{JobSetup, LONGEST_UNTIMED, jobs};
 use crate::task::kernel_thread::{BackgroundSetup, background};
 use crate::task::rtapp::calibration::calibration_khz;
 use crate::task::rtapp::program::Programs;
@@ -69,31 +69,15 @@ impl Setup {
         workload: &Workload,
         policies: Policies,
     ) -> Result<Self, SimError> {
+        let io = IoCost::new(&machine.io_path);
         let mut jobs = match workload {
-            Workload::Fio(file) => {
-                file.check_modelled()?;
-                file.jobs
-                    .iter()
-                    .scan(0, |group, j| {
-                        *group += usize::from(j.stonewall && j.line != file.jobs[0].line);
-                        Some(job(j, *group, &machine.drive, policies.io_uring_iowait))
-                    })
-                    .collect::<Result<Vec<_>, _>>()?
-            }
+            Workload::Fio(file) => jobs(file, machine, policies.io_uring_iowait, io.program())?,
             Workload::RtApp(_) => Vec::new(),
         };
         let page_cache = match workload {
             Workload::Fio(file) => page_cache(machine, &mut jobs, &file.jobs),
             Workload::RtApp(_) => None,
         };
-        let io = IoCost::new(&machine.io_path);
-        for job in &mut jobs {
-            job.think_cycles += io.program;
-            if machine.emulator.is_some() {
-                // A guest's ticks do not wait for its jobs: they start at any time between two.
-                job.delay[1] += machine.tick_rate().period().0;
-            }
-        }
         let topology = Topology::new(machine);
         let isolated = listed(&machine.isolation.isolcpus, machine);
         let scheduler = SchedulerSetup::new(machine, isolated);
@@ -102,15 +86,7 @@ impl Setup {
         let (policy, name) = (policies.frequency, policies.frequency_name);
         let frequency = FrequencySetup::new(machine, &topology, policy, name)?;
         let programs = match workload {
-            Workload::Fio(file) => {
-                let mut programs = Programs::default();
-                for (setup, job) in jobs.iter_mut().zip(&file.jobs) {
-                    setup.wait_for = (job.wait_for.as_ref())
-                        .and_then(|name| file.jobs.iter().position(|other| other.name == *name));
-                    setup.cpu_sets = programs.cpu_sets_of(job, machine.cpus());
-                }
-                programs
-            }
+            Workload::Fio(file) => Programs::for_jobs(file, &mut jobs, machine.cpus()),
             Workload::RtApp(file) => {
                 let khz = calibration_khz(file, &topology, &frequency)?;
                 let default = match file.duration {

@@ -6,6 +6,17 @@ use wakepath_hardware::machine::{Beside, Runs};
 use crate::core::basics::Cycles;
 use crate::cpu::background_timer::BackgroundTimer;
 
+/// A thread of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KernelThread {
+    /// It does the background work of a source.
+    Worker,
+    /// It writes back dirty pages.
+    Flusher,
+    /// It changes the clock of this number for schedutil.
+    Sugov(usize),
+}
+
 /// Background work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundSetup {

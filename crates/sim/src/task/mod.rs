@@ -1,6 +1,7 @@
 //! Tasks: processes of fio jobs, threads of rt-app, and threads of the kernel.
 //!
-//! All of them wake up, run and sleep alike (`events`), and have one struct (`state`), so that a run queue holds any of them.
+//! All of them wake up, run and sleep alike (`events`), submit requests and take them back alike (`requests`), and have one
+//! struct (`state`), so that a run queue holds any of them. What only one kind has is in the state of its kind.
 //!
 //! - `fio`: the jobs of a file: when they start, what they issue, at which rate.
 //! - `kernel_thread`: background work of the kernel, as a timer or as a thread.
@@ -11,5 +12,6 @@
 pub(crate) mod events;
 pub(crate) mod fio;
 pub(crate) mod kernel_thread;
+mod requests;
 pub(crate) mod rtapp;
 pub(crate) mod state;

@@ -1,26 +1,22 @@
-//! Tasks: the processes of fio jobs, the threads of rt-app, and kernel workers.
+//! A task: what all kinds have in common, and the state of its kind.
 
 use crate::block::request::{Request, RequestKind};
-use crate::core::basics::{CpuId, Cycles, Direction, NEVER, RequestId};
+use crate::core::basics::{CpuId, Cycles, Direction, RequestId};
+use crate::core::parts::Work;
 use crate::core::queue::fifo::Fifo;
+use crate::core::speed::Speed;
 use crate::page_cache::state::Caller;
 use crate::scheduler::state::{Class, Entity};
-use crate::task::rtapp::state::ThreadId;
-use wakepath_workloads::fio::{Next, Walk};
+use crate::task::fio::process::FioProcess;
+use crate::task::kernel_thread::KernelThread;
+use crate::task::rtapp::state::ThreadTask;
 
-/// What a task is, and who knows what it does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
-    /// A kernel worker, bound to its CPU.
-    Worker,
-    /// A process of a job.
-    Job,
-    /// A thread of an rt-app task.
-    Thread(ThreadId),
-    /// The kernel's thread that writes back dirty pages.
-    Flusher,
-    /// schedutil's thread, which changes the clock of this number.
-    Sugov(usize),
+/// What a task is, with the state that only its kind has.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    FioProcess(Box<FioProcess>),
+    Thread(ThreadTask),
+    KernelThread(KernelThread),
 }
 
 /// What a task's present segment of work is.
@@ -36,162 +32,118 @@ pub(crate) enum Step {
     Wait,
     /// Think time that keeps the CPU busy.
     Think,
-    /// Think time, or an rt-app thread's `runtime`, that it spends looking at the clock, until [`Task::spin_until`].
+    /// Think time, or an rt-app thread's `runtime`, that it spends looking at the clock: see [`Task::spins_until`].
     Spin,
     /// Work of an rt-app thread.
     Thread,
     /// Background work.
     Worker,
-    /// A part of a call of the page cache: see [`Caller::stage`].
+    /// A part of a call of the page cache: see [`Caller`].
     Call,
 }
 
-/// After what a job pauses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PauseRule {
-    /// Requests between two pauses, if they count.
-    pub(super) requests: Option<u64>,
-    /// They count when they are submitted, not when they are done.
-    pub(super) by_issue: bool,
-    /// Time from one pause to the next in ns, if it counts.
-    pub(super) every: Option<u64>,
-}
-
-/// When a task thinks.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pause {
-    /// When the one in progress is over.
-    until: u64,
-    /// One is due as soon as nothing is in flight.
-    due: bool,
-    /// Requests finished when the last one was due.
-    finished: u64,
-    /// Requests submitted when the last one began.
-    submitted: u64,
-    /// When the last one began that the rates of the job do not know of.
-    began: Option<u64>,
-    /// When the last one was due.
-    last: u64,
-}
-
+/// A task of any kind, so that a run queue holds all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    /// The CPU it runs on, or ran on last.
+    /// The CPU on which the task runs, or ran last.
     pub(crate) cpu: CpuId,
-    /// It runs nowhere else.
-    bound: bool,
-    pub(crate) program: Program,
-    /// As the scheduler sees it.
-    pub(crate) entity: Entity,
-    /// Index of its job or rt-app task; unused for a worker.
-    pub(crate) job: usize,
-    pub(crate) step: Step,
-    /// Work left of the present step.
-    pub(crate) work: Cycles,
-    /// Time that the present step has had a CPU, and cold-start work that it found there.
-    pub(crate) executed: u64,
-    pub(crate) cold: Cycles,
-    /// What it has to refill of the caches of the core that it has moved to.
-    pub(crate) refill: Cycles,
+    /// The task runs or waits for a CPU.
     pub(crate) runnable: bool,
-    pub(super) in_iowait: bool,
-    /// When it started, when its time is over, and from when its requests count.
-    pub(crate) started: u64,
-    pub(super) ends: u64,
-    pub(super) counts_from: u64,
-    /// When the submission in progress began.
-    pub(crate) begun: u64,
-    pub(crate) submitted: u64,
-    /// Bytes of the requests submitted.
-    pub(crate) bytes: u64,
-    /// Bytes of the request that a thread has under way.
-    pub(super) writes: u64,
-    /// Writes submitted, and whether a flush followed the last one.
-    pub(crate) written: u64,
-    pub(crate) flushed: bool,
-    /// The submission in progress is that of a flush, or it waits for one.
-    pub(crate) flushing: bool,
-    /// What is special about its writes.
-    pub(crate) writes_as: RequestKind,
-    /// If it uses the page cache.
+    /// The scheduler's part.
+    pub(crate) entity: Entity,
+    /// The page cache's part: the call in progress.
     pub(crate) caller: Option<Box<Caller>>,
-    /// A write that is done, but for the flush before its system call returns.
-    pub(crate) unreturned: Option<Box<Request>>,
-    /// The direction of its next request, once it is settled.
-    pub(crate) direction: Option<Direction>,
-    /// How it goes through its file, where the limits of its job do not say that.
-    pub(crate) walk: Option<Box<Walk>>,
-    /// The present way through its file has come to its end.
-    pub(super) pass_is_over: bool,
-    /// Where its next request lies, once `walk` has settled it.
-    pub(crate) next: Option<Next>,
-    /// Where its last request lies, likewise.
-    pub(crate) offset: Option<u64>,
-    /// Work of the submission in progress.
-    pub(crate) submission: Cycles,
-    /// What it writes next is in its buffer.
-    pub(crate) filled: bool,
-    /// Reads and writes submitted, or their bytes where these vary.
-    pub(crate) issued: [u64; 2],
-    /// The direction of its last request.
-    pub(crate) last: Direction,
-    /// When the next read and the next write are due, after its start: of a Poisson process all of it, else what pauses
-    /// add to it.
-    pub(crate) due: [u64; 2],
-    /// The next block to read and to write, where they follow each other.
-    pub(crate) next_block: [u64; 2],
-    pub(crate) in_flight: u32,
+    /// Bound to `cpu`.
+    bound: bool,
+    pub(super) in_iowait: bool,
+    pub(super) step: Step,
+    /// Work left of the present step.
+    work: Cycles,
+    /// Time for which the present step has had a CPU, and cold-start work on the way.
+    executed: u64,
+    cold: Cycles,
+    /// Work to refill the caches of another core after a migration.
+    refill: Cycles,
+    /// When spinning ends.
+    spin_until: u64,
+    pub(super) requests: OwnRequests,
+    pub(super) kind: Kind,
+}
+
+/// Requests of a task on their way, and how they are submitted and taken back.
+#[derive(Clone, Debug)]
+pub(super) struct OwnRequests {
+    /// Begin and work of the submission in progress.
+    pub(super) begun: u64,
+    pub(super) submission: Cycles,
+    /// Requests that count have ended at this time or later.
+    pub(super) counts_from: u64,
+    pub(super) in_flight: u32,
     /// Requests that the drive has finished and the task has not seen.
-    pub(crate) completed: Fifo<RequestId>,
-    /// It submits several requests together: those of the next batch, with their bytes.
-    pub(crate) gathers: bool,
-    pub(super) gathered: Vec<(RequestId, u64)>,
-    /// It had as many requests in flight as it may, and takes them back.
-    pub(super) reaps: bool,
-    /// How many completed requests it waits for, and takes back together at most.
+    pub(super) completed: Fifo<RequestId>,
+    /// Completed requests that end a wait, and most that are taken back together.
     pub(super) wanted: usize,
     pub(super) most: usize,
-    /// It has done what it does before it sleeps.
+    /// The work before a sleep is done.
     pub(super) deactivated: bool,
-    /// It has slept since it last went on with completed requests.
+    /// The task has slept since it last took requests back.
     pub(super) slept: bool,
-    /// How many completed requests it goes on with, and the work of that.
+    /// Completed requests that are being taken back, and the work of that.
     pub(super) taking: usize,
     pub(super) resumption: Cycles,
-    /// Requests submitted when it last burnt its think cycles.
-    pub(super) thought_cycles: u64,
-    /// When the clock ends its spinning.
-    pub(crate) spin_until: u64,
-    pause: Pause,
+}
+
+impl Default for OwnRequests {
+    fn default() -> Self {
+        Self {
+            begun: 0,
+            submission: 0,
+            counts_from: 0,
+            in_flight: 0,
+            completed: Fifo::new(),
+            wanted: 1,
+            most: usize::MAX,
+            deactivated: false,
+            slept: true,
+            taking: 0,
+            resumption: 0,
+        }
+    }
 }
 
 impl Task {
-    /// A process of a job, about to make its first request.
-    pub(crate) fn job(job: usize, cpu: CpuId) -> Self {
+    pub(super) fn new(cpu: CpuId, bound: bool, step: Step, kind: Kind) -> Self {
         Self {
-            program: Program::Job,
-            job,
-            step: Step::Wait,
-            ..Self::worker(cpu, false)
+            cpu,
+            runnable: false,
+            entity: Entity::default(),
+            caller: None,
+            bound,
+            in_iowait: false,
+            step,
+            work: 0,
+            executed: 0,
+            cold: 0,
+            refill: 0,
+            spin_until: 0,
+            requests: OwnRequests::default(),
+            kind,
         }
     }
 
     /// The kernel's thread that writes back dirty pages, asleep.
     pub(crate) fn flusher() -> Self {
+        let kind = Kind::KernelThread(KernelThread::Flusher);
         Self {
-            program: Program::Flusher,
-            step: Step::Call,
-            caller: Some(Box::new(Caller::new(usize::MAX, 0))),
-            ..Self::worker(0, false)
+            caller: Some(Box::new(Caller::flusher())),
+            ..Self::new(0, false, Step::Call, kind)
         }
     }
 
     /// schedutil's thread for a clock, asleep. It comes before all other tasks, and stays on the CPU where it ran last.
     pub(crate) fn sugov(clock: usize, cpu: CpuId) -> Self {
-        let mut task = Self {
-            program: Program::Sugov(clock),
-            ..Self::worker(cpu, true)
-        };
+        let kind = Kind::KernelThread(KernelThread::Sugov(clock));
+        let mut task = Self::new(cpu, true, Step::Worker, kind);
         task.entity.set_class(Class::Realtime {
             priority: u8::MAX,
             round_robin: false,
@@ -199,157 +151,10 @@ impl Task {
         task
     }
 
-    /// A thread of an rt-app task, about to take its first step. Where it begins is not settled.
-    pub(crate) fn thread(thread: ThreadId, of: usize, class: Class) -> Self {
-        let mut task = Self {
-            program: Program::Thread(thread),
-            job: of,
-            step: Step::Wait,
-            ..Self::worker(0, false)
-        };
-        task.entity.set_class(class);
-        task
-    }
-
     /// A kernel worker, which may be bound to its CPU.
     pub(crate) fn worker(cpu: CpuId, bound: bool) -> Self {
-        Self {
-            cpu,
-            bound,
-            program: Program::Worker,
-            entity: Entity::default(),
-            job: usize::MAX,
-            step: Step::Worker,
-            work: 0,
-            executed: 0,
-            cold: 0,
-            refill: 0,
-            runnable: false,
-            in_iowait: false,
-            started: 0,
-            ends: NEVER,
-            counts_from: 0,
-            begun: 0,
-            submitted: 0,
-            bytes: 0,
-            writes: 0,
-            written: 0,
-            flushed: true,
-            flushing: false,
-            writes_as: RequestKind::Plain,
-            caller: None,
-            unreturned: None,
-            direction: None,
-            walk: None,
-            pass_is_over: false,
-            next: None,
-            offset: None,
-            submission: 0,
-            filled: false,
-            issued: [0; 2],
-            last: Direction::Read,
-            due: [0; 2],
-            next_block: [0; 2],
-            in_flight: 0,
-            completed: Fifo::new(),
-            gathers: false,
-            gathered: Vec::new(),
-            reaps: false,
-            wanted: 1,
-            most: usize::MAX,
-            deactivated: false,
-            slept: true,
-            taking: 0,
-            resumption: 0,
-            thought_cycles: 0,
-            spin_until: 0,
-            pause: Pause::default(),
-        }
-    }
-
-    /// Goes over to a step with this much work.
-    pub(crate) fn begin(&mut self, step: Step, work: Cycles) {
-        self.step = step;
-        self.work = work;
-        self.executed = 0;
-        self.cold = 0;
-    }
-
-    /// Whether the task has to pause before its next request.
-    ///
-    /// As fio 3.33 does it (`handle_thinktime()`, `backend.c`): after each request that it issues it
-    /// counts those completed since it last found a pause due, and then waits for all in flight
-    /// before the pause begins.
-    pub(crate) fn pause_is_due(&mut self, rule: PauseRule, now: u64) -> bool {
-        let finished = if rule.by_issue {
-            self.submitted
-        } else {
-            // A flush is in flight, and no request.
-            self.submitted.saturating_sub(u64::from(self.in_flight))
-        };
-        let started = self.started;
-        let p = &mut self.pause;
-        if p.due || self.submitted <= p.submitted {
-            return p.due;
-        }
-        if let Some(blocks) = rule.requests
-            && finished >= p.finished + blocks
-        {
-            p.due = true;
-            // fio takes completions one at a time, so it finds what it looks for exactly, unless
-            // those that it waited for before the last pause were more.
-            p.finished = (p.finished + blocks).max(p.submitted);
-        }
-        if let Some(every) = rule.every
-            && now >= p.last.max(started) + every
-        {
-            p.due = true;
-            p.finished = p.finished.max(finished);
-        }
-        if p.due {
-            p.last = now;
-        }
-        p.due
-    }
-
-    /// Whether it flushes the drive before its next request: as fio (`get_next_ddir()`), once after so many writes.
-    #[inline(never)]
-    pub(crate) fn flush_is_due(&self, every: [u64; 2]) -> bool {
-        let due = |every: u64| every > 0 && self.written.is_multiple_of(every);
-        !self.flushed && self.written > 0 && every.into_iter().any(due)
-    }
-
-    /// Whether a flush has not followed its last write.
-    pub(crate) fn last_flush_is_due(&self) -> bool {
-        !self.flushed && self.written > 0
-    }
-
-    /// Whether it goes through its file once more.
-    pub(crate) fn starts_over(&mut self) -> bool {
-        self.pass_is_over
-            && self.walk.as_mut().is_some_and(|walk| {
-                self.pass_is_over = false;
-                walk.starts_over()
-            })
-    }
-
-    /// The pause that was due begins, and is over at `until`.
-    pub(crate) fn begin_pause(&mut self, now: u64, until: u64) {
-        self.pause.due = false;
-        self.pause.began = Some(now);
-        self.pause.submitted = self.submitted;
-        self.pause.until = until;
-    }
-
-    /// How long the pause before the submission in progress was, if there was one.
-    pub(crate) fn paused_for(&mut self) -> Option<u64> {
-        let began = self.pause.began.take()?;
-        Some(self.begun - began)
-    }
-
-    /// When the pause in progress is over.
-    pub(crate) fn pauses_until(&self) -> u64 {
-        self.pause.until
+        let kind = Kind::KernelThread(KernelThread::Worker);
+        Self::new(cpu, bound, Step::Worker, kind)
     }
 
     /// Whether it runs nowhere but on its CPU.
@@ -357,16 +162,176 @@ impl Task {
         self.bound
     }
 
-    /// Whether it sleeps, and the next completion wakes it.
-    pub(crate) fn wakes_with_next(&self) -> bool {
-        !self.runnable && self.step == Step::Wait && self.completed.len() + 1 >= self.wanted
+    /// Whether it is a thread of the kernel.
+    pub(crate) fn is_kernel_thread(&self) -> bool {
+        matches!(self.kind, Kind::KernelThread(_))
     }
 
-    /// Whether a completion wakes it.
+    /// Whether it is a thread of an rt-app task.
+    pub(crate) fn is_thread(&self) -> bool {
+        matches!(self.kind, Kind::Thread(_))
+    }
+
+    /// Whether it is a thread of schedutil.
+    #[inline(always)]
+    pub(super) fn is_sugov(&self) -> bool {
+        matches!(self.kind, Kind::KernelThread(KernelThread::Sugov(_)))
+    }
+
+    /// The index of its job or rt-app task.
+    pub(crate) fn owner(&self) -> Option<usize> {
+        match &self.kind {
+            Kind::FioProcess(process) => Some(process.job),
+            Kind::Thread(thread) => Some(thread.program),
+            Kind::KernelThread(_) => None,
+        }
+    }
+
+    /// What its present segment of work is.
+    pub(crate) fn step(&self) -> Step {
+        self.step
+    }
+
+    /// Goes over to a step with this much work.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, step: Step, work: Cycles) {
+        self.step = step;
+        self.work = work;
+        self.executed = 0;
+        self.cold = 0;
+    }
+
+    /// Goes over to looking at the clock until a time.
+    pub(super) fn begin_spin(&mut self, until: u64) {
+        self.begin(Step::Spin, 0);
+        self.spin_until = until;
+    }
+
+    /// When the clock ends its spinning, if it spins.
+    #[inline(always)]
+    pub(crate) fn spins_until(&self) -> Option<u64> {
+        (self.step == Step::Spin).then_some(self.spin_until)
+    }
+
+    /// Work left of the present step.
+    #[inline(always)]
+    pub(super) fn work_left(&self) -> Cycles {
+        self.work
+    }
+
+    /// Sets the work of the present step.
+    pub(crate) fn give_work(&mut self, work: Cycles) {
+        self.work = work;
+    }
+
+    /// Interrupts the present step, with so much work left.
+    #[inline(always)]
+    pub(crate) fn interrupt_at(&mut self, left: Cycles) {
+        self.work = left;
+    }
+
+    /// Adds time for which the present step had a CPU.
+    #[inline(always)]
+    pub(crate) fn add_executed(&mut self, time: u64) {
+        self.executed += time;
+    }
+
+    /// Adds work because the CPU of the present step was cold.
+    #[inline(always)]
+    pub(crate) fn add_cold(&mut self, cold: Cycles) {
+        self.cold += cold;
+    }
+
+    /// How long the present step, of so much work, has had a CPU, and what that work was for.
+    #[inline(always)]
+    pub(crate) fn executed(&self, own: Cycles, full_speed: Speed) -> (u64, Work) {
+        (self.executed, Work::new(own, self.cold, full_speed))
+    }
+
+    /// Migrates the task. `refill`: work to refill the caches of another core.
+    pub(crate) fn move_to(&mut self, cpu: CpuId, refill: Option<Cycles>) {
+        self.cpu = cpu;
+        self.refill = refill.unwrap_or(self.refill);
+    }
+
+    /// Takes the work to refill caches, which the next CPU does.
+    #[inline(always)]
+    pub(crate) fn take_refill(&mut self) -> Cycles {
+        std::mem::take(&mut self.refill)
+    }
+
+    /// Counts a request of so many bytes in flight. Returns its kind, and whether a batch holds it back.
+    #[inline(always)]
+    pub(crate) fn note_submission(
+        &mut self,
+        direction: Direction,
+        bytes: u64,
+    ) -> (RequestKind, bool) {
+        self.requests.in_flight += 1;
+        match &mut self.kind {
+            Kind::FioProcess(process) => process.note_submission(direction, bytes),
+            _ => (RequestKind::Plain, false),
+        }
+    }
+
+    /// Counts a flush in flight.
+    pub(crate) fn note_flush(&mut self) {
+        self.requests.in_flight += 1;
+        if let Kind::FioProcess(process) = &mut self.kind {
+            process.note_flush();
+        }
+    }
+
+    /// When the submission in progress began, how long it has had a CPU, and what its work was for.
+    #[inline(always)]
+    pub(crate) fn submission(&self, full_speed: Speed) -> (u64, u64, Work) {
+        let (executed, work) = self.executed(self.requests.submission, full_speed);
+        (self.requests.begun, executed, work)
+    }
+
+    /// Adds a request that is done, to be taken back when the task runs.
+    #[inline(always)]
+    pub(crate) fn add_completion(&mut self, request: RequestId) {
+        self.requests.completed.push_back(request);
+    }
+
+    /// Adds a request that the page cache has done in the system call itself.
+    pub(crate) fn add_cached(&mut self, request: RequestId) {
+        self.requests.in_flight += 1;
+        self.add_completion(request);
+    }
+
+    /// Whether the next completion wakes the task up.
+    pub(crate) fn wakes_with_next(&self) -> bool {
+        let requests = &self.requests;
+        !self.runnable && self.step == Step::Wait && requests.completed.len() + 1 >= requests.wanted
+    }
+
+    /// Whether the completions so far wake the task up.
+    #[inline(always)]
     pub(crate) fn waits_for_io(&self) -> bool {
+        let requests = &self.requests;
         !self.runnable
             && self.step == Step::Wait
-            && self.in_flight > 0
-            && self.completed.len() >= self.wanted
+            && requests.in_flight > 0
+            && requests.completed.len() >= requests.wanted
+    }
+
+    /// Ends a call that writes back and flushes. Returns whether such a call was in progress.
+    pub(crate) fn end_fsync(&mut self) -> bool {
+        match &mut self.kind {
+            Kind::FioProcess(process) => process.end_fsync(),
+            _ => false,
+        }
+    }
+
+    /// A flush has ended, or a write before its flush. Returns the write whose system call is over with that: both are in its
+    /// latency.
+    #[cold]
+    pub(super) fn end_stretch(&mut self, request: &Request) -> Option<Box<Request>> {
+        match &mut self.kind {
+            Kind::FioProcess(process) => process.end_stretch(request),
+            _ => None,
+        }
     }
 }

@@ -325,10 +325,20 @@ impl<'a> Sim<'a> {
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
         let simulated = self.whole(cell, cancelled)?;
+        self.fill(cell, run, &simulated)
+    }
+
+    /// Fills a run's record.
+    fn fill(
+        &self,
+        cell: Cell,
+        run: &mut RunRecord,
+        simulated: &wakepath_sim::Run,
+    ) -> Result<(), StudyError> {
         run.seed = Some(self.plan.seed(cell.repeat));
-        self.note_idle_tasks(cell, &simulated);
+        self.note_idle_tasks(cell, simulated);
         let machine = self.machine(cell)?;
-        rows::fill(run, &machine, &simulated);
+        rows::fill(run, &machine, simulated);
         Ok(())
     }
 
@@ -446,8 +456,7 @@ impl Backend for Sim<'_> {
             let program = self.plan.policies[cell.policy].set.program();
             let exchanges = program.map_or(0.0, |_| exchange * asked(&trial.run) as f64);
             let events = (trial.events.as_secs_f64() + exchanges) * factor;
-            // The first run is made once more, for its timeline.
-            let runs = f64::from(self.plan.repeats()) + 1.0;
+            let runs = f64::from(self.plan.repeats());
             total += trial.prepared.as_secs_f64() + (trial.set_up.as_secs_f64() + events) * runs;
         }
         // Other work on the machine delays the study as it delayed all trials together. A single trial would be too short
@@ -464,20 +473,19 @@ impl Backend for Sim<'_> {
         run: &mut RunRecord,
         cancelled: &AtomicBool,
     ) -> Result<(), StudyError> {
-        self.measure(cell, run, cancelled)?;
-        if cell.repeat == 0
-            && let Some(workload) = self.plan.workloads[cell.workload].workload()
-        {
-            let machine = self.machine(cell)?;
-            let mut observed =
-                representative::observe(&machine, workload, || cancelled.load(Ordering::Relaxed));
-            self.simulate(cell, &mut observed)?;
-            run.timeline = representative::rows(observed);
-        }
+        let workload = self.plan.workloads[cell.workload].workload();
+        let Some(workload) = workload.filter(|_| cell.repeat == 0) else {
+            return self.measure(cell, run, cancelled);
+        };
+        let machine = self.machine(cell)?;
+        let mut observed = representative::observe(&machine, workload, cancelled);
+        let simulated = self.simulate(cell, &mut observed)?;
         // The run may be cut short or just finished.
         if cancelled.load(Ordering::Relaxed) {
             return Err(StudyError::Interrupted);
         }
+        self.fill(cell, run, &simulated)?;
+        run.timeline = representative::rows(observed);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod representative;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::Cluster;
@@ -14,8 +15,8 @@ use wakepath_workloads::Workload;
 /// End time for an open span.
 const OPEN: u64 = u64::MAX;
 
-/// Watches a run until enough is seen.
-pub struct Observed<F> {
+/// Watches a run until enough is seen. Then the run ends, or goes on unobserved.
+pub struct Observed<'a, F> {
     timeline: Timeline,
     numbers: BTreeMap<String, usize>,
     /// Earlier spans are dropped.
@@ -24,6 +25,8 @@ pub struct Observed<F> {
     until: u64,
     over: bool,
     enough: F,
+    /// If the run goes on unobserved: whether it is cancelled.
+    cancelled: Option<&'a AtomicBool>,
     seen: RunProgress,
     /// Open spans per track, outer ones first.
     open: Vec<Vec<usize>>,
@@ -74,7 +77,7 @@ struct Slot {
     begun: u64,
 }
 
-impl<F: Fn(&RunProgress) -> bool> Observed<F> {
+impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     /// Watches `workload` on `machine` from the run's start for `span`, or until `enough`.
     pub fn new(machine: &Machine, workload: &Workload, span: Nanoseconds, enough: F) -> Self {
         let mut timeline = Timeline {
@@ -136,6 +139,7 @@ impl<F: Fn(&RunProgress) -> bool> Observed<F> {
             until: span.0,
             over: false,
             enough,
+            cancelled: None,
             seen: RunProgress::default(),
             idle_states: machine.idle_state.iter().map(|s| s.name.clone()).collect(),
             jobs: workload.names().into_iter().map(str::to_owned).collect(),
@@ -358,7 +362,7 @@ fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
     }
 }
 
-impl<F: Fn(&RunProgress) -> bool> Observer for Observed<F> {
+impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
         if !self.keeps(now) || self.cpus[cpu].now == Some(activity) {
             return;
@@ -452,8 +456,15 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<F> {
         self.close(now.0.min(self.until));
     }
 
+    fn wants_more(&self) -> bool {
+        !self.over && !(self.enough)(&self.seen)
+    }
+
     fn has_enough(&self) -> bool {
-        self.over || (self.enough)(&self.seen)
+        match self.cancelled {
+            Some(cancelled) => cancelled.load(Ordering::Relaxed),
+            None => !self.wants_more(),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! A few representative milliseconds in a run: around requests with about median and about 99th percentile latency.
 
+use std::sync::atomic::AtomicBool;
+
 use wakepath_hardware::Machine;
 use wakepath_results::TimelineSpan;
 use wakepath_results::timeline::Timeline;
@@ -19,18 +21,17 @@ const MAX_SPANS: usize = 600_000;
 /// Shown around the request: about so much.
 const SHOWN: u64 = 3_000_000;
 
-/// Watches a run until representative moments are seen, or until `cancelled`.
-pub(crate) fn observe(
+/// Watches a run until representative moments are seen. The run goes on to its end, or until `cancelled`.
+pub(crate) fn observe<'a>(
     machine: &Machine,
     workload: &Workload,
-    cancelled: impl Fn() -> bool,
-) -> Observed<impl Fn(&RunProgress) -> bool> {
-    let observed = Observed::new(machine, workload, LONGEST, move |seen| {
-        is_enough(seen) || cancelled()
-    });
+    cancelled: &'a AtomicBool,
+) -> Observed<'a, fn(&RunProgress) -> bool> {
+    let enough: fn(&RunProgress) -> bool = is_enough;
     Observed {
         from: FROM,
-        ..observed
+        cancelled: Some(cancelled),
+        ..Observed::new(machine, workload, LONGEST, enough)
     }
 }
 
@@ -41,7 +42,7 @@ fn is_enough(seen: &RunProgress) -> bool {
 }
 
 /// The observed spans around both requests, by track and time.
-pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(observed: Observed<F>) -> Vec<TimelineSpan> {
+pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(observed: Observed<'_, F>) -> Vec<TimelineSpan> {
     let (timeline, mut seen) = observed.finish();
     seen.done.sort_by_key(|(begun, end)| end - begun);
     let [median, tail] = [0.5, 0.99].map(|quantile| {

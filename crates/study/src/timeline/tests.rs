@@ -339,10 +339,17 @@ fn whoever_has_seen_enough_ends_the_run() {
 
 #[test]
 fn a_representative_stretch_is_of_the_settled_run() {
-    let (machine, job) = (machine(false), job("rw=randread\nruntime=1000s\n"));
-    let mut observed = representative::observe(&machine, &job, || false);
+    let (machine, job) = (machine(false), job("rw=randread\nruntime=1s\n"));
+    let cancelled = AtomicBool::new(false);
+    let mut observed = representative::observe(&machine, &job, &cancelled);
     let policies = combination("menu", "schedutil");
-    simulate_observed(&machine, &job, &policies, 1, &mut observed).unwrap();
+    let run = simulate_observed(&machine, &job, &policies, 1, &mut observed).unwrap();
+    let unobserved = simulate(&machine, &job, &policies, 1).unwrap();
+    assert_eq!(
+        format!("{run:?}"),
+        format!("{unobserved:?}"),
+        "it goes on after that"
+    );
     let rows = representative::rows(observed);
     for at in ["p50", "p99"] {
         let rows = || rows.iter().filter(|row| row.at == at);

@@ -5,7 +5,9 @@ use wakepath_workloads::fio::ExitWhat;
 use crate::core::basics::{NEVER, Timer};
 use crate::engine::Engine;
 use crate::observe::observer::Observer;
-use crate::task::state::Task;
+use crate::task::fio::process::FioProcess;
+use crate::task::fio::setup::JobSetup;
+use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
     /// Starts the jobs of the next group, if there is one.
@@ -28,27 +30,14 @@ impl<O: Observer> Engine<'_, O> {
             }
             self.jobs.left[index] = Some(job.processes);
             for process in 0..job.processes as usize {
-                let mut new = Task::job(index, 0);
-                new.entity.set_class(job.class);
-                new.walk = job.walk.clone().map(Box::new);
-                new.gathers = job.batch.is_some();
-                new.most = job.most;
-                new.writes_as = job.writes_as;
-                new.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.caller(process)));
-                if !job.cpu_sets.is_empty() {
-                    let cpu_set = job.cpu_sets[process % job.cpu_sets.len()];
-                    new.entity.allow(Some(cpu_set));
-                }
+                let started = self.now + self.random.start_delay(job.delay);
+                let ends = job.end.map_or(NEVER, |end| started.saturating_add(end));
+                let mut new = Task::process((index, job), process, (started, ends));
                 let cpu = self.first_cpu_of_process(&new.entity, &begun);
                 begun[cpu] += 1;
                 new.cpu = cpu;
-                new.started = self.now + self.random.start_delay(job.delay);
-                new.ends = job.end.map_or(NEVER, |end| new.started.saturating_add(end));
-                new.counts_from = new.started + job.ramp;
-                let counts = self.jobs.counts_from.get_or_insert(new.counts_from);
-                *counts = new.counts_from.min(*counts);
-                self.jobs.end = new.ends.max(self.jobs.end);
-                let (task, started) = (self.tasks.len(), new.started);
+                self.jobs.note_process(started + job.ramp, ends);
+                let task = self.tasks.len();
                 self.tasks.push(new);
                 self.begin_process();
                 if started > self.now {
@@ -86,5 +75,27 @@ impl<O: Observer> Engine<'_, O> {
         if !self.has_process() {
             self.start_next_group();
         }
+    }
+}
+
+impl Task {
+    /// A process of a job, of this number among its processes, that runs from one time to another. Its CPU is not settled.
+    fn process(
+        (index, job): (usize, &JobSetup),
+        process: usize,
+        (started, ends): (u64, u64),
+    ) -> Self {
+        let state = FioProcess::new(index, job, (started, ends));
+        let kind = Kind::FioProcess(Box::new(state));
+        let mut task = Self::new(0, false, Step::Wait, kind);
+        task.caller = (job.cache.as_ref()).map(|cache| Box::new(cache.caller(process)));
+        task.requests.counts_from = started + job.ramp;
+        task.requests.most = job.most;
+        task.entity.set_class(job.class);
+        if !job.cpu_sets.is_empty() {
+            let cpu_set = job.cpu_sets[process % job.cpu_sets.len()];
+            task.entity.allow(Some(cpu_set));
+        }
+        task
     }
 }

@@ -15,15 +15,16 @@ fn number_files(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
         let Some(cache) = &mut setup.cache else {
             continue;
         };
-        cache.file = files;
         let Some(name) = job.shared_files() else {
+            cache.number_file(files);
             files += setup.processes as usize;
             continue;
         };
         let known = shared.iter().find(|(other, _)| *other == name);
         if let Some((_, file)) = known {
-            cache.file = *file;
+            cache.number_file(*file);
         } else {
+            cache.number_file(files);
             shared.push((name, files));
             files += 1;
         }
@@ -45,31 +46,14 @@ pub(crate) fn page_cache(
         return None;
     }
     let files = number_files(setups, jobs);
-    let of = &machine.page_cache;
-    // What a machine says of reads holds for writes, too, unless it says something of them.
-    let page = match &machine.io_path.page_cache_kcycles {
-        of_reads if of_reads.is_given() && of.is_assumed() => of_reads,
-        _ => &of.page_kcycles,
-    };
     let mut remembers = false;
     for job in setups {
         if let Some(cache) = &job.cache {
             job.settles_size = true;
-            let whole = |bytes: u64| bytes.is_multiple_of(BLOCK);
-            let pages = !job.counts_bytes
-                && [job.block[1], cache.offset, cache.increment]
-                    .into_iter()
-                    .all(whole);
-            remembers |= job.read_percent > 0 || !pages;
+            let writes_pages = !job.counts_bytes && job.block[1].is_multiple_of(BLOCK);
+            remembers |= job.read_percent > 0 || !writes_pages || !cache.begins_on_pages();
         }
     }
-    Some(PageCacheSetup {
-        pages: machine.page_cache_pages(),
-        call: of.write_kcycles.kilocycles(),
-        page: page.kilocycles(),
-        write_back: of.write_back_kcycles.kilocycles(),
-        files,
-        reads: jobs.iter().any(|job| job.rw.reads()),
-        remembers,
-    })
+    let reads = jobs.iter().any(|job| job.rw.reads());
+    Some(PageCacheSetup::new(machine, files, reads, remembers))
 }

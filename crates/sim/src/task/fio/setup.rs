@@ -1,9 +1,10 @@
 //! What becomes of a job of a fio file.
 
+use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::fio::{
-    Batching, Checksum, ExitWhat, Filling, FioJob, IoEngine, PerDirection, Rate, Sizes,
+    Batching, Checksum, ExitWhat, Filling, FioJob, FioJobFile, IoEngine, PerDirection, Rate, Sizes,
     ThinkBlocks, Walk,
 };
 
@@ -13,7 +14,6 @@ use crate::core::basics::Cycles;
 use crate::error::SimError;
 use crate::page_cache::job::CacheJob;
 use crate::scheduler::state::Class;
-use crate::task::state::PauseRule;
 
 /// The largest block, so that no time overflows.
 const MAX_BLOCK: u64 = 1 << 30;
@@ -66,87 +66,98 @@ fn buffer_work(job: &FioJob) -> ([Cycles; 2], Cycles) {
     }
 }
 
+/// After what a job pauses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PauseRule {
+    /// Requests between two pauses, if they count.
+    pub(super) requests: Option<u64>,
+    /// They count when they are submitted, not when they are done.
+    pub(super) by_issue: bool,
+    /// Time from one pause to the next in ns, if it counts.
+    pub(super) every: Option<u64>,
+}
+
 /// One job of the workload: what each of its processes does.
 #[derive(Clone, Debug)]
 pub(crate) struct JobSetup {
-    pub(crate) name: String,
+    pub(super) name: String,
     /// Share of reads, 0 to 100.
-    pub(crate) read_percent: u8,
-    pub(in crate::task) depth: u32,
+    pub(super) read_percent: u8,
+    pub(super) depth: u32,
     /// If requests are submitted or taken back together.
-    pub(in crate::task) batch: Option<Batching>,
+    pub(super) batch: Option<Batching>,
     /// How many completed requests a process takes back at once.
-    pub(in crate::task) most: usize,
-    pub(in crate::task) processes: u32,
+    pub(super) most: usize,
+    pub(super) processes: u32,
     /// It starts when all jobs of the groups before have ended.
-    pub(crate) group: usize,
+    pub(super) group: usize,
     /// When it stops issuing, in ns from its start.
-    pub(crate) end: Option<u64>,
+    pub(super) end: Option<u64>,
     /// Until when its requests do not count, in ns from its start.
-    pub(crate) ramp: u64,
+    pub(super) ramp: u64,
     /// Each process starts so many ns after the group, from and to.
-    pub(crate) delay: [u64; 2],
+    pub(super) delay: [u64; 2],
     /// Its end is the end of its group, or of everything.
-    pub(in crate::task) exit: Option<ExitWhat>,
+    pub(super) exit: Option<ExitWhat>,
     /// Index of the job that has to end before it starts.
-    pub(crate) wait_for: Option<usize>,
+    pub(super) wait_for: Option<usize>,
     /// The CPUs that its processes may run on in turn, as indices of [`crate::task::rtapp::program::Programs::cpu_sets`]; empty: all.
-    pub(crate) cpu_sets: Vec<usize>,
-    /// That is no limit of its own.
-    pub(in crate::task) cut: bool,
+    pub(super) cpu_sets: Vec<usize>,
+    /// The longest simulated time ends it, and no limit of its own.
+    pub(super) cut: bool,
     /// Time from one read, and from one write, to the next, if that is limited.
-    pub(crate) periods: Option<[Period; 2]>,
+    pub(super) periods: Option<[Period; 2]>,
     /// How many bytes each process transfers.
-    pub(in crate::task) bytes: Option<u64>,
+    pub(super) bytes: Option<u64>,
     /// How many requests each process makes.
-    pub(in crate::task) requests: Option<u64>,
+    pub(super) requests: Option<u64>,
     /// Bytes of a read and of a write.
-    pub(crate) block: [u64; 2],
+    pub(super) block: [u64; 2],
     /// How each process goes through its file, where its limits do not say that.
-    pub(in crate::task) walk: Option<Walk>,
+    pub(super) walk: Option<Walk>,
     /// Which of its writes are trims, of no data.
-    pub(in crate::task) trims: Trims,
+    pub(super) trims: Trims,
     /// Work on a KiB of the buffer of a read and of a write that is not part of their latency: filling it before it is
     /// written, checking it after it was read.
-    pub(in crate::task) buffer_cycles: [Cycles; 2],
+    pub(super) buffer_cycles: [Cycles; 2],
     /// Work on each 512 bytes of what is written that is part of its latency.
-    pub(in crate::task) content_cycles: Cycles,
+    pub(super) content_cycles: Cycles,
     /// How nice its processes are.
-    pub(in crate::task) class: Class,
+    pub(super) class: Class,
     /// The size of a request is settled before its submission begins.
-    pub(in crate::task) settles_size: bool,
+    pub(super) settles_size: bool,
     /// Whether offsets are random; otherwise they count up.
-    pub(crate) random: bool,
+    pub(super) random: bool,
     /// Bytes that offsets cover.
-    pub(crate) span: u64,
+    pub(super) span: u64,
     /// Each request is submitted by a system call of its own, which does not wait for it.
-    pub(crate) submits_alone: bool,
+    pub(in crate::task) submits_alone: bool,
     /// Waiting for a completion counts as I/O wait.
-    pub(in crate::task) iowait: bool,
+    pub(super) iowait: bool,
     /// Its reads go through the page cache, which has nothing of the file before the run.
-    pub(crate) buffered: bool,
+    pub(in crate::task) buffered: bool,
     /// If it uses the page cache, and somebody writes into that.
-    pub(crate) cache: Option<CacheJob>,
+    pub(super) cache: Option<CacheJob>,
     /// It thinks between its requests, or their rate is limited.
-    pub(in crate::task) paced: bool,
+    pub(super) paced: bool,
     /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
     pub(in crate::task) flushes: [u64; 2],
     /// A process flushes after its last write, and after that of each way through its files.
-    pub(in crate::task) flushes_at_end: bool,
-    pub(in crate::task) flushes_each_way: bool,
-    pub(in crate::task) writes_as: RequestKind,
-    pub(in crate::task) think_time: u64,
-    pub(in crate::task) think_spin: u64,
-    pub(crate) think_cycles: Cycles,
-    pub(in crate::task) pauses: PauseRule,
+    pub(super) flushes_at_end: bool,
+    pub(super) flushes_each_way: bool,
+    pub(super) writes_as: RequestKind,
+    pub(super) think_time: u64,
+    pub(super) think_spin: u64,
+    pub(super) think_cycles: Cycles,
+    pub(super) pauses: PauseRule,
     /// Mean distance of reads and of writes in us, if they are those of a Poisson process.
-    pub(crate) poisson: Option<[u64; 2]>,
+    pub(super) poisson: Option<[u64; 2]>,
     /// Time in pauses is not made up for by a higher rate.
-    pub(crate) forgives_pauses: bool,
+    pub(super) forgives_pauses: bool,
     /// Its rates count bytes, not requests.
-    pub(crate) counts_bytes: bool,
+    pub(super) counts_bytes: bool,
     /// What the smallest read and the smallest write count for its rates.
-    pub(crate) units: [u64; 2],
+    pub(super) units: [u64; 2],
 }
 
 /// Which requests of a job are trims.
@@ -159,10 +170,21 @@ pub(crate) enum Trims {
 }
 
 impl JobSetup {
+    /// Sets the CPUs that its processes may run on in turn.
+    pub(in crate::task) fn set_cpus(&mut self, sets: Vec<usize>) {
+        self.cpu_sets = sets;
+    }
+
     /// Whether a process has something left to do that has made so many requests of so many bytes together.
     #[inline(always)]
     pub(crate) fn has_more(&self, requests: u64, bytes: u64) -> bool {
         self.bytes.is_none_or(|n| bytes < n) && self.requests.is_none_or(|n| requests < n)
+    }
+
+    /// Work of a write of so many bytes that its latency includes, besides that of the kernel.
+    #[inline(always)]
+    pub(in crate::task) fn content_work(&self, bytes: u64) -> Cycles {
+        self.content_cycles * (bytes / 512)
     }
 
     /// Whether the request of this number carries data.
@@ -224,10 +246,10 @@ fn trims(job: &FioJob) -> Trims {
 }
 
 /// Values for reads and for writes; trims are writes.
-pub(crate) fn both<T: Copy>(job: &FioJob, of: &PerDirection<T>) -> [T; 2] {
+fn both<T: Copy>(job: &FioJob, values: &PerDirection<T>) -> [T; 2] {
     match trims(job) {
-        Trims::All => [of.read, of.trim],
-        Trims::None | Trims::Alternate => [of.read, of.write],
+        Trims::All => [values.read, values.trim],
+        Trims::None | Trims::Alternate => [values.read, values.write],
     }
 }
 
@@ -263,7 +285,7 @@ fn with_gaps(size: u64, block: u64, skip: i64) -> u64 {
 }
 
 /// At what distances requests begin, if the job limits their rate, in bytes or in I/Os.
-pub(crate) fn periods(job: &FioJob) -> Option<[Period; 2]> {
+fn periods(job: &FioJob) -> Option<[Period; 2]> {
     // Where sizes vary, fio counts bytes, and an I/O of rate_iops has those of the smallest.
     let vary = job.block_sizes.vary();
     let period = |rate: Option<Rate>, block: u64| match rate {
@@ -301,7 +323,32 @@ fn check_times(job: &FioJob) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) fn job(
+/// The jobs of a file on a machine, whose program works for `program` cycles between two I/Os.
+pub(crate) fn jobs(
+    file: &FioJobFile,
+    machine: &Machine,
+    io_uring_iowait: bool,
+    program: Cycles,
+) -> Result<Vec<JobSetup>, SimError> {
+    file.check_modelled()?;
+    let mut group = 0;
+    let mut setups = Vec::with_capacity(file.jobs.len());
+    for source in &file.jobs {
+        group += usize::from(source.stonewall && source.line != file.jobs[0].line);
+        let mut setup = job(source, group, &machine.drive, io_uring_iowait)?;
+        setup.think_cycles += program;
+        if machine.emulator.is_some() {
+            // A guest's ticks do not wait for its jobs: they start at any time between two.
+            setup.delay[1] += machine.tick_rate().period().0;
+        }
+        setup.wait_for = (source.wait_for.as_ref())
+            .and_then(|name| file.jobs.iter().position(|other| other.name == *name));
+        setups.push(setup);
+    }
+    Ok(setups)
+}
+
+fn job(
     job: &FioJob,
     group: usize,
     drive: &DriveModel,

@@ -7,9 +7,9 @@ use crate::error::SimError;
 use crate::observe::observer::Observer;
 use crate::task::rtapp::program::{Op, TimerId};
 use crate::task::rtapp::state::{
-    Blocked, Halt, Next, Signalled, Thread, ThreadId, WakeParts, WakeUp,
+    Blocked, Halt, Next, Signalled, Thread, ThreadId, ThreadTask, WakeParts, WakeUp,
 };
-use crate::task::state::{Step, Task};
+use crate::task::state::{Kind, Step, Task};
 
 /// What a thread's step leaves its CPU to do.
 enum Turn {
@@ -45,7 +45,9 @@ impl<O: Observer> Engine<'_, O> {
                 for _ in 0..program.instances {
                     let task = self.tasks.len();
                     let thread = self.threads.all.len();
-                    let mut new = Task::thread(thread, index, program.class);
+                    let kind = Kind::Thread(ThreadTask::new(thread, index));
+                    let mut new = Task::new(0, false, Step::Wait, kind);
+                    new.entity.set_class(program.class);
                     let cpu_set = program.stages.first().and_then(|s| s.allowed);
                     new.entity.allow(cpu_set);
                     let cpu = self.idlest_cpu(&new.entity, &begun);

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_units::Nanoseconds;
-use wakepath_workloads::fio::{CpusPolicy, FioJob};
+use wakepath_workloads::fio::{CpusPolicy, FioJob, FioJobFile};
 use wakepath_workloads::rtapp::{Phase, RtAppEvent, RtAppFile, RtTask, Scheduling};
 
 use crate::core::basics::Cycles;
 use crate::error::SimError;
 use crate::scheduler::state::Class;
+use crate::task::fio::setup::JobSetup;
 
 /// One step of a program. Mutexes, conditions, barriers, semaphores and shared timers are numbered within one
 /// copy of the workload.
@@ -88,16 +89,16 @@ pub(crate) struct Program {
 /// A compiled workload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
-    pub(crate) tasks: Vec<Program>,
+    pub(in crate::task) tasks: Vec<Program>,
     pub(in crate::task) copies: u32,
     /// From when on loops and wake-ups are counted, in ns.
     pub(in crate::task) warm_up: u64,
     /// When the run ends at the latest, in ns.
-    pub(crate) end: Option<u64>,
+    end: Option<u64>,
     /// The run lasts until then, also if all threads have ended.
     pub(in crate::task) lasts: bool,
     /// The file does not ask for that end.
-    pub(crate) cut: bool,
+    cut: bool,
     pub(in crate::task) mutexes: Vec<String>,
     pub(in crate::task) conditions: Vec<String>,
     /// Threads of one copy that meet at each barrier.
@@ -105,7 +106,7 @@ pub(crate) struct Programs {
     pub(in crate::task) semaphores: Vec<String>,
     pub(in crate::task) shared_timers: usize,
     /// Sets of CPUs: whether each belongs to it.
-    pub(crate) cpu_sets: Vec<Vec<bool>>,
+    cpu_sets: Vec<Vec<bool>>,
 }
 
 /// Numbers names in the order of their appearance.
@@ -144,8 +145,41 @@ struct Compiler<'a> {
 }
 
 impl Programs {
+    /// No programs, but the sets of CPUs on which the processes of jobs may run.
+    pub(crate) fn for_jobs(
+        file: &FioJobFile,
+        setups: &mut [JobSetup],
+        machine_cpus: usize,
+    ) -> Self {
+        let mut programs = Self::default();
+        for (setup, job) in setups.iter_mut().zip(&file.jobs) {
+            setup.set_cpus(programs.cpu_sets_of(job, machine_cpus));
+        }
+        programs
+    }
+
+    /// How many tasks the file has, each of some threads.
+    pub(crate) fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// When the run ends at the latest, in ns.
+    pub(crate) fn ends(&self) -> Option<u64> {
+        self.end
+    }
+
+    /// Whether the run is over now, although its file does not ask for that.
+    pub(crate) fn is_capped(&self, now: u64) -> bool {
+        self.cut && self.end.is_some_and(|end| now >= end)
+    }
+
+    /// Whether a CPU belongs to a set of CPUs.
+    pub(crate) fn allows(&self, set: usize, cpu: usize) -> bool {
+        self.cpu_sets[set][cpu]
+    }
+
     /// The CPUs of each process of a fio job in turn, as indices of `cpu_sets`; empty: all CPUs for all.
-    pub(crate) fn cpu_sets_of(&mut self, job: &FioJob, machine_cpus: usize) -> Vec<usize> {
+    fn cpu_sets_of(&mut self, job: &FioJob, machine_cpus: usize) -> Vec<usize> {
         let listed = job.cpus_allowed.iter().flatten().map(|cpu| *cpu as usize);
         let there: Vec<usize> = listed.filter(|cpu| *cpu < machine_cpus).collect();
         if there.is_empty() {

@@ -9,6 +9,36 @@ use crate::task::rtapp::program::{Op, Program, Programs, TimerId};
 
 pub(crate) type ThreadId = usize;
 
+/// The state of a task that is a thread of an rt-app task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadTask {
+    pub(in crate::task) thread: ThreadId,
+    /// Index of its rt-app task.
+    pub(in crate::task) program: usize,
+    /// Bytes of the request that it has under way.
+    pub(in crate::task) writes: u64,
+    /// The next block to write: a thread writes one after the other, for ever.
+    next_block: u64,
+}
+
+impl ThreadTask {
+    pub(super) fn new(thread: ThreadId, program: usize) -> Self {
+        Self {
+            thread,
+            program,
+            writes: 0,
+            next_block: 0,
+        }
+    }
+
+    /// Where its next write of so many bytes begins.
+    pub(in crate::task) fn next_offset(&mut self, bytes: u64) -> u64 {
+        let block = self.next_block;
+        self.next_block = (block + 1) % (u64::MAX / bytes);
+        block * bytes
+    }
+}
+
 /// Significant figures of the histograms: there are two for every task.
 const FIGURES: u8 = 2;
 

@@ -1,0 +1,67 @@
+//! What the drives did in a run.
+
+use serde::Serialize;
+
+use super::ledger::DriveTotals;
+
+/// What the drive did.
+#[derive(Clone, Debug, Serialize)]
+pub struct DriveRun {
+    /// Average power in mW.
+    pub average_mw: f64,
+    /// Energy in picojoules.
+    pub energy_pj: u64,
+    /// Seconds spent serving requests or emptying the write buffer.
+    pub active_seconds: f64,
+    /// Seconds spent between power states.
+    pub transition_seconds: f64,
+    /// Seconds of its own work while asleep; part of the time in its power states.
+    pub background_seconds: f64,
+    /// Power states with nothing to do, PS0 first. Together with active and transition time they
+    /// make the run.
+    pub states: Vec<DriveStateTime>,
+    /// Requests that found the drive asleep, or falling asleep.
+    pub wake_ups: u64,
+    /// Mean time that those waited for the drive, in microseconds.
+    pub mean_wake_us: f64,
+}
+
+/// Time in a power state of a drive.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DriveStateTime {
+    /// Its number.
+    pub state: usize,
+    /// Seconds in it with nothing to do.
+    pub seconds: f64,
+    /// Times that the drive fell asleep into it.
+    pub entries: u64,
+}
+
+impl DriveRun {
+    /// The sum over drives of one kind, in a run of so many ns.
+    pub(crate) fn new(drives: &[DriveTotals], end: u64) -> Self {
+        let totals = &DriveTotals::sum(drives);
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Self {
+            // 1 fJ / 1 ns = 1 uW
+            average_mw: totals.energy as f64 / end.max(1) as f64 / 1e3,
+            energy_pj: u64::try_from(totals.energy / 1000).unwrap_or(u64::MAX),
+            active_seconds: seconds(totals.active),
+            transition_seconds: seconds(totals.transition),
+            background_seconds: seconds(totals.background),
+            states: totals
+                .states
+                .iter()
+                .zip(&totals.entries)
+                .enumerate()
+                .map(|(state, (time, entries))| DriveStateTime {
+                    state,
+                    seconds: seconds(*time),
+                    entries: *entries,
+                })
+                .collect(),
+            wake_ups: totals.wake_ups,
+            mean_wake_us: totals.waited as f64 / totals.wake_ups.max(1) as f64 / 1e3,
+        }
+    }
+}
