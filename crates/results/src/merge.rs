@@ -96,6 +96,44 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
     {
         return Err(MergeError::OntoShard(to.to_owned()));
     }
+    let (found, one, document) = read_shards(shards)?;
+    check_complete(&found)?;
+    let folders = found
+        .iter()
+        .map(|(shard, dir)| Ok((*shard, ResultFolder::open(dir)?)))
+        .collect::<Result<Vec<_>, ResultsError>>()?;
+    let files = copies(&ResultFolder::open(one)?)?;
+    for ((_, dir), (_, folder)) in found.iter().zip(&folders) {
+        if let Some((name, _)) = different_copy(&files, &copies(folder)?) {
+            return Err(MergeError::Different {
+                one: one.to_owned(),
+                other: dir.to_path_buf(),
+                what: name.to_owned(),
+            });
+        }
+    }
+    let runs = document.runs();
+    let mut all = Vec::new();
+    for ((shard, dir), (_, folder)) in found.iter().zip(&folders) {
+        let there = runs_of(*shard, dir, folder, runs)?.into_iter();
+        all.extend(there.map(|index| (index, folder)));
+    }
+    let plan = RunPlan::new(&document);
+    let writer = ResultWriter::open(to, document, &files, mode)?;
+    // Each copy waits for the disk.
+    all.into_par_iter().try_for_each(|(index, folder)| {
+        let (bytes, _) = folder.run(index, &plan)?;
+        writer.copy_run(index, &bytes)
+    })?;
+    writer.finish()?;
+    Ok(runs)
+}
+
+/// The shards by number, with the first directory and the document of the whole study.
+type ShardDirs<'a> = (BTreeMap<Shard, &'a Path>, &'a Path, Document);
+
+/// Reads the documents of all shards, which have to belong to the same study.
+fn read_shards(shards: &[PathBuf]) -> Result<ShardDirs<'_>, MergeError> {
     let mut found: BTreeMap<Shard, &Path> = BTreeMap::new();
     let mut first: Option<(&Path, Document)> = None;
     for dir in shards {
@@ -136,51 +174,25 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
             });
         }
     }
-    let (Some((one, document)), Some(count)) =
-        (first, found.keys().next().map(|shard| shard.count()))
-    else {
-        return Err(MergeError::Nothing);
-    };
+    let (one, document) = first.ok_or(MergeError::Nothing)?;
+    Ok((found, one, document))
+}
+
+/// Checks that no shard is missing.
+fn check_complete(found: &BTreeMap<Shard, &Path>) -> Result<(), MergeError> {
+    let count = found.keys().next().map_or(0, |shard| shard.count());
     let there: Vec<u32> = found.keys().map(|shard| shard.number()).collect();
     let missing: Vec<u32> = (1..=count)
         .filter(|n| there.binary_search(n).is_err())
         .collect();
-    if !missing.is_empty() {
-        return Err(MergeError::Missing {
-            shards: numbers(&missing),
-            count,
-            there: there.len(),
-        });
+    if missing.is_empty() {
+        return Ok(());
     }
-    let folders = found
-        .iter()
-        .map(|(shard, dir)| Ok((*shard, ResultFolder::open(dir)?)))
-        .collect::<Result<Vec<_>, ResultsError>>()?;
-    let files = copies(&ResultFolder::open(one)?)?;
-    for ((_, dir), (_, folder)) in found.iter().zip(&folders) {
-        if let Some((name, _)) = different_copy(&files, &copies(folder)?) {
-            return Err(MergeError::Different {
-                one: one.to_owned(),
-                other: dir.to_path_buf(),
-                what: name.to_owned(),
-            });
-        }
-    }
-    let runs = document.runs();
-    let mut all = Vec::new();
-    for ((shard, dir), (_, folder)) in found.iter().zip(&folders) {
-        let there = runs_of(*shard, dir, folder, runs)?.into_iter();
-        all.extend(there.map(|index| (index, folder)));
-    }
-    let plan = RunPlan::new(&document);
-    let writer = ResultWriter::open(to, document, &files, mode)?;
-    // Each copy waits for the disk.
-    all.into_par_iter().try_for_each(|(index, folder)| {
-        let (bytes, _) = folder.run(index, &plan)?;
-        writer.copy_run(index, &bytes)
-    })?;
-    writer.finish()?;
-    Ok(runs)
+    Err(MergeError::Missing {
+        shards: numbers(&missing),
+        count,
+        there: there.len(),
+    })
 }
 
 /// Run indices in a shard, if the shard is finished.
