@@ -276,6 +276,13 @@ fn asynchronous_engines_copy_in_their_submission() {
 }
 
 #[test]
+fn a_pause_before_a_cached_write_is_forgiven_by_its_rate() {
+    let lines = "rw=write\nbs=4k\nrate_iops=500\nthinktime=2ms\nrate_ignore_thinktime=1\ntime_based\nruntime=50ms\n";
+    let run = on(&machine(1, 4.0), lines);
+    assert!((20..=25).contains(&run.requests), "{}", run.requests);
+}
+
+#[test]
 fn memory_has_a_size() {
     for (memory, wanted) in [(0.0625, true), (0.06, false), (1e6, false), (0.0, false)] {
         let checked = machine(1, memory).check();
