@@ -10,7 +10,7 @@ fuzz_target!(|text: &str| {
     let processor = ProcessorIdentity::from_cpuinfo(text);
     assert!(!processor.name.is_empty());
     let hints = SegmentHints {
-        battery: text.len() % 2 == 0,
+        battery: text.len().is_multiple_of(2),
         ..SegmentHints::default()
     };
     let lender = nearest(&processor, &hints, None);

@@ -2,9 +2,10 @@
 //! is finished so far.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -54,11 +55,11 @@ struct ProgressSink {
 }
 
 impl ProgressSink {
-    fn open(path: OsString) -> anyhow::Result<Self> {
+    fn open(path: &OsStr) -> anyhow::Result<Self> {
         let file = File::options()
             .append(true)
-            .open(&path)
-            .with_context(|| format!("WAKEPATH_PROGRESS={}", path.display()))?;
+            .open(path)
+            .with_context(|| format!("WAKEPATH_PROGRESS={}", Path::new(path).display()))?;
         Ok(Self { file, last: None })
     }
 }
@@ -71,7 +72,7 @@ impl ProgressReporter {
     /// The file cannot be opened.
     pub(crate) fn new(total: u64) -> anyhow::Result<Self> {
         let sink = env::var_os("WAKEPATH_PROGRESS")
-            .map(ProgressSink::open)
+            .map(|path| ProgressSink::open(&path))
             .transpose()?;
         Ok(Self {
             total,

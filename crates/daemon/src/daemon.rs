@@ -100,12 +100,12 @@ fn tell(state: &[NotifyState]) {
 pub fn run(
     system: &System,
     path: Option<&Path>,
-    lender: Option<LockLender>,
+    lender: Option<&LockLender>,
 ) -> Result<(), DaemonError> {
     // Before the first change, so that a signal never ends us in the middle of one.
-    let signals = Signals::new(lender.as_ref())?;
+    let signals = Signals::new(lender)?;
     let mut config = load(path)?;
-    let session = open_session(system, lender.as_ref())?;
+    let session = open_session(system, lender)?;
     let recovered = session.recovered();
     if !recovered.written.is_empty() {
         log::warning(&format!(
@@ -141,7 +141,7 @@ pub fn run(
                                     None
                                 }
                                 Err(error) => {
-                                    let session = open_session(system, lender.as_ref())?;
+                                    let session = open_session(system, lender)?;
                                     daemon = Daemon::start(system, session, &config, None)?;
                                     Some(in_one_line(&error))
                                 }

@@ -162,7 +162,7 @@ impl TestFile {
                 source: source.into(),
             })?
             .into();
-        let end = rustix::fs::seek(&file, SeekFrom::End(0)).unwrap_or_else(|_| there.len());
+        let end = rustix::fs::seek(&file, SeekFrom::End(0)).unwrap_or(there.len());
         // What is behind the last whole block is not read.
         let bytes = end - end % CHUNK as u64;
         if bytes < MIN_BYTES {
@@ -320,7 +320,7 @@ fn check_new(path: &Path, bytes: u64) -> Result<(), MeasureError> {
         let why = "is there already, and measuring would write over it; name a new file";
         return Err(MeasureError::refuse(path, why));
     }
-    if bytes < MIN_BYTES || bytes % CHUNK as u64 != 0 {
+    if bytes < MIN_BYTES || !bytes.is_multiple_of(CHUNK as u64) {
         let why = format!(
             "a size of {bytes} bytes; expected whole MiB, at least {}",
             MIN_BYTES >> 20
@@ -362,7 +362,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 fn check_file_system(file: &File, path: &Path) -> Result<(), MeasureError> {
-    let kind = rustix::fs::fstatfs(file).map(|about| about.f_type as i64);
+    let kind = rustix::fs::fstatfs(file).map(|about| about.f_type);
     let in_memory = kind.ok().and_then(|kind| {
         let known = IN_MEMORY.iter().find(|(magic, _)| *magic == kind);
         known.map(|(_, name)| *name)

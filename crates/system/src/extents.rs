@@ -130,7 +130,7 @@ mod tests {
     fn written_blocks_have_extents_and_holes_have_none() {
         let directory = tempfile::tempdir().unwrap();
         let mut file = File::create_new(directory.path().join("file")).unwrap();
-        file.write_all(&[7; 1 << 16]).unwrap();
+        file.write_all(&vec![7; 1 << 16]).unwrap();
         file.set_len(1 << 20).unwrap();
         let extents = match read_extents(&file) {
             Ok(extents) => extents,

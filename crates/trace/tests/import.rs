@@ -237,7 +237,7 @@ fn a_trace_is_of_one_machine_and_of_any_locale() {
         assert_eq!(import_memory(text.as_bytes()).unwrap().events, plain.events);
     }
     let both = lines("node7: ") + &lines("node8: ");
-    let error = import_memory(both.as_bytes()).err().unwrap().to_string();
+    let error = import_memory(both.as_bytes()).err().unwrap().clone();
     assert!(error.contains("machines (`node7` and `node8`)"), "{error}");
 }
 

@@ -215,12 +215,11 @@ impl<R: Read> Utf8Reader<R> {
             .by_ref()
             .take(UTF16_SAMPLE as u64)
             .read_to_end(&mut start)?;
-        let (order, cut, ready) = match utf16_order(&start) {
-            Some((text, order)) => (Some(order), text.to_vec(), VecDeque::new()),
-            None => {
-                let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start);
-                (None, Vec::new(), text.iter().copied().collect())
-            }
+        let (order, cut, ready) = if let Some((text, order)) = utf16_order(&start) {
+            (Some(order), text.to_vec(), VecDeque::new())
+        } else {
+            let text = start.strip_prefix(UTF8_MARK).unwrap_or(&start);
+            (None, Vec::new(), text.iter().copied().collect())
         };
         Ok(Self {
             input,

@@ -46,7 +46,7 @@ impl TimelineArgs {
                 narrow(cli, "--record writes", plan.policies.len());
             }
             new_file::check(path, self.force)
-                .and_then(|()| self.record_to(path, plan, sim))
+                .and_then(|()| Self::record_to(path, plan, sim))
                 .with_context(|| format!("--record {}", path.display()))?;
         }
         let Some(path) = &self.perfetto else {
@@ -60,7 +60,7 @@ impl TimelineArgs {
             .with_context(|| format!("--perfetto {}", path.display()))
     }
 
-    fn record_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
+    fn record_to(path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
         let cell = plan.cell(0);
         let workload = plan.workloads[cell.workload].workload();
         let workload = workload.context("no workload that can be simulated")?;

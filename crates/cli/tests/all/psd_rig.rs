@@ -394,7 +394,7 @@ fn check_daemon(test: &str, kernel: &str) {
 /// A study has the daemon run beside settings of its own while a policy asks for leases, and no longer.
 fn check_study(guest: &Guest) {
     println!("{}", guest.text("study.txt"));
-    let results = ResultReader::open(&guest.path("study")).unwrap();
+    let results = ResultReader::open(guest.path("study")).unwrap();
     for run in results.runs().unwrap() {
         let expected = if run.key.policy == "leases" { 1.0 } else { 0.0 };
         for metric in ["leases", "deep"] {

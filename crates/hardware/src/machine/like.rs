@@ -243,10 +243,10 @@ source = \"measured here\"
         let mut changed = Vec::new();
         for (own, old) in machine.figures().iter().zip(&model.figures()) {
             assert_eq!(own.key, old.key);
-            if own.figure.value.to_bits() != old.figure.value.to_bits() {
-                changed.push((own.key.clone(), own.reason()));
-            } else {
+            if own.figure.value.to_bits() == old.figure.value.to_bits() {
                 assert_eq!(own.reason(), old.reason(), "{}", own.key);
+            } else {
+                changed.push((own.key.clone(), own.reason()));
             }
         }
         let expected = (

@@ -257,13 +257,12 @@ fn clock(c: &Cluster) -> Result<(), Fault> {
         );
     }
     let hwp = [&c.hwp_ramp_ms, &c.hwp_full_at_percent];
-    if hwp.iter().any(|f| f.is_given()) {
-        if !hwp.iter().all(|f| f.is_given()) || !c.base_mhz.is_given() {
-            return bad(
-                "hwp_ramp_ms",
-                "HWP takes base_mhz, hwp_ramp_ms and hwp_full_at_percent together",
-            );
-        }
+    let has_whole_hwp = hwp.iter().all(|f| f.is_given()) && c.base_mhz.is_given();
+    if hwp.iter().any(|f| f.is_given()) && !has_whole_hwp {
+        return bad(
+            "hwp_ramp_ms",
+            "HWP takes base_mhz, hwp_ramp_ms and hwp_full_at_percent together",
+        );
     }
     if let Some(cppc) = &c.cppc
         && let Some((key, message)) = cppc.fault(c.cpus / c.threads_per_core)

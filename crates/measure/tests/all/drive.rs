@@ -165,7 +165,7 @@ fn a_file_that_becomes_shorter_ends_the_measurement() {
             .open(&path)
             .unwrap()
             .set_len(1)
-            .unwrap()
+            .unwrap();
     };
     let result = measure(
         &system,

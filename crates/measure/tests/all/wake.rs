@@ -1,5 +1,5 @@
 //! Wake-ups on a captured machine, whose counters a sampler moves: what counts, and that everything is put back.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -7,7 +7,7 @@ use crate::engine::{Engine, Finished};
 use crate::error::{LATEST, SimError, Stuck};
 use crate::observe::observer::Observer;
 
-impl<'a, O: Observer> Engine<'a, O> {
+impl<O: Observer> Engine<'_, O> {
     /// Runs until every job has ended, or the time is over.
     ///
     /// # Errors

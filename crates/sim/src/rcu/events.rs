@@ -39,7 +39,10 @@ impl<O: Observer> Engine<'_, O> {
                 return (!c.is_busy(), c.times_idle());
             }
             // Of the CPU that plays the drives; it halts after each of its interrupts.
-            let halted = self.turns.as_ref().is_some_and(|t| t.player_is_halted());
+            let halted = self
+                .turns
+                .as_ref()
+                .is_some_and(super::super::emulator::state::Turns::player_is_halted);
             (halted, self.now)
         });
         self.cpus[cpu].rcu = own;

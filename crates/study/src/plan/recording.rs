@@ -78,15 +78,9 @@ impl PlannedRecording {
             None => None,
         };
         let RecordingName { path: file, sha256 } = name.get_ref();
-        if let Some(sha256) = sha256 {
-            if sha256.len() != 64
-                || !sha256
-                    .bytes()
-                    .all(|b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-            {
-                let message = format!("`{sha256}` is no SHA-256: 64 digits from 0 to 9 and a to f");
-                return Err(source.error(name, message));
-            }
+        if let Some(sha256) = sha256.as_ref().filter(|sha256| !is_sha256(sha256)) {
+            let message = format!("`{sha256}` is no SHA-256: 64 digits from 0 to 9 and a to f");
+            return Err(source.error(name, message));
         }
         let path = whole_path(folder, file)?;
         let reader = Reader::open(&path).map_err(|e| StudyError::Settings(with_causes(&e)))?;
@@ -153,4 +147,11 @@ fn read_error(path: &Path) -> impl FnOnce(std::io::Error) -> StudyError {
         path: path.to_owned(),
         source,
     }
+}
+
+fn is_sha256(text: &str) -> bool {
+    text.len() == 64
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }

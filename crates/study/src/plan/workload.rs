@@ -570,13 +570,13 @@ fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyE
     let known_text = |text: fn(&Metric) -> &str| known.map(text);
     let metric = Metric {
         name: Cow::Owned(name.clone()),
-        title: text(&entry.title, known_text(|m| &m.title), name),
+        title: text(entry.title.as_deref(), known_text(|m| &m.title), name),
         meaning: text(
-            &entry.meaning,
+            entry.meaning.as_deref(),
             known_text(|m| &m.meaning),
             "what the command prints",
         ),
-        unit: text(&entry.unit, known_text(|m| &m.unit), ""),
+        unit: text(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
         better,
         mean: better.mean(),
         headline: true,
@@ -585,8 +585,8 @@ fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyE
 }
 
 /// A metric's text: given, else the dictionary's, else `otherwise`.
-fn text(given: &Option<String>, known: Option<&str>, otherwise: &str) -> Cow<'static, str> {
-    let text = given.as_deref().or(known).unwrap_or(otherwise);
+fn text(given: Option<&str>, known: Option<&str>, otherwise: &str) -> Cow<'static, str> {
+    let text = given.or(known).unwrap_or(otherwise);
     Cow::Owned(text.to_owned())
 }
 

@@ -264,7 +264,7 @@ mod tests {
             previous: 0,
             blocked: false,
             next: 5,
-            next_name: Default::default(),
+            next_name: crate::import::decode::Name::default(),
         };
         timers.event(7 * MS as u64, 0, task);
         let seen = timers.at_entry(8 * MS as u64, 0);

@@ -298,7 +298,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
             let description = metadata.column_descr_ptr();
             match get_column_reader(description, Box::new(pages)) {
                 ColumnReader::Int64ColumnReader(reader) if column < long_names.len() => {
-                    long.push(reader)
+                    long.push(reader);
                 }
                 ColumnReader::Int32ColumnReader(reader) if column >= long_names.len() => {
                     short.push(reader);

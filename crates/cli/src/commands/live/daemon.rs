@@ -75,6 +75,6 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     Ok(daemon::run(
         &args.root.system()?,
         args.config.as_deref(),
-        lender,
+        lender.as_ref(),
     )?)
 }
