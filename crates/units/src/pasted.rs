@@ -182,11 +182,15 @@ impl<R: Read> Read for DecodedText<R> {
         let Some(hosts) = &mut self.hosts else {
             return self.text.read(out);
         };
-        if self.ready.is_empty() {
+        // A line of which nothing is left without its name ends no stream.
+        while self.ready.is_empty() {
             let mut bytes = Vec::new();
             (&mut self.text)
                 .take(MAX_LINE)
                 .read_until(b'\n', &mut bytes)?;
+            if bytes.is_empty() {
+                return Ok(0);
+            }
             let text = String::from_utf8_lossy(&bytes);
             let line = text.strip_suffix('\n').unwrap_or(&text);
             self.ready

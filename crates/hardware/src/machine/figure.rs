@@ -164,7 +164,9 @@ impl<'de> Visitor<'de> for FigureVisitor {
     type Value = Figure;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, or { value = NUMBER, source|declared|fitted|assumed = \"...\" }")
+        f.write_str(
+            "a number, or { value = NUMBER, source|declared|fitted|assumed = \"...\" }, or measured = { ... }",
+        )
     }
 
     fn visit_i64<E: de::Error>(self, v: i64) -> Result<Figure, E> {

@@ -157,7 +157,7 @@ fn text_of(value: &Value) -> Option<String> {
 }
 
 /// Reads a figure from the form that serde gives it.
-fn read_figure(table: &Table) -> Option<Figure> {
+pub(super) fn read_figure(table: &Table) -> Option<Figure> {
     let value = table.get("value")?.as_float()?;
     let origin = match table.get("origin")? {
         Value::String(word) if word == "default" => Origin::Default,

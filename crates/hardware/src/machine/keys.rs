@@ -63,7 +63,7 @@ pub struct MachineKey {
 
 /// Every key, in the order of the structs.
 pub(super) static KEYS: LazyLock<Vec<MachineKey>> = LazyLock::new(|| {
-    let schema = schema();
+    let schema = schemars::schema_for!(Machine).to_value();
     let mut keys = Vec::new();
     collect_keys(&schema, schema.as_object(), "", &mut keys);
     keys
@@ -71,7 +71,19 @@ pub(super) static KEYS: LazyLock<Vec<MachineKey>> = LazyLock::new(|| {
 
 /// The schema of machine files (JSON Schema 2020-12), for editors that check and complete TOML.
 pub fn schema() -> Value {
-    schemars::schema_for!(Machine).to_value()
+    let mut schema = schemars::schema_for!(Machine).to_value();
+    let required = schema
+        .as_object_mut()
+        .and_then(|table| table.remove("required"));
+    schema["properties"]["like"] = serde_json::json!({
+        "type": "string",
+        "description": "Machine that this one is like, but for what the file says.",
+    });
+    // A machine that is like another takes over what it does not say.
+    schema["if"] = serde_json::json!({ "required": ["like"] });
+    schema["then"] = serde_json::json!({ "required": ["name", "title"] });
+    schema["else"] = serde_json::json!({ "required": required });
+    schema
 }
 
 impl Machine {
@@ -108,6 +120,8 @@ impl JsonSchema for Figure {
                         "assumed": { "type": "string" },
                     },
                     "required": ["value"],
+                    "minProperties": 2,
+                    "maxProperties": 2,
                     "additionalProperties": false,
                 },
             ],

@@ -180,7 +180,7 @@ impl Machine {
                     .map_err(|e: toml::de::Error| MachineError::Invalid {
                         origin: origin.to_owned(),
                         key: "machine".to_owned(),
-                        message: e.message().to_owned(),
+                        message: e.to_string().trim_end().replace('\n', " "),
                     })?
             }
             None => toml::from_str(text).map_err(|e| parse_error(text, origin, &e))?,

@@ -12,7 +12,8 @@ use wakepath_units::pasted::decode_strictly;
 
 use super::keys::find_key;
 use super::library::{MAX_FILE, builtin_text, parse_error};
-use super::{Machine, MachineError};
+use super::{DrivePower, Machine, MachineError};
+use crate::drive::Drive;
 
 const LIKE: &str = "like";
 /// Longest chain of files that are like each other.
@@ -69,9 +70,9 @@ fn merge_chain(
         let message = format!("a machine that is like {model} has a {missing} of its own");
         return Err(invalid(missing, message));
     }
-    if let Some(table) = find_sourceless(&own, "") {
+    if let Some((table, missing)) = find_unfounded(&own, "", None) {
         let message = format!(
-            "its plain figures need a `source` in this table, since that of {model} does not cover them"
+            "a table that differs from {model} needs `{missing}`, since that of {model} does not cover it"
         );
         return Err(invalid(&table, message));
     }
@@ -80,6 +81,9 @@ fn merge_chain(
         .parse::<Table>()
         .map_err(|e| parse_error(&text, &next_origin, &e))?;
     let mut whole = merge_chain(base, &next_origin, folder, remaining - 1)?;
+    // Nobody compared predictions on this machine.
+    whole.remove("prediction");
+    join_power_states(&mut whole, &mut own).map_err(|why| invalid("drive", why))?;
     overlay(&mut whole, own, "");
     Ok(whole)
 }
@@ -90,8 +94,12 @@ fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), St
         return Ok((text.to_owned(), model.to_owned()));
     }
     if let Some(system) = crate::recorded::find(model) {
-        let machine = Machine::from_recorded(system).and_then(|machine| machine.to_toml());
-        return Ok((machine.map_err(|e| e.to_string())?, model.to_owned()));
+        let mut machine = Machine::from_recorded(system).map_err(|e| e.to_string())?;
+        // The policies of a recorded system are found by its name, which the new machine does not have.
+        let ran = system.kernel_policy();
+        machine.runs = Some(format!("{} + {}", ran.idle, ran.freq));
+        let text = machine.to_toml().map_err(|e| e.to_string())?;
+        return Ok((text, model.to_owned()));
     }
     let is_file_name = Path::new(model).extension().is_some_and(|e| e == "toml")
         && Path::new(model)
@@ -110,22 +118,34 @@ fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), St
     Ok((text, folder.join(model).display().to_string()))
 }
 
-/// Path of the first table with a plain figure and no source; `table` is the path of `own` without instances.
-fn find_sourceless(own: &Table, table: &str) -> Option<String> {
+/// Path of the first table whose own figures nothing founds, and the missing key.
+///
+/// Plain figures need the `source` of their table, or of the nearest table around that takes one: `outer` is that table's
+/// path and whether it has one. Tables that must have `assumed` need one of their own.
+fn find_unfounded(
+    own: &Table,
+    table: &str,
+    outer: Option<(&str, bool)>,
+) -> Option<(String, &'static str)> {
+    if !own.contains_key("assumed") && find_key(table, "assumed").is_some_and(|key| key.required) {
+        return Some((table.to_owned(), "assumed"));
+    }
+    let covering = match find_key(table, "source") {
+        Some(_) if !table.is_empty() => Some((table, own.contains_key("source"))),
+        _ => outer,
+    };
     let mut figures = own.iter();
     let has_plain = figures.any(|(name, value)| is_plain_figure(table, name, value));
-    // Plain figures of a table without such a key are covered by nothing in any machine file.
-    let takes_source = find_key(table, "source").is_some();
-    if has_plain && takes_source && !own.contains_key("source") {
-        return Some(table.to_owned());
+    if let Some((place, false)) = covering.filter(|_| has_plain) {
+        return Some((place.to_owned(), "source"));
     }
     own.iter().find_map(|(name, value)| {
         let below = path_below(table, name);
         match value {
-            Value::Table(inner) => find_sourceless(inner, &below),
+            Value::Table(inner) if !is_figure(inner) => find_unfounded(inner, &below, covering),
             Value::Array(list) => {
                 let mut tables = list.iter().filter_map(Value::as_table);
-                tables.find_map(|inner| find_sourceless(inner, &below))
+                tables.find_map(|inner| find_unfounded(inner, &below, covering))
             }
             _ => None,
         }
@@ -149,6 +169,13 @@ fn path_below(table: &str, name: &str) -> String {
 fn overlay(base: &mut Table, own: Table, table: &str) {
     if own.contains_key("source") {
         keep_source(base, table);
+    }
+    let replaced: Vec<String> = own.keys().cloned().collect();
+    for name in replaced {
+        // The reason of a value that is replaced goes with the value.
+        for reason in [format!("{name}_assumed"), format!("{name}_from")] {
+            base.remove(&reason);
+        }
     }
     for (name, value) in own {
         let below = path_below(table, &name);
@@ -182,13 +209,81 @@ fn name_source(base: &mut Table, table: &str, source: &str) {
                 ("value".to_owned(), number),
                 ("source".to_owned(), Value::String(source.to_owned())),
             ]));
-        } else if let Value::Table(below) = value
-            && !is_figure(below)
-            && !below.contains_key("source")
-        {
-            name_source(below, &path_below(table, name), source);
+            continue;
+        }
+        let below = path_below(table, name);
+        match value {
+            Value::Table(inner) if !is_figure(inner) && !inner.contains_key("source") => {
+                name_source(inner, &below, source);
+            }
+            Value::Array(list) => {
+                let tables = list.iter_mut().filter_map(Value::as_table_mut);
+                for inner in tables.filter(|inner| !inner.contains_key("source")) {
+                    name_source(inner, &below, source);
+                }
+            }
+            _ => {}
         }
     }
+}
+
+/// Gives a drive's power one form in both tables: the declared states alone (`declared`) become all that is known
+/// (`power`), where only one of the tables has them so.
+fn join_power_states(base: &mut Table, own: &mut Table) -> Result<(), String> {
+    let (Some(Value::Table(base)), Some(Value::Table(own))) =
+        (base.get_mut("drive"), own.get_mut("drive"))
+    else {
+        return Ok(());
+    };
+    if own.contains_key("declared") {
+        base.remove("power");
+        return Ok(());
+    }
+    // Figures that follow from declared states need a place to keep their source.
+    if (own.contains_key("power") || own.contains_key("source"))
+        && let Some(declared) = base.remove("declared")
+    {
+        let drive: Drive = declared
+            .try_into()
+            .map_err(|e: toml::de::Error| e.to_string())?;
+        let power = Table::try_from(DrivePower::declared(&drive)).map_err(|e| e.to_string())?;
+        base.insert("power".to_owned(), in_file_form(Value::Table(power)));
+    }
+    Ok(())
+}
+
+/// A value as files have it: figures with their origin as a key, and none that are not given.
+fn in_file_form(value: Value) -> Value {
+    match value {
+        Value::Table(table) => match super::figures::read_figure(&table) {
+            Some(figure) => figure_in_file(figure.value, &table["origin"]),
+            None => {
+                let entries = table
+                    .into_iter()
+                    .filter(|(_, value)| !is_absent_figure(value));
+                Value::Table(
+                    entries
+                        .map(|(key, value)| (key, in_file_form(value)))
+                        .collect(),
+                )
+            }
+        },
+        Value::Array(list) => Value::Array(list.into_iter().map(in_file_form).collect()),
+        other => other,
+    }
+}
+
+fn is_absent_figure(value: &Value) -> bool {
+    value.get("origin").and_then(Value::as_str) == Some("default")
+}
+
+fn figure_in_file(value: f64, origin: &Value) -> Value {
+    let Value::Table(because) = origin else {
+        return Value::Float(value);
+    };
+    let mut figure = Table::from_iter([("value".to_owned(), Value::Float(value))]);
+    figure.extend(because.clone());
+    Value::Table(figure)
 }
 
 fn is_figure(table: &Table) -> bool {
@@ -218,7 +313,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::machine::Origin;
+    use crate::machine::{Figure, Origin};
 
     fn parse(text: &str) -> Result<Machine, String> {
         Machine::parse(text, "m.toml").map_err(|e| e.to_string())
@@ -258,6 +353,57 @@ source = \"measured here\"
     }
 
     #[test]
+    fn a_recorded_model_lends_its_policies_but_no_prediction() {
+        let text = |like: &str| format!("like = \"{like}\"\nname = \"mine\"\ntitle = \"a\"\n");
+        let recorded = parse(&text("turin0")).unwrap();
+        let ran = crate::recorded::find("turin0").unwrap().kernel_policy();
+        assert_eq!(recorded.runs, Some(format!("{} + {}", ran.idle, ran.freq)));
+        assert_eq!(recorded.prediction, None);
+    }
+
+    #[test]
+    fn reasons_go_with_the_values_that_they_were_for() {
+        let model = Machine::find("xeon-e3-1240v5").unwrap();
+        let name = &model.cluster[0].name;
+        let text = format!(
+            "like = \"xeon-e3-1240v5\"\nname = \"a\"\ntitle = \"a\"\nkernel = \"6.6\"\n[[cluster]]\nname = \"{name}\"\n\
+             turbo = []\nsource = \"here\"\n"
+        );
+        let machine = parse(&text).unwrap();
+        assert_eq!(machine.kernel_from, None);
+        assert_eq!(machine.cluster[0].turbo_assumed, None);
+        let static_mw = |machine: &Machine| machine.cluster[0].static_mw.value.to_bits();
+        assert_eq!(static_mw(&machine), static_mw(&model));
+    }
+
+    #[test]
+    fn power_of_a_drive_whose_states_are_declared_alone_can_be_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let captured = Machine::find("laptop").unwrap();
+        let mut model = captured.clone();
+        model.replace_drive(super::super::DriveModel::find("970 EVO Plus 1TB").unwrap());
+        let text = model.to_toml().unwrap();
+        assert!(text.contains("[drive.declared"), "{text}");
+        fs::write(folder.path().join("model.toml"), text).unwrap();
+        let own = "like = \"model.toml\"\nname = \"own\"\ntitle = \"a\"\n[drive.power]\n\
+                   idle_w = { value = 0.3, source = \"a meter\" }\n";
+        fs::write(folder.path().join("own.toml"), own).unwrap();
+        let machine = Machine::load(&folder.path().join("own.toml")).unwrap();
+        let (power, old) = (machine.drive.power.unwrap(), model.drive.power.unwrap());
+        assert_eq!(power.idle_w, Figure::sourced(0.3, "a meter"));
+        assert_eq!(power.active_w, old.active_w);
+        assert_eq!(power.states.len(), old.states.len());
+        let own = "like = \"model.toml\"\nname = \"own\"\ntitle = \"a\"\n[drive]\nread_service_us = 70\n\
+                   source = \"measured here\"\n";
+        fs::write(folder.path().join("own.toml"), own).unwrap();
+        let machine = Machine::load(&folder.path().join("own.toml")).unwrap();
+        let measured = machine.figures().into_iter();
+        let measured = measured.filter(|figure| figure.reason() == "measured here");
+        let keys: Vec<String> = measured.map(|figure| figure.key).collect();
+        assert_eq!(keys, ["drive.read_service_us"]);
+    }
+
+    #[test]
     fn a_written_machine_is_whole() {
         let text = parse(FASTER).unwrap().to_toml().unwrap();
         assert!(!text.contains("like ="), "{text}");
@@ -286,7 +432,19 @@ source = \"measured here\"
             ),
             (
                 "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[io_path]\nkcycles_per_io = 1\n",
-                "m.toml: io_path: its plain figures need a `source`",
+                "m.toml: io_path: a table that differs from rk3399 needs `source`",
+            ),
+            (
+                "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[io_path.completion]\ncoalesce = 8\nassumed = \"x\"\n",
+                "m.toml: io_path: a table that differs from rk3399 needs `source`",
+            ),
+            (
+                "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[io_path.completion]\ncpu = 1\n",
+                "m.toml: io_path.completion: a table that differs from rk3399 needs `assumed`",
+            ),
+            (
+                "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[scheduler]\nipi_us = \"5\"\n",
+                "ipi_us",
             ),
             (
                 "like = \"rk3399\"\nname = \"a\"\ntitle = \"a\"\n[scheduler]\nipi_uz = 1\n",

@@ -7,7 +7,7 @@ use super::{
     cluster_states, latency,
 };
 
-/// MachineKey of an impossible value, and an explanation.
+/// Key of an impossible value, and an explanation.
 pub(super) type Fault = (String, String);
 
 fn fault<T>(key: &str, message: &str) -> Result<T, Fault> {

@@ -457,7 +457,10 @@ impl Backend for Sim<'_> {
             let exchanges = program.map_or(0.0, |_| exchange * asked(&trial.run) as f64);
             let events = (trial.events.as_secs_f64() + exchanges) * factor;
             let runs = f64::from(self.plan.repeats());
-            total += trial.prepared.as_secs_f64() + (trial.set_up.as_secs_f64() + events) * runs;
+            // Without kept models, each run prepares its own.
+            let models = if self.models.is_empty() { runs } else { 1.0 };
+            total += trial.prepared.as_secs_f64() * models
+                + (trial.set_up.as_secs_f64() + events) * runs;
         }
         // Other work on the machine delays the study as it delayed all trials together. A single trial would be too short
         // to tell.
