@@ -7,6 +7,8 @@ use wakepath_trace::recording::{Block, QueueStep};
 
 /// Bios that are remembered; a truncated recording may have any number without an issue.
 const MAX_BIOS: usize = 1 << 18;
+/// Longest way from a remap to the entry into the device below, which follows at once unless submission nests. Assumed.
+const REMAP_NS: u64 = 100_000_000;
 /// Bytes of a sector.
 const SECTOR: u32 = 512;
 
@@ -44,8 +46,17 @@ struct QueuedBio {
     inserted: Option<u64>,
     task: Option<u32>,
     background: bool,
-    /// It came from a device above, where its time began.
-    remapped: bool,
+    write: bool,
+    /// When it came from a device above, where its time began.
+    remapped: Option<u64>,
+}
+
+impl QueuedBio {
+    /// Whether the entry into a device, at this time, is that of a bio which a device above sent there.
+    fn came_from_above(&self, time: u64) -> bool {
+        let young = |remapped| time.saturating_sub(remapped) <= REMAP_NS;
+        self.tagged.is_none() && self.remapped.is_some_and(young)
+    }
 }
 
 /// Bios by device and first sector.
@@ -70,7 +81,8 @@ impl Queues {
                 }
             }
             QueueStep::Inserted(block) => {
-                if let Some(bio) = self.bio(block.device, block.sector) {
+                let device = self.find_device(block);
+                if let Some(bio) = device.and_then(|device| self.bio(device, block.sector)) {
                     bio.inserted.get_or_insert(time);
                 }
             }
@@ -86,8 +98,12 @@ impl Queues {
                 from_device,
                 from_sector,
             } => {
-                if let Some(bio) = self.remove(*from_device, *from_sector) {
-                    let remapped = true;
+                // A bio for a partition is queued after its remap, unless a stacked device sent it there.
+                let queued_above = *from_device != block.device;
+                let bio = self.bio(*from_device, *from_sector).copied();
+                if let Some(bio) = bio.filter(|bio| queued_above || bio.remapped.is_some()) {
+                    self.remove(*from_device, *from_sector);
+                    let remapped = Some(time);
                     self.insert(block.device, block.sector, QueuedBio { remapped, ..bio });
                 }
             }
@@ -129,10 +145,12 @@ impl Queues {
     }
 
     fn queue(&mut self, time: u64, block: &Block, task: Option<u32>, background: bool) {
-        if self
+        if let Some(bio) = self
             .bio(block.device, block.sector)
-            .is_some_and(|bio| bio.remapped)
+            .filter(|bio| bio.came_from_above(time))
         {
+            // From here on it is a bio of this device.
+            bio.remapped = None;
             return;
         }
         let bio = QueuedBio {
@@ -141,13 +159,14 @@ impl Queues {
             inserted: None,
             task,
             background,
-            remapped: false,
+            write: block.write,
+            remapped: None,
         };
         self.insert(block.device, block.sector, bio);
     }
 
-    /// The request's device, or a partition of the same major number: traces name bios by partition, with sectors of
-    /// the drive.
+    /// The request's device, or the only one of the same major number with such a bio: traces name bios by partition, with
+    /// sectors of the drive. NVMe drives share a major number, so that several candidates tell nothing.
     fn find_device(&self, block: &Block) -> Option<u32> {
         let has = |bios: &BTreeMap<u64, QueuedBio>| bios.contains_key(&block.sector);
         if self.devices.get(&block.device).is_some_and(has) {
@@ -158,8 +177,12 @@ impl Queues {
             .devices
             .iter()
             .filter(|(device, _)| **device >> 20 == major);
-        let found = partitions.filter(|(_, bios)| has(bios));
-        found.map(|(device, _)| *device).min()
+        let mut found = partitions.filter(|(_, bios)| {
+            bios.get(&block.sector)
+                .is_some_and(|bio| bio.write == block.write)
+        });
+        let (device, _) = found.next()?;
+        found.next().is_none().then_some(*device)
     }
 
     fn first_in_range(&self, device: u32, from: u64, to: u64) -> Option<u64> {
@@ -209,6 +232,14 @@ mod tests {
         }
     }
 
+    fn remapped(block: Block, from_device: u32, from_sector: u64) -> QueueStep {
+        QueueStep::Remapped {
+            block,
+            from_device,
+            from_sector,
+        }
+    }
+
     #[test]
     fn parts_add_up_with_and_without_a_scheduler() {
         let mut queues = Queues::default();
@@ -251,23 +282,68 @@ mod tests {
         );
         for (from_sector, sector) in [(0, 1000), (8, 2000)] {
             let below = block(DRIVE, sector, 4096);
-            let from_device = above;
-            let step = QueueStep::Remapped {
-                block: below,
-                from_device,
-                from_sector,
-            };
-            queues.step(310, &step);
+            queues.step(310, &remapped(below, above, from_sector));
             queues.step(312, &queued(below));
             let origin = queues.issue(340, &below).unwrap();
             assert_eq!((origin.parts.total(), origin.task), (40, Some(7)));
         }
         assert_eq!(queues.bios, 0);
 
+        // dm on a partition, which `wakepath record` names by its drive.
+        queues.step(400, &queued(block(above, 16, 4096)));
+        queues.step(403, &remapped(block(DRIVE, 2064, 4096), above, 16));
+        queues.step(405, &remapped(block(DRIVE, 2064, 4096), DRIVE | 1, 16));
+        queues.step(407, &queued(block(DRIVE, 2064, 4096)));
+        let origin = queues.issue(440, &block(DRIVE, 2064, 4096)).unwrap();
+        assert_eq!(origin.parts.total(), 40);
+
+        // The same in a trace, where the partition keeps its name, and another bio has the sector that the remap is from.
+        let partition = DRIVE | 1;
+        queues.step(445, &queued(block(above, 16, 4096)));
+        queues.step(446, &remapped(block(partition, 16, 4096), above, 16));
+        queues.step(447, &remapped(block(partition, 2064, 4096), partition, 16));
+        queues.step(448, &queued(block(partition, 2064, 4096)));
+        queues.step(
+            449,
+            &remapped(block(partition, 4112, 4096), partition, 2064),
+        );
+        let below = block(DRIVE, 2064, 4096);
+        queues.step(470, &QueueStep::Inserted(below));
+        let parts = queues.issue(485, &below).map(|origin| origin.parts);
+        assert_eq!(parts.map(|parts| parts.total()), Some(40));
+        assert_eq!(queues.bios, 0);
+
         // A trace names the partition.
         queues.step(500, &queued(block(DRIVE | 1, 64, 4096)));
         let origin = queues.issue(520, &block(DRIVE, 64, 4096)).unwrap();
         assert_eq!(origin.parts.total(), 20);
+    }
+
+    #[test]
+    fn an_old_remap_is_no_part_of_a_new_bio() {
+        let mut queues = Queues::default();
+        let below = block(DRIVE, 8, 4096);
+        let above = 253 << 20;
+        queues.step(100, &queued(block(above, 0, 4096)));
+        queues.step(110, &remapped(below, above, 0));
+        let later = 200 + REMAP_NS;
+        queues.step(later, &queued(below));
+        let origin = queues.issue(later + 5, &below).unwrap();
+        assert_eq!(origin.parts.total(), 5);
+    }
+
+    #[test]
+    fn a_bio_is_that_of_one_drive_and_direction() {
+        let mut queues = Queues::default();
+        let [first, second] = [DRIVE | 1, DRIVE | 3];
+        queues.step(100, &queued(block(first, 8, 4096)));
+        let read = Block {
+            write: false,
+            ..block(DRIVE, 8, 4096)
+        };
+        assert_eq!(queues.issue(110, &read), None);
+        queues.step(120, &queued(block(second, 8, 4096)));
+        assert_eq!(queues.issue(130, &block(DRIVE, 8, 4096)), None);
     }
 
     #[test]
