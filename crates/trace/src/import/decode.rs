@@ -311,8 +311,16 @@ pub(super) fn block_step(event: Event, block: Block) -> QueueStep {
     }
 }
 
-/// A bio that is split at a sector; the event has no length, so that the first half stands for it.
-pub(super) fn split(device: u32, sector: u64, at: u64, write: bool) -> QueueStep {
+/// A bio that is split at a sector; the event has no length, so that the first half stands for it. The kernel hands the
+/// tracepoint only 32 bits of the second half's sector.
+pub(super) fn split(device: u32, sector: u64, new_sector: u64, write: bool) -> QueueStep {
+    const LOW: u64 = u32::MAX as u64;
+    let near = (sector & !LOW) | (new_sector & LOW);
+    let at = match near {
+        _ if new_sector > LOW => new_sector,
+        _ if near < sector => near.saturating_add(LOW + 1),
+        _ => near,
+    };
     let sectors = at.saturating_sub(sector).min(u64::from(u32::MAX) / 512);
     let block = Block {
         device,

@@ -778,6 +778,18 @@ mod tests {
                 QueueStep::Split { block, at: 1242 },
                 false,
             ),
+            (
+                "block_split",
+                "259,0 R 4294967292 / 4 [fio]",
+                QueueStep::Split {
+                    block: Block {
+                        sector: (1 << 32) - 4,
+                        ..block
+                    },
+                    at: (1 << 32) + 4,
+                },
+                false,
+            ),
         ] {
             let expected = Some(TraceEvent::Queueing { step, background });
             assert_eq!(what(name, details), expected, "{name}: {details}");
