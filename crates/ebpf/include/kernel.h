@@ -43,7 +43,9 @@ struct gendisk {
 };
 
 struct block_device {
+	__u64 bd_start_sect;
 	struct gendisk *bd_disk;
+	__u32 bd_dev;
 };
 
 struct bvec_iter {

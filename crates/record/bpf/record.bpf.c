@@ -315,6 +315,25 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *previous, struct ta
 	return plain(WP_RUNNING, bpf_get_smp_processor_id(), number);
 }
 
+/* A program has another name than the one before, and a thread number another owner. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(sched_process_exec, struct task_struct *task)
+{
+	__u32 number = task->pid;
+
+	bpf_map_delete_elem(&io_tasks, &number);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, struct task_struct *task)
+{
+	__u32 number = task->pid;
+
+	bpf_map_delete_elem(&io_tasks, &number);
+	return 0;
+}
+
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_handler_entry, int irq)
 {
@@ -407,7 +426,7 @@ int BPF_PROG(block_rq_merge, struct request *request)
 	return block(WP_MERGED, request);
 }
 
-/* A bio's whole drive, also where the bio is for a partition: sectors count from the drive's start by then. */
+/* A bio's whole drive, also where the bio is for a partition: but for remaps, sectors count from the drive's start by then. */
 static __always_inline struct wp_block describe_bio(__u16 kind, struct bio *bio)
 {
 	struct gendisk *disk = bio->bi_bdev->bd_disk;
@@ -453,6 +472,12 @@ int BPF_PROG(block_split, struct bio *bio, __u32 at)
 		.block = describe_bio(WP_SPLIT, bio),
 		.from_sector = at,
 	};
+	__u64 sector = record.block.sector;
+
+	/* The tracepoint has the low 32 bits of the sector where the second half begins. */
+	record.from_sector |= sector >> 32 << 32;
+	if (record.from_sector < sector)
+		record.from_sector += 1ULL << 32;
 
 	return add(&record.block.header, sizeof(record));
 }
@@ -465,6 +490,10 @@ int BPF_PROG(block_bio_remap, struct bio *bio, __u32 device, __u64 sector)
 		.from_sector = sector,
 		.from_device = device,
 	};
+
+	/* A stacked device sends the bio to a partition, whose own remap comes only then. */
+	if (device != bio->bi_bdev->bd_dev)
+		record.block.sector += bio->bi_bdev->bd_start_sect;
 
 	return add(&record.block.header, sizeof(record));
 }

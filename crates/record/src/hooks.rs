@@ -29,12 +29,13 @@ struct Hook {
 /// What [`MissingHook::gives`] says where the inputs of idle governors are not seen.
 pub const GOVERNOR_INPUTS: &str = "governor inputs";
 const QUEUEING: &str = "block requests before their issue";
+const TASK_NAMES: &str = "new names of tasks";
 const ARRIVING_IPIS: &str = "IPIs that arrive";
 const SENT_IPIS: &str = "how one CPU wakes another";
 
 /// The first hook is required. Without the last, switches of the idle task tell when CPUs leave the idle loop, except
 /// exits without work.
-const HOOKS: [Hook; 30] = [
+const HOOKS: [Hook; 32] = [
     tracepoint("cpu_idle", "idle states"),
     tracepoint("cpu_frequency", "frequency changes"),
     tracepoint("sched_wakeup", "wake-ups"),
@@ -65,6 +66,8 @@ const HOOKS: [Hook; 30] = [
     },
     tracepoint("sched_waking", "wake-ups of tasks that wait for I/O"),
     tracepoint("sched_switch", "when tasks run that waited for I/O"),
+    tracepoint("sched_process_exec", TASK_NAMES),
+    tracepoint("sched_process_exit", TASK_NAMES),
     tracepoint("cpuhp_enter", "CPUs going on- and offline"),
     at_return(
         "cpuidle_governor_latency_req",

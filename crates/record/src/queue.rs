@@ -104,11 +104,12 @@ impl Queue {
     }
 }
 
-/// Appends the records in `bytes`, without those from before `begun_ns`.
+/// Appends the records in `bytes`, without those from before `begun_ns`. Names are never sent again, so that they stay.
 fn decode_into(records: &mut Vec<Record>, bytes: &[u8], begun_ns: u64) -> Result<(), WireError> {
     for record in wire::decode(bytes) {
         let record = record?;
-        if record.time_ns >= begun_ns {
+        let names = matches!(record.kind, wire::RecordKind::TaskName { .. });
+        if names || record.time_ns >= begun_ns {
             records.push(record);
         }
     }
@@ -159,6 +160,20 @@ mod tests {
         queue.take_delivered(1, &buffer(0, &second)).unwrap();
         assert_eq!(times(&queue.take_until(30)), [(10, 0), (20, 1), (30, 0)]);
         assert_eq!(times(&queue.take_until(u64::MAX)), [(40, 1)]);
+    }
+
+    #[test]
+    fn names_from_before_the_beginning_stay() {
+        let mut name = 5_u64.to_ne_bytes().to_vec();
+        // `WP_TASK_NAME`.
+        name.extend(27_u16.to_ne_bytes());
+        name.extend(0_u16.to_ne_bytes());
+        name.extend(77_u32.to_ne_bytes());
+        name.extend(*b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        let mut queue = Queue::new(1, 10);
+        let records = [frequency(4, 0, 1), name, frequency(12, 0, 1)];
+        queue.take_delivered(0, &buffer(0, &records)).unwrap();
+        assert_eq!(times(&queue.take_until(20)), [(5, 0), (12, 0)]);
     }
 
     #[test]
