@@ -36,12 +36,36 @@ pub enum MeasureError {
     /// The machine lacks what the experiment needs.
     #[error("{0}")]
     Impossible(String),
+    /// An experiment failed, and then settings could not be put back.
+    #[error("{error}; then settings could not be put back: {unrestored}")]
+    Unrestored {
+        /// Why the experiment failed.
+        error: Box<MeasureError>,
+        /// What could not be put back.
+        unrestored: Box<MeasureError>,
+    },
     /// A signal ended the experiment before there was a result.
     #[error("ended before anything was measured")]
     Cancelled,
 }
 
 impl MeasureError {
+    /// After an experiment: its error, with that of the release where both failed. A release that failed alone is handed
+    /// on, because the results stand.
+    pub(crate) fn with_release<T>(
+        outcome: Result<(), Self>,
+        released: Result<T, Self>,
+    ) -> Result<Result<T, Self>, Self> {
+        match (outcome, released) {
+            (Ok(()), released) => Ok(released),
+            (Err(error), Ok(_)) => Err(error),
+            (Err(error), Err(unrestored)) => Err(Self::Unrestored {
+                error: Box::new(error),
+                unrestored: Box::new(unrestored),
+            }),
+        }
+    }
+
     /// The refusal of a file.
     pub(crate) fn refuse(path: &Path, why: impl Into<String>) -> Self {
         Self::File {

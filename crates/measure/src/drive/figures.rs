@@ -95,9 +95,10 @@ impl DriveMeasurement {
     pub fn service_figure(&self, direction: AccessDirection) -> Option<Figure> {
         let service = self.find(direction, AddressOrder::Random, 4, 1)?;
         let what = format!(
-            "{} of 4 KiB random {}s at depth 1",
+            "{} of 4 KiB random {}s at depth 1{}",
             service.service_name(),
-            direction.name()
+            direction.name(),
+            self.sleep_condition()
         );
         Some(
             service
@@ -119,7 +120,8 @@ impl DriveMeasurement {
             direction.name(),
             best.shape.depth
         );
-        Some(self.rate_figure(best.mb_per_s, best, &what))
+        let (mean, n) = (best.latency.mean, best.latency.n);
+        Some(self.rate_figure(best.mb_per_s, mean, n, &what))
     }
 
     /// The rate of what a single large request has beyond 4 KiB, in 10^6 bytes per second.
@@ -127,23 +129,28 @@ impl DriveMeasurement {
         let [small, large] =
             [4, 1024].map(|kib| self.find(direction, AddressOrder::Random, kib, 1));
         let (small, large) = (small?, large?);
-        let longer = large.latency.mean.ns - small.latency.mean.ns;
+        let longer = large.latency.mean.minus(small.latency.mean);
         let bytes = (large.shape.kib - small.shape.kib) as f64 * 1024.0;
-        let rate = bytes * 1e3 / longer;
+        let rate = bytes * 1e3 / longer.ns;
         let what = format!(
             "what 1 MiB {}s take longer than 4 KiB ones",
             direction.name()
         );
-        (longer > 0.0).then(|| self.rate_figure(rate, large, &what))
+        (longer.ns > 0.0).then(|| self.rate_figure(rate, longer, large.latency.n, &what))
     }
 
-    /// A rate with the relative interval of the mean latency.
-    fn rate_figure(&self, rate: f64, service: &ServiceTime, what: &str) -> Figure {
-        let mean = service.latency.mean;
-        let [value, low, high] = [1.0, mean.ns / mean.high, mean.ns / mean.low]
-            .map(|factor| (rate * factor * 10.0).round() / 10.0);
+    /// A rate with the relative interval of the time that it is from. Where that time may be 0, the upper end is not known and the
+    /// value stands there.
+    fn rate_figure(&self, rate: f64, time: Estimate, n: u64, what: &str) -> Figure {
+        let highest = if time.low > 0.0 {
+            time.ns / time.low
+        } else {
+            f64::INFINITY
+        };
+        let [value, low, high] =
+            [1.0, time.ns / time.high, highest].map(|factor| (rate * factor * 10.0).round() / 10.0);
         let measurement = Measurement {
-            n: service.latency.n,
+            n,
             low,
             high: if high.is_finite() {
                 high.max(value)
@@ -160,8 +167,20 @@ impl DriveMeasurement {
     /// Median time of a flush.
     pub fn flush_figure(&self) -> Option<Figure> {
         let flush = self.flush.as_ref()?;
-        let what = "median of a flush after a 4 KiB write";
-        Some(flush.median.figure_us(flush.n, what, &self.conditions))
+        let what = format!(
+            "median of a flush after a 4 KiB write{}",
+            self.sleep_condition()
+        );
+        Some(flush.median.figure_us(flush.n, &what, &self.conditions))
+    }
+
+    /// A condition to name with times that may include idle exits.
+    const fn sleep_condition(&self) -> &'static str {
+        if self.held_shallow {
+            ""
+        } else {
+            ", idle exits of the CPUs included"
+        }
     }
 
     /// Spread of 4 KiB random reads at depth 1.
@@ -247,7 +266,7 @@ impl DriveMeasurement {
                 let _ = writeln!(text, "{key} = {value}");
             }
         }
-        for entry in self.sleep.entries() {
+        for entry in &self.sleep_entries {
             let _ = writeln!(
                 text,
                 "# sleeps after {} to {} without requests; waking takes {:.0} us ({:.0} to {:.0})",

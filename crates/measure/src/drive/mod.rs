@@ -75,6 +75,8 @@ pub struct DriveMeasurement {
     pub forced_write: Option<LatencySummary>,
     /// Reads after pauses.
     pub sleep: DriveSleep,
+    /// Sleep states seen from outside, shortest pause first.
+    pub sleep_entries: Vec<SleepEntry>,
     /// Sleep states as the drive declares them and the kernel lets it enter them; empty where that cannot be read.
     pub declared_sleep: Vec<DeclaredSleep>,
     /// Requests served side by side; absent without a load at more than depth 1.
@@ -107,6 +109,7 @@ pub fn measure(
         flush: None,
         forced_write: None,
         sleep: DriveSleep::default(),
+        sleep_entries: Vec::new(),
         declared_sleep: file
             .device()
             .map_or_else(Vec::new, |device| DeclaredSleep::read(system, &device.disk)),
@@ -130,20 +133,17 @@ pub fn measure(
         control,
         random: Pcg64Mcg::seed_from_u64(1),
     };
-    for (step, time) in &plan.steps {
-        if control.is_cancelled() {
-            break;
-        }
-        experiment.run_step(*step, *time, &mut result)?;
-        control.finish_step();
+    let outcome = experiment.run(plan, &mut result);
+    if let Err(unrestored) = MeasureError::with_release(outcome, hold.release())? {
+        result.notes.push(unrestored.to_string());
     }
-    hold.release()?;
     result.complete = !control.is_cancelled();
     if result.service.is_empty() {
         return Err(MeasureError::Cancelled);
     }
     result.parallel_units = ParallelUnits::estimate(&result.service);
-    if !result.held_shallow && !result.sleep.entries().is_empty() {
+    result.sleep_entries = result.sleep.entries();
+    if !result.held_shallow && !result.sleep_entries.is_empty() {
         result.notes.push(
             "CPUs sleep deeper after longer pauses, so a rise of the latency may be theirs and not the drive's".to_owned(),
         );
@@ -160,6 +160,18 @@ struct DriveExperiment<'a> {
 }
 
 impl DriveExperiment<'_> {
+    /// Carries the steps out until the end or a signal.
+    fn run(&mut self, plan: &DrivePlan, result: &mut DriveMeasurement) -> Result<(), MeasureError> {
+        for (step, time) in &plan.steps {
+            if self.control.is_cancelled() {
+                break;
+            }
+            self.run_step(*step, *time, result)?;
+            self.control.finish_step();
+        }
+        Ok(())
+    }
+
     fn run_step(
         &mut self,
         step: DriveStep,

@@ -148,13 +148,19 @@ pub fn measure_with(
         random: Pcg64Mcg::seed_from_u64(4),
         tallies: vec![Tally::default(); plan.steps.len()],
     };
-    experiment.run()?;
+    let outcome = experiment.run();
     let tallies = experiment.tallies;
-    let released = hold.map(Hold::release).transpose()?.flatten();
+    let released = hold.map_or(Ok(None), Hold::release);
+    let released = released.map_err(MeasureError::from);
+    let restored = MeasureError::with_release(outcome, released)?;
     let mut result = WakeMeasurement::new(plan, &tallies, conditions, !control.is_cancelled());
-    if let Some((_, restored)) = released {
-        result.notes.extend(restored.notes);
-        result.notes.extend(restored.away);
+    match restored {
+        Ok(Some((_, restored))) => {
+            result.notes.extend(restored.notes);
+            result.notes.extend(restored.away);
+        }
+        Ok(None) => {}
+        Err(error) => result.notes.push(error.to_string()),
     }
     if result.wakes.iter().all(|wake| wake.latency.is_none()) && control.is_cancelled() {
         return Err(MeasureError::Cancelled);
@@ -342,12 +348,12 @@ impl WakeMeasurement {
         }
     }
 
-    /// Exit latencies as figures, by CPU and state. A wake-up by a task stands before one by a timer.
+    /// Exit latencies as figures, by CPU and state, of wake-ups by a task. States with a problem have no figure.
     pub fn figures(&self) -> Vec<(usize, &str, Figure)> {
         let measured = self
             .wakes
             .iter()
-            .filter(|wake| wake.source == WakeSource::Task);
+            .filter(|wake| wake.source == WakeSource::Task && wake.problem.is_none());
         measured
             .filter_map(|wake| {
                 let (state, exit) = (wake.state.as_deref()?, wake.exit?);
@@ -397,10 +403,10 @@ impl WakeMeasurement {
 }
 
 impl WakeLatency {
-    /// Sets the exit latency relative to the shallowest state of the same CPU and source.
+    /// Sets the exit latency relative to the shallowest state of the same CPU and source that has no problem.
     fn set_exit(&mut self, earlier: &[Self]) {
         let reference = earlier.iter().find(|other| {
-            other.cpu == self.cpu && other.source == self.source && other.latency.is_some()
+            other.cpu == self.cpu && other.source == self.source && other.problem.is_none()
         });
         let medians = reference.and_then(|other| {
             Some((

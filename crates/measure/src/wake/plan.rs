@@ -325,8 +325,8 @@ fn choose_governor(system: &System) -> Result<Option<&'static str>, MeasureError
         .root()
         .optional("sys/devices/system/cpu/cpuidle/available_governors")
         .unwrap_or_default();
-    let mut known = listed.split_whitespace();
-    let chosen = OBEDIENT.iter().find(|name| known.any(|k| k == **name));
+    let known: Vec<&str> = listed.split_whitespace().collect();
+    let chosen = OBEDIENT.iter().find(|name| known.contains(name));
     chosen.copied().map(Some).ok_or_else(|| {
         MeasureError::Impossible(format!(
             "the idle governor '{present}' does not keep off disabled states, and this kernel has neither menu nor teo"

@@ -320,6 +320,9 @@ fn machines_without_what_it_takes_are_refused() {
     fs::write(governors.join("current_governor"), "ladder\n").unwrap();
     let described = plan(true).unwrap().describe().join("\n");
     assert!(described.contains("governor menu meanwhile"), "{described}");
+    fs::write(governors.join("available_governors"), "ladder teo\n").unwrap();
+    let described = plan(true).unwrap().describe().join("\n");
+    assert!(described.contains("governor teo meanwhile"), "{described}");
     fs::write(governors.join("available_governors"), "ladder haltpoll\n").unwrap();
     let error = plan(true).unwrap_err().to_string();
     assert!(error.contains("neither menu nor teo"), "{error}");
