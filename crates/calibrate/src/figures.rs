@@ -1,16 +1,59 @@
 //! Measured figures replace declared and assumed figures.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Figure, Origin};
-use wakepath_measure::drive::{AccessDirection, AddressOrder, DriveMeasurement};
+use wakepath_hardware::machine::{DriveModel, Figure, Origin};
+use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
+use wakepath_system::System;
 
-/// Puts measured figures into a machine. Others stay as they are.
+/// A drive of the library that stands in for drives without a description.
+const TYPICAL: &str = "sn530";
+
+/// Makes the measured disk's drive the first of a captured machine; returns a note if none was captured for the disk.
+pub(crate) fn choose_measured_drive(
+    machine: &mut Machine,
+    system: &System,
+    measured: Option<&BackingDevice>,
+) -> Option<String> {
+    let controller = measured.and_then(|device| system.controller(&device.disk));
+    choose_drive(machine, controller.as_deref()).then(|| {
+        let disk = measured.map_or("the disk of the test files", |device| device.disk.as_str());
+        format!(
+            "{disk}: no NVMe controller was captured for it, so its figures are put into a typical drive, which never sleeps"
+        )
+    })
+}
+
+/// Makes a controller's drive the first; returns whether a typical one without power states had to stand in.
+fn choose_drive(machine: &mut Machine, controller: Option<&str>) -> bool {
+    let is_measured =
+        |drive: &DriveModel| drive.device.is_some() && drive.device.as_deref() == controller;
+    if is_measured(&machine.drive) {
+        return false;
+    }
+    if let Some(found) = machine.other_drives.iter_mut().find(|d| is_measured(d)) {
+        std::mem::swap(&mut machine.drive, found);
+        return false;
+    }
+    // Without a controller's name the captured drive is a stand-in already.
+    if machine.drive.device.is_some() {
+        let typical = DriveModel::find(TYPICAL).unwrap_or_else(|_| machine.drive.clone());
+        let before = std::mem::replace(&mut machine.drive, typical);
+        machine.other_drives.insert(0, before);
+        "typical drive".clone_into(&mut machine.drive.name);
+    }
+    machine.drive.device = None;
+    machine.drive.power = None;
+    machine.drive.in_force = None;
+    true
+}
+
+/// Puts measured figures into a machine. Others stay as they are. Returns what a reader should know.
 pub fn put_in_place(
     machine: &mut Machine,
     drive: &DriveMeasurement,
     wake: Option<&WakeMeasurement>,
-) {
+) -> Vec<String> {
     drive.apply_to(&mut machine.drive);
     if let Some(device) = &drive.device {
         let model = device.model.as_deref().unwrap_or("model not known");
@@ -19,8 +62,10 @@ pub fn put_in_place(
     if let Some(wake) = wake {
         wake.apply_to(machine);
     }
-    if let Some(kcycles) = fit_request_work(machine, drive) {
-        machine.io_path.kcycles_per_io = kcycles;
+    let mut notes = Vec::new();
+    match fit_request_work(machine, drive) {
+        Ok(kcycles) => machine.io_path.kcycles_per_io = kcycles,
+        Err(why) => notes.push(format!("io_path.kcycles_per_io stays as captured: {why}")),
     }
     machine.title = format!(
         "{}, calibrated on {}",
@@ -29,29 +74,138 @@ pub fn put_in_place(
             .trim_end_matches("; what its hardware really takes is assumed"),
         drive.conditions.date
     );
+    notes
 }
 
-/// CPU work per request: what a program waits at depth 1 beyond the block layer's time, at the highest clock. `None`
-/// without a view of the block layer, or without a clock.
-fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Option<Figure> {
-    let alone = drive.service.iter().find(|s| {
+/// CPU work per request: the mean wait of a program at depth 1 beyond the block layer's mean, at the highest clock. The
+/// error says why the work is not known.
+fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figure, String> {
+    if !drive.held_shallow {
+        return Err("CPUs could sleep, so idle exits are in the reads, too".to_owned());
+    }
+    let reads = drive.service.iter().find(|s| {
         s.shape.direction == AccessDirection::Read
             && s.shape.order == AddressOrder::Random
             && (s.shape.kib, s.shape.depth) == (4, 1)
-    })?;
-    let in_drive = alone.block_layer.mean?;
-    // The median: other work on the CPUs makes the mean longer, and not the request's own work.
-    let beyond_us = (alone.latency.median.ns - in_drive.0 as f64) / 1e3;
+    });
+    let alone = reads.ok_or("no 4 KiB reads at depth 1 were measured")?;
+    let in_drive = alone
+        .block_layer
+        .mean
+        .ok_or("the block layer has no mean for 4 KiB reads at depth 1")?;
     let fastest = machine.cluster.iter().flat_map(|cluster| &cluster.opps);
-    let khz = fastest.map(|opp| opp.khz).max()?;
+    let khz = fastest
+        .map(|opp| opp.khz)
+        .max()
+        .ok_or("the machine's clock is not known")?;
+    let beyond_us = (alone.latency.mean.ns - in_drive.0 as f64) / 1e3;
     // Microseconds times MHz are cycles.
     let cycles = beyond_us * f64::from(khz) / 1e3;
     let kcycles = (cycles / 10.0).round() / 100.0;
-    (kcycles > 0.0).then(|| Figure {
+    if kcycles <= 0.0 {
+        return Err(format!(
+            "4 KiB random reads at depth 1 take {beyond_us:.2} us more than the block layer's mean, which leaves no work"
+        ));
+    }
+    Ok(Figure {
         value: kcycles,
         origin: Origin::Fitted(format!(
-            "median of 4 KiB random reads at depth 1 less the block layer's mean: {beyond_us:.2} us at {} MHz",
+            "mean of 4 KiB random reads at depth 1 less the block layer's mean: {beyond_us:.2} us at {} MHz",
             khz / 1000
         )),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_measure::Conditions;
+    use wakepath_measure::drive::{BlockLayerView, DriveSleep, LoadShape, ServiceTime};
+    use wakepath_measure::summary::LatencySummary;
+    use wakepath_units::Nanoseconds;
+
+    use super::*;
+
+    /// A laptop with two captured drives.
+    fn two_drives() -> Machine {
+        let mut machine = Machine::find("laptop").unwrap();
+        let mut other = machine.drive.clone();
+        machine.drive.device = Some("nvme0".to_owned());
+        other.device = Some("nvme1".to_owned());
+        machine.other_drives = vec![other];
+        machine
+    }
+
+    fn devices(machine: &Machine) -> Vec<Option<&str>> {
+        let drives = std::iter::once(&machine.drive).chain(&machine.other_drives);
+        drives.map(|drive| drive.device.as_deref()).collect()
+    }
+
+    #[test]
+    fn figures_go_to_the_drive_that_was_measured() {
+        let mut machine = two_drives();
+        assert!(!choose_drive(&mut machine, Some("nvme0")));
+        assert_eq!(devices(&machine), [Some("nvme0"), Some("nvme1")]);
+        assert!(!choose_drive(&mut machine, Some("nvme1")));
+        assert_eq!(devices(&machine), [Some("nvme1"), Some("nvme0")]);
+        // A SATA disk, or a volume over several disks.
+        assert!(choose_drive(&mut machine, None));
+        assert_eq!(devices(&machine), [None, Some("nvme1"), Some("nvme0")]);
+        assert!(machine.drive.power.is_none());
+        machine.check().unwrap();
+        Machine::parse(&machine.to_toml().unwrap(), "again").unwrap();
+    }
+
+    /// 4 KiB reads with a median of 100 us and this mean, 80 us of it in the block layer.
+    fn measured(slowest_us: u64, held_shallow: bool) -> DriveMeasurement {
+        let samples = [100_000, 100_000, 100_000, slowest_us * 1000];
+        DriveMeasurement {
+            file: "test".to_owned(),
+            bytes: 1 << 30,
+            device: None,
+            conditions: Conditions {
+                date: "2026-11-27".to_owned(),
+                kernel: "6.12.48".to_owned(),
+                busy_percent: None,
+            },
+            held_shallow,
+            service: vec![ServiceTime {
+                shape: LoadShape {
+                    direction: AccessDirection::Read,
+                    order: AddressOrder::Random,
+                    kib: 4,
+                    depth: 1,
+                },
+                iops: 1e4,
+                mb_per_s: 40.0,
+                latency: LatencySummary::new(&samples).unwrap(),
+                block_layer: BlockLayerView {
+                    mean: Some(Nanoseconds(80_000)),
+                    foreign_requests: 0,
+                },
+                busy_percent: None,
+            }],
+            flush: None,
+            forced_write: None,
+            sleep: DriveSleep::default(),
+            sleep_entries: Vec::new(),
+            declared_sleep: Vec::new(),
+            parallel_units: None,
+            complete: true,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_work_of_a_request_is_the_difference_of_means() {
+        let machine = Machine::find("laptop").unwrap();
+        let fitted = fit_request_work(&machine, &measured(140, true)).unwrap();
+        let Origin::Fitted(why) = &fitted.origin else {
+            panic!("{fitted:?}")
+        };
+        assert!(why.contains("30.00 us"), "{why}");
+        let none = fit_request_work(&machine, &measured(10, true)).unwrap_err();
+        assert!(none.contains("-2.50 us"), "{none}");
+        let asleep = fit_request_work(&machine, &measured(140, false)).unwrap_err();
+        assert!(asleep.contains("idle exits"), "{asleep}");
+    }
 }

@@ -57,7 +57,8 @@ pub enum CalibrateError {
         source: std::io::Error,
     },
     /// A folder whose name cannot stand in a job file.
-    #[error("{}: expected a folder without line ends and colons in its path, which fio job files cannot name", .0.display())]
+    #[error("{}: expected a path in UTF-8 without control characters, ':', ';', '#', '$' and blanks at its ends, which fio \
+             job files cannot name; name another --folder", .0.display())]
     FolderName(PathBuf),
 }
 
@@ -108,7 +109,7 @@ impl CalibrationPlan {
     /// The folder cannot take the test files.
     pub fn new(system: &System, request: CalibrationRequest) -> Result<Self, CalibrateError> {
         let folder = &request.folder;
-        if folder.to_string_lossy().contains(['\n', ':']) {
+        if !fits_job_file(folder) {
             return Err(CalibrateError::FolderName(folder.clone()));
         }
         let target = TestTarget::Write {
@@ -180,7 +181,7 @@ impl CalibrationPlan {
 /// Calibrates a machine. `finished` gets the number of steps done since its last call.
 ///
 /// # Errors
-/// An experiment fails, or a signal came before its first result; a job fails. What was changed is put back.
+/// The machine cannot be described, or the drive cannot be measured. What was changed is put back. Later failures are notes.
 pub fn calibrate(
     system: &System,
     plan: &CalibrationPlan,
@@ -188,40 +189,43 @@ pub fn calibrate(
     cancelled: &AtomicBool,
 ) -> Result<CalibratedMachine, CalibrateError> {
     let control = ExperimentControl::new(finished, cancelled);
-    let (captured, mut notes) = describe(system, &plan.request.name)?;
+    let (mut captured, mut notes) = describe(system, &plan.request.name)?;
     let drive = drive::measure(system, &plan.drive, control)?;
-    let wake = match &plan.wake {
-        Ok(wake) if !cancelled.load(Ordering::Relaxed) => {
-            Some(wake::measure(system, wake, None, control)?)
-        }
-        Ok(_) => None,
-        Err(why) => {
-            notes.push(format!("no wake-ups were measured: {why}"));
-            None
-        }
-    };
-    let mut machine = captured.clone();
-    put_in_place(&mut machine, &drive, wake.as_ref());
-    machine.check()?;
     notes.extend(drive.notes.iter().cloned());
+    notes.extend(figures::choose_measured_drive(
+        &mut captured,
+        system,
+        drive.device.as_ref(),
+    ));
+    // What was measured so far is kept, whatever fails from here on.
+    let wake = match &plan.wake {
+        Ok(_) if cancelled.load(Ordering::Relaxed) => Ok(None),
+        Ok(wake) => measure_wakes(system, wake, control),
+        Err(why) => Err(why.clone()),
+    };
+    let wake = wake.unwrap_or_else(|why| {
+        notes.push(format!("no wake-ups were measured: {why}"));
+        None
+    });
     notes.extend(wake.iter().flat_map(|wake| wake.notes.iter().cloned()));
-    let compared = jobs::compare(
-        [&captured, &machine],
-        &Folder::make(&plan.request.folder)?,
-        plan,
-        (finished, cancelled),
-    );
+    let mut machine = captured.clone();
+    notes.extend(put_in_place(&mut machine, &drive, wake.as_ref()));
+    if let Err(error) = machine.check() {
+        notes.push(format!(
+            "the measured figures make no valid machine, so the file has the captured one: {error}"
+        ));
+        machine = captured.clone();
+    }
+    let compared = Folder::make(&plan.request.folder).and_then(|folder| {
+        jobs::compare([&captured, &machine], &folder, plan, (finished, cancelled))
+    });
     let jobs = match compared {
-        Ok(jobs) => jobs,
-        // Without fio the figures still stand.
-        Err(CalibrateError::Study(StudyError::Settings(why))) => {
-            notes.push(format!(
-                "no job was run, so there is no prediction error: {why}"
-            ));
+        Err(CalibrateError::Study(StudyError::Interrupted)) => Vec::new(),
+        Err(error) => {
+            notes.push(format!("there is no prediction error: {error}"));
             Vec::new()
         }
-        Err(CalibrateError::Study(StudyError::Interrupted)) => Vec::new(),
-        Err(error) => return Err(error),
+        Ok(jobs) => jobs,
     };
     if cancelled.load(Ordering::Relaxed) {
         notes.push("ended early: figures not yet measured stay as captured".to_owned());
@@ -238,6 +242,29 @@ pub fn calibrate(
         wake,
         jobs,
         notes,
+    })
+}
+
+/// Measures wake-ups; `None` if a signal came first, and the reason if they cannot be measured.
+fn measure_wakes(
+    system: &System,
+    plan: &WakePlan,
+    control: ExperimentControl<'_>,
+) -> Result<Option<WakeMeasurement>, String> {
+    match wake::measure(system, plan, None, control) {
+        Ok(wake) => Ok(Some(wake)),
+        Err(MeasureError::Cancelled) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Whether fio reads a folder's path from a job file as it stands: `;` and `#` begin comments, `$` a variable, and `:`
+/// separates files.
+fn fits_job_file(folder: &Path) -> bool {
+    folder.to_str().is_some_and(|path| {
+        path.trim() == path
+            && !path.contains([':', ';', '#', '$'])
+            && !path.contains(char::is_control)
     })
 }
 
@@ -258,5 +285,26 @@ impl Folder {
 
     fn path(&self) -> &Path {
         self.0.path()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn folders_that_a_job_file_cannot_name_are_refused() {
+        for path in ["/var/tmp", ".", "/mnt/a b/c", "/mnt/\u{e9}"] {
+            assert!(fits_job_file(Path::new(path)), "{path}");
+        }
+        for path in [
+            "/a;b", "/a#b", "/$HOME", "/a:b", "/a\nb", "/a\tb", " a", "/a ",
+        ] {
+            assert!(!fits_job_file(Path::new(path)), "{path}");
+        }
+        assert!(!fits_job_file(Path::new(OsStr::from_bytes(b"/\xff"))));
     }
 }
