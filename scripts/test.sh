@@ -64,8 +64,8 @@ step() {
     report "$name" "$status" "$((SECONDS - started))"
 }
 
-# An interrupt does not reach steps in the background.
-trap 'trap - TERM; kill 0' INT
+# A signal to this script alone does not reach steps in the background.
+trap 'trap - TERM; kill 0' INT TERM HUP
 
 # Starts a step beside those that follow. `finish NAME` waits for it.
 begin() {

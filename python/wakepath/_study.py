@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from . import _arguments as check
 from . import _engine
 from ._arguments import MOST, ArgumentError, Policy, StrPath
 from ._engine import Drive, Error, Machine, PolicySet
+from ._program import program
 from ._progress import Progress, shown
 from ._results import Results
 
@@ -106,6 +108,8 @@ class Study:
             ArgumentError: a number that is out of range.
             TypeError: a value of another type.
         """
+        if on == "live":
+            _name_program()
         if on not in ("sim", "replay", "live"):
             raise ArgumentError(f"on is {check.shown(on)}, and may be 'sim' or 'replay' or 'live'")
         more = [_text(check.policy(one)) for one in check.several("also", also, (str, PolicySet))]
@@ -435,3 +439,10 @@ def _write(file: Path, content: bytes) -> None:
             f"{file}: {error.strerror}; a study is planned from files in the temporary folder: make room there, or set"
             " TMPDIR to another folder"
         ) from error
+
+
+def _name_program() -> None:
+    """Have live studies that lease latency start the daemon of this package."""
+    # Without the wheel the engine looks in PATH.
+    with suppress(Error):
+        os.environ.setdefault("WAKEPATH_PROGRAM", str(program()))

@@ -129,6 +129,11 @@ impl Screen {
     }
 }
 
+/// Clears the terminal that is standard output.
+pub(crate) fn clear_screen() -> io::Result<()> {
+    console::Term::stdout().clear_screen()
+}
+
 /// A count with its noun: `1 run`, `2 runs`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     match count {
@@ -204,8 +209,16 @@ pub(crate) fn csv<H: AsRef<str>>(
     header: impl AsRef<[H]>,
     rows: impl IntoIterator<Item = impl AsRef<[String]>>,
 ) -> anyhow::Result<()> {
+    write_csv_row(&mut csv::Writer::from_writer(out.raw()), header.as_ref())?;
+    csv_rows(out, rows)
+}
+
+/// Prints CSV rows without a header, such as those that follow earlier ones.
+pub(crate) fn csv_rows(
+    out: &mut Screen,
+    rows: impl IntoIterator<Item = impl AsRef<[String]>>,
+) -> anyhow::Result<()> {
     let mut writer = csv::Writer::from_writer(out.raw());
-    write_csv_row(&mut writer, header.as_ref())?;
     for row in rows {
         write_csv_row(&mut writer, row.as_ref())?;
     }

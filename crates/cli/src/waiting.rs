@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -199,6 +199,26 @@ impl Jobs {
     }
 }
 
+/// Temporary folders to remove when a second signal ends the program.
+static LEFTOVERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Has a temporary folder removed when a second signal ends the program.
+pub(crate) fn remove_at_exit(folder: &Path) {
+    let mut leftovers = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    leftovers.push(folder.to_owned());
+}
+
+fn remove_leftovers() {
+    for folder in LEFTOVERS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+    {
+        // What cannot be removed cannot be helped any more.
+        _ = std::fs::remove_dir_all(folder);
+    }
+}
+
 /// Does `work`, of `total` parts that are called `what`, in a rayon pool of as many threads as `jobs` says. On a
 /// terminal standard error shows how many parts `work` says it has finished. The first signal (Ctrl-C, SIGTERM, a
 /// closed terminal) calls the work off, the second ends the program.
@@ -220,6 +240,7 @@ pub(crate) fn counting<T: Send>(
         if cancel(signal) && again {
             // What cannot be put back stays in the journal; `wakepath restore` says so.
             _ = wakepath_settings::restore_before_exit();
+            remove_leftovers();
             std::process::exit(i32::from(exit_code()));
         }
     })?;

@@ -34,33 +34,42 @@ pub(crate) struct TimelineArgs {
 }
 
 impl TimelineArgs {
-    /// Writes the first run's timeline, if requested.
+    /// Writes the first run's recording and timeline, if requested. Both names are checked before anything is simulated.
     pub(crate) fn write(
         &self,
         plan: &Plan,
         sim: &Sim<'_>,
         cli: clap::Command,
     ) -> anyhow::Result<()> {
-        if let Some(path) = &self.record {
-            if plan.policies.len() > 1 {
-                narrow(cli, "--record writes", plan.policies.len());
-            }
-            new_file::check(path, self.force)
-                .and_then(|()| Self::record_to(path, plan, sim))
-                .with_context(|| format!("--record {}", path.display()))?;
-        }
-        let Some(path) = &self.perfetto else {
-            return Ok(());
+        let option = match (&self.record, &self.perfetto) {
+            (None, None) => return Ok(()),
+            (Some(_), _) => "--record writes",
+            (None, Some(_)) => "--perfetto draws",
         };
         if plan.policies.len() > 1 {
-            narrow(cli, "--perfetto draws", plan.policies.len());
+            narrow(cli, option, plan.policies.len());
         }
-        new_file::check(path, self.force)
-            .and_then(|()| self.write_to(path, plan, sim))
-            .with_context(|| format!("--perfetto {}", path.display()))
+        if self.record.is_some() && self.record == self.perfetto {
+            bail!("--record and --perfetto name the same file; give each its own");
+        }
+        for (option, path) in [("--record", &self.record), ("--perfetto", &self.perfetto)] {
+            if let Some(path) = path {
+                new_file::check(path, self.force)
+                    .with_context(|| format!("{option} {}", path.display()))?;
+            }
+        }
+        if let Some(path) = &self.record {
+            self.record_to(path, plan, sim)
+                .with_context(|| format!("--record {}", path.display()))?;
+        }
+        if let Some(path) = &self.perfetto {
+            self.write_to(path, plan, sim)
+                .with_context(|| format!("--perfetto {}", path.display()))?;
+        }
+        Ok(())
     }
 
-    fn record_to(path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
+    fn record_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {
         let cell = plan.cell(0);
         let workload = plan.workloads[cell.workload].workload();
         let workload = workload.context("no workload that can be simulated")?;
@@ -72,6 +81,7 @@ impl TimelineArgs {
             .prefix(".wakepath-")
             .tempdir_in(new_file::folder(&target))
             .map_err(|e| e.raw_os_error().map_or(e, io::Error::from_raw_os_error))?;
+        waiting::remove_at_exit(folder.path());
         let unfinished = folder.path().join("recording.parquet");
         let writer = Writer::create(&unfinished, Overwrite::No, metadata)?;
         let mut recorder = Recorder::new(writer, &machine, workload, waiting::cancelled);
@@ -80,7 +90,12 @@ impl TimelineArgs {
         if waiting::cancelled() {
             bail!("nothing was kept");
         }
-        Ok(std::fs::rename(unfinished, target)?)
+        let unfinished = tempfile::TempPath::try_from_path(unfinished)?;
+        Ok(if self.force {
+            unfinished.persist(target)?
+        } else {
+            unfinished.persist_noclobber(target)?
+        })
     }
 
     fn write_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {

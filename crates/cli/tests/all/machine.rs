@@ -330,7 +330,7 @@ fn keys_are_listed_by_table_and_as_a_schema() {
     let schema: Value = serde_json::from_slice(&printed.get_output().stdout).unwrap();
     assert!(schema["properties"]["hz"]["description"].is_string());
     wakepath(&["machine", "keys", "clusters"]).code(1).stderr(
-        predicates::str::contains("did you mean 'cluster'")
+        predicates::str::contains("did you mean `cluster`")
             .and(predicates::str::contains("io_path.completion")),
     );
 }

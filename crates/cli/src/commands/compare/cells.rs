@@ -32,7 +32,7 @@ pub(super) fn procedure(comparison: &Comparison) -> String {
         )
     };
     format!(
-        "ComparisonFile with {with}: intervals of {} %, margin {} %{corrected}",
+        "Compared with {with}: intervals of {} %, margin {} %{corrected}",
         comparison.level * 100.0,
         comparison.margin_percent
     )

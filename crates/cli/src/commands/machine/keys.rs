@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{self, MachineKey};
-use wakepath_units::spelling::closest;
+use wakepath_units::spelling::suggestion;
 
 use crate::output::{self, Screen};
 
@@ -138,10 +138,9 @@ fn find_rows(table: &str) -> anyhow::Result<Vec<Row<'static>>> {
                 tables.push(table);
             }
         }
-        let nearest = closest(table, tables.iter().copied()).map_or("", |(_, near)| near);
         bail!(
-            "machine files have no table '{table}'; did you mean '{nearest}'? Their tables: {}",
-            tables.join(", ")
+            "machine files have no table '{table}'{}",
+            suggestion(table, &tables)
         );
     }
     Ok(rows)

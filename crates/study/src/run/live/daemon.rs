@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -34,8 +34,14 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Longest daemon message in an error, in characters.
 const MAX_QUOTE: usize = 400;
 
-/// The program `wakepath`: this process if named so, else from `PATH`.
+/// Names the program `wakepath` for processes that are not it, such as Python with the package's own program.
+const PROGRAM_VARIABLE: &str = "WAKEPATH_PROGRAM";
+
+/// The program `wakepath`: as the environment names it, else this process if named so, else from `PATH`.
 pub(super) fn program() -> PathBuf {
+    if let Some(path) = std::env::var_os(PROGRAM_VARIABLE) {
+        return path.into();
+    }
     let name = Path::new("wakepath");
     std::env::current_exe()
         .ok()
@@ -58,7 +64,19 @@ pub(super) fn check(program: &Path, system: &System, config: &str) -> Result<(),
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(StudyError::Settings(last_line(&said).to_owned()))
+    Err(StudyError::Settings(format!(
+        "{} daemon: {}",
+        program.display(),
+        reason(&said, output.status)
+    )))
+}
+
+/// Why a daemon ended: its last message, else its exit status.
+fn reason(messages: &str, status: ExitStatus) -> String {
+    match last_line(messages) {
+        "" => status.to_string(),
+        line => line.to_owned(),
+    }
 }
 
 /// A daemon giving leases until dropped.
@@ -141,12 +159,9 @@ impl DaemonProcess {
             return Ok(());
         };
         let said = fs::read_to_string(messages(&self.folder)).unwrap_or_default();
-        let reason = match last_line(&said) {
-            "" => status.to_string(),
-            line => line.to_owned(),
-        };
         Err(StudyError::Settings(format!(
-            "wakepath daemon has ended: {reason}"
+            "wakepath daemon has ended: {}",
+            reason(&said, status)
         )))
     }
 
