@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use wakepath_hardware::Machine;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
-use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestStep};
+use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestOrigin, RequestStep};
 use wakepath_trace::recording::{
     Block, BlockDevice, CpuIdleStates, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Known,
     Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind, Writer,
@@ -235,9 +235,7 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
     }
 
     fn begin(&mut self, now: Nanoseconds, task: usize) {
-        if let Some((index, ..)) = self.take_open(task) {
-            self.held[index] = Place::Unused;
-        }
+        self.close(task);
         let cpu = self.cpu_of(task);
         self.open.insert(task, self.released + self.held.len());
         self.held.push_back(Place::Open {
@@ -247,26 +245,27 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         });
     }
 
-    fn issue(&mut self, now: Nanoseconds, task: usize, request: usize, read: bool) {
-        let block = Block {
-            device: DEVICE,
-            sector: self.sectors,
-            bytes: self.request_bytes(task, read),
-            write: !read,
-        };
-        self.sectors += STRIDE;
-        let cpu = self.cpu_of(task);
+    fn issue(&mut self, now: Nanoseconds, request: usize, submitted: Submitted, background: bool) {
+        let Submitted { block, task } = submitted;
+        let submitter = self.cpu_of(task);
         if let Some((index, time, cpu)) = self.take_open(task) {
             let queued = QueueStep::Queued {
                 block,
                 task: Some(task as u32),
-                background: false,
+                background,
             };
             let kind = EventKind::Queueing(queued);
             self.held[index] = Place::Filled(Event { time, cpu, kind });
         }
-        self.requests.insert(request, Submitted { block, task });
-        self.push(now, cpu as usize, EventKind::BlockIssue(block));
+        self.requests.insert(request, submitted);
+        self.push(now, submitter as usize, EventKind::BlockIssue(block));
+    }
+
+    /// The task makes no request after all.
+    fn close(&mut self, task: usize) {
+        if let Some((index, ..)) = self.take_open(task) {
+            self.held[index] = Place::Unused;
+        }
     }
 
     fn deliver(&mut self, now: Nanoseconds, cpu: usize, request: usize) {
@@ -298,23 +297,6 @@ impl<'a, F: Fn() -> bool> Recorder<'a, F> {
         let running = self.cpus.iter().position(|state| state.task == Some(task));
         let last = self.tasks.get(&task).map(|(_, cpu)| *cpu);
         running.map(|cpu| cpu as u32).or(last).unwrap_or(0)
-    }
-
-    /// Bytes per request of the task's job; those of the first job where the task's is not known.
-    fn request_bytes(&self, task: usize, read: bool) -> u32 {
-        let Workload::Fio(file) = self.workload else {
-            return 0;
-        };
-        let job = self.tasks.get(&task).and_then(|(job, _)| *job).unwrap_or(0);
-        let Some(job) = file.jobs.get(job) else {
-            return 0;
-        };
-        let bytes = if read {
-            job.block_size.read
-        } else {
-            job.block_size.write
-        };
-        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
     fn run_task(&mut self, now: Nanoseconds, cpu: usize, task: usize, job: Option<usize>) {
@@ -400,9 +382,29 @@ impl<F: Fn() -> bool> Observer for Recorder<'_, F> {
             RequestStep::Begun { task } => self.begin(now, task),
             RequestStep::Issued {
                 task,
+                origin: RequestOrigin::Cached,
+                ..
+            } => {
+                self.close(task);
+                self.release();
+            }
+            RequestStep::Issued {
+                task,
                 request,
                 read,
-            } => self.issue(now, task, request, read),
+                bytes,
+                origin,
+            } => {
+                let block = Block {
+                    device: DEVICE,
+                    sector: self.sectors,
+                    bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+                    write: !read && origin != RequestOrigin::Flush,
+                };
+                self.sectors += STRIDE;
+                let background = block.write && origin == RequestOrigin::PageCache;
+                self.issue(now, request, Submitted { block, task }, background);
+            }
             RequestStep::Delivered { request, cpu } => self.deliver(now, cpu, request),
             RequestStep::Completed { request } => {
                 self.requests.remove(&request);

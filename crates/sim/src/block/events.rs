@@ -9,7 +9,7 @@ use crate::core::calendar::Slot;
 use crate::core::parts::Part;
 use crate::drive::Piece;
 use crate::engine::Engine;
-use crate::observe::observer::{Observer, RequestStep};
+use crate::observe::observer::{Observer, RequestOrigin, RequestStep};
 
 impl<O: Observer> Engine<'_, O> {
     /// Sends a flush to all drives of the volume.
@@ -28,6 +28,8 @@ impl<O: Observer> Engine<'_, O> {
             task,
             request: id,
             read: false,
+            bytes: 0,
+            origin: RequestOrigin::Flush,
         });
         let drives = self.drives.len();
         if drives == 1 {
@@ -57,6 +59,8 @@ impl<O: Observer> Engine<'_, O> {
             task,
             request: id,
             read: direction == Direction::Read,
+            bytes,
+            origin: RequestOrigin::Task,
         });
         if gathers {
             self.gather(task, id, bytes);

@@ -60,6 +60,19 @@ pub enum InterruptKind {
     Reschedule,
 }
 
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestOrigin {
+    /// A task's read or write, past the page cache.
+    Task,
+    /// A flush of the drive.
+    Flush,
+    /// The page cache, which reads or writes back.
+    PageCache,
+    /// A task's call that the page cache did alone: no drive has it.
+    Cached,
+}
+
 /// A point on a request's way. Requests have numbers while they are on their way; a number is used
 /// again afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +90,10 @@ pub enum RequestStep {
         request: usize,
         /// Whether it is a read; a write otherwise.
         read: bool,
+        /// Bytes to transfer; 0 for a flush.
+        bytes: u64,
+        /// Who made it.
+        origin: RequestOrigin,
     },
     /// The drive has finished it.
     Served {

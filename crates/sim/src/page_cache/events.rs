@@ -10,7 +10,7 @@ use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
-use crate::observe::observer::{Observer, RequestStep};
+use crate::observe::observer::{Observer, RequestOrigin, RequestStep};
 use crate::page_cache::state::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage};
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
@@ -334,6 +334,12 @@ impl<O: Observer> Engine<'_, O> {
             task: flusher,
             request: id,
             read,
+            bytes,
+            origin: if flush {
+                RequestOrigin::Flush
+            } else {
+                RequestOrigin::PageCache
+            },
         });
         if flush {
             let drives = 0..self.drives.len();
@@ -456,6 +462,8 @@ impl<O: Observer> Engine<'_, O> {
             task,
             request: id,
             read: request.direction == Direction::Read,
+            bytes: request.bytes,
+            origin: RequestOrigin::Cached,
         });
         self.observe_request(RequestStep::Served { request: id });
         self.observe_request(RequestStep::Delivered { request: id, cpu });

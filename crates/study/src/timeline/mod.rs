@@ -409,6 +409,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
                 task,
                 request,
                 read,
+                ..
             } => self.issued(now, task, request, read),
             RequestStep::Served { request } => {
                 self.step(now, request, "interrupt");
