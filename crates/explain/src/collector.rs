@@ -180,11 +180,6 @@ impl Collector {
         }
     }
 
-    /// Lateness of timers that ended idle periods, by state.
-    pub fn timer_lateness(&self) -> Vec<TimerLateness> {
-        self.lateness.summarize()
-    }
-
     /// Takes the next event.
     pub fn push(&mut self, event: &Event) {
         self.sorter.push(event);
@@ -193,8 +188,9 @@ impl Collector {
         }
     }
 
-    /// All requests in the order of their completions, and what was used.
-    pub fn finish(mut self) -> (Vec<TracedRequest>, Coverage) {
+    /// All requests in the order of their completions, what was used, and lateness of timers that ended idle periods, by
+    /// state.
+    pub fn finish(mut self) -> (Vec<TracedRequest>, Coverage, Vec<TimerLateness>) {
         while let Some(event) = self.sorter.pop() {
             self.follow(&event);
         }
@@ -204,7 +200,7 @@ impl Collector {
             }
         }
         self.coverage.without_completion += self.outstanding.len() as u64;
-        (self.requests, self.coverage)
+        (self.requests, self.coverage, self.lateness.summarize())
     }
 
     fn follow(&mut self, event: &Event) {

@@ -513,7 +513,7 @@ fn lost_events_leave_no_request_that_spans_them() {
     for event in &events {
         collector.push(event);
     }
-    let (requests, coverage) = collector.finish();
+    let (requests, coverage, _) = collector.finish();
     assert!(requests.is_empty());
     assert_eq!(
         (coverage.without_issue, coverage.without_completion),

@@ -1,7 +1,9 @@
 //! Events of the running machine as they happen, without a file.
 
+use std::collections::HashSet;
+
 use wakepath_system::System;
-use wakepath_trace::recording::{Event, EventKind, Metadata};
+use wakepath_trace::recording::{Event, EventKind, MAX_NAMES, Metadata};
 
 use crate::Overhead;
 use crate::events::Assembler;
@@ -41,6 +43,13 @@ impl EventStream {
     /// Cost so far; `None` where the kernel does not count it.
     pub fn overhead(&self) -> Option<Overhead> {
         self.recording.overhead()
+    }
+
+    /// Makes room for names of new tasks: where half of [`MAX_NAMES`] are known, drops those of tasks other than `used`.
+    pub fn forget_names(&mut self, used: &HashSet<u32>) {
+        if self.metadata.tasks.len() >= MAX_NAMES / 2 {
+            self.metadata.tasks.retain(|task, _| used.contains(task));
+        }
     }
 
     /// Hands what happened since the last call to `each`; to be called a few times a second.

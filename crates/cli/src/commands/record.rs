@@ -11,9 +11,12 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use serde::Serialize;
-use wakepath_record::{BUFFER_BYTES, LiveRecording, MissingHook, RecordSession, RecordSummary};
+use wakepath_record::{
+    BUFFER_BYTES, LiveRecording, MissingHook, RecordSession, RecordSummary, SessionError,
+};
 use wakepath_system::System;
 use wakepath_trace::recording::Overwrite;
+use wakepath_units::causes::in_one_line;
 
 use crate::messages::tell;
 use crate::new_file;
@@ -78,7 +81,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         end_command(child);
     }
     // Whatever went wrong meanwhile, the file is to be whole.
-    let summary = session.finish()?;
+    let (ended, summary) = match (ended, session.finish()) {
+        (ended, Ok(summary)) => (ended, summary),
+        (Ok(_), Err(error)) => return Err(error.into()),
+        (Err(first), Err(second)) => return Err(join_errors(first, &second)),
+    };
     if summary.lost > 0 {
         tell!(
             "warning: {} events found no room in the buffers and are lost; a bigger --buffer than {} KiB helps",
@@ -128,6 +135,15 @@ fn record(
     };
     bar.finish_and_clear();
     Ok(status)
+}
+
+/// An error, and the later one that is perhaps due to the same.
+fn join_errors(first: anyhow::Error, second: &SessionError) -> anyhow::Error {
+    let (earlier, later) = (format!("{first:#}"), in_one_line(second));
+    if earlier == later {
+        return first;
+    }
+    anyhow::anyhow!("{earlier}; the recording could not be ended either: {later}")
 }
 
 pub(super) fn start_command(words: &[OsString]) -> anyhow::Result<Option<Child>> {

@@ -196,6 +196,33 @@ fn intervals_are_explained_one_after_the_other() {
     }
 }
 
+#[test]
+fn intervals_as_csv_have_one_header() {
+    let mut command = Command::cargo_bin("wakepath").unwrap();
+    command.args(["explain", "--watch", "--interval", "200ms", "--duration"]);
+    let output = command.args(["1s", "--format", "csv"]).output().unwrap();
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        common::skip("explain on this machine", reason.trim());
+        return;
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with("interval,device,"));
+    assert!(lines.all(|line| line.starts_with(|first: char| first.is_ascii_digit())));
+}
+
+#[test]
+fn a_command_that_fails_without_requests_is_named_first() {
+    let failed = explain(&["--", "sh", "-c", "exit 7"]).failure();
+    let text = String::from_utf8_lossy(&failed.get_output().stderr).into_owned();
+    // Without rights to load programs, nothing runs.
+    assert!(
+        text.contains("ended with exit status: 7") || text.contains("root"),
+        "{text}"
+    );
+}
+
 /// A psync job on a machine with deep states, simulated, recorded and explained.
 fn simulate(folder: &Path, arguments: &[&str]) -> Command {
     let job = "[reads]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\nbs=4k\nthinktime=300us\ntime_based\nruntime=10\n";
@@ -302,6 +329,37 @@ fn a_recording_of_a_simulation_is_whole_or_not_there() {
     assert_eq!(left, b"precious");
     let names = std::fs::read_dir(folder.path()).unwrap();
     assert_eq!(names.count(), 2, "a job, and the file that was there");
+}
+
+#[test]
+fn a_simulated_page_cache_is_no_drive() {
+    let folder = TempDir::new().unwrap();
+    let job = "[writes]\nfilename=/dev/nvme0n1\nsize=64m\nrw=write\nbs=4k\nfsync=16\nthinktime=300us\ntime_based\nruntime=2\n";
+    std::fs::write(folder.path().join("cached.fio"), job).unwrap();
+    let sim = "sim cached.fio --machine xeon-e3-1240v5 --runs 1 --policy menu --record s.parquet";
+    let mut command = Command::cargo_bin("wakepath").unwrap();
+    command
+        .current_dir(folder.path())
+        .args(sim.split(' '))
+        .assert()
+        .success();
+    let path = folder.path().join("s.parquet");
+    let text = printed(&[path.to_str().unwrap(), "--format", "json"]);
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let kinds = answer["kinds"].as_array().unwrap();
+    let mut seen: Vec<_> = kinds
+        .iter()
+        .map(|kind| (kind["write"] == true, kind["background"] == true))
+        .collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, [(true, true)], "write-back alone");
+    for kind in kinds {
+        assert!(
+            kind["parts"]["latency_ns"].as_f64().unwrap() > 1e3,
+            "{kind}"
+        );
+    }
 }
 
 #[test]

@@ -15,12 +15,26 @@ pub(super) fn print(
 ) -> anyhow::Result<()> {
     match format {
         Format::Json => output::json(out, explanation),
-        Format::Csv => {
-            let header = [&PARTS[..], &WAITS, &EXITS].concat();
-            output::csv(out, header, csv_rows(explanation))
-        }
+        Format::Csv => output::csv(out, csv_header(), csv_rows(explanation)),
         Format::Table => print_answer(explanation, out),
     }
+}
+
+/// Prints an interval's explanation as CSV, with the interval's number, from 1, before each row.
+pub(super) fn print_interval(
+    explanation: &Explanation,
+    number: u64,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let rows = csv_rows(explanation).map(|row| [vec![number.to_string()], row].concat());
+    if number > 1 {
+        return output::csv_rows(out, rows);
+    }
+    output::csv(out, [&["interval"][..], &csv_header()].concat(), rows)
+}
+
+fn csv_header() -> Vec<&'static str> {
+    [&PARTS[..], &WAITS, &EXITS].concat()
 }
 
 fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<()> {
@@ -225,7 +239,7 @@ fn help_sentence(kind: &RequestKind) -> Option<String> {
     }
     Some(format!(
         "What would help {}: no state deeper than {ceiling}, {} to {} us of the mean. Try it with `wakepath apply \
-         'idle-states[ceiling={ceiling}]' --for 10m`. Its cost in watts is not known from a recording.",
+         'idle-states[ceiling={ceiling}]' --for 10m`. Its cost in watts is not known from events.",
         kind_name(kind),
         us(low),
         us(high),

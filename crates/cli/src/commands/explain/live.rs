@@ -1,12 +1,12 @@
 //! `wakepath explain` on the running machine.
 
+use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use console::Term;
-use wakepath_explain::{Collector, Explanation, ProbeCost};
+use wakepath_explain::{Collector, Coverage, Explanation, ProbeCost};
 use wakepath_record::{BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead};
 use wakepath_system::{System, capture};
 
@@ -93,13 +93,18 @@ impl Watch<'_> {
         out: &mut Screen,
     ) -> anyhow::Result<Ended> {
         let (explanation, ended) = self.explain_interval(None, command)?;
-        warn_of_gaps(&explanation.coverage);
-        self.warn_of_loss();
+        warn_of_gaps(&explanation.coverage, self.stream.metadata().lost_events);
         if explanation.kinds.is_empty() {
-            bail!(
-                "no block request was issued and completed meanwhile; run a load beside it, or give it a command: wakepath \
-                 explain -- fio job.fio"
-            );
+            let nothing = self.say_nothing_seen();
+            match ended {
+                Ended::Command(status) if !status.success() => {
+                    bail!("the command ended with {status}; {nothing}")
+                }
+                Ended::Command(_) => bail!("{nothing} while the command ran"),
+                _ => bail!(
+                    "{nothing} meanwhile; run a load beside it, or give it a command: wakepath explain -- fio job.fio"
+                ),
+            }
         }
         name_missing(self.stream.metadata());
         answer::print(&explanation, self.args.format, out)?;
@@ -112,19 +117,22 @@ impl Watch<'_> {
         out: &mut Screen,
     ) -> anyhow::Result<Ended> {
         name_missing(self.stream.metadata());
+        let mut number = 0;
         let clears = self.args.format == Format::Table && std::io::stdout().is_terminal();
         loop {
             let interval = Some(self.args.interval);
             let (explanation, ended) = self.explain_interval(interval, command.as_deref_mut())?;
             if clears {
-                Term::stdout()
-                    .clear_screen()
-                    .context("clearing the screen")?;
+                output::clear_screen().context("clearing the screen")?;
             }
+            number += 1;
             match self.args.format {
                 Format::Json => output::json_line(out, &explanation)?,
-                _ if explanation.kinds.is_empty() => writeln!(out, "no block requests")?,
-                format => answer::print(&explanation, format, out)?,
+                Format::Csv => answer::print_interval(&explanation, number, out)?,
+                Format::Table if explanation.kinds.is_empty() => {
+                    writeln!(out, "no block requests")?
+                }
+                Format::Table => answer::print(&explanation, Format::Table, out)?,
             }
             // Not at the end, which may never come; a reader that has gone is the end.
             match out.print() {
@@ -134,7 +142,7 @@ impl Watch<'_> {
                 written => written.context("writing the answer")?,
             }
             if !matches!(ended, Ended::Interval) {
-                self.warn_of_loss();
+                warn_of_gaps(&Coverage::default(), self.stream.metadata().lost_events);
                 return Ok(ended);
             }
         }
@@ -170,12 +178,13 @@ impl Watch<'_> {
         // What the buffers still hold.
         std::thread::sleep(SETTLE);
         self.stream.take(|event| collector.push(event))?;
-        let timers = collector.timer_lateness();
-        let (requests, coverage) = collector.finish();
+        let (requests, coverage, timers) = collector.finish();
+        let tasks: HashSet<u32> = requests.iter().filter_map(|request| request.task).collect();
         let kept = keep_device(requests, self.device);
         let mut explanation = wakepath_explain::explain(&kept, coverage, self.stream.metadata());
         explanation.timers = timers;
         explanation.probes = self.cost().map(ProbeCost::new);
+        self.stream.forget_names(&tasks);
         Ok((explanation, ended))
     }
 
@@ -194,13 +203,10 @@ impl Watch<'_> {
         (runs > 0).then(|| time.as_nanos() as f64 / runs as f64)
     }
 
-    fn warn_of_loss(&self) {
-        let lost = self.stream.metadata().lost_events;
-        if lost > 0 {
-            tell!(
-                "warning: {lost} events found no room in the buffers; requests in flight there are left out"
-            );
-        }
+    fn say_nothing_seen(&self) -> String {
+        let drive = self.args.drive.as_ref();
+        let which = drive.map_or_else(String::new, |name| format!(" of {name}"));
+        format!("no block request{which} was issued and completed")
     }
 }
 

@@ -62,10 +62,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         collector.push(&event);
         Ok(())
     })?;
-    let timers = collector.timer_lateness();
-    let (requests, coverage) = collector.finish();
+    let (requests, coverage, timers) = collector.finish();
     let kept = keep_device(requests, device);
-    warn_of_gaps(&coverage);
+    warn_of_gaps(&coverage, 0);
     ensure!(
         !kept.is_empty(),
         "{}: no block request with issue and completion{}; record with `wakepath record`, or trace block_rq_issue and \
@@ -93,7 +92,7 @@ fn find_drive(name: Option<&str>, metadata: &Metadata) -> anyhow::Result<Option<
     }
     let names: Vec<&str> = metadata.devices.iter().map(|d| d.name.as_str()).collect();
     if names.is_empty() {
-        bail!("--drive {name}: the recording names no drives; leave --drive out");
+        bail!("--drive {name}: no drives are known by name; leave --drive out");
     }
     bail!(
         "--drive {name}: no such drive; expected one of {} (a partition's requests count for its drive)",
@@ -108,10 +107,15 @@ fn keep_device(mut requests: Vec<TracedRequest>, device: Option<u32>) -> Vec<Tra
     requests
 }
 
-fn warn_of_gaps(coverage: &Coverage) {
-    if coverage.gaps > 0 {
+/// Says what is left out. `lost`: events that found no room, of a live run.
+fn warn_of_gaps(coverage: &Coverage, lost: u64) {
+    if lost > 0 {
         warning!(
-            "the recording lacks events at {} places; requests in flight there are left out",
+            "{lost} events found no room in the buffers; requests in flight there are left out"
+        );
+    } else if coverage.gaps > 0 {
+        warning!(
+            "events are missing at {} places; requests in flight there are left out",
             coverage.gaps
         );
     }
@@ -133,7 +137,7 @@ fn warn_of_gaps(coverage: &Coverage) {
     }
 }
 
-/// Says which parts a recording cannot have.
+/// Says which parts cannot be known.
 fn name_missing(metadata: &Metadata) {
     if metadata.schema < SCHEMA {
         note!(
@@ -178,7 +182,7 @@ fn name_missing(metadata: &Metadata) {
         ),
     ] {
         if known == Known::Missing {
-            note!("the recording has {what}");
+            note!("{what}");
         }
     }
 }
