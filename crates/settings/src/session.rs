@@ -44,6 +44,16 @@ pub struct Restored {
     pub away: Vec<String>,
 }
 
+impl Restored {
+    /// Adds what another restore did.
+    fn add(&mut self, other: Self) {
+        self.written.extend(other.written);
+        self.unchanged += other.unchanged;
+        self.notes.extend(other.notes);
+        self.away.extend(other.away);
+    }
+}
+
 impl Session {
     /// Takes the lock. What a process held that died is put back first.
     ///
@@ -106,32 +116,67 @@ impl Session {
                 }
             }
             let restored = self.restore_layer(index)?;
-            self.recovered.written.extend(restored.written);
-            self.recovered.unchanged += restored.unchanged;
-            self.recovered.notes.extend(restored.notes);
-            self.recovered.away.extend(restored.away);
+            self.recovered.add(restored);
         }
         Ok(())
     }
 
-    /// Reads the journal again after a tenant, and puts back layers left above this session's.
+    /// Reads the journal again after a tenant. `own` is the place of this session's layer.
     ///
     /// # Errors
-    /// A setting cannot be put back; the journal keeps it.
-    fn reclaim(&mut self) -> Result<(), SettingsError> {
+    /// The journal cannot be read; then the session's stays as before.
+    fn reload(&mut self, own: usize) -> Result<(), SettingsError> {
         let on_disk = journal::load(&self.store, self.system.root())?;
-        let own = std::mem::replace(&mut self.journal, on_disk).layers;
-        let first_foreign = own.len();
+        let mut layers = std::mem::replace(&mut self.journal, on_disk).layers;
+        layers.truncate(own + 1);
         // A journal without settings is no file, so a tenant begins with an empty journal.
-        if own.iter().all(|layer| layer.settings.is_empty()) {
-            self.journal.layers.splice(0..0, own);
-        }
-        for index in (first_foreign..self.journal.layers.len()).rev() {
-            let left = self.left_by_the_dead();
-            self.leave_foreign(index, &left);
-            self.restore_layer(index)?;
+        if layers.iter().all(|layer| layer.settings.is_empty()) {
+            self.journal.layers.splice(0..0, layers);
         }
         Ok(())
+    }
+
+    /// Puts back layers that a tenant left above `own`. One that cannot be put back keeps no other from it.
+    ///
+    /// # Errors
+    /// The first setting that cannot be put back; the journal keeps it.
+    fn restore_above(&mut self, own: usize) -> Result<Restored, SettingsError> {
+        let mut restored = Restored::default();
+        let mut first_error = Ok(());
+        for index in (own + 1..self.journal.layers.len()).rev() {
+            let left = self.left_by_the_dead();
+            restored.notes.extend(self.leave_foreign(index, &left));
+            match self.restore_layer(index) {
+                Ok(layer) => restored.add(layer),
+                Err(error) => first_error = first_error.and(Err(error)),
+            }
+        }
+        // The older value of a setting held below is the one to put back, and that layer keeps it.
+        if let Some((held, above)) = self
+            .journal
+            .layers
+            .get_mut(own..)
+            .and_then(<[_]>::split_first_mut)
+            && held.why == Why::Held
+        {
+            for layer in above {
+                layer
+                    .settings
+                    .retain(|entry| held.settings.iter().all(|h| h.key != entry.key));
+            }
+        }
+        first_error.map(|()| restored)
+    }
+
+    /// Puts a layer back, and leaves the journal on disk as it is.
+    fn put_back_unsaved(&self, layer: usize, left: Option<&[Left]>) {
+        let settings = self.journal.layers.get(layer).map(|l| &l.settings);
+        let ours = settings.into_iter().flatten().filter(|entry| {
+            left.is_none_or(|left| foreign_value(&self.system, entry, left).is_none())
+        });
+        let ours: Vec<Entry> = ours.cloned().collect();
+        // Somebody repairs the journal, and a restore tries all of it again.
+        _ = self.put_back(&ours, &mut Restored::default());
     }
 
     /// How a process that died has left what it had reserved, by the journal.
@@ -187,9 +232,11 @@ impl Session {
         });
         let requests = self.execute(&plan, before)?;
         Ok(Hold::new(Holding {
+            own: self.top_layer(),
             session: self,
             requests,
             left: None,
+            lent: Restored::default(),
             tenant: None,
         }))
     }
@@ -211,11 +258,18 @@ impl Session {
         });
         journal::save(&self.journal, &self.store)?;
         Ok(Hold::new(Holding {
+            own: self.top_layer(),
             session: self,
             requests: Vec::new(),
             left: Some(Vec::new()),
+            lent: Restored::default(),
             tenant: None,
         }))
+    }
+
+    /// Place of the topmost layer in the journal.
+    fn top_layer(&self) -> usize {
+        self.journal.layers.len().saturating_sub(1)
     }
 
     /// Journal to disk, then the writes, then the comparison. After an error everything of the plan is
@@ -532,10 +586,14 @@ fn identity(system: &System, of: &At) -> Option<String> {
 #[derive(Debug)]
 struct Holding {
     session: Session,
+    /// Place of this hold's layer in the journal; those above are a tenant's.
+    own: usize,
     /// Requests that last as long as these files are open.
     requests: Vec<File>,
     /// What was reserved and has been set, as we left it; `None`: all was set at once, and all is put back.
     left: Option<Vec<Left>>,
+    /// What was put back after tenants that failed to start.
+    lent: Restored,
     /// Process that changes further settings under the same lock.
     tenant: Option<Arc<dyn Tenant>>,
 }
@@ -558,18 +616,29 @@ impl Holding {
     fn release(self) -> Result<(Session, Restored), SettingsError> {
         let Self {
             mut session,
+            own,
             requests,
             left,
+            lent: mut restored,
             tenant,
         } = self;
-        let own = session.journal.layers.len().saturating_sub(1);
         if let Some(tenant) = tenant {
             tenant.leave();
-            session.reclaim()?;
+            if let Err(error) = session.reload(own) {
+                drop(requests);
+                // Only the journal on disk knows what the tenant has changed.
+                session.put_back_unsaved(own, left.as_deref());
+                return Err(error);
+            }
         }
+        // Also after a tenant that failed to start.
+        let above = session.restore_above(own);
         drop(requests);
         let notes = left.map(|left| session.leave_foreign(own, &left));
-        let mut restored = session.restore_layer(own)?;
+        // Even where the tenant's settings could not be put back.
+        let own_restored = session.restore_layer(own);
+        restored.add(above?);
+        restored.add(own_restored?);
         restored.notes.extend(notes.unwrap_or_default());
         Ok((session, restored))
     }
@@ -706,8 +775,14 @@ impl Hold {
                 Ok(Some(tenant))
             }
             Err(error) => {
+                let (session, own) = (&mut holding.session, holding.own);
                 // The journal keeps what cannot be put back.
-                _ = holding.session.reclaim();
+                if let Ok(restored) = session
+                    .reload(own)
+                    .and_then(|()| session.restore_above(own))
+                {
+                    holding.lent.add(restored);
+                }
                 Err(error)
             }
         }

@@ -173,6 +173,56 @@ fn a_tenant_that_fails_to_start_leaves_nothing() {
 }
 
 #[test]
+fn a_tenant_whose_settings_cannot_be_put_back_keeps_the_lenders_from_nothing() {
+    for starts in [true, false] {
+        let (directory, system) = laptop();
+        let before = content(directory.path());
+        let hold = Session::open(&system).unwrap();
+        let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+        let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+        let limit = directory.path().join(limits.changes[0].key.path());
+        let moved = limit.with_extension("moved");
+        let lent = hold.lend(|lock| -> Result<_, io::Error> {
+            std::mem::forget(reserve_under(lock?, &system));
+            // A directory can neither be read nor written.
+            fs::rename(&limit, &moved).unwrap();
+            fs::create_dir(&limit).unwrap();
+            if starts {
+                Ok(Arc::new(TestTenant(Mutex::default())))
+            } else {
+                Err(io::Error::other("no"))
+            }
+        });
+        assert_eq!(lent.is_ok(), starts);
+        let error = hold.release().unwrap_err();
+        assert!(matches!(error, SettingsError::NotRestored(_)), "{error}");
+        let governor = "sys/devices/system/cpu/cpuidle/current_governor";
+        let now = fs::read(directory.path().join(governor)).unwrap();
+        assert_eq!(Some(&now), before.get(governor), "{starts}");
+        let kept = journal::held(system.root()).unwrap();
+        let keys: Vec<&SettingKey> = kept.iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [&limits.changes[0].key]);
+    }
+}
+
+#[test]
+fn a_tenant_that_leaves_something_away_is_told() {
+    let (directory, system) = laptop();
+    let hold = Session::open(&system).unwrap();
+    let hold = hold.hold(&plan(&system, &["teo"])).unwrap();
+    let limits = plan(&system, &["cpu-latency[limit=20us,cpus=all]"]);
+    let limit = directory.path().join(limits.changes[0].key.path());
+    let lent = hold.lend(|lock| -> Result<_, io::Error> {
+        std::mem::forget(reserve_under(lock?, &system));
+        fs::remove_file(&limit).unwrap();
+        Ok(Arc::new(TestTenant(Mutex::default())))
+    });
+    lent.unwrap().unwrap();
+    let (_, restored) = hold.release().unwrap().unwrap();
+    assert_eq!(restored.away.len(), 1, "{restored:?}");
+}
+
+#[test]
 fn a_lock_of_another_machine_is_not_lent() {
     let (_directory, system) = laptop();
     let (_other, elsewhere) = laptop();
