@@ -639,15 +639,45 @@ impl System {
         let root = self.root();
         let text = root.optional("proc/cmdline").unwrap_or_default();
         let words: Vec<&str> = text.split_whitespace().collect();
-        if words.contains(&"idle=poll") {
-            return Some("idle=poll");
-        }
-        // x86 has no such parameter.
         let processors = root.optional("proc/cpuinfo").unwrap_or_default();
         let is_x86 = processors
             .lines()
             .any(|line| line.starts_with("cpu family"));
+        // Captures without this file may be of either kind.
+        if (is_x86 || processors.is_empty()) && words.contains(&"idle=poll") {
+            return Some("idle=poll");
+        }
         let last = words.iter().rfind(|word| ["nohlt", "hlt"].contains(word));
         (last == Some(&"nohlt") && !is_x86).then_some("nohlt")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::Root;
+
+    #[test]
+    fn words_that_force_polling_depend_on_the_processor() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir(tree.path().join("proc")).unwrap();
+        let system = System::new(Root::at(tree.path()));
+        for (cpuinfo, words, expected) in [
+            ("cpu family\t: 6\n", "quiet idle=poll", Some("idle=poll")),
+            ("cpu family\t: 6\n", "nohlt", None),
+            ("CPU implementer\t: 0x41\n", "idle=poll", None),
+            (
+                "CPU implementer\t: 0x41\n",
+                "idle=poll nohlt",
+                Some("nohlt"),
+            ),
+            ("CPU implementer\t: 0x41\n", "nohlt hlt", None),
+        ] {
+            fs::write(tree.path().join("proc/cpuinfo"), cpuinfo).unwrap();
+            fs::write(tree.path().join("proc/cmdline"), words).unwrap();
+            assert_eq!(system.forced_polling(), expected, "{cpuinfo}{words}");
+        }
     }
 }
