@@ -180,7 +180,7 @@ mod tests {
                 latency: LatencySummary::new(&samples).unwrap(),
                 block_layer: BlockLayerView {
                     mean: Some(Nanoseconds(80_000)),
-                    foreign_requests: 0,
+                    foreign_requests: Some(0),
                 },
                 busy_percent: None,
             }],

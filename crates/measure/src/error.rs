@@ -87,3 +87,25 @@ fn hint(error: &io::Error) -> &'static str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(why: &str) -> MeasureError {
+        MeasureError::Impossible(why.to_owned())
+    }
+
+    #[test]
+    fn a_failed_release_is_told_and_costs_no_results() {
+        let alone = MeasureError::with_release(Ok(()), Err::<(), _>(failure("kept")));
+        assert_eq!(alone.unwrap().unwrap_err().to_string(), "kept");
+        let both = MeasureError::with_release(Err(failure("gone")), Err::<(), _>(failure("kept")));
+        assert_eq!(
+            both.unwrap_err().to_string(),
+            "gone; then settings could not be put back: kept"
+        );
+        let first = MeasureError::with_release(Err(failure("gone")), Ok(()));
+        assert_eq!(first.unwrap_err().to_string(), "gone");
+    }
+}

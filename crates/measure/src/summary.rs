@@ -8,8 +8,6 @@ use crate::Conditions;
 
 /// Batches for the interval of a mean: successive samples depend on each other, means of long batches hardly.
 const BATCHES: usize = 20;
-/// Two-sided 95 % quantile, Student's t, [`BATCHES`] - 1 degrees of freedom.
-const T_95: f64 = 2.093;
 /// Distance between a normal distribution's quartiles, in standard deviations.
 const QUARTILES: f64 = 1.349;
 /// Two-sided 95 % quantile of the normal distribution.
@@ -80,7 +78,7 @@ fn round_to_us(ns: f64) -> f64 {
 pub struct LatencySummary {
     /// Number of samples.
     pub n: u64,
-    /// Mean; the interval comes from 20 batch means, or is the range below 40 samples.
+    /// Mean; the interval is Student's, from 20 batch means, or from the samples below 40 of them.
     pub mean: Estimate,
     /// Median; its interval is by order statistics.
     pub median: Estimate,
@@ -134,29 +132,52 @@ fn quantile(sorted: &[u64], p: f64) -> Nanoseconds {
     Nanoseconds(sorted.get(index).copied().unwrap_or_default())
 }
 
+/// Mean with an interval from batch means, or from the samples themselves where these are few.
 fn estimate_mean(samples: &[u64], (min, max): (u64, u64)) -> Estimate {
     let ns = mean_of(samples);
-    if samples.len() < 2 * BATCHES {
+    let batches = if samples.len() < 2 * BATCHES {
+        samples.len()
+    } else {
+        BATCHES
+    };
+    if batches < 2 {
         return Estimate {
             ns,
             low: min as f64,
             high: max as f64,
         };
     }
-    let means: Vec<f64> = (0..BATCHES)
+    let means: Vec<f64> = (0..batches)
         .map(|batch| {
-            let from = batch * samples.len() / BATCHES;
-            let to = (batch + 1) * samples.len() / BATCHES;
+            let from = batch * samples.len() / batches;
+            let to = (batch + 1) * samples.len() / batches;
             mean_of(&samples[from..to])
         })
         .collect();
-    let centre = means.iter().sum::<f64>() / BATCHES as f64;
+    let centre = means.iter().sum::<f64>() / batches as f64;
     let squares: f64 = means.iter().map(|m| (m - centre).powi(2)).sum();
-    let error = (squares / (BATCHES * (BATCHES - 1)) as f64).sqrt();
+    let error = (squares / (batches * (batches - 1)) as f64).sqrt();
+    let reach = t_95(batches - 1) * error;
     Estimate {
         ns,
-        low: ns - T_95 * error,
-        high: ns + T_95 * error,
+        low: (ns - reach).max(0.0),
+        high: ns + reach,
+    }
+}
+
+/// Two-sided 95 % quantile of Student's t. From 3 degrees of freedom on, the Cornish-Fisher expansion is within 1 %
+/// (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5).
+fn t_95(degrees: usize) -> f64 {
+    match degrees {
+        0 | 1 => 12.706,
+        2 => 4.303,
+        _ => {
+            let (z, n) = (Z_95, degrees as f64);
+            let first = (z.powi(3) + z) / 4.0;
+            let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+            let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+            z + first / n + second / n.powi(2) + third / n.powi(3)
+        }
     }
 }
 
@@ -184,6 +205,18 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     use super::*;
+
+    #[test]
+    fn quantiles_of_student_are_those_of_tables() {
+        for (degrees, expected) in [(1, 12.706), (3, 3.182), (5, 2.571), (9, 2.262), (19, 2.093)] {
+            let t = t_95(degrees);
+            assert!((t / expected - 1.0).abs() < 0.01, "{degrees}: {t}");
+        }
+        // Four reads after a long pause.
+        let few = LatencySummary::new(&[80_000, 90_000, 100_000, 110_000]).unwrap();
+        let reach = few.mean.high - few.mean.ns;
+        assert!((20_000.0..21_000.0).contains(&reach), "{reach}");
+    }
 
     #[test]
     fn quantiles_are_samples() {
@@ -224,6 +257,7 @@ mod tests {
             prop_assert!(summary.median.low <= summary.median.ns);
             prop_assert!(summary.median.ns <= summary.median.high);
             prop_assert!(summary.mean.low <= summary.mean.high);
+            prop_assert!(summary.mean.low <= summary.mean.ns);
         }
     }
 }

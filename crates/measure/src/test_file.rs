@@ -215,7 +215,8 @@ impl TestFile {
         }
     }
 
-    fn refuse(&self, why: impl Into<String>) -> MeasureError {
+    /// The refusal of this file.
+    pub(crate) fn refuse(&self, why: impl Into<String>) -> MeasureError {
         MeasureError::refuse(&self.path, why)
     }
 

@@ -15,7 +15,18 @@ const OTHERS: f64 = 0.05;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockCounters {
     requests: [u64; 2],
+    /// Data in units of 512 bytes.
+    sectors: [u64; 2],
     ms: [u64; 2],
+}
+
+/// The load that counters are read around.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CountedLoad {
+    pub(super) direction: AccessDirection,
+    pub(super) requests: u64,
+    /// Size of a request.
+    pub(super) kib: u64,
 }
 
 /// The block layer's account of a load.
@@ -24,8 +35,8 @@ pub struct BlockLayerView {
     /// Mean time from a request's start to its completion; absent where the kernel does not count, or others' requests
     /// came along.
     pub mean: Option<Nanoseconds>,
-    /// Requests of others meanwhile.
-    pub foreign_requests: u64,
+    /// Requests of others meanwhile; absent where requests were split, so that their number does not tell.
+    pub foreign_requests: Option<u64>,
 }
 
 impl BlockCounters {
@@ -33,35 +44,45 @@ impl BlockCounters {
         let text = root.optional(&format!("sys/block/{disk}/stat"))?;
         let parsed: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
         match parsed.ok()?[..] {
-            [reads, _, _, read_ms, writes, _, _, write_ms, ..] => Some(Self {
+            [
+                reads,
+                _,
+                read_sectors,
+                read_ms,
+                writes,
+                _,
+                write_sectors,
+                write_ms,
+                ..,
+            ] => Some(Self {
                 requests: [reads, writes],
+                sectors: [read_sectors, write_sectors],
                 ms: [read_ms, write_ms],
             }),
             _ => None,
         }
     }
 
-    /// The view of `ours` requests in a direction since `before`.
-    pub(super) fn view_since(
-        self,
-        before: Self,
-        direction: AccessDirection,
-        ours: u64,
-    ) -> BlockLayerView {
-        let (index, other) = match direction {
+    /// The view of a load since `before`.
+    pub(super) fn view_since(self, before: Self, load: CountedLoad) -> BlockLayerView {
+        let (index, other) = match load.direction {
             AccessDirection::Read => (0, 1),
             AccessDirection::Write => (1, 0),
         };
         let all = subtract(self.requests, before.requests);
-        let requests = all[index];
+        let (requests, ours) = (all[index], load.requests);
         let foreign = requests.saturating_sub(ours);
+        let sectors = subtract(self.sectors, before.sectors)[index];
+        let foreign_sectors = sectors.saturating_sub(ours.saturating_mul(load.kib * 2));
+        // A request of others has a sector at least; without data a request is a part of ours.
+        let is_split = foreign > foreign_sectors;
         let enough = ours >= FEWEST && requests >= ours;
         let alone = foreign as f64 <= OTHERS * ours as f64;
         let ms = subtract(self.ms, before.ms)[index];
         BlockLayerView {
             mean: (enough && alone && ms > 0)
                 .then(|| Nanoseconds((u128::from(ms) * 1_000_000 / u128::from(requests)) as u64)),
-            foreign_requests: foreign.saturating_add(all[other]),
+            foreign_requests: (!is_split).then(|| foreign.saturating_add(all[other])),
         }
     }
 }
@@ -74,23 +95,49 @@ fn subtract(now: [u64; 2], before: [u64; 2]) -> [u64; 2] {
 mod tests {
     use super::*;
 
+    /// Counters after requests of 4 KiB, unless `sectors` says otherwise.
     fn counters(requests: [u64; 2], ms: [u64; 2]) -> BlockCounters {
-        BlockCounters { requests, ms }
+        BlockCounters {
+            requests,
+            sectors: requests.map(|requests| requests * 8),
+            ms,
+        }
+    }
+
+    const fn reads(requests: u64, kib: u64) -> CountedLoad {
+        CountedLoad {
+            direction: AccessDirection::Read,
+            requests,
+            kib,
+        }
     }
 
     #[test]
     fn a_mean_is_that_of_our_requests_alone() {
         let before = counters([100, 50], [10, 5]);
-        let view =
-            |requests, ms| counters(requests, ms).view_since(before, AccessDirection::Read, 10_000);
+        let view = |requests, ms| counters(requests, ms).view_since(before, reads(10_000, 4));
         let alone = view([10_100, 53], [410, 6]);
         assert_eq!(alone.mean, Some(Nanoseconds(40_000)));
-        assert_eq!(alone.foreign_requests, 3);
+        assert_eq!(alone.foreign_requests, Some(3));
         assert_eq!(view([11_100, 50], [450, 5]).mean, None);
-        assert_eq!(view([11_100, 50], [450, 5]).foreign_requests, 1000);
+        assert_eq!(view([11_100, 50], [450, 5]).foreign_requests, Some(1000));
         // Switched off, or of another device.
-        assert_eq!(view([100, 50], [10, 5]), BlockLayerView::default());
-        let few = counters([150, 50], [12, 5]).view_since(before, AccessDirection::Read, 50);
+        let off = view([100, 50], [10, 5]);
+        assert_eq!((off.mean, off.foreign_requests), (None, Some(0)));
+        let few = counters([150, 50], [12, 5]).view_since(before, reads(50, 4));
         assert_eq!(few.mean, None);
+    }
+
+    #[test]
+    fn parts_of_our_requests_are_not_those_of_others() {
+        let before = BlockCounters::default();
+        // 2000 requests of 1 MiB, each split in two.
+        let after = BlockCounters {
+            requests: [4000, 0],
+            sectors: [2000 * 2048, 0],
+            ms: [1000, 0],
+        };
+        let view = after.view_since(before, reads(2000, 1024));
+        assert_eq!((view.mean, view.foreign_requests), (None, None));
     }
 }

@@ -19,7 +19,7 @@ const MAX_SAMPLES: usize = 1 << 22;
 /// What a load left.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LoadSamples {
-    /// Latencies in ns, by thread and then by time.
+    /// Latencies in ns, ordered by start time over all threads.
     pub(super) latencies: Vec<u64>,
     /// From the first request to the end of the last.
     pub(super) elapsed: Duration,
@@ -40,16 +40,17 @@ pub(super) fn run_load(
     time: Duration,
     control: ExperimentControl<'_>,
 ) -> io::Result<LoadSamples> {
+    let started = Instant::now();
     let shared = SharedLoad {
         target,
         shape,
-        end: Instant::now() + time,
+        began: started,
+        end: started + time,
         next: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         all: Mutex::new((Vec::new(), None)),
         control,
     };
-    let started = Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..shape.depth as u64 {
             let shared = &shared;
@@ -57,50 +58,68 @@ pub(super) fn run_load(
         }
     });
     let elapsed = started.elapsed();
-    let (latencies, error) = shared
+    let (samples, error) = shared
         .all
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     match error {
         Some(error) => Err(error),
-        None => Ok(LoadSamples { latencies, elapsed }),
+        None => Ok(LoadSamples {
+            latencies: order_by_start(samples),
+            elapsed,
+        }),
     }
+}
+
+/// Latencies of samples in the order of their start.
+fn order_by_start(mut samples: Vec<TimedSample>) -> Vec<u64> {
+    // One thread's samples are in order already, which a stable sort notices.
+    samples.sort_by_key(|sample| sample.start_ns);
+    samples.iter().map(|sample| sample.latency_ns).collect()
+}
+
+/// A request's start since the load's start, and its latency.
+#[derive(Clone, Copy, Debug)]
+struct TimedSample {
+    start_ns: u64,
+    latency_ns: u64,
 }
 
 /// Shared by the threads of a load.
 struct SharedLoad<'a> {
     target: LoadTarget<'a>,
     shape: LoadShape,
+    began: Instant,
     end: Instant,
     /// Requests begun.
     next: AtomicU64,
     stop: AtomicBool,
-    /// Latencies from ended threads, and the first error.
-    all: Mutex<(Vec<u64>, Option<io::Error>)>,
+    /// Samples from ended threads, and the first error.
+    all: Mutex<(Vec<TimedSample>, Option<io::Error>)>,
     control: ExperimentControl<'a>,
 }
 
 impl SharedLoad<'_> {
     fn run_thread(&self, thread: u64) {
-        let mut latencies = Vec::new();
-        let result = self.send_requests(thread, &mut latencies);
+        let mut samples = Vec::new();
+        let result = self.send_requests(thread, &mut samples);
         let mut all = self
             .all
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        all.0.append(&mut latencies);
+        all.0.append(&mut samples);
         if let Err(error) = result {
             self.stop.store(true, Ordering::Relaxed);
             all.1.get_or_insert(error);
         }
     }
 
-    fn send_requests(&self, thread: u64, latencies: &mut Vec<u64>) -> io::Result<()> {
+    fn send_requests(&self, thread: u64, samples: &mut Vec<TimedSample>) -> io::Result<()> {
         let block = (self.shape.kib as usize) << 10;
         let mut buffer = AlignedBuffer::with_random_content(block, thread);
         let mut random = Pcg64Mcg::seed_from_u64(thread);
         let blocks = (self.target.bytes / block as u64).max(1);
-        while latencies.len() < MAX_SAMPLES && !self.is_over() {
+        while samples.len() < MAX_SAMPLES && !self.is_over() {
             let request = self.next.fetch_add(1, Ordering::Relaxed);
             if self.shape.direction == AccessDirection::Write && request >= blocks {
                 break;
@@ -116,7 +135,10 @@ impl SharedLoad<'_> {
                 &mut buffer,
                 place * block as u64,
             )?;
-            latencies.push(began.elapsed().as_nanos() as u64);
+            samples.push(TimedSample {
+                latency_ns: began.elapsed().as_nanos() as u64,
+                start_ns: began.saturating_duration_since(self.began).as_nanos() as u64,
+            });
         }
         Ok(())
     }

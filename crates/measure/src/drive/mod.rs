@@ -20,7 +20,7 @@ use serde::Serialize;
 use wakepath_system::{Root, System};
 use wakepath_units::Nanoseconds;
 
-use self::block_counters::BlockCounters;
+use self::block_counters::{BlockCounters, CountedLoad};
 use self::load::{LoadTarget, run_load, transfer};
 use self::plan::DriveStep;
 use crate::conditions::CpuTimes;
@@ -217,12 +217,17 @@ impl DriveExperiment<'_> {
         let seconds = samples.elapsed.as_secs_f64().max(1e-9);
         let iops = latency.n as f64 / seconds;
         let views = before.zip(after);
+        let counted = CountedLoad {
+            direction: shape.direction,
+            requests: latency.n,
+            kib: shape.kib,
+        };
         Ok(Some(ServiceTime {
             shape,
             iops,
             mb_per_s: iops * shape.kib as f64 * 1024.0 / 1e6,
             block_layer: views
-                .map(|(before, after)| after.view_since(before, shape.direction, latency.n))
+                .map(|(before, after)| after.view_since(before, counted))
                 .unwrap_or_default(),
             busy_percent: busy_before
                 .zip(busy_after)

@@ -93,6 +93,8 @@ const GAPS: [(u64, f64); 10] = [
 ];
 /// Seconds of a refinement.
 const REFINEMENT_SECONDS: f64 = 2.0;
+/// Longest pause of a refinement in seconds, between the last two of [`GAPS`], rounded up.
+const LONGEST_REFINEMENT: u64 = 3;
 /// Lower bound for a step's duration, relative to the default duration.
 const SHORTEST: f64 = 0.02;
 
@@ -193,6 +195,11 @@ impl DrivePlan {
         lines.push(
             "reads after pauses of 100 us to 3 s, to find out when the drive sleeps".to_owned(),
         );
+        lines.push(format!(
+            "where it sleeps, up to {REFINEMENTS} pauses more, of {FEWEST_READS} reads or more each: takes up to {} s \
+             longer than announced, and no time where it does not sleep",
+            LONGEST_REFINEMENT * (REFINEMENTS * FEWEST_READS) as u64
+        ));
         lines
     }
 }
@@ -259,6 +266,8 @@ mod tests {
         assert_eq!(plan.fill_bytes(), 64 << 20);
         // Twelve loads, flushes and forced writes.
         assert_eq!(plan.most_bytes_written(), 14 * (64 << 20));
-        assert!(plan.describe().join(" ").contains("896 MiB more"));
+        let described = plan.describe().join(" ");
+        assert!(described.contains("896 MiB more"), "{described}");
+        assert!(described.contains("up to 36 s longer"), "{described}");
     }
 }

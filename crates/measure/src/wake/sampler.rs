@@ -22,6 +22,8 @@ use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
 
 /// A CPU that does not answer for so long is gone.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// A drive that does not answer a read for so long has failed: the kernel's own timeout of NVMe requests is 30 s.
+const READ_PATIENCE: Duration = Duration::from_secs(40);
 /// From the order to sleep to the sleep itself, before a deadline counts.
 const LEAD_IN: u64 = 20_000;
 
@@ -88,6 +90,15 @@ impl LiveSampler {
         }
     }
 
+    /// A failed read of the measured file.
+    fn unread(&self, why: &str) -> MeasureError {
+        let why = format!("{why}; is its drive still there?");
+        match &self.file {
+            Some(file) => file.refuse(why),
+            None => MeasureError::Impossible(why),
+        }
+    }
+
     /// The sleeper on a CPU; pins this thread, the waker, to another CPU.
     fn sleeper_on(&mut self, cpu: usize) -> Result<&Sleeper, MeasureError> {
         if self
@@ -118,23 +129,28 @@ impl WakeSampler for LiveSampler {
             WakeSource::Task => {
                 spin_until(monotonic_ns() + gap.0);
                 let began = monotonic_ns();
-                let woke = sleeper.command(order::WAIT)?;
+                let woke = sleeper
+                    .command(order::WAIT, PATIENCE)
+                    .ok_or_else(|| silent(cpu))?;
                 Ok(Nanoseconds(woke.saturating_sub(began)))
             }
             WakeSource::Timer => {
                 let deadline = monotonic_ns() + gap.0 + LEAD_IN;
                 sleeper.mailbox.deadline.store(deadline, Ordering::Relaxed);
-                let woke = sleeper.command(order::SLEEP)?;
+                let woke = sleeper
+                    .command(order::SLEEP, PATIENCE + gap.as_duration())
+                    .ok_or_else(|| silent(cpu))?;
                 Ok(Nanoseconds(woke.saturating_sub(deadline)))
             }
             WakeSource::Drive => {
                 spin_until(monotonic_ns() + gap.0);
-                match sleeper.command(order::READ)? {
-                    0 => Err(MeasureError::Impossible(
-                        "the measured file cannot be read any more; is its drive still there?"
-                            .to_owned(),
-                    )),
-                    latency => Ok(Nanoseconds(latency)),
+                match sleeper.command(order::READ, READ_PATIENCE) {
+                    None => Err(self.unread(&format!(
+                        "a read took longer than {} s",
+                        READ_PATIENCE.as_secs()
+                    ))),
+                    Some(0) => Err(self.unread("it cannot be read any more")),
+                    Some(latency) => Ok(Nanoseconds(latency)),
                 }
             }
         }
@@ -168,8 +184,8 @@ impl Sleeper {
         })
     }
 
-    /// Gives an order, wakes the sleeper and returns the sleeper's stamp.
-    fn command(&self, order: u8) -> Result<u64, MeasureError> {
+    /// Gives an order, wakes the sleeper and returns the sleeper's stamp; `None` if no answer comes in time.
+    fn command(&self, order: u8, patience: Duration) -> Option<u64> {
         let mailbox = &self.mailbox;
         mailbox.order.store(order, Ordering::Relaxed);
         let turn = mailbox.turn.fetch_add(1, Ordering::Release) + 1;
@@ -178,12 +194,12 @@ impl Sleeper {
         }
         let began = Instant::now();
         while mailbox.done.load(Ordering::Acquire) < turn {
-            if began.elapsed() > PATIENCE {
-                return Err(gone(self.cpu, "it did not answer for 2 s"));
+            if began.elapsed() > patience {
+                return None;
             }
             std::hint::spin_loop();
         }
-        Ok(mailbox.stamp.load(Ordering::Relaxed))
+        Some(mailbox.stamp.load(Ordering::Relaxed))
     }
 }
 
@@ -232,6 +248,10 @@ fn time_read(file: &TestFile, random: &mut Pcg64Mcg, buffer: &mut AlignedBuffer)
     let read = rustix::io::pread(file.file(), buffer.bytes_mut(), offset);
     let latency = monotonic_ns() - began;
     if read == Ok(ALIGNMENT) { latency } else { 0 }
+}
+
+fn silent(cpu: usize) -> MeasureError {
+    gone(cpu, "it did not answer for 2 s")
 }
 
 fn gone(cpu: usize, why: &str) -> MeasureError {

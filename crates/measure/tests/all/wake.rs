@@ -236,6 +236,8 @@ fn a_signal_ends_the_experiment_with_what_there_is() {
     let result = result.unwrap();
     assert!(!result.complete);
     assert!(result.wakes[0].latency.is_some() && result.wakes[2].latency.is_none());
+    // Nine samples are too few for a figure.
+    assert!(result.wakes[0].problem.is_some() && result.figures().is_empty());
 }
 
 #[test]
