@@ -18,12 +18,13 @@ use crate::{until, waiting};
 #[command(
     group = clap::ArgGroup::new("target").required(true),
     after_help = "Examples:
+  sudo wakepath measure drive --file /var/lib/data.img --time 30s
   sudo wakepath measure drive --write-to /var/tmp/wakepath.test --dry-run
-  sudo wakepath measure drive --write-to /var/tmp/wakepath.test -o measured.toml
-  sudo wakepath measure drive --file /dev/nvme0n1 --time 30s"
+  sudo wakepath measure drive --write-to /var/tmp/wakepath.test -o measured.toml"
 )]
 pub(super) struct Args {
-    /// A file that is there, or a drive's device: it is read, and nothing is written.
+    /// A file that is there, or a drive's device: it is read, and nothing is written. Refused where more than a tenth of
+    /// sampled blocks are zeros.
     #[arg(long, value_name = "FILE", group = "target")]
     file: Option<PathBuf>,
     /// A new file, for writes and reads; removed at the end.
@@ -95,7 +96,10 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::json(out, &result),
-        Format::Csv => output::csv(out, HEADER, rows(&result)),
+        Format::Csv => {
+            let all = rows(&result).into_iter().chain(sleep_rows(&result));
+            output::csv(out, HEADER, all)
+        }
         Format::Table => print_tables(&result, out),
     }?;
     // What was measured is shown even where it cannot be written any more.
@@ -133,6 +137,23 @@ fn rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
     let pauses = result.sleep.gaps.iter();
     let pauses = pauses.map(|row| latency_row(format!("read after {}", row.gap), &row.latency));
     service.chain(synced).chain(pauses).collect()
+}
+
+/// Rows of sleep states seen from outside: the exit latency, a difference of medians, with its own interval.
+fn sleep_rows(result: &DriveMeasurement) -> Vec<[String; 12]> {
+    let entries = result.sleep_entries.iter();
+    let rows = entries.map(|entry| {
+        let mut row: [String; 12] = std::array::from_fn(|_| String::new());
+        row[0] = format!(
+            "waking from sleep after {} to {}",
+            entry.awake_after, entry.asleep_after
+        );
+        row[5] = us(entry.exit.low);
+        row[6] = us(entry.exit.high);
+        row[7] = us(entry.exit.ns);
+        row
+    });
+    rows.collect()
 }
 
 /// The row of single 4 KiB requests.
@@ -197,7 +218,7 @@ fn sentences(result: &DriveMeasurement) -> Vec<String> {
         .gaps
         .last()
         .map_or(Nanoseconds::ZERO, |row| row.gap);
-    let entries = result.sleep.entries();
+    let entries = &result.sleep_entries;
     if entries.is_empty() && longest > Nanoseconds::ZERO {
         lines.push(format!("sleep: none seen after pauses of up to {longest}"));
     }
