@@ -52,10 +52,12 @@ struct QueuedBio {
 }
 
 impl QueuedBio {
-    /// Whether the entry into a device, at this time, is that of a bio which a device above sent there.
+    /// Whether a device above sent the bio that enters the block layer at this time.
     fn came_from_above(&self, time: u64) -> bool {
-        let young = |remapped| time.saturating_sub(remapped) <= REMAP_NS;
-        self.tagged.is_none() && self.remapped.is_some_and(young)
+        self.tagged.is_none()
+            && self
+                .remapped
+                .is_some_and(|remapped| time.saturating_sub(remapped) <= REMAP_NS)
     }
 }
 
