@@ -5,16 +5,20 @@ use wakepath_hardware::machine::{DriveModel, Figure, Origin};
 use wakepath_measure::drive::{AccessDirection, AddressOrder, BackingDevice, DriveMeasurement};
 use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
+use wakepath_system::capture::machine::describe_queues;
 
 /// A drive of the library that stands in for drives without a description.
 const TYPICAL: &str = "sn530";
 
-/// Makes the measured disk's drive the first of a captured machine; returns a note if none was captured for the disk.
+/// Makes the measured disk's drive the first of a captured machine, with the disk's queues; returns a note if none was captured for the disk.
 pub(crate) fn choose_measured_drive(
     machine: &mut Machine,
     system: &System,
     measured: Option<&BackingDevice>,
 ) -> Option<String> {
+    if let Some(device) = measured {
+        describe_queues(system, &device.disk, machine);
+    }
     let controller = measured.and_then(|device| system.controller(&device.disk));
     choose_drive(machine, controller.as_deref()).then(|| {
         let disk = measured.map_or("the disk of the test files", |device| device.disk.as_str());

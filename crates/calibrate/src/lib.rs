@@ -57,8 +57,11 @@ pub enum CalibrateError {
         source: std::io::Error,
     },
     /// A folder whose name cannot stand in a job file.
-    #[error("{}: expected a path in UTF-8 without control characters, ':', ';', '#', '$' and blanks at its ends, which fio \
-             job files cannot name; name another --folder", .0.display())]
+    #[error(
+        "{}: expected a path in UTF-8 without colons, semicolons, '#', '$', control characters and blanks at its ends, \
+         which fio job files cannot name; name another --folder",
+        .0.display()
+    )]
     FolderName(PathBuf),
 }
 

@@ -571,18 +571,25 @@ fn threads(system: &System, machine: &mut Machine) {
     }
 }
 
-/// The first drive, its queues, and power states where available.
-fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
-    let root = system.root();
-    let disk = system.disks().into_iter().next();
-    if let Some(queues) = disk
-        .map(|disk| root.numbered(&format!("sys/block/{disk}/mq"), "").len())
-        .filter(|queues| (1..65_536).contains(queues))
-    {
+/// Gives a machine's I/O path the hardware queues of a disk, if the block layer tells their number.
+pub fn describe_queues(system: &System, disk: &str, machine: &mut Machine) {
+    let queues = system
+        .root()
+        .numbered(&format!("sys/block/{disk}/mq"), "")
+        .len();
+    if (1..65_536).contains(&queues) {
         machine.io_path.completion.queues = Some(queues);
         machine.io_path.completion.assumed = format!(
             "{queues} hardware queue(s), as the block layer says; each completes on its own CPUs"
         );
+    }
+}
+
+/// The first drive, its queues, and power states where available.
+fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
+    let root = system.root();
+    if let Some(disk) = system.disks().into_iter().next() {
+        describe_queues(system, &disk, machine);
     }
     let names = system.drives();
     if names.is_empty() {
