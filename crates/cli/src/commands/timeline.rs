@@ -91,11 +91,12 @@ impl TimelineArgs {
             bail!("nothing was kept");
         }
         let unfinished = tempfile::TempPath::try_from_path(unfinished)?;
-        Ok(if self.force {
-            unfinished.persist(target)?
+        if self.force {
+            unfinished.persist(target)?;
         } else {
-            unfinished.persist_noclobber(target)?
-        })
+            unfinished.persist_noclobber(target)?;
+        }
+        Ok(())
     }
 
     fn write_to(&self, path: &Path, plan: &Plan, sim: &Sim<'_>) -> anyhow::Result<()> {

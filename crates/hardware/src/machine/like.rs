@@ -255,19 +255,19 @@ fn join_power_states(base: &mut Table, own: &mut Table) -> Result<(), String> {
 /// A value as files have it: figures with their origin as a key, and none that are not given.
 fn in_file_form(value: Value) -> Value {
     match value {
-        Value::Table(table) => match super::figures::read_figure(&table) {
-            Some(figure) => figure_in_file(figure.value, &table["origin"]),
-            None => {
-                let entries = table
-                    .into_iter()
-                    .filter(|(_, value)| !is_absent_figure(value));
-                Value::Table(
-                    entries
-                        .map(|(key, value)| (key, in_file_form(value)))
-                        .collect(),
-                )
+        Value::Table(table) => {
+            if let Some(figure) = super::figures::read_figure(&table) {
+                return figure_in_file(figure.value, &table["origin"]);
             }
-        },
+            let given = table
+                .into_iter()
+                .filter(|(_, value)| !is_absent_figure(value));
+            Value::Table(
+                given
+                    .map(|(key, value)| (key, in_file_form(value)))
+                    .collect(),
+            )
+        }
         Value::Array(list) => Value::Array(list.into_iter().map(in_file_form).collect()),
         other => other,
     }

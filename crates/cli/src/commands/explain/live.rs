@@ -130,7 +130,7 @@ impl Watch<'_> {
                 Format::Json => output::json_line(out, &explanation)?,
                 Format::Csv => answer::print_interval(&explanation, number, out)?,
                 Format::Table if explanation.kinds.is_empty() => {
-                    writeln!(out, "no block requests")?
+                    writeln!(out, "no block requests")?;
                 }
                 Format::Table => answer::print(&explanation, Format::Table, out)?,
             }
