@@ -47,7 +47,7 @@ pub struct StudyFile {
     /// Workloads.
     #[serde(default)]
     pub workload: Vec<WorkloadEntry>,
-    /// Policies ([`named_sets`]).
+    /// Policies: sets, or items that stand for several.
     #[serde(default)]
     pub policy: Vec<Spanned<PolicyItem>>,
     /// Further policy sets.

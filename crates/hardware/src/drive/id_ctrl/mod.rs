@@ -22,7 +22,7 @@ use printed::{Located, Printed};
 
 pub use printed::{DeclaredDrive, IdCtrlError, IdCtrlProblem, SIZE};
 
-/// Reads a dump in any of the forms. `file` names it in errors and in [`Drive::source`].
+/// Reads a dump in any of the forms. `file` names it in errors and in [`Drive::source`](crate::drive::Drive::source).
 ///
 /// # Errors
 /// [`IdCtrlError`] for whatever is not a description of one drive with 1 to 32 power states.
