@@ -84,7 +84,8 @@ fn millions(value: f64) -> String {
 /// Prints the speed of the simulator.
 pub fn run(effort: Effort) -> anyhow::Result<()> {
     let iowait = Case::iowait(10 / effort.divisor)?;
-    let [large, small] = [Case::server(96)?, Case::server(4)?];
+    let large = Case::server(96)?;
+    let small = Case::server(4)?;
     let mut rates = [Rates::new(), Rates::new(), Rates::new()];
     for _ in 0..effort.rounds {
         for (case, rates) in [&iowait, &large, &small].into_iter().zip(&mut rates) {
