@@ -13,7 +13,7 @@ pub(crate) fn read(path: &str, limit: u64) -> anyhow::Result<Vec<u8>> {
     } else {
         wakepath_files::read(Path::new(path), limit)
     };
-    read.with_context(|| name(path).to_owned())
+    read.with_context(|| path_or_stdin(path).to_owned())
 }
 
 /// Whether a path means standard input, which may be a pipe.
@@ -21,8 +21,8 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
     ["-", "/dev/stdin"].map(Path::new).contains(&path)
 }
 
-/// The file's name in a message.
-pub(crate) fn name(path: &str) -> &str {
+/// The path for a message; `standard input` for `-`.
+pub(crate) fn path_or_stdin(path: &str) -> &str {
     if is_stdin(Path::new(path)) {
         "standard input"
     } else {

@@ -10,7 +10,7 @@ const BIGGER_UNITS: [(&str, f64, &str, f64); 3] = [
 /// The common unit in a column or on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// Name; empty for plain counts.
+    /// The unit's name, such as `us`; empty for plain counts.
     pub name: String,
     /// Factor from the metric's own unit.
     pub factor: f64,

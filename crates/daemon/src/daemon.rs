@@ -286,7 +286,7 @@ struct Daemon {
     minima: Vec<ManagedSetting>,
     drives: Drives,
     server: Option<Server>,
-    measure: Measure,
+    measure: ProbeCost,
     metrics: Metrics,
     /// What the configuration asks for and is not in force.
     missing: Missing,
@@ -303,8 +303,8 @@ struct Drives {
     slept: Duration,
 }
 
-/// Measures what the programs cost, now and then.
-struct Measure {
+/// What the eBPF programs cost, measured now and then.
+struct ProbeCost {
     meter: Option<CostMeter>,
     next: Option<Instant>,
 }
@@ -583,7 +583,7 @@ impl Daemon {
             minima: minima.map(|(key, _)| ManagedSetting::new(key)).collect(),
             system: system.clone(),
             hold,
-            measure: Measure::new(watch.is_some()),
+            measure: ProbeCost::new(watch.is_some()),
             watch,
             leases: Leases::default(),
             limits,
@@ -900,7 +900,7 @@ impl Drives {
     }
 }
 
-impl Measure {
+impl ProbeCost {
     fn new(wanted: bool) -> Self {
         Self {
             meter: None,

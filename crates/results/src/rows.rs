@@ -63,7 +63,7 @@ pub struct MetricRow {
     pub value: f64,
 }
 
-/// Declares a table's row, and the columns behind [`RunKey`] as a part.
+/// Declares two structs: `$row`, a whole row of a table, and its columns without those of [`RunKey`].
 macro_rules! run_rows {
     (
         $(#[$row_doc:meta])* $row:ident,

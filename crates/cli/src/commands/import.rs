@@ -55,7 +55,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Summary {
+struct ImportSummary {
     files: Vec<FileSummary>,
     recorded_events: u64,
     lost_events: u64,
@@ -133,13 +133,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     for warning in &warnings {
         warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
-    let summary = Summary {
+    let summary = ImportSummary {
         files,
         recorded_events,
         lost_events,
         warnings,
     };
-    print(&summary, args.format, out)
+    print_imported(&summary, args.format, out)
 }
 
 /// Why files with events gave no recording.
@@ -180,7 +180,7 @@ fn summarise(path: &Path, imported: Imported) -> FileSummary {
     }
 }
 
-fn print(summary: &Summary, format: Format, out: &mut Screen) -> anyhow::Result<()> {
+fn print_imported(summary: &ImportSummary, format: Format, out: &mut Screen) -> anyhow::Result<()> {
     let header = ["file", "event", "count"];
     let rows = summary.files.iter().flat_map(|file| {
         let all = ("(all)".to_owned(), file.events);

@@ -147,7 +147,7 @@ pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
         Verb::New(args) => new(&args, out),
         Verb::Check(args) => check(&args, out),
         Verb::Run(args) => run_study(&args, out),
-        Verb::List(args) => list(&args, out),
+        Verb::List(args) => list_builtin_studies(&args, out),
     }
 }
 
@@ -193,7 +193,7 @@ struct Listed {
     repeats: u32,
 }
 
-fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn list_builtin_studies(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for name in builtin::study_names() {
         let plan = Plan::load(Path::new(name), RunOrigin::Sim)?;

@@ -453,7 +453,7 @@ impl Row<'_> {
                 npss: self.npss,
                 states: Vec::with_capacity(usize::from(self.npss) + 1),
                 apsta: None,
-                source: self.source(),
+                source: self.sample_location(),
             },
             firmwares: list(self.firmware).map(str::to_owned).collect(),
             samples: self.samples_with_this_table,
@@ -465,7 +465,8 @@ impl Row<'_> {
         })
     }
 
-    fn source(&self) -> String {
+    /// Where the first sample is: `repository@commit:path`.
+    fn sample_location(&self) -> String {
         format!(
             "{}@{}:{}",
             self.src_repo, self.src_commit, self.src_path_first_sample
@@ -478,7 +479,7 @@ impl Row<'_> {
         drive.states.len() <= usize::from(drive.npss)
             && drive.model == self.model
             && drive.firmware == self.firmware
-            && drive.source == self.source()
+            && drive.source == self.sample_location()
     }
 }
 

@@ -44,8 +44,8 @@ impl BackgroundTimer {
         }
     }
 
-    /// Timer of the thread of grace periods between two scans, in ticks (`RCU_JIFFIES_TILL_FORCE_QS`).
-    pub(crate) fn until_scan(machine: &Machine) -> Self {
+    /// Timer of RCU's grace-period thread between two scans, in ticks (`RCU_JIFFIES_TILL_FORCE_QS`).
+    pub(crate) fn rcu_scan(machine: &Machine) -> Self {
         let hz = machine.hz.value;
         let ticks = 1 + u64::from(hz > 250.0) + u64::from(hz > 500.0);
         Self {

@@ -76,7 +76,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    pub(crate) fn clock(&mut self, cpu: CpuId) {
+    /// A CPU's clock event: its tick and the timers that are due become interrupts.
+    pub(crate) fn expire_timers(&mut self, cpu: CpuId) {
         let now = self.now;
         self.end_turn();
         let c = &mut self.cpus[cpu];

@@ -58,7 +58,7 @@ impl<O: Observer> Engine<'_, O> {
             }
             match next {
                 Event::Slot(Slot::Phase(cpu)) => self.end_phase(cpu),
-                Event::Slot(Slot::Clock(cpu)) => self.clock(cpu),
+                Event::Slot(Slot::Clock(cpu)) => self.expire_timers(cpu),
                 Event::Slot(Slot::Frequency(clock)) => self.frequency_changed(clock),
                 Event::Slot(Slot::Hardware(cluster)) => self.end_clock_slot(cluster),
                 Event::Slot(Slot::Device(device)) => self.device(device),

@@ -31,7 +31,7 @@ impl BackgroundSetup {
     /// The thread of RCU's grace periods, which sleeps before it scans.
     fn grace_periods(machine: &Machine) -> Option<Self> {
         machine.rcu.as_ref().map(|rcu| Self {
-            timer: BackgroundTimer::until_scan(machine),
+            timer: BackgroundTimer::rcu_scan(machine),
             cycles: rcu.thread_kcycles.kilocycles(),
             callbacks: false,
             as_task: true,

@@ -40,7 +40,7 @@ struct Report {
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let data = input::read(&args.file, MAX_TEXT)?;
-    let name = input::name(&args.file);
+    let name = input::path_or_stdin(&args.file);
     let printed = PrintedTable::parse(&data).map_err(|e| match e.line {
         Some(line) => anyhow::anyhow!("{name}:{line}: {}", e.problem),
         None => anyhow::anyhow!("{name}: {}", e.problem),

@@ -196,7 +196,10 @@ fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
 
 /// A drive from a tool's output, and assumptions about it.
 fn printed(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
-    let (file, data) = (input::name(path), input::read(path, drive::MAX_DUMP)?);
+    let (file, data) = (
+        input::path_or_stdin(path),
+        input::read(path, drive::MAX_DUMP)?,
+    );
     let found = id_ctrl::parse(file, &data)?;
     let assumed = found.assumptions();
     let notes = assumed.map(|assumed| format!("{file}: {assumed}"));

@@ -196,7 +196,7 @@ pub(super) struct Draft {
     header: Place,
     /// A line was not understood, and may contain what seems missing.
     incomplete: bool,
-    /// Value of `k` in this section.
+    /// What the suffix `k` of a size stands for in this section: 1000 or 1024.
     kb_base: KbBase,
     /// Options given so far, by first name.
     given: BTreeMap<&'static str, GivenValue>,
