@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::keys::{MachineKey, find_key};
+use super::keys::{MachineKey, find_key, join_path};
 use super::validate::Fault;
 use super::{DriveModel, Figure, Machine, Origin};
 
@@ -91,22 +91,14 @@ impl Place {
     fn below(&self, name: &str, instance: &str, table: &Table) -> Self {
         let source = table.get("source").and_then(Value::as_str);
         Self {
-            table: join(&self.table, name),
+            table: join_path(&self.table, name),
             key: if instance.is_empty() {
                 self.key.clone()
             } else {
-                join(&self.key, instance)
+                join_path(&self.key, instance)
             },
             source: source.map(str::to_owned).or_else(|| self.source.clone()),
         }
-    }
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{path}.{name}")
     }
 }
 
@@ -147,8 +139,10 @@ fn collect(table: &Table, place: &Place, figures: &mut Vec<MachineFigure>) {
 fn figure_key(place: &Place, name: &str) -> String {
     match (place.table.as_str(), name) {
         ("cluster.cppc", _) => format!("{}_{name}", place.key),
-        ("drive.power.states", "entry_us" | "exit_us") => join(&place.key, &format!("true_{name}")),
-        _ => join(&place.key, name),
+        ("drive.power.states", "entry_us" | "exit_us") => {
+            join_path(&place.key, &format!("true_{name}"))
+        }
+        _ => join_path(&place.key, name),
     }
 }
 

@@ -99,6 +99,15 @@ pub(super) fn find_key(table: &str, name: &str) -> Option<&'static MachineKey> {
         .find(|key| key.name == name && key.table == table)
 }
 
+/// The path of a table or key below `path`; an empty path is the top.
+pub(super) fn join_path(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
 impl JsonSchema for Figure {
     fn schema_name() -> Cow<'static, str> {
         "Figure".into()
@@ -153,7 +162,7 @@ fn collect_keys(
             }
         } else {
             keys.push(read_key(path, name, property, required));
-            collect_keys(root, below, &format!("{path}.{name}"), keys);
+            collect_keys(root, below, &join_path(path, name), keys);
         }
     }
 }

@@ -10,7 +10,7 @@ use toml::{Table, Value};
 use wakepath_files::{Links, Tree};
 use wakepath_units::pasted::decode_strictly;
 
-use super::keys::find_key;
+use super::keys::{find_key, join_path};
 use super::library::{MAX_FILE, builtin_text, parse_error};
 use super::{DrivePower, Machine, MachineError};
 use crate::drive::Drive;
@@ -140,7 +140,7 @@ fn find_unfounded(
         return Some((place.to_owned(), "source"));
     }
     own.iter().find_map(|(name, value)| {
-        let below = path_below(table, name);
+        let below = join_path(table, name);
         match value {
             Value::Table(inner) if !is_figure(inner) => find_unfounded(inner, &below, covering),
             Value::Array(list) => {
@@ -157,14 +157,6 @@ fn is_plain_figure(table: &str, name: &str, value: &Value) -> bool {
         && find_key(table, name).is_some_and(|key| key.is_figure)
 }
 
-fn path_below(table: &str, name: &str) -> String {
-    if table.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{table}.{name}")
-    }
-}
-
 /// Puts the keys of `own` over those of `base`; `table` is the path of both without instances.
 fn overlay(base: &mut Table, own: Table, table: &str) {
     if own.contains_key("source") {
@@ -178,7 +170,7 @@ fn overlay(base: &mut Table, own: Table, table: &str) {
         }
     }
     for (name, value) in own {
-        let below = path_below(table, &name);
+        let below = join_path(table, &name);
         match (base.get_mut(&name), value) {
             (Some(Value::Table(old)), Value::Table(new)) if !is_figure(old) && !is_figure(&new) => {
                 overlay(old, new, &below);
@@ -211,7 +203,7 @@ fn name_source(base: &mut Table, table: &str, source: &str) {
             ]));
             continue;
         }
-        let below = path_below(table, name);
+        let below = join_path(table, name);
         match value {
             Value::Table(inner) if !is_figure(inner) && !inner.contains_key("source") => {
                 name_source(inner, &below, source);
