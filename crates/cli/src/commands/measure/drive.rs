@@ -63,14 +63,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     target.check()?;
     args.output.check()?;
     let plan = DrivePlan::new(target, args.time);
-    let report = PlanReport {
-        dry_run: true,
-        steps: plan.steps(),
-        seconds: plan.duration().as_secs_f64(),
-        bytes_to_fill: plan.fill_bytes(),
-        most_bytes_written: plan.most_bytes_written(),
-        does: plan.describe(),
-    };
+    let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
+        .with_bytes(plan.fill_bytes(), plan.most_bytes_written());
     if args.dry_run {
         return report.print(args.format, out);
     }

@@ -87,15 +87,36 @@ pub(super) fn write_text(path: &Path, force: bool, text: &str) -> anyhow::Result
 /// What an experiment would do.
 #[derive(Serialize)]
 pub(super) struct PlanReport {
-    pub(super) dry_run: bool,
-    pub(super) steps: usize,
-    pub(super) seconds: f64,
-    pub(super) bytes_to_fill: u64,
-    pub(super) most_bytes_written: u64,
+    dry_run: bool,
+    steps: usize,
+    seconds: f64,
+    bytes_to_fill: u64,
+    most_bytes_written: u64,
     pub(super) does: Vec<String>,
 }
 
 impl PlanReport {
+    /// A plan that writes nothing.
+    pub(super) fn new(steps: usize, duration: Duration, does: Vec<String>) -> Self {
+        Self {
+            dry_run: true,
+            steps,
+            seconds: duration.as_secs_f64(),
+            bytes_to_fill: 0,
+            most_bytes_written: 0,
+            does,
+        }
+    }
+
+    /// The plan with the bytes that it writes: into new files first, and at most in all.
+    pub(super) fn with_bytes(self, bytes_to_fill: u64, most_bytes_written: u64) -> Self {
+        Self {
+            bytes_to_fill,
+            most_bytes_written,
+            ..self
+        }
+    }
+
     pub(super) fn print(self, format: Format, out: &mut Screen) -> anyhow::Result<()> {
         match format {
             Format::Json => output::json(out, &self),

@@ -78,14 +78,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if let Some(clock) = args.clock {
         plan = plan.with_clock(&system, clock.into()).context("--clock")?;
     }
-    let report = PlanReport {
-        dry_run: true,
-        steps: plan.steps(),
-        seconds: plan.duration().as_secs_f64(),
-        bytes_to_fill: 0,
-        most_bytes_written: 0,
-        does: plan.describe(),
-    };
+    let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
     if args.dry_run {
         return report.print(args.format, out);
     }

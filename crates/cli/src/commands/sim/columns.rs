@@ -1,7 +1,9 @@
-//! First column in all tables by `wakepath sim`.
+//! Heading and first column of all tables by `wakepath sim`.
 
 use wakepath_results::RunRecord;
-use wakepath_study::run::sim::SimulatedPolicy;
+use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
+
+use crate::output::Screen;
 
 /// A header beginning with the policies.
 pub(super) fn header<'a>(columns: &[&'a str]) -> Vec<&'a str> {
@@ -23,4 +25,15 @@ pub(super) fn percent(seconds: f64, all: f64) -> String {
 pub(super) fn metric_cell(run: &RunRecord, name: &str) -> String {
     let found = run.metrics.iter().find(|(metric, _)| metric == name);
     found.map_or_else(String::new, |(_, value)| value.to_string())
+}
+
+/// Writes what was simulated, and over how many runs the tables take medians.
+pub(super) fn write_heading(
+    out: &mut Screen,
+    simulated: &str,
+    comparison: &SimComparison,
+) -> anyhow::Result<()> {
+    let runs = comparison.results.first().map_or(0, |r| r.runs.len());
+    out.prose(&format!("{simulated}: median of {runs} run(s)"), 2)?;
+    Ok(writeln!(out)?)
 }

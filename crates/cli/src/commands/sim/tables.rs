@@ -7,7 +7,7 @@ use wakepath_sim::DriveRun;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::median;
 
-use super::columns::{header, metric_cell, percent, row};
+use super::columns::{header, metric_cell, percent, row, write_heading};
 use super::states::write_states;
 use super::{drawing, figures};
 use crate::output::{self, Screen};
@@ -68,14 +68,11 @@ pub(super) fn write_tables(
     machine: &Machine,
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
-    let runs = comparison.results.first().map_or(0, |r| r.runs.len());
     let drive = match &machine.drive.power {
         Some(_) => format!("; {}", machine.drive.name),
         None => String::new(),
     };
-    let title = format!("{}{drive}: median of {runs} run(s)", machine.title);
-    out.prose(&title, 2)?;
-    writeln!(out)?;
+    write_heading(out, &format!("{}{drive}", machine.title), comparison)?;
     let energy = figures::energy_unit(machine, comparison);
     let power = figures::power(machine, comparison);
     output::table(

@@ -7,7 +7,7 @@ use wakepath_sim::{Run, TaskRun};
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_workloads::Workload;
 
-use super::columns::{header, metric_cell, row};
+use super::columns::{header, metric_cell, row, write_heading};
 use super::figures;
 use super::states::write_states;
 use crate::messages::{self, Kind};
@@ -130,9 +130,7 @@ pub(super) fn write_tables(
     machine: &Machine,
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
-    let runs = comparison.results.first().map_or(0, |r| r.runs.len());
-    out.prose(&format!("{}: median of {runs} run(s)", machine.title), 2)?;
-    writeln!(out)?;
+    write_heading(out, &machine.title, comparison)?;
     let power = figures::power(machine, comparison);
     let energy = figures::energy_unit(machine, comparison);
     output::table(
