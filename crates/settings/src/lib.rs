@@ -27,6 +27,7 @@ pub mod policy;
 pub mod policy_set;
 mod session;
 mod store;
+mod text_file;
 mod write;
 
 pub use error::SettingsError;
