@@ -81,7 +81,12 @@ pub(crate) fn verify(
 
 /// Whether what is found is what was written: the same, or what a maximum frequency that was lowered since leaves of
 /// a minimum.
-pub(crate) fn left_of(system: &System, key: &SettingKey, written: &str, found: &str) -> bool {
+pub(crate) fn results_from_write(
+    system: &System,
+    key: &SettingKey,
+    written: &str,
+    found: &str,
+) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
     let lowered = || {
         key.setting.name == "frequency-min"

@@ -1,9 +1,9 @@
 //! The APST table of a drive: planned as the kernel would, with the quirk list respected.
 
 use wakepath_policies::apst::{ApstSettings, plan};
+use wakepath_system::At;
 use wakepath_system::apst::apst_quirks;
-use wakepath_system::nvme::{self, ApstFeature};
-use wakepath_system::{At, SystemError};
+use wakepath_system::nvme::ApstFeature;
 
 use super::target::SettingsBuilder;
 use crate::SettingsError;
@@ -27,14 +27,9 @@ impl SettingsBuilder<'_> {
         name: &str,
         settings: &ApstSettings,
     ) -> Result<ApstFeature, SettingsError> {
-        let root = self.system.root();
-        let drive = nvme::identify(root, name).map_err(|source| SystemError::Nvme {
-            path: root.path(&format!("dev/{name}")),
-            command: "Identify Controller",
-            source,
-        })?;
+        let drive = self.system.identify_drive(name)?;
         let mut allowed = *settings;
-        let quirks = apst_quirks(root, name, &drive);
+        let quirks = apst_quirks(self.system.root(), name, &drive);
         if !self.targets.force {
             if quirks.no_apst {
                 return Err(self.error(format!(
