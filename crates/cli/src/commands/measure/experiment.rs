@@ -1,4 +1,4 @@
-//! What commands of experiments share: the plan before, the figures file after.
+//! What experiments share: the file of their figures, their plan and their notes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
