@@ -2,7 +2,9 @@
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
-use wakepath_policies::mechanism::{Epp, FrequencyLimits, Policy, busy_under_performance};
+use wakepath_policies::freq::epp::{Epp, busy_under_performance};
+use wakepath_policies::freq::limits::FrequencyLimits;
+use wakepath_policies::mechanism::Policy;
 use wakepath_system::setting;
 use wakepath_system::{At, SettingKey, System};
 
