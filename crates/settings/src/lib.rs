@@ -32,6 +32,7 @@ mod put_back;
 mod session;
 mod store;
 mod text_file;
+mod trusted_file;
 mod write;
 
 pub use error::SettingsError;

@@ -68,8 +68,10 @@ impl SettingsBuilder<'_> {
         test: impl Fn(&At) -> bool,
     ) -> Result<Vec<At>, SettingsError> {
         let info = setting::known(name);
-        let places = self.system.places(info.scope).into_iter();
-        let places: Vec<At> = places
+        let places: Vec<At> = self
+            .system
+            .places(info.scope)
+            .into_iter()
             .filter(|at| self.is_selected(at) && test(at))
             .filter(|at| {
                 SettingKey::new(info, at.clone())
