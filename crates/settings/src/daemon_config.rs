@@ -223,7 +223,7 @@ fn anything() -> String {
     "*".to_owned()
 }
 
-/// A value that is written as a text, or what it may be.
+/// Parses a value that is written as text.
 fn from_text<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, String>,

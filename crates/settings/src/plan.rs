@@ -1,4 +1,4 @@
-//! What would be written, with old and new values.
+//! Plan of writes, with old and new values.
 
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ impl Change {
 /// Changes in the order of writing.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsPlan {
-    /// The settings, including those that have their new value already.
+    /// The settings, also if a setting has its new value already.
     pub changes: Vec<Change>,
     /// Remarks for the user.
     pub notes: Vec<String>,
@@ -138,10 +138,10 @@ impl SettingsPlan {
     }
 }
 
-/// Sorts changes into the order of writing: the order of [`setting::SETTINGS`], with frequency limits such that the lowest
-/// is never above the highest. `value` is the value to be written.
+/// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
+/// maximum. `value` is the value to be written.
 pub(crate) fn in_order(changes: &mut [Change], value: impl Fn(&Change) -> Option<&str>) {
-    // A maximum that falls comes after the minimum, one that rises before it.
+    // A falling maximum comes after the minimum, a rising maximum before the minimum.
     let max = setting::known("frequency-max").rank();
     let min = setting::known("frequency-min").rank();
     changes.sort_by_cached_key(|c| {

@@ -1,4 +1,4 @@
-//! Policy sets as people give them to a simulation: a part of one may be the daemon's configuration.
+//! Policy sets for simulations, in which a part may be the daemon's configuration.
 
 use std::path::Path;
 
@@ -6,12 +6,11 @@ use wakepath_policies::PolicySet;
 
 use crate::daemon_config::{Config, MAX_BYTES};
 
-/// What begins the name of a configuration.
+/// Prefix of a configuration's name.
 const FILE: &str = "file:";
 
-/// Parses a policy set in which a part may be `file:PATH`, the configuration of a daemon: its `policy`. So
-/// `menu + file:/etc/wakepath/daemon.toml` is menu under the leases that the daemon would give. Its drive profiles and its boost
-/// are left out.
+/// Parses a policy set in which a part may be `file:PATH`, the `policy` in a daemon's configuration. So
+/// `menu + file:/etc/wakepath/daemon.toml` is menu under leases of the daemon, without drive profiles and boost.
 ///
 /// # Errors
 /// The file cannot be read, has a mistake, or a part is no policy. The message says which.

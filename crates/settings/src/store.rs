@@ -1,4 +1,4 @@
-//! The directory of lock and journal. Only its owner may read and write there, and no link in the directory is followed.
+//! The directory of lock and journal. Only the owner may read and write there. Links are not followed.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -42,7 +42,7 @@ impl Drop for Store {
         }
         let _ = rustix::fs::unlinkat(&self.directory, LOCK, AtFlags::empty());
         for folder in self.made.iter().rev() {
-            // One that is not empty stays.
+            // A folder with other files stays.
             let _ = std::fs::remove_dir(folder);
         }
     }
@@ -80,7 +80,7 @@ impl Store {
         let is_own = own
             .zip(given)
             .is_some_and(|(own, given)| (own.st_dev, own.st_ino) == (given.st_dev, given.st_ino));
-        // Descriptors that were inherited share the lock, so that taking it again succeeds.
+        // Inherited descriptors share the lock, so that a second try succeeds.
         if !is_own || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(SettingsError::Unsafe {
                 path: path.join(LOCK),
@@ -97,7 +97,7 @@ impl Store {
         })
     }
 
-    /// Another descriptor of the lock, for a process that works under it.
+    /// Another descriptor of the lock, for a tenant.
     pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone().map(OwnedFd::from)
     }
@@ -131,7 +131,7 @@ impl Store {
         self.used.set(false);
     }
 
-    /// Removes a file, if there is one.
+    /// Removes a file, if present.
     pub(crate) fn remove(&self, name: &str) -> Result<(), SettingsError> {
         remove_file(&self.directory, name)
             .and_then(|()| Ok(rustix::fs::fsync(&self.directory)?))
@@ -161,7 +161,7 @@ fn replace_file(directory: &OwnedFd, name: &str, new: &str, content: &[u8]) -> i
     Ok(rustix::fs::fsync(directory)?)
 }
 
-/// Removes a file, if there is one.
+/// Removes a file, if present.
 fn remove_file(directory: &OwnedFd, name: &str) -> io::Result<()> {
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -169,7 +169,7 @@ fn remove_file(directory: &OwnedFd, name: &str) -> io::Result<()> {
     }
 }
 
-/// Permissions of files that only their owner may read and write.
+/// Permissions of private files.
 fn owner_only() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
@@ -264,14 +264,14 @@ fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
             owner: pid.map_or_else(String::new, |pid| format!(" (process {pid})")),
         });
     }
-    // Only for the message above: what counts is the lock.
+    // The number serves only the message above.
     let _ = opened
         .set_len(0)
         .and_then(|()| opened.write_all(std::process::id().to_string().as_bytes()));
     Ok(opened)
 }
 
-/// Tries to take the lock, several times: a process that asks for the owner of the lock holds it for a moment.
+/// Tries several times to take the lock: a process that asks for the owner holds the lock for a moment.
 fn try_lock(file: &File) -> bool {
     for retry in 0..=RETRIES {
         if retry > 0 {
@@ -325,7 +325,7 @@ mod tests {
         store.replace(FILE, b"{}").unwrap();
         drop(store);
         assert!(root.exists("var/lib/wakepath/journal.json"));
-        // It was there before.
+        // The folder existed before.
         let store = Store::open(&root).unwrap();
         store.remove(FILE).unwrap();
         drop(store);

@@ -1,4 +1,4 @@
-//! Files that tell a process of root what to do.
+//! Configuration files of processes that run as root.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

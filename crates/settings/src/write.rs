@@ -106,7 +106,7 @@ pub(crate) fn results_from_write(
             == Some(found)
 }
 
-/// Whether the value that was read means that the expected one is in force.
+/// Whether a value that was read shows the expected value in force.
 fn is_in_force(setting: &SettingInfo, expected: &str, found: &str) -> bool {
     match setting.mechanism {
         // The file reads as the strictest request of all processes.
