@@ -10,7 +10,7 @@ use wakepath_results::import::parse;
 
 fuzz_target!(|text: &str| {
     if let Some((name, log)) = text.split_once('\n')
-        && let Some((benchmark, _)) = Benchmark::of_log("fuzz", name)
+        && let Some((benchmark, _)) = Benchmark::from_log_name("fuzz", name)
     {
         for sample in benchmark.read(log).unwrap_or_default() {
             assert!(sample.values.iter().all(|(_, value)| value.is_finite()));
