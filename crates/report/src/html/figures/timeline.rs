@@ -38,11 +38,11 @@ pub(super) fn draw_timelines(view: &View, workload: &PageWorkload) -> Option<Fig
 fn choices(view: &View, timelines: &[&PageTimeline]) -> Vec<Choice> {
     let mut policies: Vec<usize> = timelines.iter().map(|t| t.policy).collect();
     policies.dedup();
-    let policies = policies
+    let policy_options = policies
         .iter()
         .map(|p| (p.to_string(), policy_name(view, *p).to_owned()));
     let latencies = distinct(timelines.iter().map(|t| t.at.as_str()));
-    let latencies = latencies
+    let latency_options = latencies
         .iter()
         .rev()
         .map(|at| ((*at).to_owned(), (*at).to_owned()));
@@ -50,12 +50,12 @@ fn choices(view: &View, timelines: &[&PageTimeline]) -> Vec<Choice> {
         Choice {
             key: "policy",
             label: "Policy",
-            options: policies.collect(),
+            options: policy_options.collect(),
         },
         Choice {
             key: "at",
             label: "Around",
-            options: latencies.collect(),
+            options: latency_options.collect(),
         },
     ]
 }
