@@ -6,23 +6,26 @@
 //! request.
 
 mod collector;
+mod cpu;
 mod lateness;
 mod order;
+mod period;
 mod probes;
 mod queueing;
 mod report;
 mod requests;
 mod split;
+mod wakeups;
 
 pub use collector::Collector;
 pub use lateness::TimerLateness;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use report::{
-    Explanation, InterruptParts, MeanParts, ProcessParts, RequestKind, WaitParts, explain,
+    Explanation, HopParts, InterruptParts, MeanParts, ProcessParts, RequestKind, WaitParts, explain,
 };
 pub use requests::{
-    Coverage, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling, TaskWake,
-    TracedRequest,
+    Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling,
+    TaskWake, TracedRequest,
 };
 pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split};

@@ -230,9 +230,8 @@ const FILES_IN_CIRCLES: [(&str, usize); 11] = [
 const LINES: usize = 700;
 
 /// Files with more than [`LINES`], with the most lines that they may have.
-const LONG_FILES: [(&str, usize); 6] = [
+const LONG_FILES: [(&str, usize); 5] = [
     ("daemon::daemon", 956),
-    ("explain::collector", 752),
     ("hardware::machine", 730),
     ("hardware::machine::from_recorded", 792),
     ("replay::run", 969),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use wakepath_explain::{Collector, Coverage, MAX_REQUESTS, TracedRequest};
+use wakepath_explain::{Collector, Coverage, MAX_REQUESTS};
 use wakepath_trace::recording::{Known, Metadata, Reader, RecordingError, SCHEMA};
 
 use crate::messages::{note, warning};
@@ -62,11 +62,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         collector.push(&event);
         Ok(())
     })?;
-    let (requests, coverage, timers) = collector.finish();
-    let kept = keep_device(requests, device);
-    warn_of_gaps(&coverage, 0);
+    let mut collected = collector.finish();
+    if let Some(device) = device {
+        collected.keep_device(device);
+    }
+    warn_of_gaps(&collected.coverage, 0);
     ensure!(
-        !kept.is_empty(),
+        !collected.requests.is_empty(),
         "{}: no block request with issue and completion{}; record with `wakepath record`, or trace block_rq_issue and \
          block_rq_complete",
         path.display(),
@@ -74,8 +76,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .as_ref()
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let mut explanation = wakepath_explain::explain(&kept, coverage, &metadata);
-    explanation.timers = timers;
+    let explanation = wakepath_explain::explain(&collected, &metadata);
     name_missing(&metadata);
     answer::print(&explanation, args.format, out)
 }
@@ -98,13 +99,6 @@ fn find_drive(name: Option<&str>, metadata: &Metadata) -> anyhow::Result<Option<
         "--drive {name}: no such drive; expected one of {} (a partition's requests count for its drive)",
         names.join(", ")
     )
-}
-
-fn keep_device(mut requests: Vec<TracedRequest>, device: Option<u32>) -> Vec<TracedRequest> {
-    if let Some(device) = device {
-        requests.retain(|request| request.device == device);
-    }
-    requests
 }
 
 /// Says what is left out. `lost`: events that found no room, of a live run.
