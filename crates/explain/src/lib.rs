@@ -15,6 +15,7 @@ mod queueing;
 mod report;
 mod requests;
 mod split;
+mod traced;
 mod wakeups;
 
 pub use collector::Collector;
@@ -22,10 +23,12 @@ pub use lateness::TimerLateness;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use report::{
-    Explanation, HopParts, InterruptParts, MeanParts, ProcessParts, RequestKind, WaitParts, explain,
+    Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ProcessParts, RequestKind,
+    WaitParts, explain, explain_kinds, summarize,
 };
 pub use requests::{
     Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling,
     TaskWake, TracedRequest,
 };
 pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split};
+pub use traced::{LatencyRange, LatencySummary, MeanTimes, MetClass, RequestTimes};

@@ -194,15 +194,41 @@ impl KindKey {
 
 /// Explains requests with the help of the recording's description of its machine.
 pub fn explain(collected: &Collected, metadata: &Metadata) -> Explanation {
-    let requests = &collected.requests;
-    let mut kinds: Vec<RequestKind> = group_kinds(requests)
-        .iter()
-        .map(|(key, group)| explain_kind(*key, group, metadata))
+    summarize(&explain_kinds(collected, metadata), collected, metadata)
+}
+
+/// A kind of requests, with its requests in the order of their completions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KindGroup<'a> {
+    /// The kind.
+    pub kind: RequestKind,
+    /// The requests.
+    pub requests: Vec<&'a TracedRequest>,
+}
+
+/// Explains each kind of requests; the kind with most time is first.
+pub fn explain_kinds<'a>(collected: &'a Collected, metadata: &Metadata) -> Vec<KindGroup<'a>> {
+    let grouped = group_kinds(&collected.requests).into_iter();
+    let mut groups: Vec<KindGroup<'a>> = grouped
+        .map(|(key, requests)| KindGroup {
+            kind: explain_kind(key, &requests, metadata),
+            requests,
+        })
         .collect();
-    kinds.sort_by(|a, b| b.total_ns().total_cmp(&a.total_ns()));
+    groups.sort_by(|a, b| b.kind.total_ns().total_cmp(&a.kind.total_ns()));
+    groups
+}
+
+/// Puts explained kinds beside processes, interrupts, threads and timers.
+pub fn summarize(
+    groups: &[KindGroup<'_>],
+    collected: &Collected,
+    metadata: &Metadata,
+) -> Explanation {
+    let requests = &collected.requests;
     Explanation {
         coverage: collected.coverage,
-        kinds,
+        kinds: groups.iter().map(|group| group.kind.clone()).collect(),
         processes: explain_processes(requests, metadata),
         interrupts: explain_interrupts(requests, metadata),
         hops: explain_hops(collected, metadata),
@@ -432,6 +458,17 @@ impl RequestKind {
     /// Share of the requests that met a state.
     pub fn share(&self, met: u64) -> f64 {
         met as f64 / self.requests.max(1) as f64
+    }
+
+    /// Estimated exit from the idle state that a request met, in ns; 0 where that has no cost.
+    pub fn estimated_exit(&self, request: &TracedRequest) -> u64 {
+        let MetState::State(met) = request.met else {
+            return 0;
+        };
+        let mut states = self.split.states.iter();
+        let cost = states.find(|state| state.state == met).and_then(|s| s.cost);
+        let mean = cost.map_or(0.0, |cost| cost.mean_ns.max(0.0));
+        (mean.round() as u64).min(request.out)
     }
 
     /// Some state that requests met has no cost.

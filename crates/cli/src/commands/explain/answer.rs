@@ -132,7 +132,7 @@ fn probe_sentence(probes: &ProbeCost) -> String {
 const LEAST_SHARE: f64 = 0.02;
 
 /// How many kinds have sentences; those with most time are first.
-fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
+pub(super) fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
     let all: f64 = kinds.iter().map(RequestKind::total_ns).sum();
     let said = kinds
         .iter()
@@ -223,7 +223,7 @@ fn wake_sentence(kind: &RequestKind) -> Option<String> {
 }
 
 /// What is left when the known exits are charged.
-fn rest_name(kind: &RequestKind, reference: u8) -> String {
+pub(super) fn rest_name(kind: &RequestKind, reference: u8) -> String {
     let unknown = kind.has_unknown_exits();
     let polls = kind.polling.contains(&reference);
     match (polls, kind.state_name(reference), unknown) {
@@ -518,7 +518,7 @@ const fn direction(kind: &RequestKind) -> &'static str {
 }
 
 /// Direction, device and size.
-fn kind_name(kind: &RequestKind) -> String {
+pub(super) fn kind_name(kind: &RequestKind) -> String {
     format!(
         "{} of {}, {}",
         direction(kind),

@@ -10,7 +10,8 @@ use wakepath_explain::{Collector, Coverage, Explanation, ProbeCost};
 use wakepath_record::{BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead};
 use wakepath_system::{System, capture};
 
-use super::{Args, answer, find_drive, name_missing, note_guest, warn_of_gaps};
+use super::results::{self, ResultTarget};
+use super::{Args, answer, find_drive, moments, name_missing, note_guest, warn_of_gaps};
 use crate::commands::record::{STEP, end_command, said_once, start_command};
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};
@@ -186,7 +187,15 @@ impl Watch<'_> {
         if let Some(device) = self.device {
             collected.keep_device(device);
         }
-        let mut explanation = wakepath_explain::explain(&collected, self.stream.metadata());
+        let metadata = self.stream.metadata();
+        let groups = wakepath_explain::explain_kinds(&collected, metadata);
+        let mut explanation = wakepath_explain::summarize(&groups, &collected, metadata);
+        if let Some(dir) = self.args.output.as_ref().filter(|_| !groups.is_empty()) {
+            let force = self.args.force;
+            let target = ResultTarget { dir, force };
+            let moments = moments::find(results::keep_large_kinds(&groups));
+            results::write(&target, &groups, &moments, metadata, "this machine")?;
+        }
         explanation.probes = self.cost().map(ProbeCost::new);
         self.stream.forget_names(&tasks);
         Ok((explanation, ended))

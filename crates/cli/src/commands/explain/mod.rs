@@ -12,8 +12,12 @@ use crate::messages::{note, warning};
 use crate::output::{Format, Screen};
 use crate::until;
 
+use results::ResultTarget;
+
 mod answer;
 mod live;
+mod moments;
+mod results;
 
 /// Where the time of block requests goes: queues, drive, idle exits, interrupt, hand-over, run queue.
 ///
@@ -25,6 +29,7 @@ mod live;
   sudo wakepath explain
   sudo wakepath explain --drive nvme0n1 -- fio job.fio
   sudo wakepath explain --watch
+  sudo wakepath explain -o load --duration 1m && wakepath report load
   sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet")]
 pub(crate) struct Args {
     /// A recording of `wakepath record` or `wakepath import` [default: this machine, now].
@@ -42,6 +47,12 @@ pub(crate) struct Args {
     /// How long an interval of --watch is.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::duration, requires = "watch")]
     interval: Duration,
+    /// Also write a result directory, for `compare`, `report` and Python.
+    #[arg(short, long, value_name = "DIR", conflicts_with = "watch")]
+    output: Option<PathBuf>,
+    /// Replace the results that are in DIR.
+    #[arg(long, requires = "output")]
+    force: bool,
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -51,6 +62,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    if let Some(dir) = args.output.as_ref().filter(|_| !args.force) {
+        results::check(dir)?;
+    }
     let Some(path) = &args.recording else {
         return live::run(args, out);
     };
@@ -76,7 +90,24 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .as_ref()
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let explanation = wakepath_explain::explain(&collected, &metadata);
+    let groups = wakepath_explain::explain_kinds(&collected, &metadata);
+    let explanation = wakepath_explain::summarize(&groups, &collected, &metadata);
+    if let Some(dir) = &args.output {
+        let mut moments = moments::find(results::keep_large_kinds(&groups));
+        if let Some(group) = groups.first() {
+            let names = &group.kind.state_names;
+            Reader::open(path)?.for_each(|event| -> Result<(), RecordingError> {
+                moments
+                    .iter_mut()
+                    .for_each(|moment| moment.see(&event, names));
+                Ok(())
+            })?;
+        }
+        let force = args.force;
+        let target = ResultTarget { dir, force };
+        let source = path.display().to_string();
+        results::write(&target, &groups, &moments, &metadata, &source)?;
+    }
     name_missing(&metadata);
     answer::print(&explanation, args.format, out)
 }
