@@ -31,4 +31,4 @@ pub use requests::{
     TaskWake, TracedRequest,
 };
 pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split};
-pub use traced::{LatencyRange, LatencySummary, MeanTimes, MetClass, RequestTimes};
+pub use traced::{LatencyRange, MeanTimes, MetClass, RequestTimes, TracedLatencies};

@@ -68,7 +68,7 @@ pub struct LatencyRange {
 
 /// Latencies of some requests.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LatencySummary {
+pub struct TracedLatencies {
     /// Sorted by latency.
     times: Vec<RequestTimes>,
 }
@@ -76,7 +76,7 @@ pub struct LatencySummary {
 /// Ranges per doubling of the latency, as a power of two: each is at most 3 % wide.
 const RANGE_BITS: u32 = 5;
 
-impl LatencySummary {
+impl TracedLatencies {
     /// Summarizes requests, in any order.
     pub fn new(times: impl Iterator<Item = RequestTimes>) -> Self {
         let mut sorted: Vec<RequestTimes> = times.collect();
@@ -210,7 +210,7 @@ mod tests {
             ..RequestTimes::default()
         };
         let times = [short; 98].into_iter().chain([long; 2]);
-        let summary = LatencySummary::new(times);
+        let summary = TracedLatencies::new(times);
         assert_eq!(summary.quantile(0.5), Some(1_000));
         assert_eq!(
             summary.times_at(0.99),
@@ -224,6 +224,6 @@ mod tests {
             .map(|r| r.requests)
             .collect::<Vec<_>>();
         assert_eq!(counts, [98, 2]);
-        assert_eq!(LatencySummary::default().times_at(0.5), None);
+        assert_eq!(TracedLatencies::default().times_at(0.5), None);
     }
 }

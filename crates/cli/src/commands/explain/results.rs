@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use wakepath_explain::{
-    KindGroup, LatencySummary, MeanTimes, MetClass, RequestKind, RequestTimes, TracedRequest,
+    KindGroup, MeanTimes, MetClass, RequestKind, RequestTimes, TracedLatencies, TracedRequest,
 };
 use wakepath_results::directory::{DOCUMENT, MACHINE};
 use wakepath_results::document::{CpuKind, SCHEMA, VERSION};
@@ -308,7 +308,7 @@ fn make_run(workload: &Workload<'_>, blocks: &TimeBlocks, block: usize, index: u
     let requests = workload.requests.iter();
     let inside: Vec<&&TracedRequest> = requests.filter(|r| blocks.find(r) == block).collect();
     let times = inside.iter().map(|r| RequestTimes::new(workload.kind, r));
-    let summary = LatencySummary::new(times);
+    let summary = TracedLatencies::new(times);
     if block == 0 {
         let spans = workload.moments.iter();
         run.timeline = spans
@@ -353,7 +353,7 @@ fn add_rates(run: &mut RunRecord, write: bool, iops: f64, bytes_per_s: f64) {
     }
 }
 
-fn add_latencies(run: &mut RunRecord, write: bool, summary: &LatencySummary) {
+fn add_latencies(run: &mut RunRecord, write: bool, summary: &TracedLatencies) {
     let mean = summary.mean() / 1e3;
     let name = if write {
         "write_mean_us"
@@ -375,7 +375,7 @@ fn add_latencies(run: &mut RunRecord, write: bool, summary: &LatencySummary) {
     }
 }
 
-fn attribute(summary: &LatencySummary) -> Vec<LatencyPart> {
+fn attribute(summary: &TracedLatencies) -> Vec<LatencyPart> {
     let shares = [0.5, 0.9, 0.99, 0.999];
     let quantiles = shares.into_iter().map(|share| summary.times_at(share));
     let all = std::iter::once(Some(summary.mean_times())).chain(quantiles);
