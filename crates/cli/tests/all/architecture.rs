@@ -212,14 +212,10 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// How many files of a crate are in circles. A number may only fall: a new circle needs a module below both files.
-const FILES_IN_CIRCLES: [(&str, usize); 10] = [
-    ("calibrate", 2),
-    ("cli", 5),
+const FILES_IN_CIRCLES: &[(&str, usize)] = &[
     ("conformance", 8),
     ("files", 3),
     ("governors", 7),
-    ("measure", 2),
-    ("policies", 40),
     ("settings", 4),
     ("system", 10),
     ("workloads", 20),
@@ -229,7 +225,7 @@ const FILES_IN_CIRCLES: [(&str, usize); 10] = [
 const LINES: usize = 700;
 
 /// Files with more than [`LINES`], with the most lines that they may have.
-const LONG_FILES: [(&str, usize); 4] = [
+const LONG_FILES: &[(&str, usize)] = &[
     ("daemon::daemon", 956),
     ("explain::collector", 752),
     ("replay::run", 969),
@@ -255,10 +251,12 @@ fn files_import_each_other_in_no_circle() {
             *files.entry(name.clone()).or_default() += circle.len();
         }
     }
-    let listed = FILES_IN_CIRCLES.map(|(name, count)| (name.to_owned(), count));
+    let listed = FILES_IN_CIRCLES
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), *count));
     assert_eq!(
         files,
-        BTreeMap::from(listed),
+        listed.collect::<BTreeMap<_, _>>(),
         "left: files in circles now; right: FILES_IN_CIRCLES, whose numbers may only fall"
     );
 }
@@ -272,14 +270,14 @@ fn no_file_is_longer_than_a_reader_can_keep_in_mind() {
             long.insert(format!("{name}::{module}"), lines);
         }
     }
-    let listed = BTreeMap::from(LONG_FILES.map(|(name, lines)| (name.to_owned(), lines)));
+    let listed = LONG_FILES.iter().copied().collect::<BTreeMap<_, _>>();
     for (file, lines) in &long {
-        let limit = listed.get(file).unwrap_or(&LINES);
+        let limit = listed.get(file.as_str()).unwrap_or(&LINES);
         assert!(lines <= limit, "{file} has {lines} lines, not {limit}");
     }
     for file in listed.keys() {
         assert!(
-            long.contains_key(file),
+            long.contains_key(*file),
             "{file} is listed in LONG_FILES and has at most {LINES} lines"
         );
     }

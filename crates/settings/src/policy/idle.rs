@@ -1,6 +1,6 @@
 //! Idle states by exit latency or name: a state's index means something else on every machine.
 
-use wakepath_policies::mechanism::{IdleStatesLimit, StateLimit};
+use wakepath_policies::idle::limit::{IdleStatesLimit, StateLimit};
 use wakepath_system::{At, StateInfo, find_state};
 use wakepath_units::Nanoseconds;
 

@@ -1,6 +1,6 @@
 //! Latency requests: of the whole system, or of CPUs.
 
-use wakepath_policies::mechanism::{CpuLatency, LatencyScope};
+use wakepath_policies::latency::{CpuLatency, LatencyScope};
 use wakepath_system::At;
 use wakepath_system::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US};
 use wakepath_units::Nanoseconds;

@@ -8,8 +8,10 @@ mod profile;
 use wakepath_policies::PolicySet;
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdMode, AmdPstateSettings};
+use wakepath_policies::freq::epp::{Epp, busy_under_performance};
+use wakepath_policies::freq::limits::FrequencyLimits;
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::mechanism::{Epp, FrequencyLimits, Policy, busy_under_performance};
+use wakepath_policies::mechanism::Policy;
 use wakepath_policies::spec::PolicySpec;
 
 use wakepath_system::capture::is_virtual;

@@ -1,6 +1,6 @@
 //! Values as texts: what is possible, and when two texts mean the same.
 
-use wakepath_policies::mechanism::Epp;
+use wakepath_policies::freq::epp::Epp;
 
 use super::{SettingInfo, Values};
 

@@ -10,7 +10,9 @@ use wakepath_explain::{Collector, Coverage, Explanation, ProbeCost};
 use wakepath_record::{BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead};
 use wakepath_system::{System, capture};
 
-use super::{Args, answer, find_drive, keep_device, name_missing, note_guest, warn_of_gaps};
+use super::answer;
+use super::arguments::{Args, find_drive, keep_device};
+use super::gaps::{name_missing, note_guest, warn_of_gaps};
 use crate::commands::record::{STEP, end_command, said_once, start_command};
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};

@@ -6,7 +6,7 @@ use std::io::Write;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::mechanism::{CpuLatency, LatencyScope};
+use wakepath_policies::latency::{CpuLatency, LatencyScope};
 use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
