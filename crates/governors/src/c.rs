@@ -37,6 +37,9 @@ const UNCONFINED: i32 = 87;
 const SILENCE_ADVICE: &str =
     "it has a loop without an end, or other programs leave it no processor time";
 
+/// The tick rate that C code is compiled for to see whether it compiles.
+const ANY_TICK: TickRate = TickRate::HZ_250;
+
 /// A governor's C code.
 #[derive(Debug)]
 pub(crate) struct Governor {
@@ -78,7 +81,7 @@ impl Governor {
 
 impl Start for Governor {
     fn check(&self) -> Result<Option<String>, String> {
-        let binary = compile::compile(&self.source, crate::ANY_TICK, self.need)?;
+        let binary = compile::compile(&self.source, ANY_TICK, self.need)?;
         Ok(binary.warnings().map(str::to_owned))
     }
 
@@ -143,8 +146,8 @@ impl Server {
     fn start(binary: &Binary) -> Result<Self, String> {
         let (mut command, _launcher) = binary.command()?;
         sandbox::limit(&mut command, process::LIMITS);
-        let process =
-            Process::start(command, None, SILENCE_ADVICE).map_err(|e| crate::cannot_start(&e))?;
+        let process = Process::start(command, None, SILENCE_ADVICE)
+            .map_err(|e| process::describe_start_error(&e))?;
         let slots = binary.slots();
         Ok(Self(Mutex::new(Served {
             process,

@@ -19,6 +19,7 @@ use crate::image::{self, Image};
 use crate::process;
 use crate::sandbox::{self, Files, Limits, Need};
 use crate::source::Source;
+use crate::text::printable;
 
 /// The stand-ins, and what serves questions with a governor.
 const FILES: [(&str, &str); 8] = [
@@ -237,7 +238,7 @@ fn check_files(folder: &Folder<'_>) -> Result<(), String> {
     if let Some(name) = outside {
         return Err(format!(
             "it includes {}, which is outside of its folder; copy what it needs to a file beside it",
-            crate::printable(name)
+            printable(name)
         ));
     }
     // gcc passes the assembler a temporary file, which names the source.
@@ -345,7 +346,7 @@ fn warnings(said: &str) -> Option<String> {
     let mut shown: Vec<String> = lines
         .iter()
         .take(WARNING_LINES)
-        .map(|line| crate::printable(line))
+        .map(|line| printable(line))
         .collect();
     if lines.len() > WARNING_LINES {
         shown.push(format!(
@@ -407,6 +408,6 @@ fn first_error(said: &str) -> Option<String> {
     } else {
         ""
     };
-    let text = crate::printable(&format!("{}{shown}", said[at]));
+    let text = printable(&format!("{}{shown}", said[at]));
     Some(format!("it does not compile:\n{text}{hint}"))
 }

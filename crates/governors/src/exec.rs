@@ -21,10 +21,10 @@ use wakepath_policies::idle::program::{ProgramAnswer, Running, Start};
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::TickRate;
 
-use crate::Record;
 use crate::group;
 use crate::process::{self, Process};
 use crate::sandbox::{self, Files, Need};
+use crate::text::printable;
 
 /// Advice for a program that does not answer.
 const SILENCE_ADVICE: &str = "answer every question with a line, and flush it at once";
@@ -33,6 +33,15 @@ const LONGEST: usize = 128;
 
 /// Environment variables passed on to a program: where programs are, language, and time zone.
 const ENVIRONMENT: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
+
+/// Record kept with results, for `sha256sum -c`.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// File name.
+    pub(crate) name: String,
+    /// Hash and path.
+    pub(crate) text: String,
+}
 
 /// A program.
 #[derive(Debug)]
@@ -71,7 +80,7 @@ impl Governor {
                  the path of its language",
                 self.path.display()
             ),
-            _ => crate::cannot_start(&e),
+            _ => process::describe_start_error(&e),
         })
     }
 }
@@ -167,11 +176,25 @@ impl Start for Governor {
             utilisation: 0,
         };
         _ = writeln!(asked.lines, "tick,{}", tick.period().0);
-        for state in crate::states_text(states) {
+        for state in states_text(states) {
             _ = writeln!(asked.lines, "state,{state}");
         }
         Ok(Box::new(asked))
     }
+}
+
+/// Fields of the `state` lines.
+fn states_text(states: &IdleStates) -> impl Iterator<Item = String> + '_ {
+    states.iter().map(|state| {
+        format!(
+            "{},{},{},{},{}",
+            state.name,
+            state.exit_latency.0,
+            state.target_residency.0,
+            u8::from(state.polling),
+            u8::from(state.disabled)
+        )
+    })
 }
 
 /// A program at work.
@@ -197,7 +220,7 @@ impl RunningProgram {
                     return why;
                 }
                 let begun = String::from_utf8_lossy(&line).into_owned();
-                let begun = crate::printable(&begun);
+                let begun = printable(&begun);
                 format!("{why}; it began to answer `{begun}`, without the end of the line")
             })?;
             line.extend(&some[..count]);

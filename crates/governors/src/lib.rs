@@ -13,6 +13,7 @@ mod image;
 mod process;
 mod sandbox;
 mod source;
+mod text;
 
 pub use process::{call_off, time_exchange};
 
@@ -23,11 +24,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use wakepath_hardware::IdleStates;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::program::{Program, ProgramForm, Start};
-use wakepath_units::TickRate;
-use wakepath_units::printable::own_lines;
 
 use crate::sandbox::Need;
 
@@ -78,7 +76,7 @@ pub fn load(
                 let content = executable(&found).map_err(error)?;
                 let whole = std::path::absolute(&found).map_err(|e| error(e.to_string()))?;
                 let hash = hash_of(&content);
-                let record = Record {
+                let record = exec::Record {
                     name: record_name(program.path()),
                     text: format!("{hash}  {}\n", whole.display()),
                 };
@@ -108,15 +106,6 @@ pub fn load(
 
 fn copy_name(path: &str) -> String {
     format!("{COPIES}/{}", path.replace('/', "_"))
-}
-
-/// Record kept with results, for `sha256sum -c`.
-#[derive(Debug)]
-struct Record {
-    /// File name.
-    name: String,
-    /// Hash and path.
-    text: String,
 }
 
 fn record_name(path: &str) -> String {
@@ -187,40 +176,3 @@ pub fn hex(bytes: &[u8]) -> String {
         text
     })
 }
-
-/// Makes foreign text safe for a terminal. Tabs become blanks: compilers quote lines of code.
-fn printable(text: &str) -> String {
-    own_lines(&text.replace('\t', "        ")).into_owned()
-}
-
-/// Why no process could be started.
-fn cannot_start(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => format!(
-            "too many open files ({error}): a program needs two for each CPU and run at a time. Raise the limit \
-             (`ulimit -n`), or run fewer at a time (`--jobs 1`)"
-        ),
-        Some(libc::EAGAIN) => format!(
-            "too many processes ({error}): a program needs some for each CPU and run at a time. Raise the limit \
-             (`ulimit -u`), or run fewer at a time (`--jobs 1`)"
-        ),
-        _ => format!("cannot be started: {error}"),
-    }
-}
-
-/// What both forms need for a start.
-fn states_text(states: &IdleStates) -> impl Iterator<Item = String> + '_ {
-    states.iter().map(|state| {
-        format!(
-            "{},{},{},{},{}",
-            state.name,
-            state.exit_latency.0,
-            state.target_residency.0,
-            u8::from(state.polling),
-            u8::from(state.disabled)
-        )
-    })
-}
-
-/// The tick rate that C code is compiled for to see whether it compiles.
-const ANY_TICK: TickRate = TickRate::HZ_250;

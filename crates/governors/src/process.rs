@@ -20,6 +20,7 @@ use wakepath_units::median;
 
 use crate::group::Group;
 use crate::sandbox::Limits;
+use crate::text::printable;
 
 /// How long an answer may take, in seconds of real time. A decision takes a kernel less than a microsecond; this is for
 /// programs that start slowly, on a busy machine.
@@ -74,6 +75,21 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     let gone = || io::Error::other("the thread that starts processes is gone");
     orders.send((command, to)).map_err(|_| gone())?;
     started.recv().map_err(|_| gone())?
+}
+
+/// Why no process could be started.
+pub(crate) fn describe_start_error(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => format!(
+            "too many open files ({error}): a program needs two for each CPU and run at a time. Raise the limit \
+             (`ulimit -n`), or run fewer at a time (`--jobs 1`)"
+        ),
+        Some(libc::EAGAIN) => format!(
+            "too many processes ({error}): a program needs some for each CPU and run at a time. Raise the limit \
+             (`ulimit -u`), or run fewer at a time (`--jobs 1`)"
+        ),
+        _ => format!("cannot be started: {error}"),
+    }
 }
 
 fn start_all(ordered: Receiver<Order>) {
@@ -281,7 +297,7 @@ impl Process {
         }
         match String::from_utf8_lossy(&text).trim() {
             "" => String::new(),
-            words => format!("; it said: {}", crate::printable(words)),
+            words => format!("; it said: {}", printable(words)),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use crate::text::printable;
+
 /// The largest file.
 const MAX_BYTES: u64 = 1 << 20;
 /// How deeply files may include each other.
@@ -180,7 +182,7 @@ impl Reader {
             if let Some(header) = outside {
                 return Err(format!(
                     "{name}:{number} includes {}, which is outside of its folder; copy what it needs to a file beside it",
-                    crate::printable(header)
+                    printable(header)
                 ));
             }
             let Some(header) = included(line, '"', '"') else {
@@ -192,7 +194,7 @@ impl Reader {
             if !file.is_file() {
                 return Err(format!(
                     "{name}:{number} includes \"{}\", which is not there; copy it from the kernel tree to {}",
-                    crate::printable(header),
+                    printable(header),
                     file.display()
                 ));
             }
