@@ -229,7 +229,6 @@ const LONG_FILES: &[(&str, usize)] = &[
     ("explain::collector", 752),
     ("hardware::machine", 730),
     ("hardware::machine::from_recorded", 792),
-    ("replay::run", 969),
     ("settings::session", 887),
 ];
 
