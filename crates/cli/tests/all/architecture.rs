@@ -220,8 +220,6 @@ const LINES: usize = 700;
 /// Files with more than [`LINES`], with the most lines that they may have.
 const LONG_FILES: &[(&str, usize)] = &[
     ("explain::collector", 752),
-    ("hardware::machine", 730),
-    ("hardware::machine::from_recorded", 792),
 ];
 
 /// The sources of every crate, by name.
