@@ -180,7 +180,7 @@ fn replay_setup(governors: &str) -> anyhow::Result<Setup> {
         policies,
         psd: None,
         latency: None,
-        ran: None,
+        recorded_governor: None,
         blocks: 1,
     })
 }

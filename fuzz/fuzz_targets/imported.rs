@@ -23,7 +23,7 @@ fuzz_target!(|text: &str| {
             let mut buckets = run.latency.iter();
             assert!(buckets.all(|bucket| bucket.low_ns <= bucket.high_ns));
         }
-        let document = imported.document("fuzz");
+        let document = imported.make_document("fuzz");
         let results = ResultReader::of_runs("fuzz", document, imported.runs);
         let source = Source::read("fuzz", &results).expect("it is in memory");
         let options = CompareOptions {

@@ -116,7 +116,7 @@ fn head_content(view: &View) -> minijinja::Value {
             class => a.tone.class(),
             sign => a.tone.sign(),
         }).collect::<Vec<_>>(),
-        policies => view.policies.iter().map(|p| context! {
+        policies => view.compared_policies().map(|(_, p)| context! {
             name => p.name, settings => p.settings, baseline => p.baseline,
         }).collect::<Vec<_>>(),
         settings => setting_names(view),
