@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use wakepath_trace::recording::{
-    Block, Event, EventKind, IdlePeriod, Interrupt, Known, Metadata, TaskStep,
+    Block, DataQuality, Event, EventKind, IdlePeriod, Interrupt, Metadata, TaskStep,
 };
 
 use crate::lateness::{LatenessTotals, TimerLateness};
@@ -175,7 +175,7 @@ impl Collector {
         }
         Self {
             siblings,
-            tasks_known: metadata.recorded.tasks != Known::Missing,
+            tasks_known: metadata.recorded.tasks != DataQuality::Missing,
             ..Self::default()
         }
     }

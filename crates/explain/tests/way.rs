@@ -8,7 +8,7 @@
 
 use wakepath_explain::{Collector, MetState, Notification, Sibling, TracedRequest};
 use wakepath_trace::recording::{
-    Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Known, Metadata, QueueStep,
+    Block, DataQuality, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Metadata, QueueStep,
     Recorded, TaskStep, TimerKind,
 };
 use wakepath_units::Nanoseconds;
@@ -61,7 +61,7 @@ fn submission() -> Vec<Event> {
 
 fn follow(events: &[Event]) -> TracedRequest {
     let recorded = Recorded {
-        tasks: Known::Exact,
+        tasks: DataQuality::Exact,
         ..Recorded::default()
     };
     let metadata = Metadata {
