@@ -281,7 +281,7 @@ fn step(time: u64, cpu: u32, task: u32, step: TaskStep) -> Event {
 fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, Vec<Hop>) {
     let mut collector = Collector::new(&Metadata {
         recorded: Recorded {
-            tasks: Known::Exact,
+            tasks: DataQuality::Exact,
             ..Recorded::default()
         },
         tasks: [(THREAD, name.to_owned())].into(),
