@@ -4,7 +4,7 @@ use aya::programs::fexit::FExitLink;
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, FExit, ProgramError};
 use aya::{Btf, Ebpf};
-use wakepath_trace::recording::{Known, Recorded};
+use wakepath_trace::recording::{DataQuality, Recorded};
 
 /// How a program gets to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,24 +163,24 @@ impl Attached {
     /// Data recorded by the attached hooks.
     pub(crate) fn recorded(&self) -> Recorded {
         Recorded {
-            idle: self.known(&["cpu_idle"]),
-            sleep_length: self.known_input("tick_nohz_get_sleep_length"),
-            tick: self.known_input("tick_nohz_tick_stopped"),
-            latency_request: self.known_input("cpuidle_governor_latency_req"),
-            iowaiters: self.known_input("nr_iowait_cpu"),
+            idle: self.quality(&["cpu_idle"]),
+            sleep_length: self.input_quality("tick_nohz_get_sleep_length"),
+            tick: self.input_quality("tick_nohz_tick_stopped"),
+            latency_request: self.input_quality("cpuidle_governor_latency_req"),
+            iowaiters: self.input_quality("nr_iowait_cpu"),
             idle_loop: if self.by_switches {
-                Known::Inferred
+                DataQuality::Inferred
             } else {
-                Known::Exact
+                DataQuality::Exact
             },
-            block: self.known(&["block_rq_issue", "block_rq_complete"]),
-            wakes: self.known(&["sched_wakeup"]),
-            frequency: self.known(&["cpu_frequency"]),
-            timers: self.known(&["hrtimer_expire_entry", "timer_expire_entry"]),
-            queueing: self.known(&["block_bio_queue", "block_getrq", "block_rq_insert"]),
-            interrupts: self.known(&["irq_handler_entry", "softirq_entry"]),
-            ipis: self.known(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
-            tasks: self.known(&["sched_waking", "sched_wakeup", "sched_switch"]),
+            block: self.quality(&["block_rq_issue", "block_rq_complete"]),
+            wakes: self.quality(&["sched_wakeup"]),
+            frequency: self.quality(&["cpu_frequency"]),
+            timers: self.quality(&["hrtimer_expire_entry", "timer_expire_entry"]),
+            queueing: self.quality(&["block_bio_queue", "block_getrq", "block_rq_insert"]),
+            interrupts: self.quality(&["irq_handler_entry", "softirq_entry"]),
+            ipis: self.quality(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
+            tasks: self.quality(&["sched_waking", "sched_wakeup", "sched_switch"]),
         }
     }
 
@@ -193,18 +193,18 @@ impl Attached {
         self.missing.iter().any(|hook| hook.name == name)
     }
 
-    /// Whether data that come from some hooks are recorded.
-    fn known(&self, hooks: &[&str]) -> Known {
+    /// Quality of data that come from some hooks.
+    fn quality(&self, hooks: &[&str]) -> DataQuality {
         if hooks.iter().any(|hook| self.lacks(hook)) {
-            Known::Missing
+            DataQuality::Missing
         } else {
-            Known::Exact
+            DataQuality::Exact
         }
     }
 
-    /// Whether a governor's input is recorded: the hook where the governor asks, and those around the choice.
-    fn known_input(&self, question: &str) -> Known {
-        self.known(&["cpuidle_select", "cpuidle_governor_latency_req", question])
+    /// Quality of a governor's input. Beside the hook where the governor asks, the hooks around the choice are needed.
+    fn input_quality(&self, question: &str) -> DataQuality {
+        self.quality(&["cpuidle_select", "cpuidle_governor_latency_req", question])
     }
 }
 

@@ -17,8 +17,8 @@ use wakepath_report::html::view::{PageRow, Tone, View};
 use wakepath_results::document::CpuKind;
 use wakepath_results::rows::BUSY;
 use wakepath_results::{
-    Document, Goal, MachineInfo, Mode, Question, ResultReader, ResultWriter, ResultsError,
-    RunOrigin, RunRecord,
+    Document, Goal, MachineInfo, Mode, Question, RequestSubset, ResultReader, ResultWriter,
+    ResultsError, RunOrigin, RunRecord,
 };
 
 const POLICIES: [&str; 3] = ["menu", "teo", "ladder"];
@@ -77,7 +77,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
 
 fn view_of(folder: &TempDir) -> View {
     let reader = ResultReader::open(folder.path().join("r")).unwrap();
-    from_results::view(&[reader], None).unwrap()
+    from_results::build_view(&[reader], None).unwrap()
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_question_for_the_best_policy_is_answered_first() {
     assert_eq!(faster.tone, Tone::Worse);
     // Beside other results each study is answered by its own, with the policies as the page calls them.
     let readers = [&folder, &folder].map(|f| ResultReader::open(f.path().join("r")).unwrap());
-    let both = from_results::view(&readers, None).unwrap();
+    let both = from_results::build_view(&readers, None).unwrap();
     let first = &both.answers[0].sentence;
     assert!(
         both.policies
@@ -347,7 +347,7 @@ fn results_of_several_machines_have_baselines_of_their_own() {
         }
     });
     let readers = [&first, &other].map(|f| ResultReader::open(f.path().join("r")).unwrap());
-    let view = from_results::view(&readers, None).unwrap();
+    let view = from_results::build_view(&readers, None).unwrap();
     let baselines = view.policies.iter().filter(|p| p.baseline);
     assert_eq!(baselines.count(), 2);
     let gain = |policy: usize| {
@@ -363,7 +363,7 @@ fn results_of_several_machines_have_baselines_of_their_own() {
     assert_eq!(gains, [own, own].concat());
     // One that is named is the baseline of all.
     let name = view.policies[0].name.clone();
-    let view = from_results::view(&readers, Some(&name)).unwrap();
+    let view = from_results::build_view(&readers, Some(&name)).unwrap();
     assert_eq!(view.policies.iter().filter(|p| p.baseline).count(), 1);
     render(&view).unwrap();
 }
@@ -494,6 +494,38 @@ fn an_interrupted_study_is_reported_as_far_as_it_got() {
     render(&view).unwrap();
 }
 
+/// The second workload is some requests of the first one.
+fn with_subset(whole: &str) -> View {
+    let mut document = document(4);
+    document.workloads[1].subset = Some(RequestSubset {
+        workload: whole.to_owned(),
+        requests: "C6 met".to_owned(),
+    });
+    view_of(&results(&document, |_| {}))
+}
+
+#[test]
+fn a_subset_of_requests_is_a_line_in_the_pictures_of_the_whole() {
+    let view = with_subset(WORKLOADS[0]);
+    assert_eq!(view.workloads.len(), 1);
+    let shown = &view.workloads[0];
+    assert_eq!(shown.curves.len(), 2 * POLICIES.len());
+    let lines: Vec<usize> = shown.parts.iter().map(|parts| parts.policy).collect();
+    let subset = view.policies.iter().position(|p| p.name == "menu, C6 met");
+    assert!(lines.contains(&subset.unwrap()), "{lines:?}");
+    // It is compared with nothing.
+    assert!(view.rows.iter().all(|row| row.policy < POLICIES.len()));
+    let page = render(&view).unwrap();
+    assert!(page.contains("1 workload × 3 policies"));
+}
+
+#[test]
+fn a_subset_of_no_known_workload_is_a_workload() {
+    let view = with_subset("removed");
+    assert_eq!(view.workloads.len(), 2);
+    assert_eq!(view.policies.len(), POLICIES.len());
+}
+
 #[test]
 fn several_results_are_told_apart() {
     let sim = results(&document(4), |_| {});
@@ -505,7 +537,7 @@ fn several_results_are_told_apart() {
         run.attribution.clear();
     });
     let readers = [&sim, &live].map(|f| ResultReader::open(f.path().join("r")).unwrap());
-    let view = from_results::view(&readers, None).unwrap();
+    let view = from_results::build_view(&readers, None).unwrap();
     assert_eq!(view.policies.len(), 6);
     let names: Vec<&str> = view.policies.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(
@@ -528,10 +560,10 @@ fn what_cannot_be_reported_on_is_one_error() {
     let dir = folder.path().join("r");
     let open = |dir: &Path| ResultReader::open(dir);
     assert!(matches!(
-        from_results::view(&[], None),
+        from_results::build_view(&[], None),
         Err(FromResultsError::Nothing)
     ));
-    let error = from_results::view(&[open(&dir).unwrap()], Some("menus"))
+    let error = from_results::build_view(&[open(&dir).unwrap()], Some("menus"))
         .unwrap_err()
         .to_string();
     assert!(
@@ -551,7 +583,7 @@ fn what_cannot_be_reported_on_is_one_error() {
     // A table that is none.
     fs::write(dir.join("result.json"), &document).unwrap();
     fs::write(dir.join("idle.parquet"), b"PAR1 and then nothing").unwrap();
-    let error = from_results::view(&[open(&dir).unwrap()], None)
+    let error = from_results::build_view(&[open(&dir).unwrap()], None)
         .unwrap_err()
         .to_string();
     assert!(error.contains("idle.parquet"), "{error}");

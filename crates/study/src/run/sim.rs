@@ -19,7 +19,7 @@ use wakepath_sim::{
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
-use super::backend::{Backend, Order, RunControl, each};
+use super::backend::{Backend, Order, RunControl, run_each};
 use super::rows;
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, Provenance};
@@ -233,7 +233,7 @@ impl<'a> Sim<'a> {
     /// From the earliest failing run.
     pub fn compare(&self, control: &RunControl<'_>) -> Result<SimComparison, StudyError> {
         let all = (0..self.plan.runs()).collect();
-        let runs = each(all, true, control.cancelled, |index| {
+        let runs = run_each(all, true, control.cancelled, |index| {
             let run = self.whole(self.plan.cell(index), control.cancelled)?;
             (control.finished)(1);
             Ok((index, run))
@@ -431,7 +431,7 @@ impl Backend for Sim<'_> {
         let mut total = 0.0;
         let has_program = self.plan.policies.iter().any(|p| p.set.program().is_some());
         let exchange = if has_program {
-            wakepath_governors::time_exchange().as_secs_f64()
+            wakepath_governors::measure_exchange_time().as_secs_f64()
         } else {
             0.0
         };
