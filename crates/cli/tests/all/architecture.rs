@@ -218,9 +218,7 @@ const FILES_IN_CIRCLES: &[(&str, usize)] = &[("hardware", 17), ("workloads", 20)
 const LINES: usize = 700;
 
 /// Files with more than [`LINES`], with the most lines that they may have.
-const LONG_FILES: &[(&str, usize)] = &[
-    ("explain::collector", 752),
-];
+const LONG_FILES: &[(&str, usize)] = &[("explain::collector", 752)];
 
 /// The sources of every crate, by name.
 fn crate_sources() -> BTreeMap<String, CrateSource> {
