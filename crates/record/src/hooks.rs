@@ -4,7 +4,7 @@ use aya::programs::fexit::FExitLink;
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, FExit, ProgramError};
 use aya::{Btf, Ebpf};
-use wakepath_trace::recording::{Known, Recorded};
+use wakepath_trace::recording::{DataQuality, Recorded};
 
 /// How a program gets to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,9 +165,9 @@ impl Attached {
         let lacks = |name: &str| self.missing.iter().any(|hook| hook.name == name);
         let known = |hooks: &[&str]| {
             if hooks.iter().any(|hook| lacks(hook)) {
-                Known::Missing
+                DataQuality::Missing
             } else {
-                Known::Exact
+                DataQuality::Exact
             }
         };
         // A question counts when it is seen asked, and the choice that it was asked for, too.
@@ -179,9 +179,9 @@ impl Attached {
             latency_request: asked("cpuidle_governor_latency_req"),
             iowaiters: asked("nr_iowait_cpu"),
             idle_loop: if self.by_switches {
-                Known::Inferred
+                DataQuality::Inferred
             } else {
-                Known::Exact
+                DataQuality::Exact
             },
             block: known(&["block_rq_issue", "block_rq_complete"]),
             wakes: known(&["sched_wakeup"]),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
-use wakepath_explain::TracedRequest;
 use wakepath_trace::recording::Metadata;
 
 use crate::output::Format;
@@ -21,6 +20,7 @@ use crate::until;
   sudo wakepath explain
   sudo wakepath explain --drive nvme0n1 -- fio job.fio
   sudo wakepath explain --watch
+  sudo wakepath explain -o load --duration 1m && wakepath report load
   sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet")]
 pub(crate) struct Args {
     /// A recording of `wakepath record` or `wakepath import` [default: this machine, now].
@@ -38,6 +38,12 @@ pub(crate) struct Args {
     /// How long an interval of --watch is.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::duration, requires = "watch")]
     pub(super) interval: Duration,
+    /// Also write a result directory, for `compare`, `report` and Python.
+    #[arg(short, long, value_name = "DIR", conflicts_with = "watch")]
+    pub(super) output: Option<PathBuf>,
+    /// Replace the results that are in DIR.
+    #[arg(long, requires = "output")]
+    pub(super) force: bool,
     /// How to print it.
     #[arg(long, value_enum, default_value_t)]
     pub(super) format: Format,
@@ -64,14 +70,4 @@ pub(super) fn find_drive(name: Option<&str>, metadata: &Metadata) -> anyhow::Res
         "--drive {name}: no such drive; expected one of {} (a partition's requests count for its drive)",
         names.join(", ")
     )
-}
-
-pub(super) fn keep_device(
-    mut requests: Vec<TracedRequest>,
-    device: Option<u32>,
-) -> Vec<TracedRequest> {
-    if let Some(device) = device {
-        requests.retain(|request| request.device == device);
-    }
-    requests
 }

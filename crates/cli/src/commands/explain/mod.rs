@@ -5,17 +5,23 @@ use wakepath_explain::Collector;
 use wakepath_trace::recording::{Reader, RecordingError};
 
 use crate::output::Screen;
-use arguments::{find_drive, keep_device};
+use arguments::find_drive;
 use gaps::{name_missing, warn_of_gaps};
+use results::ResultTarget;
 
 mod answer;
 mod arguments;
 mod gaps;
 mod live;
+mod moments;
+mod results;
 
 pub(crate) use arguments::Args;
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    if let Some(dir) = args.output.as_ref().filter(|_| !args.force) {
+        results::check(dir)?;
+    }
     let Some(path) = &args.recording else {
         return live::run(args, out);
     };
@@ -27,11 +33,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         collector.push(&event);
         Ok(())
     })?;
-    let (requests, coverage, timers) = collector.finish();
-    let kept = keep_device(requests, device);
-    warn_of_gaps(&coverage, 0);
+    let mut collected = collector.finish();
+    if let Some(device) = device {
+        collected.keep_device(device);
+    }
+    warn_of_gaps(&collected.coverage, 0);
     ensure!(
-        !kept.is_empty(),
+        !collected.requests.is_empty(),
         "{}: no block request with issue and completion{}; record with `wakepath record`, or trace block_rq_issue and \
          block_rq_complete",
         path.display(),
@@ -39,8 +47,24 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .as_ref()
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
-    let mut explanation = wakepath_explain::explain(&kept, coverage, &metadata);
-    explanation.timers = timers;
+    let groups = wakepath_explain::explain_kinds(&collected, &metadata);
+    let explanation = wakepath_explain::summarize(&groups, &collected, &metadata);
+    if let Some(dir) = &args.output {
+        let mut moments = moments::find(results::keep_large_kinds(&groups));
+        if let Some(group) = groups.first() {
+            let names = &group.kind.state_names;
+            Reader::open(path)?.for_each(|event| -> Result<(), RecordingError> {
+                for moment in &mut moments {
+                    moment.see(&event, names);
+                }
+                Ok(())
+            })?;
+        }
+        let force = args.force;
+        let target = ResultTarget { dir, force };
+        let source = path.display().to_string();
+        results::write(&target, &groups, &moments, &metadata, &source)?;
+    }
     name_missing(&metadata);
     answer::print(&explanation, args.format, out)
 }
