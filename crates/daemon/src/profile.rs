@@ -303,7 +303,7 @@ impl DriveProfile {
         for entry in entries {
             let target = self.drive.states.get(usize::from(entry.target));
             let latency = target.map_or(0, wakepath_hardware::drive::PowerState::total_latency_us);
-            if let Some(found) = gaps.timeout(latency) {
+            if let Some(found) = gaps.best_timeout(latency) {
                 table.0[usize::from(entry.state)] =
                     u64::from(entry.target) << 3 | found.timeout_ms() << 8;
             }
