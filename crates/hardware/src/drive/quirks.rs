@@ -341,13 +341,10 @@ mod tests {
     #[test]
     fn the_list_is_complete_and_consistent() {
         let quirks = Quirks::builtin();
-        let count = |kind| {
-            quirks
-                .entries
-                .iter()
-                .filter(|q| q.kinds.contains(&kind))
-                .count()
-        };
+        fn count(kind: QuirkKind) -> usize {
+            let entries = Quirks::builtin().entries.iter();
+            entries.filter(|q| q.kinds.contains(&kind)).count()
+        }
         // As in 6.12.117: core.c 1 and pci.c 10 by PCI id and 1 by computer; core.c 2, pci.c 2;
         // core.c 1, pci.c 1; pci.c 2.
         assert_eq!(count(QuirkKind::NoDeepest), 12);
@@ -391,7 +388,9 @@ mod tests {
     #[test]
     fn a_pci_id_decides_where_it_is_known() {
         let sn550 = drive(0x15b7, "WDC WDS500G2B0C-00PXH0", "x");
-        let at = |pci| QuirkPlace { pci, dmi: None };
+        const fn at(pci: Option<PciId>) -> QuirkPlace {
+            QuirkPlace { pci, dmi: None }
+        }
         assert_eq!(
             found(&sn550, &at(None)),
             [(QuirkKind::NoDeepest, Certainty::Likely)]
