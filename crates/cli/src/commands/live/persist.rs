@@ -37,13 +37,13 @@ pub(super) fn apply(
     // Before the lock, so that a signal never ends us between a write and the wait.
     let signals = EndSignals::new()?;
     let mut session = Session::open(system)?;
-    super::restore::tell(session.recovered());
+    super::restore::tell_recovered(session.recovered());
     let plan = settings.plan(system)?;
     let trial = hold.or_else(|| (!yes).then_some(TRIAL));
     if let Some(time) = trial {
         let holding = session.hold(&plan)?;
         tell!("in force for {time:?} on trial; Ctrl-C puts everything back");
-        messages::flush();
+        messages::flush_messages();
         let (signal, confirmed) = match signals.wait(Some(time)) {
             Some(signal) => (Some(signal), false),
             None if yes => (None, true),
@@ -81,7 +81,7 @@ pub(super) fn apply(
 /// Asks whether the settings are to stay: the signal that came instead of an answer, and the answer.
 fn ask(signals: &EndSignals) -> anyhow::Result<(Option<i32>, bool)> {
     tell!("Keep these settings, at every boot, too? [y/N]");
-    messages::flush();
+    messages::flush_messages();
     let (send, answer) = mpsc::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
