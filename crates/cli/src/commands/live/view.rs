@@ -120,7 +120,10 @@ fn draw_legend(status: &Status) -> Line<'static> {
         for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
             spans.push(Span::styled("\u{2588} ", Style::new().fg(colour)));
             let off = if state.disabled { " (off)" } else { "" };
-            spans.push(Span::raw(format!("{}{off}  ", without_controls(&state.name))));
+            spans.push(Span::raw(format!(
+                "{}{off}  ",
+                without_controls(&state.name)
+            )));
         }
     }
     spans.push(Span::raw("rest: busy"));
