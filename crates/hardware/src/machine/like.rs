@@ -86,6 +86,7 @@ fn merge_chain(
     let mut whole = merge_chain(base, &next_origin, folder, remaining - 1)?;
     // Nobody compared predictions on this machine.
     whole.remove("prediction");
+    whole.remove("calibrated_on");
     join_power_states(&mut whole, &mut own).map_err(|why| invalid("drive", why))?;
     overlay(&mut whole, own, "");
     Ok(whole)
