@@ -152,19 +152,25 @@ pub(crate) fn fit_engine_work(
     let [alone, behind] = [synchronous, asynchronous].map(|job| 1e6 / job.iops);
     let program_us = (alone - synchronous.mean_us).max(0.0);
     let extra_us = (behind - alone).max(0.0);
-    let fitted = |us: f64, what: &str| Figure {
-        value: kilocycles(us, khz),
-        origin: Origin::Fitted(format!("{what}: {us:.2} us at {} MHz", khz / 1000)),
-    };
-    machine.io_path.program_kcycles = fitted(
+    machine.io_path.program_kcycles = fitted_work(
         program_us,
+        khz,
         "time between two 4 KiB reads of fio's psync at depth 1, less their mean latency",
     );
-    machine.io_path.asynchronous_kcycles = fitted(
+    machine.io_path.asynchronous_kcycles = fitted_work(
         extra_us,
+        khz,
         "time between two 4 KiB reads of fio's libaio at depth 1, less that of psync",
     );
     Ok(())
+}
+
+/// Work of a time at a clock as a fitted figure.
+fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
+    Figure {
+        value: kilocycles(us, khz),
+        origin: Origin::Fitted(format!("{what}: {us:.2} us at {} MHz", khz / 1000)),
+    }
 }
 
 #[cfg(test)]
@@ -263,13 +269,13 @@ mod tests {
     #[test]
     fn the_work_of_fio_and_of_its_engine_is_fitted_to_the_time_between_requests() {
         let mut machine = Machine::find("rk3399").unwrap();
-        let job = |mean_us: f64, apart_us: f64| JobFigures {
+        let [psync, libaio] = [(80.0, 81.0), (82.0, 84.0)].map(|(mean_us, apart_us)| JobFigures {
             mean_us,
             p99_us: mean_us,
             iops: 1e6 / apart_us,
             package_mw: None,
-        };
-        fit_engine_work(&mut machine, &job(80.0, 81.0), &job(82.0, 84.0)).unwrap();
+        });
+        fit_engine_work(&mut machine, &psync, &libaio).unwrap();
         let mhz = f64::from(highest_khz(&machine).unwrap()) / 1e3;
         let [program, extra] = [
             &machine.io_path.program_kcycles,

@@ -173,6 +173,18 @@ mod tests {
         fs::write(file, text).unwrap();
     }
 
+    fn measured(value: f64) -> Figure {
+        let measurement = Measurement {
+            n: 9,
+            low: value,
+            high: value,
+            date: "2026-11-27".to_owned(),
+            kernel: "6.12.48".to_owned(),
+            what: "mean".to_owned(),
+        };
+        Figure::measured(value, measurement)
+    }
+
     /// A machine below a directory, and a description that was calibrated on it.
     fn calibrated() -> (tempfile::TempDir, Machine) {
         let directory = tempfile::tempdir().unwrap();
@@ -192,21 +204,8 @@ mod tests {
             busy_percent: None,
         };
         let mut machine = Machine::find("laptop").unwrap();
-        let figure = |value| {
-            Figure::measured(
-                value,
-                Measurement {
-                    n: 9,
-                    low: value,
-                    high: value,
-                    date: "2026-11-27".to_owned(),
-                    kernel: "6.12.48".to_owned(),
-                    what: "mean".to_owned(),
-                },
-            )
-        };
-        machine.drive.read_service_us = figure(80.0);
-        machine.idle_state[1].true_exit_us = figure(3.0);
+        machine.drive.read_service_us = measured(80.0);
+        machine.idle_state[1].true_exit_us = measured(3.0);
         machine.calibrated_on = Some(describe_calibrated(&system, Some(&disk), &conditions));
         (directory, machine)
     }

@@ -55,13 +55,14 @@ impl CalibrationJob {
 
     /// The job of a user's file.
     pub(crate) fn read_file(path: &Path) -> Result<Self, CalibrateError> {
-        let failed = |source| CalibrateError::Folder {
+        let read = path
+            .canonicalize()
+            .and_then(|absolute| Ok((std::fs::read_to_string(&absolute)?, absolute)));
+        let (text, absolute) = read.map_err(|source| CalibrateError::Folder {
             path: path.to_owned(),
             action: "reading the job",
             source,
-        };
-        let absolute = path.canonicalize().map_err(failed)?;
-        let text = std::fs::read_to_string(&absolute).map_err(failed)?;
+        })?;
         Ok(Self {
             name: path.display().to_string(),
             source: JobSource::File {

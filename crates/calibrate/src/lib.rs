@@ -207,8 +207,7 @@ impl Calibration<'_> {
         }
         let jobs = CalibrationJob::reads(&FITTING_JOBS);
         let study = self.plan.fitting_study(&self.folder, &jobs);
-        let finished = |steps| self.control.finish_steps(steps);
-        let measured = study.measure(&finished, self.cancelled);
+        let measured = study.measure(self.control, self.cancelled);
         hold.release().map_err(|error| error.to_string())?;
         let runs = measured.map_err(|error| error.to_string())?;
         let figures = runs.iter().flatten();
@@ -247,8 +246,7 @@ impl Calibration<'_> {
         [captured, calibrated]: [&Machine; 2],
     ) -> Result<Vec<JobPrediction>, CalibrateError> {
         let study = self.plan.job_study(&self.folder);
-        let finished = |steps| self.control.finish_steps(steps);
-        let live = study.measure(&finished, self.cancelled)?;
+        let live = study.measure(self.control, self.cancelled)?;
         let before = study.simulate(captured, self.cancelled)?;
         let after = study.simulate(calibrated, self.cancelled)?;
         let mut predictions = Vec::new();

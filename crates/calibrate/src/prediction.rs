@@ -51,18 +51,14 @@ impl JobFigures {
 
     /// Figures of one run; `None` if it lacks one that every job has.
     pub(crate) fn from_run(run: &RunRecord) -> Option<Self> {
-        let metric = |name: &str| {
-            let found = run.metrics.iter().find(|(metric, _)| metric == name);
-            found.map(|(_, value)| *value)
-        };
         // A simulated machine without power has a mean of 0.
-        let simulated = metric("mean_mw").filter(|mw| *mw > 0.0);
-        let without_drive = simulated.map(|mw| mw - metric("drive_mw").unwrap_or(0.0));
+        let simulated = metric(run, "mean_mw").filter(|mw| *mw > 0.0);
+        let without_drive = simulated.map(|mw| mw - metric(run, "drive_mw").unwrap_or(0.0));
         Some(Self {
-            mean_us: metric("mean_us")?,
-            p99_us: metric("p99_us")?,
-            iops: metric("iops")?,
-            package_mw: metric("package_mw").or(without_drive),
+            mean_us: metric(run, "mean_us")?,
+            p99_us: metric(run, "p99_us")?,
+            iops: metric(run, "iops")?,
+            package_mw: metric(run, "package_mw").or(without_drive),
         })
     }
 
@@ -147,6 +143,12 @@ impl JobPrediction {
             round.simulated.power_percent_above(&live).map(f64::abs)
         })
     }
+}
+
+/// A metric of a run, if it has one of this name.
+fn metric(run: &RunRecord, name: &str) -> Option<f64> {
+    let found = run.metrics.iter().find(|(metric, _)| metric == name);
+    found.map(|(_, value)| *value)
 }
 
 /// Median of each column; `None` without rows.
@@ -310,20 +312,19 @@ mod tests {
 
     #[test]
     fn policies_rank_where_they_differ_by_more_than_the_machine_from_itself() {
-        let shallow = |mean| prediction("shallow", &[mean, mean], mean);
         let clear = [
             prediction("unchanged", &[100.0, 101.0], 90.0),
-            shallow(80.0),
+            prediction("shallow", &[80.0, 80.0], 80.0),
         ];
         let ranking = prediction_error(&clear, &conditions()).unwrap().ranking;
         assert_eq!(ranking, Some(RankingAgreement { jobs: 1, alike: 1 }));
         let wrong = [
             prediction("unchanged", &[100.0, 101.0], 70.0),
-            shallow(80.0),
+            prediction("shallow", &[80.0, 80.0], 80.0),
         ];
         let ranking = prediction_error(&wrong, &conditions()).unwrap().ranking;
         assert_eq!(ranking, Some(RankingAgreement { jobs: 1, alike: 0 }));
-        let noisy = [prediction("unchanged", &[70.0, 110.0], 70.0), shallow(80.0)];
+        let noisy = [prediction("unchanged", &[70.0, 110.0], 70.0), prediction("shallow", &[80.0, 80.0], 80.0)];
         let ranking = prediction_error(&noisy, &conditions()).unwrap().ranking;
         assert_eq!(ranking, Some(RankingAgreement { jobs: 0, alike: 0 }));
     }

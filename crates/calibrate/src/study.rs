@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use toml::{Table, Value};
 use wakepath_hardware::Machine;
+use wakepath_measure::ExperimentControl;
 use wakepath_results::{RunOrigin, RunRecord};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
@@ -34,10 +35,15 @@ impl JobStudy<'_> {
     /// Runs of each job under each policy set on this machine: `[job][set][repeat]`.
     pub(crate) fn measure(
         &self,
-        finished: &dyn Fn(usize),
+        control: ExperimentControl<'_>,
         cancelled: &AtomicBool,
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
-        self.run(&self.text(false), RunOrigin::Live, finished, cancelled)
+        self.run(
+            &self.text(false),
+            RunOrigin::Live,
+            Some(control),
+            cancelled,
+        )
     }
 
     /// The same on a simulated machine.
@@ -52,7 +58,7 @@ impl JobStudy<'_> {
             action: "writing the machine",
             source,
         })?;
-        self.run(&self.text(true), RunOrigin::Sim, &|_| (), cancelled)
+        self.run(&self.text(true), RunOrigin::Sim, None, cancelled)
     }
 
     /// The study file. Nothing is left out at the start of a run: fio 3.33 makes no pauses after a `ramp_time` until it
@@ -60,8 +66,8 @@ impl JobStudy<'_> {
     fn text(&self, has_machine: bool) -> String {
         let data = self.folder.data_file().display().to_string();
         let mib = self.file_bytes >> 20;
-        let workloads = self.jobs.iter();
-        let workloads = workloads.map(|job| job.workload(&data, mib, self.seconds));
+        let jobs = self.jobs.iter();
+        let workloads = jobs.map(|job| job.workload(&data, mib, self.seconds));
         let sets = self.sets.iter().map(|set| {
             Value::Table(Table::from_iter([
                 ("name".to_owned(), Value::from(*set)),
@@ -86,7 +92,7 @@ impl JobStudy<'_> {
         &self,
         text: &str,
         origin: RunOrigin,
-        finished: &dyn Fn(usize),
+        control: Option<ExperimentControl<'_>>,
         cancelled: &AtomicBool,
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
         let plan = Plan::new(text, "calibration", self.folder.path(), origin)?;
@@ -101,7 +107,9 @@ impl JobStudy<'_> {
             if result.is_err() || cancelled.load(Ordering::Relaxed) {
                 break;
             }
-            finished(1);
+            if let Some(control) = control {
+                control.finish_steps(1);
+            }
             let sets = runs.get_mut(cell.workload);
             if let Some(runs) = sets.and_then(|sets| sets.get_mut(cell.policy)) {
                 runs.push(run);

@@ -243,15 +243,17 @@ fn add_table(counts: &mut Counts, kind: CauseKind, text: &str) {
 
 /// Counts of numbered interrupts, which are of devices, by name and CPU.
 pub(crate) fn numbered_interrupts(text: &str) -> BTreeMap<String, BTreeMap<usize, u64>> {
-    let is_numbered = |line: &&str| {
-        let label = line.split(':').next().unwrap_or_default().trim();
-        line.contains("CPU") || !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit())
-    };
-    let lines: Vec<&str> = text.lines().filter(is_numbered).collect();
+    let lines: Vec<&str> = text.lines().filter(|line| is_of_device(line)).collect();
     let mut counts = Counts::new();
     add_table(&mut counts, CauseKind::Interrupt, &lines.join("\n"));
     let named = counts.into_iter();
     named.map(|((_, name), by_cpu)| (name, by_cpu)).collect()
+}
+
+/// Whether a line of `/proc/interrupts` is its head, or of a device.
+fn is_of_device(line: &str) -> bool {
+    let label = line.split(':').next().unwrap_or_default().trim();
+    line.contains("CPU") || !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Names a cause: numbered interrupts by their device, behind controller and trigger; others by label and description.

@@ -73,10 +73,13 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let file = MachineOutput::choose(args)?;
-    if !args.dry_run {
-        file.check()?;
-    }
+    let file = if args.dry_run {
+        None
+    } else {
+        let chosen = MachineOutput::choose(args)?;
+        chosen.check()?;
+        Some(chosen)
+    };
     let system = System::live();
     let request = CalibrationRequest {
         name: args.name.clone(),
@@ -90,9 +93,9 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let plan = CalibrationPlan::new(&system, request)?;
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
         .with_bytes(plan.fill_bytes(), plan.most_bytes_written());
-    if args.dry_run {
+    let Some(file) = file else {
         return report.print(args.format, out);
-    }
+    };
     let beyond = ", and the time to fill the test files";
     tell!("{}", announce(&report.does, plan.duration(), beyond));
     let calibration = waiting::counting(
@@ -128,7 +131,7 @@ impl MachineOutput {
             });
         }
         let usual = calibration_file(geteuid().is_root());
-        let path = usual.context("no home folder for the machine file; name one with --output")?;
+        let path = usual.context("WAKEPATH_HERE is empty, or there is no home folder; name the machine file with --output")?;
         Ok(Self {
             path,
             replaces: true,

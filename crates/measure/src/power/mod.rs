@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
 use wakepath_system::setting::find;
-use wakepath_system::{At, SettingKey, StateInfo, System};
+use wakepath_system::{At, Root, SettingKey, StateInfo, System};
 
 use self::source::PowerReading;
 use crate::summary::estimate_mean_of;
@@ -217,19 +217,17 @@ fn common_states(system: &System, cpus: &[usize]) -> Vec<StateInfo> {
         return Vec::new();
     };
     let states = system.idle_states(*first);
-    let names = |cpu: usize| -> Vec<String> {
-        system
-            .idle_states(cpu)
-            .into_iter()
-            .map(|state| state.name)
-            .collect()
-    };
-    let own = names(*first);
-    if cpus.iter().all(|cpu| names(*cpu) == own) {
+    let own = state_names(system, *first);
+    if cpus.iter().all(|cpu| state_names(system, *cpu) == own) {
         states
     } else {
         Vec::new()
     }
+}
+
+fn state_names(system: &System, cpu: usize) -> Vec<String> {
+    let states = system.idle_states(cpu).into_iter();
+    states.map(|state| state.name).collect()
 }
 
 /// Carries the plan out. All settings are put back when it returns.
@@ -372,17 +370,14 @@ fn read_power(
 ) -> Vec<Vec<f64>> {
     let root = system.root();
     let mut samples = vec![Vec::new(); sources.len()];
-    let read_all = || -> Vec<Option<PowerReading>> {
-        sources.iter().map(|source| source.read(root)).collect()
-    };
     let mut at = Instant::now();
-    let mut before = read_all();
+    let mut before = read_all(root, sources);
     for reading in 0..plan.readings + SETTLING {
         control.sleep(plan.between);
         if control.is_cancelled() {
             break;
         }
-        let after = read_all();
+        let after = read_all(root, sources);
         let seconds = at.elapsed().as_secs_f64();
         at = Instant::now();
         for (index, source) in sources.iter().enumerate() {
@@ -393,6 +388,10 @@ fn read_power(
         before = after;
     }
     samples
+}
+
+fn read_all(root: &Root, sources: &[PowerSource]) -> Vec<Option<PowerReading>> {
+    sources.iter().map(|source| source.read(root)).collect()
 }
 
 impl PowerEstimate {
