@@ -324,7 +324,10 @@ mod tests {
         ];
         let ranking = prediction_error(&wrong, &conditions()).unwrap().ranking;
         assert_eq!(ranking, Some(RankingAgreement { jobs: 1, alike: 0 }));
-        let noisy = [prediction("unchanged", &[70.0, 110.0], 70.0), prediction("shallow", &[80.0, 80.0], 80.0)];
+        let noisy = [
+            prediction("unchanged", &[70.0, 110.0], 70.0),
+            prediction("shallow", &[80.0, 80.0], 80.0),
+        ];
         let ranking = prediction_error(&noisy, &conditions()).unwrap().ranking;
         assert_eq!(ranking, Some(RankingAgreement { jobs: 0, alike: 0 }));
     }

@@ -9,7 +9,7 @@ use wakepath_measure::ExperimentControl;
 use wakepath_results::{RunOrigin, RunRecord};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::backend;
+use wakepath_study::run::make_backend;
 
 use crate::error::CalibrateError;
 use crate::folder::Folder;
@@ -38,12 +38,7 @@ impl JobStudy<'_> {
         control: ExperimentControl<'_>,
         cancelled: &AtomicBool,
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
-        self.run(
-            &self.text(false),
-            RunOrigin::Live,
-            Some(control),
-            cancelled,
-        )
+        self.run(&self.text(false), RunOrigin::Live, Some(control), cancelled)
     }
 
     /// The same on a simulated machine.
@@ -95,8 +90,8 @@ impl JobStudy<'_> {
         control: Option<ExperimentControl<'_>>,
         cancelled: &AtomicBool,
     ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
-        let plan = Plan::new(text, "calibration", self.folder.path(), origin)?;
-        let backend = backend(&plan)?;
+        let plan = Plan::from_text(text, "calibration", self.folder.path(), origin)?;
+        let backend = make_backend(&plan)?;
         backend.begin()?;
         let mut runs = vec![vec![Vec::new(); self.sets.len()]; self.jobs.len()];
         let mut result = Ok(());
