@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::error::CalibrateError;
 
-/// Options of a job of 4 KiB direct random reads, by name. No figure is fitted to these.
+/// Names and options: 4 KiB direct random reads without influence on any figure.
 pub(crate) const JOBS: [(&str, &str); 4] = [
     ("reads", "ioengine=psync"),
     (
@@ -19,15 +19,15 @@ pub(crate) const JOBS: [(&str, &str); 4] = [
     ),
     ("reads, 8 in flight", "ioengine=libaio\niodepth=8"),
 ];
-/// Options of the two jobs that the program's work and an asynchronous engine's are fitted to, synchronous first.
+/// Names and options for fitting: a synchronous and an asynchronous engine.
 pub(crate) const FITTING_JOBS: [(&str, &str); 2] = [
     ("fitting: psync", "ioengine=psync"),
     ("fitting: libaio", "ioengine=libaio\niodepth=1"),
 ];
-/// Options of fio that name the files of a job.
+/// Fio options for file names.
 const NAMES_FILES: [&str; 4] = ["filename", "directory", "filename_format", "nrfiles"];
 
-/// A job that runs on the machine and in the simulator.
+/// A job for the machine and the simulator.
 #[derive(Clone, Debug)]
 pub(crate) struct CalibrationJob {
     pub(crate) name: String,
@@ -39,7 +39,7 @@ pub(crate) struct CalibrationJob {
 enum JobSource {
     /// Options beside those of a 4 KiB direct random read.
     Reads(&'static str),
-    /// A fio job file; `names_files` unless it leaves the choice of files to fio.
+    /// A fio job file; without `names_files` the job leaves the choice to fio.
     File { path: PathBuf, names_files: bool },
 }
 
@@ -53,7 +53,7 @@ impl CalibrationJob {
         made.collect()
     }
 
-    /// The job of a user's file.
+    /// Reads a user's job file.
     pub(crate) fn read_file(path: &Path) -> Result<Self, CalibrateError> {
         let read = path
             .canonicalize()

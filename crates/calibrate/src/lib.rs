@@ -123,7 +123,7 @@ pub fn calibrate(
     Ok(result)
 }
 
-/// Adds a round to the predictions of earlier ones.
+/// Adds a round to earlier predictions.
 fn add_round(all: &mut Vec<JobPrediction>, round: Vec<JobPrediction>) {
     for prediction in round {
         let mut known = all.iter_mut();
@@ -136,7 +136,7 @@ fn add_round(all: &mut Vec<JobPrediction>, round: Vec<JobPrediction>) {
     }
 }
 
-/// What the rounds of a calibration share.
+/// Shared by all rounds.
 struct Calibration<'a> {
     system: &'a System,
     plan: &'a CalibrationPlan,
@@ -196,7 +196,7 @@ impl Calibration<'_> {
         wake
     }
 
-    /// Fits the work of fio and of its asynchronous engine to jobs of their own, while CPUs are held shallow.
+    /// Fits the work by fio and its asynchronous engine to separate jobs, while CPUs are held shallow.
     fn fit_jobs(&self, machine: &mut Machine) -> Result<(), String> {
         if !self.plan.fits_jobs() {
             return Err("holding CPUs shallow needs root".to_owned());
@@ -258,11 +258,11 @@ impl Calibration<'_> {
         {
             let (live, (before, after)) = sets;
             for (index, set) in self.plan.sets().iter().enumerate() {
-                let live = live[index].iter().map(JobFigures::from_run);
+                let runs = live[index].iter().map(JobFigures::from_run);
                 let figures = [&after[index], &before[index]];
                 let simulated = figures.map(|runs| JobFigures::median_of_runs(runs));
                 if let (Some(live), [Some(simulated), Some(uncalibrated)]) =
-                    (live.collect::<Option<Vec<_>>>(), simulated)
+                    (runs.collect::<Option<Vec<_>>>(), simulated)
                 {
                     predictions.push(JobPrediction {
                         job: job.name.clone(),

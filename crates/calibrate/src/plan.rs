@@ -17,9 +17,9 @@ const DRIVE_SHARE: f64 = 0.45;
 const WAKE_SHARE: f64 = 0.15;
 /// Shortest run of a job in seconds: fio counts in milliseconds, and begins slowly.
 const SHORTEST_JOB: f64 = 3.0;
-/// Seconds of a job that figures are fitted to.
+/// Seconds per fitting job.
 const FITTING_SECONDS: f64 = 3.0;
-/// What is in force, and what CPUs do that never sleep: these two are ranked.
+/// Ranked policy sets: the settings in force, and CPUs without sleep.
 const SETS: [&str; 2] = ["unchanged", "cpu-latency[limit=0us]"];
 /// The most rounds.
 pub const MOST_ROUNDS: usize = 100;
@@ -111,17 +111,17 @@ impl CalibrationPlan {
         }
     }
 
-    /// Runs of each job and set in a round: two where there is no other round to compare the machine with.
+    /// Runs per job, set and round: a single round has two, to compare the machine with itself.
     pub(crate) fn repeats(&self) -> u32 {
         if self.rounds() == 1 { 2 } else { 1 }
     }
 
-    /// Runs of jobs in a round, without those that figures are fitted to.
+    /// Job runs in a round, without fitting jobs.
     fn job_runs(&self) -> usize {
         self.jobs.len() * self.sets().len() * self.repeats() as usize
     }
 
-    /// Whether figures are fitted to jobs: CPUs have to be held shallow meanwhile, which takes root.
+    /// Whether fitting jobs run: holding CPUs shallow meanwhile takes root.
     pub(crate) const fn fits_jobs(&self) -> bool {
         self.request.forced
     }
@@ -150,7 +150,7 @@ impl CalibrationPlan {
         }
     }
 
-    /// The jobs that figures are fitted to.
+    /// The fitting jobs.
     pub(crate) fn fitting_study<'a>(
         &'a self,
         folder: &'a Folder,

@@ -1,4 +1,4 @@
-//! How far simulations of jobs are from what the machine did.
+//! Differences between simulated and measured jobs.
 
 use serde::Serialize;
 use wakepath_hardware::machine::{MetricErrors, PredictionError, RankingAgreement};
@@ -15,7 +15,7 @@ pub struct JobFigures {
     pub p99_us: f64,
     /// Requests per second.
     pub iops: f64,
-    /// Power of the packages in mW; absent where nothing counts or models it.
+    /// Package power in mW; absent without counters or a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package_mw: Option<f64>,
 }
@@ -82,7 +82,7 @@ impl JobFigures {
         ratios.map(|ratio| (ratio - 1.0) * 100.0)
     }
 
-    /// By how many per cent the power is above that of others, if both are known.
+    /// By how many per cent the power is above another, if both are known.
     fn power_percent_above(&self, other: &Self) -> Option<f64> {
         let (own, other) = (self.package_mw?, other.package_mw?);
         Some((own / other - 1.0) * 100.0)
@@ -95,7 +95,7 @@ impl JobPrediction {
         JobFigures::median_of(self.live_runs())
     }
 
-    /// Medians over rounds of what simulations with the calibrated machine said.
+    /// Medians over rounds from simulations with the calibrated machine.
     pub fn simulated(&self) -> Option<JobFigures> {
         JobFigures::median_of(self.rounds.iter().map(|round| round.simulated))
     }
@@ -145,7 +145,7 @@ impl JobPrediction {
     }
 }
 
-/// A metric of a run, if it has one of this name.
+/// A run's metric by name.
 fn metric(run: &RunRecord, name: &str) -> Option<f64> {
     let found = run.metrics.iter().find(|(metric, _)| metric == name);
     found.map(|(_, value)| *value)
