@@ -98,8 +98,8 @@ fn write_job(text: &mut String, job: &Job<'_>) {
     }
     lines.push(format!("rw={}", pattern(io)));
     if reads > 0 && writes > 0 {
-        let percent = (100 * reads + (reads + writes) / 2) / (reads + writes);
-        lines.push(format!("rwmixread={percent}"));
+        let percent = 100.0 * reads as f64 / (reads + writes) as f64;
+        lines.push(format!("rwmixread={percent:.0}"));
     }
     lines.push(block_sizes(io));
     lines.push(format!("size={}m", area(io) / MIB));
@@ -185,10 +185,11 @@ fn area(io: &TaskIo) -> u64 {
 fn think_time(io: &TaskIo) -> Vec<String> {
     let burst = io.burst_ns / io.bursts.max(1);
     let spin = if burst < SHORTEST_BURST { 0 } else { burst };
+    let per_pause = all_requests(io) as f64 / io.pauses.max(1) as f64;
     let blocks = if io.pauses == 0 {
         1
     } else {
-        ((all_requests(io) + io.pauses / 2) / io.pauses).max(1)
+        (per_pause.round() as u64).max(1)
     };
     let asleep = io.asleep_ns / io.pauses.max(1);
     let [pause_us, spin_us] = [asleep + spin * blocks, spin * blocks].map(|ns| (ns + 500) / 1000);
