@@ -209,11 +209,13 @@ pub(crate) fn resolve(
     if full && periods.front().is_some_and(|p| p.exit > pending.issued) {
         return;
     }
-    let since_issue = periods.iter().filter(|period| pending.is_after_issue(period));
+    let mut since_issue = periods
+        .iter()
+        .filter(|period| pending.is_after_issue(period));
     let mut seen = since_issue.clone().chain(&around);
     request.first = seen.next().map(|period| period.state);
     request.periods = u32::from(request.first.is_some()) + seen.count() as u32;
-    let last = around.or_else(|| since_issue.last().copied());
+    let last = around.or_else(|| since_issue.next_back().copied());
     let Some(period) = last.filter(|p| p.exit.saturating_add(HANDLER_NS) >= pending.signal) else {
         request.met = MetState::Awake;
         return;

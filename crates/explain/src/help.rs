@@ -54,7 +54,10 @@ pub(crate) fn find_help(
             Remedy::CompleteWhereInterrupted,
             [0.0, mean(requests, TracedRequest::remote_ns)],
         ),
-        (Remedy::TasksWhereCompleted, [0.0, mean(requests, exit_elsewhere)]),
+        (
+            Remedy::TasksWhereCompleted,
+            [0.0, mean(requests, exit_elsewhere)],
+        ),
         (Remedy::HighestFrequency, [0.0, slow / count]),
     ];
     let helps = all.into_iter().map(|(remedy, [low_ns, high_ns])| Help {

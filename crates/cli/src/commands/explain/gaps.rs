@@ -84,7 +84,7 @@ pub(super) fn name_missing(metadata: &Metadata) {
             note!("{what}");
         }
     }
-    if recorded.idle != Known::Missing {
+    if recorded.idle != DataQuality::Missing {
         note!(
             "no residency counters: states are those requested; the share that the hardware reached, and what its package did, \
              are not known"

@@ -160,7 +160,7 @@ pub(super) fn replay(
         tick: None,
         ran: None,
     };
-    let plan = Plan::of_replay(&request, false)?;
+    let plan = Plan::for_replay(&request, false)?;
     let backend = Replay::new(&plan)?.with_sparse_figures();
     let runs = parts::of_backend(&plan, &backend, &RunControl::for_nobody())?.runs()?;
     let policies = plan.policies.iter().map(|policy| policy.name.as_str());
@@ -170,10 +170,11 @@ pub(super) fn replay(
 
 /// The governor that ran, with a limit or leases, and other governors of its kernel.
 fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
-    let ran = match metadata.idle_governor.as_deref() {
-        Some(governor @ ("menu" | "teo" | "ladder")) => governor,
-        _ => "menu",
-    };
+    let known = ["menu", "teo", "ladder"];
+    let governor = metadata.idle_governor.as_deref();
+    let ran = governor
+        .filter(|name| known.contains(name))
+        .unwrap_or("menu");
     let mut texts = Vec::new();
     if let Some(ceiling) = plain_reference(kind) {
         texts.push(format!("{ran} + cpu-latency[state={ceiling}]"));
