@@ -126,7 +126,9 @@ fn replay_sentence(policy: &ReplayedHelp) -> String {
     )
 }
 
-/// Replays the recording under what the events propose, and under other governors. `machine` has figures of power.
+/// Replays the recording under what the events propose, and under other governors.
+///
+/// Times come from the latencies that the recording declares; power, from the figures of `machine`, in a replay of its own.
 pub(super) fn replay(
     path: &Path,
     metadata: &Metadata,
@@ -150,7 +152,7 @@ pub(super) fn replay(
         .context("the path is not UTF-8; rename the file")?;
     let request = ReplayRequest {
         title: "What would help?".to_owned(),
-        machine: machine.map(str::to_owned),
+        machine: None,
         blocks: BLOCKS,
         sets: propose_sets(kind, metadata)?,
         baseline: RECORDED.to_owned(),
@@ -160,12 +162,27 @@ pub(super) fn replay(
         tick: None,
         ran: None,
     };
-    let plan = Plan::for_replay(&request, false)?;
+    let times = make_runs(&request)?;
+    let powers = match machine {
+        Some(machine) => make_runs(&ReplayRequest {
+            machine: Some(machine.to_owned()),
+            ..request
+        })?,
+        None => Vec::new(),
+    };
+    let mut policies: Vec<&str> = times.iter().map(|run| run.key.policy.as_str()).collect();
+    policies.truncate(policies.len() / BLOCKS as usize);
+    let others = policies.into_iter().filter(|policy| *policy != RECORDED);
+    let compared = others.filter_map(|policy| compare(policy, &times, &powers));
+    Ok(compared.collect())
+}
+
+/// The runs of a replay, in repeats of all policies.
+fn make_runs(request: &ReplayRequest) -> anyhow::Result<Vec<RunRecord>> {
+    let plan = Plan::for_replay(request, false)?;
     let backend = Replay::new(&plan)?.with_sparse_figures();
-    let runs = parts::of_backend(&plan, &backend, &RunControl::for_nobody())?.runs()?;
-    let policies = plan.policies.iter().map(|policy| policy.name.as_str());
-    let others = policies.filter(|policy| *policy != RECORDED);
-    Ok(others.filter_map(|policy| compare(policy, &runs)).collect())
+    let reader = parts::of_backend(&plan, &backend, &RunControl::for_nobody())?;
+    Ok(reader.runs()?)
 }
 
 /// The governor that ran, with a limit or leases, and other governors of its kernel.
@@ -187,13 +204,17 @@ fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<P
 }
 
 /// What a policy changes of the recorded choices.
-fn compare(policy: &str, runs: &[RunRecord]) -> Option<ReplayedHelp> {
-    let change = |metric| Some(mean(runs, policy, metric)? - mean(runs, RECORDED, metric)?);
+fn compare(policy: &str, times: &[RunRecord], powers: &[RunRecord]) -> Option<ReplayedHelp> {
     Some(ReplayedHelp {
         policy: policy.to_owned(),
-        saved_ns: -1e3 * change("added_us_per_io")?,
-        added_mw: change("mean_mw"),
+        saved_ns: -1e3 * change(policy, times, "added_us_per_io")?,
+        added_mw: change(policy, powers, "mean_mw"),
     })
+}
+
+/// A policy's change of a metric against the recorded choices.
+fn change(policy: &str, runs: &[RunRecord], metric: &str) -> Option<f64> {
+    Some(mean(runs, policy, metric)? - mean(runs, RECORDED, metric)?)
 }
 
 /// The mean of a metric over a policy's blocks of time.
