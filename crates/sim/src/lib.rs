@@ -27,6 +27,7 @@ mod scheduler;
 mod setup;
 mod task;
 
+pub use crate::core::observer;
 #[doc(hidden)]
 pub use crate::core::queue::pattern;
 pub use drive::result::{DriveRun, DriveStateTime};
@@ -35,7 +36,6 @@ pub use frequency::clocks::HwpBoostRun;
 pub use observe::attribution::Attribution;
 pub use observe::batches::Drift;
 pub use observe::latency::{Latency, LatencyParts};
-pub use observe::observer;
 pub use page_cache::result::PageCacheRun;
 pub use power::energy::Energy;
 pub use result::details;

@@ -7,9 +7,9 @@ use wakepath_hardware::idle::IdleStates;
 use wakepath_policies::PolicySet;
 use wakepath_workloads::Workload;
 
+use crate::core::observer::{Observer, Unobserved};
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::observe::observer::{Observer, Unobserved};
 use crate::result::Run;
 use crate::setup::Setup;
 use crate::setup::policies::{Policies, in_force, machine_under};

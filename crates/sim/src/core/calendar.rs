@@ -17,8 +17,12 @@ pub(crate) enum Slot {
     Frequency(usize),
     /// The end of a slot of time in which a cluster's hardware looks at its clocks.
     Hardware(usize),
-    /// The end of a completion queue's wait for more. After all queues: the next change of a watched drive's power state.
-    Device(usize),
+    /// The end of a completion queue's wait for more.
+    Queue(usize),
+    /// The next change of a watched drive's power state.
+    Drive(usize),
+    /// What the CPU that plays the drives of an emulated machine waits for.
+    Player,
 }
 
 /// What is due.
@@ -35,16 +39,20 @@ pub(crate) struct Calendar {
     queue: EventQueue,
     cpus: usize,
     clocks: usize,
-    devices: usize,
+    /// Completion queues that collect completions.
+    queues: usize,
+    /// Drives whose power state is watched.
+    drives: usize,
 }
 
 impl Calendar {
-    pub(crate) fn new(cpus: usize, clocks: usize, devices: usize) -> Self {
+    pub(crate) fn new(cpus: usize, clocks: usize, queues: usize, drives: usize) -> Self {
         Self {
-            queue: EventQueue::new(2 * (cpus + clocks) + devices),
+            queue: EventQueue::new(2 * (cpus + clocks) + queues + drives + 1),
             cpus,
             clocks,
-            devices,
+            queues,
+            drives,
         }
     }
 
@@ -57,8 +65,16 @@ impl Calendar {
             Slot::Frequency(clock) => 2 * self.cpus + clock,
             // There are at most as many clusters as clocks.
             Slot::Hardware(cluster) => 2 * self.cpus + self.clocks + cluster,
-            Slot::Device(device) => 2 * (self.cpus + self.clocks) + device,
+            Slot::Queue(queue) => self.first_queue() + queue,
+            Slot::Drive(drive) => self.first_queue() + self.queues + drive,
+            Slot::Player => self.first_queue() + self.queues + self.drives,
         }
+    }
+
+    /// The number of the first completion queue's slot.
+    #[inline(always)]
+    fn first_queue(&self) -> usize {
+        2 * (self.cpus + self.clocks)
     }
 
     /// The event of a number in the queue.
@@ -66,15 +82,25 @@ impl Calendar {
     fn event(&self, number: usize) -> Event {
         let frequencies = 2 * self.cpus;
         let hardware = frequencies + self.clocks;
-        let devices = hardware + self.clocks;
-        let requests = devices + self.devices;
+        let queues = hardware + self.clocks;
+        let requests = queues + self.queues + self.drives + 1;
         match number {
             n if n < self.cpus => Event::Slot(Slot::Phase(n)),
             n if n < frequencies => Event::Slot(Slot::Clock(n - self.cpus)),
             n if n < hardware => Event::Slot(Slot::Frequency(n - frequencies)),
-            n if n < devices => Event::Slot(Slot::Hardware(n - hardware)),
-            n if n < requests => Event::Slot(Slot::Device(n - devices)),
+            n if n < queues => Event::Slot(Slot::Hardware(n - hardware)),
+            n if n < requests => Event::Slot(self.device_slot(n - queues)),
             n => Event::Served(n - requests),
+        }
+    }
+
+    /// The slot of a queue, a drive or the player, by its number among these.
+    #[cold]
+    fn device_slot(&self, number: usize) -> Slot {
+        match number.checked_sub(self.queues) {
+            None => Slot::Queue(number),
+            Some(drive) if drive < self.drives => Slot::Drive(drive),
+            Some(_) => Slot::Player,
         }
     }
 

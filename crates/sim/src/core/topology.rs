@@ -100,6 +100,12 @@ impl Topology {
         &self.clusters[number]
     }
 
+    /// The CPUs that share a core with a CPU of this cluster, itself included.
+    #[inline]
+    pub(crate) fn core(&self, cluster: usize, cpu: CpuId) -> Range<CpuId> {
+        self.clusters[cluster].core(cpu)
+    }
+
     /// Number of CPUs.
     pub(crate) fn cpus(&self) -> usize {
         self.clusters.last().map_or(0, |last| last.cpus().end)

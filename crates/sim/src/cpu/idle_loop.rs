@@ -6,19 +6,21 @@ use wakepath_units::Nanoseconds;
 
 use crate::core::basics::{CpuId, NEVER};
 use crate::core::calendar::Slot;
+use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::cpu::state::Cpu;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
+    /// Sends a CPU to sleep, as its governor chooses.
     #[inline(always)]
     pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
-        debug_assert_eq!(self.calendar.due(Slot::Phase(cpu)), NEVER);
+        debug_assert_eq!(self.context.due(Slot::Phase(cpu)), NEVER);
         self.end_uncore_slots();
-        let now = self.now;
+        let now = self.context.now();
         let period = self.setup.cpu.tick_period;
-        let pulled = (!self.pulled.is_empty()).then(|| self.pulled_for(cpu));
+        let timers = &self.migratory_timers;
+        let migratory = (timers.exist()).then(|| timers.expiry_for(cpu, &self.cpus));
         let c = &mut self.cpus[cpu];
         let after_tick = std::mem::replace(&mut c.idle.in_loop, true) & c.idle.got_tick;
         c.idle.got_tick = false;
@@ -26,12 +28,12 @@ impl<O: Observer> Engine<'_, O> {
         // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
         let timer = c.timers.precise.next().min(c.timers.fair_server.timer());
         let mut wheel = c.timers.wheel.next();
-        if let Some(pulled) = &pulled {
+        if let Some(migratory) = &migratory {
             // A tick that is stopped may be left for such timers.
             let seen = if c.tick.stopped {
                 c.tick.next
             } else {
-                pulled.own
+                migratory.own
             };
             wheel = wheel.min(seen);
         }
@@ -39,12 +41,12 @@ impl<O: Observer> Engine<'_, O> {
             || (c.rcu.is_empty()
                 && (wheel.saturating_sub(now) > period
                     || wheel.saturating_sub(now / period * period) > period));
-        if let Some(pulled) = &pulled
+        if let Some(migratory) = &migratory
             && can_stop
             && !c.tick.stopped
         {
             // The last CPU awake sees to the timers of all; any other one leaves its own to those that are awake.
-            let left = if pulled.last { pulled.all } else { NEVER };
+            let left = if migratory.last { migratory.all } else { NEVER };
             wheel = c.timers.wheel.next().min(left);
         }
         let call = IdleCall {
@@ -75,8 +77,8 @@ impl<O: Observer> Engine<'_, O> {
             &mut c.idle.governor,
             ceiling,
         );
-        if O::WATCHES && self.watched {
-            self.observer.idle_choice(cpu, &query, choice.decision);
+        if let Some(observer) = self.context.observer() {
+            observer.idle_choice(cpu, &query, choice.decision);
         }
         if self.setup.cpu.menu_round > 0 {
             let more = self.setup.cpu.menu_round * u64::from(c.idle.governor.rounds() - 1);
@@ -85,8 +87,8 @@ impl<O: Observer> Engine<'_, O> {
         c.totals.selections += 1;
         if choice.stops_tick {
             c.tick.stopped = true;
-            c.tick.next = match &pulled {
-                Some(pulled) if pulled.last => pulled.all,
+            c.tick.next = match &migratory {
+                Some(migratory) if migratory.last => migratory.all,
                 _ => NEVER,
             };
             c.totals.tick_stops += 1;
@@ -125,6 +127,40 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// Whether a CPU goes on polling; otherwise its idle state is over, and its governor is told of a period that ended.
+    #[inline(always)]
+    pub(crate) fn goes_on_polling(&mut self, cpu: CpuId, must_run: bool) -> bool {
+        let now = self.context.now();
+        let c = &mut self.cpus[cpu];
+        if let Some(until) = c.idle.polling_until {
+            if now < until && !must_run {
+                self.begin_phase(cpu, Mode::Idle, until - now);
+                return true;
+            }
+            c.end_idle_period(now, !must_run);
+            // The time limit.
+            self.context.cancel(Slot::Phase(cpu));
+        }
+        if let Some(period) = c.idle.unreflected.take() {
+            let outcome = c.reflect(now, period);
+            if let Some(observer) = self.context.observer() {
+                observer.idle_outcome(cpu, &outcome);
+            }
+        }
+        false
+    }
+
+    /// A CPU that has something to run leaves the idle loop.
+    #[inline(always)]
+    pub(crate) fn leave_idle_loop(&mut self, cpu: CpuId) {
+        let period = self.setup.cpu.tick_period;
+        if self.cpus[cpu].leave_idle_loop(self.context.now(), period) {
+            self.stop_tick(cpu);
+            self.arm_clock(cpu);
+        }
+    }
+
+    /// Begins to wake a CPU up.
     pub(crate) fn begin_wake(&mut self, cpu: CpuId) {
         let setup = self.setup;
         self.end_uncore_slots();
@@ -136,12 +172,12 @@ impl<O: Observer> Engine<'_, O> {
         let mut chosen = &table.states[c.idle.state];
         let (mut joined, mut whole) = (c.idle.state, chosen.whole_cluster);
         if let Some(demotion) = &setup.cpu.demotion {
-            c.idle.demotion.wake_up(demotion, self.now);
+            c.idle.demotion.wake_up(demotion, self.context.now());
             if std::mem::take(&mut c.idle.demoted) {
                 // The cluster and the package were not told of a state that came later.
                 joined = demotion.to;
                 whole = table.states[joined].whole_cluster;
-                if c.idle.undemoted_at < self.now {
+                if c.idle.undemoted_at < self.context.now() {
                     begun = c.idle.undemoted_at;
                     c.idle.demotion.undemotions += 1;
                     chosen = table.alone_in(chosen);
@@ -150,10 +186,12 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
         }
-        c.power_up(self.now);
-        c.idle.wake_began = self.now;
+        c.power_up(self.context.now());
+        c.idle.wake_began = self.context.now();
         c.idle.undemoted_at = NEVER;
-        let cluster_was_down = self.power.cpu_awake(self.now, c.cluster, whole, joined);
+        let cluster_was_down = self
+            .power
+            .cpu_awake(self.context.now(), c.cluster, whole, joined);
         if whole {
             c.totals.states[joined].down += self.power.down_time(c.cluster) - c.idle.down_before;
         }
@@ -162,24 +200,25 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             chosen
         };
-        c.begin_waking(self.now, really_in.index);
-        c.totals.states[really_in.index].entering += (self.now - begun).min(really_in.entry);
+        c.begin_waking(self.context.now(), really_in.index);
+        c.totals.states[really_in.index].entering +=
+            (self.context.now() - begun).min(really_in.entry);
         let entered_at = begun + really_in.entry;
-        let of_package = self.power.package_wait(self.now);
-        let wait = if self.now < entered_at {
+        let of_package = self.power.package_wait(self.context.now());
+        let wait = if self.context.now() < entered_at {
             // Too late to turn back, too early to have lost anything.
-            (entered_at - self.now).max(of_package)
+            (entered_at - self.context.now()).max(of_package)
         } else {
             c.phase.cold += really_in.cold_start;
             let own = match &really_in.exit_spread {
                 None => really_in.exit,
-                Some(times) => self.random.exit(cpu, times),
+                Some(times) => self.context.random().exit(cpu, times),
             };
             of_package + own
         };
         c.phase.mode = Mode::Waking;
-        c.phase.start = self.now;
-        let wait = self.first_part_of_exit(cpu, wait);
+        c.phase.start = self.context.now();
+        let wait = self.emulator.begin_exit(cpu, self.context.now(), wait);
         self.phase_begun(cpu, wait);
     }
 }
@@ -232,7 +271,7 @@ impl Cpu<'_> {
 
     /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.
     #[inline]
-    pub(crate) fn leave_idle_loop(&mut self, now: u64, period: u64) -> bool {
+    fn leave_idle_loop(&mut self, now: u64, period: u64) -> bool {
         let back = self.idle.in_loop && self.tick.stopped;
         self.idle.in_loop = false;
         if back {

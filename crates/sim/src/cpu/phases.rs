@@ -1,72 +1,87 @@
 //! What a CPU does next, and how far it has come with it.
 
-use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt};
+use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt, TaskId};
 use crate::core::calendar::Slot;
+use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::cpu::state::Cpu;
 use crate::engine::Engine;
 use crate::frequency::clocks::Domain;
 use crate::frequency::clocks::report::InterruptTime;
-use crate::observe::observer::Observer;
 use crate::task::state::Task;
+
+/// What the end of a CPU's phase leaves to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PhaseEnd {
+    /// The phase goes on, or waits for the CPU's turn.
+    GoesOn,
+    /// The CPU looks for what is next.
+    Free,
+    /// An inter-processor interrupt has reached a sleeping CPU.
+    Rescheduled,
+    /// The CPU has served this interrupt.
+    Served(Interrupt),
+    /// The current task has done its segment of work.
+    Segment(TaskId),
+}
 
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
         let c = &mut self.cpus[cpu];
         c.phase.mode = mode;
-        c.phase.start = self.now;
+        c.phase.start = self.context.now();
         self.phase_begun(cpu, length);
     }
 
     /// Waits for the end of a phase that began now.
     #[inline(always)]
     pub(crate) fn phase_begun(&mut self, cpu: CpuId, length: u64) {
-        self.calendar.schedule(Slot::Phase(cpu), self.now + length);
+        self.context
+            .schedule(Slot::Phase(cpu), self.context.now() + length);
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
     }
 
     pub(crate) fn cancel_phase(&mut self, cpu: CpuId) {
-        self.calendar.cancel(Slot::Phase(cpu));
+        self.context.cancel(Slot::Phase(cpu));
     }
 
+    /// Accounts a phase that is over. Returns what that leaves to do.
     #[inline(always)]
-    pub(crate) fn end_phase(&mut self, cpu: CpuId) {
-        if !self.may_end_phase(cpu) {
-            return;
+    pub(crate) fn finish_phase(&mut self, cpu: CpuId) -> PhaseEnd {
+        let now = self.context.now();
+        if !self.emulator.may_end_phase(cpu) {
+            return PhaseEnd::GoesOn;
         }
-        if self.cpus[cpu].phase.mode == Mode::Waking && self.begins_last_part_of_exit(cpu) {
-            return;
-        }
-        let now = self.now;
         let c = &mut self.cpus[cpu];
+        if c.phase.mode == Mode::Waking
+            && let Some(end) = self.emulator.begin_last_part_of_exit(cpu, now)
+        {
+            self.context.schedule(Slot::Phase(cpu), end);
+            return PhaseEnd::GoesOn;
+        }
         let domain = &mut self.domains[c.domain];
         match c.phase.mode {
             // The time limit of a polling state, or else an inter-processor interrupt arrives.
             Mode::Idle if c.idle.polling_until.is_some() => {
                 c.settle_polling(now, domain.current());
-                self.next(cpu);
+                PhaseEnd::Free
             }
-            Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
+            Mode::Idle => PhaseEnd::Rescheduled,
             Mode::Waking => {
                 c.end_waking(now, domain.current(), domain.khz_now());
                 c.end_idle_period(now, false);
                 self.expire_early_on_waking(cpu);
-                self.next(cpu);
+                PhaseEnd::Free
             }
             Mode::Interrupt => {
                 c.charge(now, domain, &mut self.tasks);
-                let interrupt = c.phase.serving;
-                self.serve(cpu, interrupt);
-                self.next(cpu);
+                PhaseEnd::Served(c.phase.serving)
             }
             Mode::Task => {
                 c.charge(now, domain, &mut self.tasks);
-                match c.run_queue.current() {
-                    Some(task) => self.tasks_turn(cpu, task),
-                    None => self.next(cpu),
-                }
+                (c.run_queue.current()).map_or(PhaseEnd::Free, PhaseEnd::Segment)
             }
         }
     }
@@ -79,12 +94,13 @@ impl<O: Observer> Engine<'_, O> {
         match (mode, c.run_queue.current()) {
             (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].add_cold(cold),
             (Mode::Task, _) => {}
-            _ => c.phase.begin_service(self.now, work, cold),
+            _ => c.phase.begin_service(self.context.now(), work, cold),
         }
         c.phase.work = work + cold;
         c.phase.mode = mode;
-        c.phase.start = self.now;
-        let length = self.domains[c.domain].time_for(self.now, c.phase.alone(c.phase.work));
+        c.phase.start = self.context.now();
+        let length =
+            self.domains[c.domain].time_for(self.context.now(), c.phase.alone(c.phase.work));
         self.phase_begun(cpu, length);
     }
 
@@ -103,7 +119,11 @@ impl<O: Observer> Engine<'_, O> {
     /// Accounts the work of a CPU that ends, or is cut, now.
     pub(crate) fn charge(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
-        c.charge(self.now, &mut self.domains[c.domain], &mut self.tasks);
+        c.charge(
+            self.context.now(),
+            &mut self.domains[c.domain],
+            &mut self.tasks,
+        );
     }
 
     /// A CPU goes on with what it was at when its clock changed.
@@ -159,7 +179,7 @@ impl<O: Observer> Engine<'_, O> {
     /// See [`Cpu::work_done`].
     pub(crate) fn work_done(&self, cpu: CpuId) -> Cycles {
         let c = &self.cpus[cpu];
-        c.work_done(self.now, &self.domains[c.domain])
+        c.work_done(self.context.now(), &self.domains[c.domain])
     }
 
     /// The time that what a CPU is at, of which this work is left, takes from now on, rounded up.
@@ -170,66 +190,27 @@ impl<O: Observer> Engine<'_, O> {
             && let Some(until) = self.tasks[task].spins_until()
         {
             // However fast the CPU is.
-            return until.saturating_sub(self.now);
+            return until.saturating_sub(self.context.now());
         }
-        self.domains[c.domain].time_for(self.now, c.phase.alone(work))
+        self.domains[c.domain].time_for(self.context.now(), c.phase.alone(work))
     }
 
-    /// Decides what a CPU does next; nothing is in progress on it.
-    pub(crate) fn next(&mut self, cpu: CpuId) {
-        loop {
-            let (now, setup) = (self.now, self.setup);
-            let interrupt = self.take_interrupt(cpu);
-            if let Some(interrupt) = interrupt {
-                let wakes = match interrupt {
-                    Interrupt::Completion(request) if setup.io.depends_on_sleep() => {
-                        self.completion_wakes(request)
-                    }
-                    _ => false,
-                };
-                let cost = setup.cost(interrupt, wakes);
-                let c = &mut self.cpus[cpu];
-                if cost + c.phase.cold == 0 {
-                    c.phase.begin_service(now, 0, 0);
-                    // A reschedule is done with its arrival.
-                    if interrupt != Interrupt::Reschedule {
-                        self.serve(cpu, interrupt);
-                    }
-                    continue;
-                }
-                c.phase.serving = interrupt;
-                return self.execute(cpu, Mode::Interrupt, cost);
-            }
-            let c = &mut self.cpus[cpu];
-            let must_run = c.run_queue.has_task();
-            if let Some(until) = c.idle.polling_until {
-                if now < until && !must_run {
-                    return self.begin_phase(cpu, Mode::Idle, until - now);
-                }
-                c.end_idle_period(now, !must_run);
-                // The time limit.
-                self.calendar.cancel(Slot::Phase(cpu));
-            }
-            if let Some(period) = c.idle.unreflected.take() {
-                let outcome = c.reflect(now, period);
-                if O::WATCHES && self.watched {
-                    self.observer.idle_outcome(cpu, &outcome);
-                }
-            }
-            if must_run {
-                if c.leave_idle_loop(now, setup.cpu.tick_period) {
-                    self.stop_tick(cpu);
-                    self.arm_clock(cpu);
-                }
-            } else if !self.take_over_waiting(cpu) {
-                self.enter_idle(cpu);
-                debug_assert!(self.clock_is_armed(cpu));
-                return;
-            }
-            if self.run_task(cpu) {
-                return;
-            }
+    /// Begins to serve an interrupt. Returns false if serving takes no work, and is over at once.
+    #[inline(always)]
+    pub(crate) fn begin_interrupt(
+        &mut self,
+        cpu: CpuId,
+        interrupt: Interrupt,
+        cost: Cycles,
+    ) -> bool {
+        let c = &mut self.cpus[cpu];
+        if cost + c.phase.cold == 0 {
+            c.phase.begin_service(self.context.now(), 0, 0);
+            return false;
         }
+        c.phase.serving = interrupt;
+        self.execute(cpu, Mode::Interrupt, cost);
+        true
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) struct CpuSetup {
     /// Work of a system call on a CPU without a tick.
     syscall_cycles: Cycles,
     /// By CPU: of how many CPUs it does the background work.
-    pub(super) keeps_house_for: Vec<u32>,
+    keeps_house_for: Vec<u32>,
     /// How much later than asked for a sleep of an ordinary task ends, in ns.
     pub(super) timer_slack: u64,
     shortest_sleep: u64,
@@ -171,6 +171,11 @@ impl CpuSetup {
             }
         }
         cpus
+    }
+
+    /// How many CPUs a CPU does the background work of.
+    pub(crate) fn keeps_house_for(&self, cpu: CpuId) -> u32 {
+        self.keeps_house_for[cpu]
     }
 
     /// The idle states of the first cluster, as declared.

@@ -5,9 +5,9 @@
 //! Only machines whose description gives these figures pay for any of this.
 
 use crate::core::basics::{CpuId, FULL_SHARE};
+use crate::core::observer::Observer;
 use crate::cpu::phase::{CoreUse, Mode};
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
     /// A CPU does something else than before.
@@ -28,7 +28,7 @@ impl<O: Observer> Engine<'_, O> {
         if std::mem::replace(&mut c.phase.core_use, core_use) == core_use {
             return;
         }
-        for other in self.core(cpu) {
+        for other in self.setup.topology.core(self.cpus[cpu].cluster, cpu) {
             if other != cpu {
                 self.set_share(other);
             }
@@ -40,9 +40,11 @@ impl<O: Observer> Engine<'_, O> {
         let Some(shares) = &self.setup.cpu.core_shares else {
             return FULL_SHARE;
         };
-        let shares = shares[self.cpus[cpu].cluster];
+        let cluster = self.cpus[cpu].cluster;
+        let shares = shares[cluster];
         let mut polls = false;
-        for other in self.core(cpu).filter(|other| *other != cpu) {
+        let core = self.setup.topology.core(cluster, cpu);
+        for other in core.filter(|other| *other != cpu) {
             match self.cpus[other].phase.core_use {
                 CoreUse::Busy => return shares.all_busy,
                 CoreUse::Polls => polls = true,

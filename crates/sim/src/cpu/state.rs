@@ -5,7 +5,7 @@ use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
 use wakepath_units::{Capacity, Kilohertz};
 
-use crate::core::basics::{Cycles, Interrupt, NEVER};
+use crate::core::basics::{Cycles, Interrupt, NEVER, Timer};
 use crate::core::parts::Work;
 use crate::core::queue::fifo::Fifo;
 use crate::core::speed::Speed;
@@ -167,6 +167,21 @@ impl<'a> Cpu<'a> {
 
     pub(crate) fn has_interrupt(&self) -> bool {
         !self.interrupts.is_empty()
+    }
+
+    /// Starts a high-resolution timer, which may expire up to `slack` ns before `at`.
+    pub(crate) fn add_timer(&mut self, at: u64, slack: u64, timer: Timer) {
+        self.timers.precise.add_with_slack(at, slack, timer);
+    }
+
+    /// Starts a timer of the timer wheel.
+    pub(crate) fn add_wheel_timer(&mut self, at: u64, timer: Timer) {
+        self.timers.wheel.add(at, timer);
+    }
+
+    /// Stops a timer of the timer wheel. Returns whether it ran.
+    pub(crate) fn remove_wheel_timer(&mut self, timer: Timer) -> bool {
+        self.timers.wheel.remove(timer)
     }
 
     /// Work to be done before anything else: caches are to be refilled.

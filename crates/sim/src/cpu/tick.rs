@@ -1,9 +1,9 @@
-//! Ticks, timers and background work of a CPU.
+//! Ticks and timers of a CPU.
 
 use crate::core::basics::{CpuId, Interrupt, NEVER, Timer};
 use crate::core::calendar::Slot;
+use crate::core::observer::Observer;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
     /// The first tick at a time or after it.
@@ -34,14 +34,15 @@ impl<O: Observer> Engine<'_, O> {
     fn restart_own_tick(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         if c.tick.stopped && !c.idle.in_loop && c.run_queue.tasks() > 1 {
-            c.tick.restart(self.now, self.setup.cpu.tick_period);
+            c.tick
+                .restart(self.context.now(), self.setup.cpu.tick_period);
             self.arm_clock(cpu);
         }
     }
 
     /// Whether the next clock event of a CPU is scheduled as it should be.
     pub(crate) fn clock_is_armed(&self, cpu: CpuId) -> bool {
-        self.calendar.due(Slot::Clock(cpu)) == self.cpus[cpu].next_clock_event()
+        self.context.due(Slot::Clock(cpu)) == self.cpus[cpu].next_clock_event()
     }
 
     /// Starts a high-resolution timer on a CPU, which may expire up to `slack` ns before `at`.
@@ -61,7 +62,8 @@ impl<O: Observer> Engine<'_, O> {
     /// A CPU has run a task until now, which takes runtime from its server for fair tasks.
     #[inline(always)]
     pub(crate) fn fair_tasks_ran(&mut self, cpu: CpuId) {
-        if self.setup.cpu.fair_server && self.cpus[cpu].timers.fair_server.runs(self.now) {
+        if self.setup.cpu.fair_server && self.cpus[cpu].timers.fair_server.runs(self.context.now())
+        {
             self.arm_clock(cpu);
         }
     }
@@ -70,16 +72,16 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn arm_clock(&mut self, cpu: CpuId) {
         let at = self.cpus[cpu].next_clock_event();
         if at == NEVER {
-            self.calendar.cancel(Slot::Clock(cpu));
+            self.context.cancel(Slot::Clock(cpu));
         } else {
-            self.calendar.reschedule(Slot::Clock(cpu), at);
+            self.context.reschedule(Slot::Clock(cpu), at);
         }
     }
 
     /// A CPU's clock event: its tick and the timers that are due become interrupts.
     pub(crate) fn expire_timers(&mut self, cpu: CpuId) {
-        let now = self.now;
-        self.end_turn();
+        let now = self.context.now();
+        self.emulator.end_turn();
         let c = &mut self.cpus[cpu];
         if !c.tick.stopped && c.tick.next <= now {
             c.tick.next += self.setup.cpu.tick_period;
@@ -100,15 +102,14 @@ impl<O: Observer> Engine<'_, O> {
         if of_wheel {
             c.idle.got_tick |= c.idle.in_loop;
         }
-        if !self.pulled.is_empty() {
-            self.pull_timers(cpu);
+        if self.migratory_timers.exist() {
+            self.migratory_timers.expire(now, cpu, &mut self.cpus);
         }
         let awake = self.cpus[cpu].is_busy();
         if self.setup.cpu.timer_slack > 0 && awake {
             self.expire_early(cpu);
         }
         self.arm_clock(cpu);
-        self.kick(cpu);
     }
 
     /// A CPU has left its idle state: if timers woke it, more of them may be due by now.
@@ -123,7 +124,7 @@ impl<O: Observer> Engine<'_, O> {
     /// The interrupt of a CPU's high-resolution timers takes those with it whose slack allows it.
     #[inline]
     pub(crate) fn expire_early(&mut self, cpu: CpuId) {
-        let now = self.now;
+        let now = self.context.now();
         let c = &mut self.cpus[cpu];
         if c.timers.precise.may_expire(now) {
             let interrupts = &mut c.interrupts;

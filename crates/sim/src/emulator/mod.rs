@@ -4,7 +4,8 @@
 //! nobody else begins anything during a turn. Only machines with `[emulator]` pay for it.
 //!
 //! - State: `state` has whose turn it is, who waits with what, and the CPU that plays the drives.
-//! - Events: `events` passes, cuts and ends turns.
+//! - Events: `turn_taking` says who may act; `events` passes and cuts turns.
 
 pub(crate) mod events;
 pub(crate) mod state;
+pub(crate) mod turn_taking;

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use wakepath_hardware::machine::{Emulator, Figure};
 
-use crate::core::basics::{CpuId, NEVER, RequestId};
+use crate::core::basics::{CpuId, Interrupt, NEVER, RequestId, Timer};
 
 /// What runs the CPUs in turn, and its CPU that plays the drives.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +49,22 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// Whether the CPU goes on with what it was at.
+    pub(crate) fn is_cut(self) -> bool {
+        self.cut
+    }
+
+    /// Whether the end of a phase waits for the turn.
+    pub(crate) fn has_phase_end(self) -> bool {
+        self.phase_over
+    }
+
+    /// Whether interrupts wait for the turn.
+    pub(crate) fn has_interrupt(self) -> bool {
+        self.interrupted
+    }
+
+    /// Whether anything waits for the turn.
     pub(crate) fn any(self) -> bool {
         self.cut || self.phase_over || self.interrupted
     }
@@ -63,6 +79,21 @@ pub(crate) enum Exit {
     Yields(u64),
     /// Its last part, which it does not begin without the turn, and keeps it for.
     Holds(u64),
+}
+
+/// The rank of an interrupt among those that a guest's CPU has pending: the least is served first.
+///
+/// The CPU that plays the drives interrupts the others for completions, and they end requests in a soft interrupt
+/// (`blk_mq_complete_request_remote()`). It comes after all hard ones, but before that for timers of the timer wheel: on x86
+/// calls of functions have a higher vector than the tick, and what the tick raises is left to `ksoftirqd`.
+/// RCU's soft interrupt is the last. `is_on_wheel`: whether the timer of a background source is on the timer wheel.
+pub(crate) fn interrupt_rank(interrupt: Interrupt, is_on_wheel: impl Fn(usize) -> bool) -> u8 {
+    match interrupt {
+        Interrupt::Rcu => 3,
+        Interrupt::Completion(_) => 1,
+        Interrupt::Timer(Timer::Background(source)) if is_on_wheel(source) => 2,
+        _ => 0,
+    }
 }
 
 /// One thread runs all CPUs in turn: who has the turn works until it goes idle, or until a timer of any CPU expires.

@@ -113,6 +113,11 @@ impl FrequencySetup {
         self.counts_runnable
     }
 
+    /// Work of schedutil's thread with each change of frequency, if there is a thread.
+    pub(crate) fn sugov_cycles(&self) -> Option<Cycles> {
+        self.sugov
+    }
+
     /// Work of the interrupt that wakes schedutil's thread.
     pub(crate) fn sugov_interrupt(&self) -> Cycles {
         self.sugov_interrupt

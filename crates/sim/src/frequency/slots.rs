@@ -9,7 +9,7 @@ use crate::frequency::setup::FrequencySetup;
 pub(crate) struct ClockControl {
     pub(super) slots: ClockSlots,
     /// schedutil's threads, by clock, if there are any.
-    pub(super) sugov: Vec<TaskId>,
+    sugov: Vec<TaskId>,
 }
 
 impl ClockControl {
@@ -19,6 +19,16 @@ impl ClockControl {
             slots: ClockSlots::new(setup, has_limit, domains),
             sugov: Vec::new(),
         }
+    }
+
+    /// Adds schedutil's thread for the next clock.
+    pub(crate) fn add_sugov(&mut self, task: TaskId) {
+        self.sugov.push(task);
+    }
+
+    /// schedutil's thread for a clock.
+    pub(crate) fn sugov(&self, clock: usize) -> TaskId {
+        self.sugov[clock]
     }
 }
 

@@ -3,6 +3,5 @@
 pub(crate) mod attribution;
 pub(crate) mod batches;
 pub(crate) mod latency;
-pub mod observer;
 pub(crate) mod recorder;
 mod steps;

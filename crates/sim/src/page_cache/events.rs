@@ -6,11 +6,11 @@ use wakepath_policies::psd::Grant;
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId, Timer};
+use crate::core::observer::{Observer, RequestOrigin, RequestStep};
 use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
-use crate::observe::observer::{Observer, RequestOrigin, RequestStep};
 use crate::page_cache::state::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage};
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
@@ -33,6 +33,17 @@ enum Turn {
     Send(Pages),
     /// It is over.
     End,
+}
+
+/// What a task does after a part of its call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CallTurn {
+    /// It works on the next part.
+    Works,
+    /// It sleeps, and its CPU is free.
+    Sleeps,
+    /// The call is over.
+    Over,
 }
 
 impl<O: Observer> Engine<'_, O> {
@@ -59,8 +70,10 @@ impl<O: Observer> Engine<'_, O> {
     /// A job is about to do an I/O of so many bytes. Returns the first work of its system call, unless it goes to the drive.
     #[inline(never)]
     pub(crate) fn begin_call(&mut self, cpu: CpuId, task: TaskId, bytes: u64) -> Option<Cycles> {
-        let (direction, place) = self.place_next(task, bytes)?;
-        let caller = self.tasks[task].caller.as_ref()?;
+        let jobs = &self.setup.jobs;
+        let t = &mut self.tasks[task];
+        let (direction, place) = t.place_next(jobs, bytes, self.context.random())?;
+        let caller = t.caller.as_ref()?;
         let offset = caller.base.saturating_add(place);
         let pages = Pages::of(caller.file, offset, bytes);
         let cache = self.cache.as_mut()?;
@@ -69,18 +82,22 @@ impl<O: Observer> Engine<'_, O> {
             return None;
         }
         let writes = direction == Direction::Write;
-        let work = self.setup.page_cache?.call + self.take_cached(cpu, task, writes);
-        let t = &mut self.tasks[task];
+        let now = self.context.now();
+        let submits_alone = t.take_cached(jobs, now, self.context.random(), writes);
+        let mut work = self.setup.page_cache?.call + self.setup.cpu.syscall(cpu);
+        if submits_alone {
+            work += self.setup.io.asynchronous_submission();
+        }
         let caller = t.caller.as_mut()?;
         caller.begin(Stage::Look, pages);
         caller.syncs = writes && caller.always_syncs;
         let part = |at: u64| writes && caller.reads_parts && !at.is_multiple_of(PAGE);
         caller.parts = [part(offset), part(offset + bytes)];
         let kind = RequestKind::Cached;
-        caller.request = Request::begun((cpu, task), direction, kind, bytes, self.now);
+        caller.request = Request::begun((cpu, task), direction, kind, bytes, self.context.now());
         caller.work = work;
         t.begin(Step::Call, work);
-        self.observe_request(RequestStep::Begun { task });
+        self.context.observe_request(RequestStep::Begun { task });
         Some(work)
     }
 
@@ -93,15 +110,15 @@ impl<O: Observer> Engine<'_, O> {
             caller.begin(Stage::WriteBack, Pages::all(caller.file));
             caller.syncs = true;
             let (write, kind) = (Direction::Write, RequestKind::Cached);
-            caller.request = Request::begun((cpu, task), write, kind, 0, self.now);
+            caller.request = Request::begun((cpu, task), write, kind, 0, self.context.now());
         }
         t.begin(Step::Call, work);
         work
     }
 
-    /// A task has come to the end of a part of its call, or was woken in it.
+    /// A task has come to the end of a part of its call, or was woken in it. Goes on with the call.
     #[inline(never)]
-    pub(crate) fn calls_turn(&mut self, cpu: CpuId, task: TaskId) {
+    pub(crate) fn continue_call(&mut self, cpu: CpuId, task: TaskId) -> CallTurn {
         self.attribute_stage(cpu, task);
         loop {
             let turn = self.next_stage(cpu, task).unwrap_or(Turn::End);
@@ -112,26 +129,32 @@ impl<O: Observer> Engine<'_, O> {
                     if let Some(caller) = &mut t.caller {
                         caller.work = work;
                     }
-                    return self.execute(cpu, Mode::Task, work);
+                    self.execute(cpu, Mode::Task, work);
+                    return CallTurn::Works;
                 }
                 Turn::Pause(until) => {
                     t.begin(Step::Call, 0);
                     self.start_wheel_timer(cpu, until, Timer::Task(task));
-                    return self.block(cpu, task, true);
+                    self.sleep(cpu, task, true);
+                    return CallTurn::Sleeps;
                 }
                 Turn::Sleep { iowait } => {
                     t.begin(Step::Call, 0);
-                    return self.block(cpu, task, iowait);
+                    self.sleep(cpu, task, iowait);
+                    return CallTurn::Sleeps;
                 }
                 Turn::Send(pages) => self.send_pages(cpu, task, pages),
-                Turn::End => return self.end_call(cpu, task),
+                Turn::End => {
+                    self.end_call(cpu, task);
+                    return CallTurn::Over;
+                }
             }
         }
     }
 
     /// The time of a part of a call that is over belongs to the read or write of the call.
     fn attribute_stage(&mut self, cpu: CpuId, task: TaskId) {
-        let now = self.now;
+        let now = self.context.now();
         let c = &self.cpus[cpu];
         let (awake_since, full_speed) = (c.awake_since(), self.domains[c.domain].full_speed());
         let t = &mut self.tasks[task];
@@ -161,7 +184,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Goes on with a call. `None`: it is over.
     fn next_stage(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
-        let now = self.now;
+        let now = self.context.now();
         let io = &self.setup.io;
         loop {
             let t = &mut self.tasks[task];
@@ -256,7 +279,7 @@ impl<O: Observer> Engine<'_, O> {
     /// Looks for pages to write back: of the part of the file that a call is about, or all that the kernel writes back by
     /// itself.
     fn write_back(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
-        let now = self.now;
+        let now = self.context.now();
         let t = &mut self.tasks[task];
         let caller = t.caller.as_mut()?;
         let cache = self.cache.as_mut()?;
@@ -295,8 +318,8 @@ impl<O: Observer> Engine<'_, O> {
     /// Hands a request of the page cache to the drives.
     fn send_pages(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
         self.grant_lease(cpu, Grant::on_issue);
-        let now = self.now;
-        let id = self.add_request();
+        let now = self.context.now();
+        let id = self.requests.add();
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
             return;
         };
@@ -329,8 +352,9 @@ impl<O: Observer> Engine<'_, O> {
         let mut whole = Request::begun((cpu, flusher), direction, kind, bytes, begun);
         whole.attribute(Part::Submission, now);
         self.requests[id] = whole;
-        self.observe_request(RequestStep::Begun { task: flusher });
-        self.observe_request(RequestStep::Issued {
+        self.context
+            .observe_request(RequestStep::Begun { task: flusher });
+        self.context.observe_request(RequestStep::Issued {
             task: flusher,
             request: id,
             read,
@@ -357,9 +381,11 @@ impl<O: Observer> Engine<'_, O> {
     #[cold]
     pub(crate) fn page_request_ended(&mut self, cpu: CpuId, id: RequestId) {
         let request = self.requests[id];
-        self.free_requests.push(id);
-        self.observe_request(RequestStep::Delivered { request: id, cpu });
-        self.observe_request(RequestStep::Completed { request: id });
+        self.requests.remove(id);
+        self.context
+            .observe_request(RequestStep::Delivered { request: id, cpu });
+        self.context
+            .observe_request(RequestStep::Completed { request: id });
         let Some(cache) = &mut self.cache else {
             return;
         };
@@ -418,7 +444,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Starts the kernel's timer, if there is something dirty and it does not run.
     fn arm_write_back(&mut self, cpu: CpuId) {
-        let at = self.tick_from(self.now + LOOK_EVERY);
+        let at = self.tick_from(self.context.now() + LOOK_EVERY);
         if let Some(cache) = &mut self.cache
             && !cache.timer
             && cache.pages.dirty() > 0
@@ -445,7 +471,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// A call is over.
     fn end_call(&mut self, cpu: CpuId, task: TaskId) {
-        let now = self.now;
+        let now = self.context.now();
         let t = &mut self.tasks[task];
         let Some(caller) = &mut t.caller else {
             return;
@@ -453,21 +479,22 @@ impl<O: Observer> Engine<'_, O> {
         caller.awaits = None;
         let mut request = caller.request;
         if t.end_fsync() {
-            return self.plan(cpu, task);
+            return;
         }
         request.attribute(Part::Submission, now);
-        let id = self.add_request();
+        let id = self.requests.add();
         self.requests[id] = request;
-        self.observe_request(RequestStep::Issued {
+        self.context.observe_request(RequestStep::Issued {
             task,
             request: id,
             read: request.direction == Direction::Read,
             bytes: request.bytes,
             origin: RequestOrigin::Cached,
         });
-        self.observe_request(RequestStep::Served { request: id });
-        self.observe_request(RequestStep::Delivered { request: id, cpu });
+        self.context
+            .observe_request(RequestStep::Served { request: id });
+        self.context
+            .observe_request(RequestStep::Delivered { request: id, cpu });
         self.tasks[task].add_cached(id);
-        self.plan(cpu, task);
     }
 }

@@ -5,8 +5,7 @@
 //!
 //! - Setup: `setup` has the figures of a machine.
 //! - State: `state` has the callbacks of a CPU, and the grace period that runs.
-//! - Events: `events` is what ticks, the soft interrupt and the thread do.
+//!   The methods of `GracePeriods` are what ticks, the soft interrupt and the thread do; their CPUs and tasks are in `cpu` and `task`.
 
-pub(crate) mod events;
 pub(crate) mod setup;
 pub(crate) mod state;

@@ -1,9 +1,9 @@
 //! Requests that are submitted and taken back together, and what a process writes into its buffers before.
 
 use crate::core::basics::{Cycles, RequestId, TaskId};
+use crate::core::observer::Observer;
 use crate::core::parts::Part;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 use crate::task::state::{Kind, Step};
 
 impl<O: Observer> Engine<'_, O> {
@@ -28,7 +28,7 @@ impl<O: Observer> Engine<'_, O> {
         };
         let mut gathered = std::mem::take(&mut process.gathered);
         for (id, bytes) in gathered.drain(..) {
-            self.requests[id].attribute(Part::Submission, self.now);
+            self.requests[id].attribute(Part::Submission, self.context.now());
             self.hand_over(id, bytes);
         }
         if let Kind::FioProcess(process) = &mut self.tasks[task].kind {

@@ -6,12 +6,6 @@
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::cpu::state::{Cpu, Doing};
-
-use crate::block::request::Request;
-use crate::core::basics::Interrupt;
-use crate::task::state::{Step, Task};
-
 /// What a CPU does from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
@@ -179,38 +173,4 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {
     const WATCHES: bool = false;
-}
-
-impl Activity {
-    pub(crate) fn of(cpu: &Cpu, tasks: &[Task], requests: &[Request]) -> Self {
-        match cpu.doing() {
-            Doing::Idle(state) => Self::Idle(state),
-            Doing::Waking => Self::Waking,
-            Doing::Interrupt(interrupt) => Self::Interrupt(match interrupt {
-                Interrupt::Completion(request) => {
-                    InterruptKind::Completion(requests[request].number_of_whole(request))
-                }
-                Interrupt::Tick | Interrupt::Rcu => InterruptKind::Tick,
-                Interrupt::Timer(_) => InterruptKind::Timer,
-                Interrupt::Reschedule | Interrupt::Frequency(_) => InterruptKind::Reschedule,
-            }),
-            Doing::Task => {
-                let task = cpu.run_queue.current().unwrap_or_default();
-                let running = &tasks[task];
-                Self::Task {
-                    task,
-                    job: running.owner(),
-                    work: match running.step() {
-                        Step::Call if running.is_kernel_thread() => Work::Background,
-                        Step::Submit | Step::Deactivate | Step::Call => Work::Submit,
-                        Step::Resume | Step::Wait => Work::Resume,
-                        Step::Spin if running.is_thread() => Work::Run,
-                        Step::Think | Step::Spin => Work::Think,
-                        Step::Thread => Work::Run,
-                        Step::Worker => Work::Background,
-                    },
-                }
-            }
-        }
-    }
 }
