@@ -1,8 +1,8 @@
-//! A discrete-event simulator of I/O requests that meet sleeping hardware.
+//! A discrete-event simulator for I/O requests that meet sleeping hardware.
 //!
-//! [`simulate`] runs a workload on a machine under one policy set. Time is integer nanoseconds, work is
-//! cycles of the machine's biggest core, and the same seed gives the same result: the same drive and the same
-//! background, whatever the policies. What is modelled, and what is not, is in `docs/model.md`.
+//! [`simulate`] runs a workload on a machine under one policy set. Time is integer nanoseconds, work is cycles on the
+//! machine's biggest core, and the same seed gives the same result: the same drive and the same background, whatever
+//! the policies. `docs/model.md` says what is modelled, and what is not.
 
 #![allow(
     clippy::inline_always,

@@ -1,4 +1,4 @@
-//! Requests: to the drive, back from it, and where their time goes.
+//! Requests: to the drive, back, and where time goes.
 
 use wakepath_policies::psd::Grant;
 
@@ -15,14 +15,14 @@ use crate::engine::Engine;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     Now,
-    /// Now, with all that this queue has collected.
+    /// Now, with all completions collected by this queue.
     Collected(usize),
-    /// Later, with others of its queue.
+    /// Later, with others in the same queue.
     Later,
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// Sends a flush to all drives of the volume.
+    /// Sends a flush to all drives.
     #[inline(never)]
     pub(crate) fn flush(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.context.now();
@@ -48,7 +48,7 @@ impl<O: Observer> Engine<'_, O> {
         self.give_pieces(id, RequestKind::Flush, (0..drives).map(Piece::flush));
     }
 
-    /// Makes a request that a task has submitted. Returns its number, and whether a batch holds it back.
+    /// Makes a request that a task has submitted. Returns the request's number, and whether a batch holds it back.
     #[inline(always)]
     pub(crate) fn add_submitted(
         &mut self,
@@ -86,7 +86,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Hands a request, or a piece of one, to a drive.
+    /// Hands a request, or a piece, to a drive.
     #[inline(always)]
     pub(crate) fn give_to_drive(&mut self, drive: usize, id: RequestId, bytes: u64) {
         let (now, volume) = (self.context.now(), &self.setup.volume);
@@ -98,7 +98,7 @@ impl<O: Observer> Engine<'_, O> {
             let cluster = self.cpus[request.completes_on].cluster;
             let cpus = self.setup.topology.cluster(cluster).cpus();
             if let Some(other) = self.context.random().elsewhere(share, cpus.len() - 1) {
-                // Any but the one that it would be.
+                // Any CPU but the expected one.
                 let of_queue = request.completes_on - cpus.start;
                 request.completes_on = cpus.start + (of_queue + 1 + other) % cpus.len();
             }
@@ -115,7 +115,7 @@ impl<O: Observer> Engine<'_, O> {
         self.emulator.serve(&mut self.context, done, id);
     }
 
-    /// Cuts a request into what each drive of the volume has of it.
+    /// Cuts a request into each drive's pieces.
     #[inline(never)]
     fn stripe(&mut self, id: RequestId, bytes: u64) {
         // A trim has no data, but a place.
@@ -134,7 +134,7 @@ impl<O: Observer> Engine<'_, O> {
         self.give_pieces(id, self.requests[id].kind, pieces);
     }
 
-    /// Hands the pieces of a request to the drives, each as a request of a kind.
+    /// Hands a request's pieces to the drives, each as a request with this kind.
     pub(crate) fn give_pieces(
         &mut self,
         id: RequestId,
@@ -153,7 +153,7 @@ impl<O: Observer> Engine<'_, O> {
         (request.unserved, request.undelivered) = (count, count);
     }
 
-    /// A drive has finished a request, or a piece of one. Returns when the completion interrupts a CPU.
+    /// A drive has finished a request, or a piece. Returns when the completion interrupts a CPU.
     pub(crate) fn end_service(&mut self, id: RequestId) -> Notice {
         let whole = self.requests[id].number_of_whole(id);
         let request = &mut self.requests[whole];
@@ -168,8 +168,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Keeps a completion back until its queue has enough of them, or the first has waited long
-    /// enough.
+    /// Keeps a completion back until the queue has enough, or the first has waited long enough.
     #[inline(never)]
     fn collect(&mut self, id: RequestId, Coalescing { threshold, time }: Coalescing) -> Notice {
         let request = &self.requests[id];
@@ -190,7 +189,7 @@ impl<O: Observer> Engine<'_, O> {
         Notice::Later
     }
 
-    /// Takes the completions that a queue has collected, and that interrupt CPUs now.
+    /// Takes a queue's completions, due to interrupt CPUs now.
     pub(crate) fn take_collected(&mut self, queue: usize) -> Vec<RequestId> {
         let collected = std::mem::take(&mut self.requests.collected[queue]);
         for id in &collected {
@@ -199,7 +198,7 @@ impl<O: Observer> Engine<'_, O> {
         collected
     }
 
-    /// The CPU that a completion interrupts now.
+    /// The CPU for a completion interrupt now.
     #[inline(always)]
     pub(crate) fn completion_cpu(&mut self, id: RequestId) -> CpuId {
         let request = &self.requests[id];
@@ -208,8 +207,8 @@ impl<O: Observer> Engine<'_, O> {
         cpu
     }
 
-    /// A CPU has served the completion interrupt of a request, or of a piece of one. Returns a request of the page cache if that
-    /// completes one.
+    /// A CPU has served the completion interrupt for a request or piece. Returns the page cache's request if one is
+    /// complete now.
     #[inline(always)]
     pub(crate) fn complete(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
         self.grant_lease(cpu, Grant::on_completion);
@@ -229,7 +228,7 @@ impl<O: Observer> Engine<'_, O> {
         None
     }
 
-    /// Whether the completion interrupt of a request, or of a piece of one, wakes its task, where that makes a difference.
+    /// Whether a completion interrupt wakes the task, where that makes a difference.
     #[inline(always)]
     pub(crate) fn completion_wakes(&self, id: RequestId) -> bool {
         if !self.setup.io.depends_on_sleep() {
@@ -240,8 +239,8 @@ impl<O: Observer> Engine<'_, O> {
         last_piece && self.tasks[request.task].wakes_with_next()
     }
 
-    /// The completion interrupt of a request, or of a piece of one, has been served. Returns the
-    /// request if that completes it: its way is that of its last piece.
+    /// A completion interrupt has been served for a request or piece. Returns the request if complete: a whole takes
+    /// the way of the last piece.
     #[inline(always)]
     fn delivered(&mut self, cpu: CpuId, id: RequestId) -> Option<RequestId> {
         let c = &self.cpus[cpu];

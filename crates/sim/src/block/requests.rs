@@ -1,21 +1,21 @@
-//! All requests on their way, and completions that queues keep back.
+//! All requests, and completions kept back by queues.
 
 use std::ops::{Index, IndexMut};
 
 use crate::block::request::Request;
 use crate::core::basics::RequestId;
 
-/// Requests by number; a number is used again when its request has ended.
+/// Requests by number; numbers are used again after a request has ended.
 #[derive(Debug)]
 pub(crate) struct Requests {
     all: Vec<Request>,
     free: Vec<RequestId>,
-    /// Completions by the queue that collects them; empty where no queue does.
+    /// Completions by collecting queue; empty where no queue collects.
     pub(super) collected: Vec<Vec<RequestId>>,
 }
 
 impl Requests {
-    /// No requests, and this many queues that collect completions.
+    /// No requests, and `queues` collecting queues.
     pub(crate) fn new(queues: usize) -> Self {
         Self {
             all: Vec::new(),
@@ -33,7 +33,7 @@ impl Requests {
         })
     }
 
-    /// Frees the number of a request that has ended.
+    /// Frees an ended request's number.
     #[inline(always)]
     pub(crate) fn remove(&mut self, request: RequestId) {
         self.free.push(request);

@@ -1,4 +1,4 @@
-//! What every event of every mechanism may touch: the time, pending events, random numbers, the observer, the end of the run.
+//! Everything that any event may touch: time, pending events, random numbers, the observer, the run's end.
 //!
 //! No mechanism's state is here. Events that reach no other mechanism take a context and their own part.
 
@@ -10,18 +10,18 @@ use crate::core::observer::{Observer, RequestStep};
 use crate::core::random::Streams;
 use crate::error::SimError;
 
-/// Time, pending events, random streams and the observer of a run.
+/// A run's time, pending events, random streams and observer.
 pub(crate) struct Context<'a, O> {
     /// Present time in ns.
     now: u64,
     calendar: Calendar,
     random: Streams,
     observer: &'a mut O,
-    /// The observer has not said that it wants no more.
+    /// The observer still wants more.
     watched: bool,
     /// Events that happened for the observer alone.
     observer_events: u64,
-    /// Processes of jobs and threads that have not ended.
+    /// Unended processes and threads.
     processes: usize,
     /// Why the run has no result.
     failure: Option<SimError>,
@@ -59,7 +59,7 @@ impl<'a, O: Observer> Context<'a, O> {
         &mut self.random
     }
 
-    /// Schedules a slot's event at `time` ns, in place of a pending one.
+    /// Schedules a slot's event at `time` ns, in place of a pending event.
     #[inline(always)]
     pub(crate) fn schedule(&mut self, slot: Slot, time: u64) {
         self.calendar.schedule(slot, time);
@@ -71,31 +71,36 @@ impl<'a, O: Observer> Context<'a, O> {
         self.calendar.cancel(slot);
     }
 
-    /// When a slot's event is due; [`NEVER`](crate::core::basics::NEVER) without one.
+    /// When a slot's event is due; [`NEVER`](crate::core::basics::NEVER) without any.
     #[inline(always)]
     pub(crate) fn due(&self, slot: Slot) -> u64 {
         self.calendar.due(slot)
     }
 
-    /// Schedules a slot's event at `time` ns, unless it is due then already.
+    /// Schedules a slot's event at `time` ns, unless already due then.
     #[inline(always)]
     pub(crate) fn reschedule(&mut self, slot: Slot, time: u64) {
         self.calendar.reschedule(slot, time);
     }
 
-    /// Schedules the end of a request in a drive.
+    /// Schedules a request's end in a drive.
     #[inline(always)]
     pub(crate) fn serve(&mut self, time: u64, request: RequestId) {
         self.calendar.serve(time, request);
     }
 
-    /// Takes out the next event, with its time in ns.
+    /// Takes out the next event, with the time in ns.
     #[inline(always)]
     pub(crate) fn pop_event(&mut self) -> Option<(u64, Event)> {
         self.calendar.pop()
     }
 
-    /// The observer, if it still watches.
+    /// The slot of a queue, a drive or the player, by number among these.
+    pub(crate) fn device(&self, number: usize) -> Slot {
+        self.calendar.device(number)
+    }
+
+    /// The observer, while still watching.
     #[inline(always)]
     pub(crate) fn observer(&mut self) -> Option<&mut O> {
         (O::WATCHES && self.watched).then_some(&mut *self.observer)
@@ -110,7 +115,7 @@ impl<'a, O: Observer> Context<'a, O> {
         }
     }
 
-    /// Takes leave of an observer that wants no more. Nothing in the run depends on that.
+    /// Takes leave from an observer that wants no more. Nothing in the run depends on the observer.
     #[inline(always)]
     pub(crate) fn ask_observer(&mut self) {
         if O::WATCHES && self.watched && !self.observer.wants_more() {
@@ -118,7 +123,7 @@ impl<'a, O: Observer> Context<'a, O> {
         }
     }
 
-    /// The last that the observer sees.
+    /// The observer's last call.
     pub(crate) fn end_observation(&mut self) {
         if std::mem::replace(&mut self.watched, false) {
             self.observer.finished(Nanoseconds(self.now));
@@ -151,7 +156,7 @@ impl<'a, O: Observer> Context<'a, O> {
         self.processes -= 1;
     }
 
-    /// Whether a process of a job or a thread has not ended.
+    /// Whether a job's process or a thread has not ended.
     #[inline(always)]
     pub(crate) fn has_process(&self) -> bool {
         self.processes > 0
@@ -164,7 +169,7 @@ impl<'a, O: Observer> Context<'a, O> {
         self.processes = 0;
     }
 
-    /// Why the run has no result, if it has none.
+    /// Why the run has no result, after a failure.
     pub(crate) fn take_failure(&mut self) -> Option<SimError> {
         self.failure.take()
     }

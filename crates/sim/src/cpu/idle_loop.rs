@@ -29,7 +29,7 @@ impl<O: Observer> Engine<'_, O> {
         let timer = c.timers.precise.next().min(c.timers.fair_server.timer());
         let mut wheel = c.timers.wheel.next();
         if let Some(migratory) = &migratory {
-            // A tick that is stopped may be left for such timers.
+            // A stopped tick may wake for such timers.
             let seen = if c.tick.stopped {
                 c.tick.next
             } else {
@@ -45,7 +45,7 @@ impl<O: Observer> Engine<'_, O> {
             && can_stop
             && !c.tick.stopped
         {
-            // The last CPU awake sees to the timers of all; any other one leaves its own to those that are awake.
+            // The last awake CPU sees to all timers; any other CPU leaves timers to awake CPUs.
             let left = if migratory.last { migratory.all } else { NEVER };
             wheel = c.timers.wheel.next().min(left);
         }
@@ -127,7 +127,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Whether a CPU goes on polling; otherwise its idle state is over, and its governor is told of a period that ended.
+    /// Whether a CPU goes on polling. If not, the idle state is over, and the governor hears about an ended period.
     #[inline(always)]
     pub(crate) fn goes_on_polling(&mut self, cpu: CpuId, must_run: bool) -> bool {
         let now = self.context.now();
@@ -150,7 +150,7 @@ impl<O: Observer> Engine<'_, O> {
         false
     }
 
-    /// A CPU that has something to run leaves the idle loop.
+    /// A CPU with something to run leaves the idle loop.
     #[inline(always)]
     pub(crate) fn leave_idle_loop(&mut self, cpu: CpuId) {
         let period = self.setup.cpu.tick_period;
@@ -174,7 +174,7 @@ impl<O: Observer> Engine<'_, O> {
         if let Some(demotion) = &setup.cpu.demotion {
             c.idle.demotion.wake_up(demotion, self.context.now());
             if std::mem::take(&mut c.idle.demoted) {
-                // The cluster and the package were not told of a state that came later.
+                // The cluster and the package were not told about a later state.
                 joined = demotion.to;
                 whole = table.states[joined].whole_cluster;
                 if c.idle.undemoted_at < self.context.now() {
@@ -238,7 +238,7 @@ impl Cpu<'_> {
         stats.time += residency - std::mem::take(&mut self.idle.busy_in_period);
         stats.above += u64::from(residency < entered.fit.shortest);
         stats.below += u64::from(residency > entered.fit.longest);
-        // The same question of the time that the CPU was truly idle, which the kernel cannot know.
+        // The same question for the truly idle time, unknown to the kernel.
         let woken = if entered.polling {
             now
         } else {
@@ -252,7 +252,7 @@ impl Cpu<'_> {
         fit.wake += now - woken;
     }
 
-    /// Tells the governor of the last idle period.
+    /// Tells the governor about the last idle period.
     #[inline(always)]
     pub(crate) fn reflect(
         &mut self,
@@ -283,8 +283,8 @@ impl Cpu<'_> {
 
 /// The time from `now` until `at`, as the kernel's signed nanoseconds.
 ///
-/// The next event of a CPU without any timer is at the end of time, `KTIME_MAX` (`tick_nohz_get_sleep_length()`, Linux 6.1 and
-/// 6.12). What is left until then goes into the governors' arithmetic, which overflows differently with each `now`.
+/// For a CPU without timers the next event is at the end of time, `KTIME_MAX` (`tick_nohz_get_sleep_length()`, Linux
+/// 6.1 and 6.12). The time left goes into the governors' arithmetic, and overflows differently with each `now`.
 fn until(now: u64, at: u64) -> i64 {
     let at = if at == NEVER { i64::MAX } else { at as i64 };
     at - now as i64

@@ -1,4 +1,4 @@
-//! Interrupts: their arrival at a CPU, and leases that completions grant.
+//! Interrupts: arrival at a CPU, and leases granted by completions.
 
 use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
@@ -10,7 +10,7 @@ use crate::emulator::state::interrupt_rank;
 use crate::engine::Engine;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Makes a CPU notice its pending interrupts. Returns whether the CPU is free to serve them now.
+    /// Makes a CPU notice pending interrupts. Returns whether the CPU is free to serve them now.
     pub(crate) fn notice_interrupts(&mut self, cpu: CpuId) -> bool {
         if !self.emulator.may_serve(cpu) {
             return false;
@@ -30,12 +30,12 @@ impl<O: Observer> Engine<'_, O> {
                 self.pause(cpu);
                 true
             }
-            // They are served when the wake-up or the interrupt in progress ends.
+            // The end of the wake-up or interrupt in progress serves them.
             Mode::Waking | Mode::Interrupt => false,
         }
     }
 
-    /// The interrupt that a CPU serves next, if any is pending.
+    /// The interrupt to serve next, if any is pending.
     #[inline(always)]
     pub(crate) fn take_interrupt(&mut self, cpu: CpuId) -> Option<Interrupt> {
         let pending = &mut self.cpus[cpu].interrupts;
@@ -45,12 +45,13 @@ impl<O: Observer> Engine<'_, O> {
         self.take_most_urgent(cpu)
     }
 
-    /// The interrupt that a CPU of an emulated machine serves first of several.
+    /// The interrupt to serve first on an emulated machine's CPU.
     #[inline(never)]
     fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
         let background = &self.setup.background;
-        let is_on_wheel = |source: usize| background[source].is_on_wheel();
-        self.cpus[cpu].take_interrupt_by(|interrupt| interrupt_rank(interrupt, is_on_wheel))
+        self.cpus[cpu].take_interrupt_by(|interrupt| {
+            interrupt_rank(interrupt, |source| background[source].is_on_wheel())
+        })
     }
 
     /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
@@ -64,7 +65,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Starts the timer of a lease that has one, unless it runs.
+    /// Starts a lease's timer, unless running.
     #[inline(never)]
     fn arm_lease(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
@@ -79,7 +80,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The timer of a lease has expired.
+    /// A lease's timer has expired.
     pub(crate) fn lease_timer(&mut self, cpu: CpuId) {
         self.cpus[cpu].idle.lease_timer = false;
         self.arm_lease(cpu);

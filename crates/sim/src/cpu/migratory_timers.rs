@@ -1,12 +1,12 @@
-//! Timers of the timer wheel that awake CPUs take over from sleeping CPUs (`kernel/time/timer_migration.c`).
+//! Timer-wheel timers moved from sleeping CPUs to awake CPUs (`kernel/time/timer_migration.c`).
 
 use crate::core::basics::{CpuId, Interrupt, NEVER, Timer};
 use crate::cpu::state::Cpu;
 
-/// A timer that another CPU takes over while its own CPU sleeps.
+/// A timer taken over by another CPU while the own CPU sleeps.
 #[derive(Clone, Copy, Debug)]
 struct MigratoryTimer {
-    /// When the timer expires; [`NEVER`] if it does not run.
+    /// When the timer expires; [`NEVER`] if stopped.
     at: u64,
     /// The timer's own CPU.
     cpu: CpuId,
@@ -18,13 +18,13 @@ pub(crate) struct MigratoryTimers {
     timers: Vec<MigratoryTimer>,
 }
 
-/// Expiry of migratory timers, as the idle loop of one CPU sees it.
+/// Migratory timers' expiry, for one CPU's idle loop.
 pub(super) struct MigratoryExpiry {
-    /// When the first timer of this CPU expires.
+    /// When this CPU's first timer expires.
     pub(super) own: u64,
-    /// When the first timer of any CPU expires.
+    /// When the first timer on any CPU expires.
     pub(super) all: u64,
-    /// All other CPUs sleep without a tick, so that this one has to see to all timers.
+    /// All other CPUs sleep without a tick, so that this CPU has to see to all timers.
     pub(super) last: bool,
 }
 
@@ -43,17 +43,17 @@ impl MigratoryTimers {
         !self.timers.is_empty()
     }
 
-    /// Starts the timer of a background source on a CPU.
+    /// Starts a background source's timer on a CPU.
     pub(crate) fn start(&mut self, source: usize, at: u64, cpu: CpuId) {
         self.timers[source] = MigratoryTimer { at, cpu };
     }
 
-    /// Stops the timer of a background source.
+    /// Stops a background source's timer.
     pub(crate) fn stop(&mut self, source: usize) {
         self.timers[source].at = NEVER;
     }
 
-    /// Lets timers expire on a CPU by `now`: its own, and those of CPUs that sleep without a tick.
+    /// Lets timers expire on a CPU by `now`: the CPU's own timers, and timers from CPUs asleep without a tick.
     #[cold]
     pub(super) fn expire(&mut self, now: u64, cpu: CpuId, cpus: &mut [Cpu]) {
         for (source, timer) in self.timers.iter_mut().enumerate() {
@@ -65,7 +65,7 @@ impl MigratoryTimers {
         }
     }
 
-    /// When timers expire, as the idle loop of a CPU sees it.
+    /// When timers expire, for a CPU's idle loop.
     #[cold]
     pub(super) fn expiry_for(&self, cpu: CpuId, cpus: &[Cpu]) -> MigratoryExpiry {
         let own = self.timers.iter().filter(|timer| timer.cpu == cpu);

@@ -1,4 +1,4 @@
-//! What a CPU does next, and how far it has come with it.
+//! A CPU's phases and their progress.
 
 use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt, TaskId};
 use crate::core::calendar::Slot;
@@ -10,21 +10,6 @@ use crate::frequency::clocks::Domain;
 use crate::frequency::clocks::report::InterruptTime;
 use crate::task::state::Task;
 
-/// What the end of a CPU's phase leaves to do.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum PhaseEnd {
-    /// The phase goes on, or waits for the CPU's turn.
-    GoesOn,
-    /// The CPU looks for what is next.
-    Free,
-    /// An inter-processor interrupt has reached a sleeping CPU.
-    Rescheduled,
-    /// The CPU has served this interrupt.
-    Served(Interrupt),
-    /// The current task has done its segment of work.
-    Segment(TaskId),
-}
-
 impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     pub(crate) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
@@ -34,7 +19,7 @@ impl<O: Observer> Engine<'_, O> {
         self.phase_begun(cpu, length);
     }
 
-    /// Waits for the end of a phase that began now.
+    /// Waits until a phase ends, begun now.
     #[inline(always)]
     pub(crate) fn phase_begun(&mut self, cpu: CpuId, length: u64) {
         self.context
@@ -47,43 +32,55 @@ impl<O: Observer> Engine<'_, O> {
         self.context.cancel(Slot::Phase(cpu));
     }
 
-    /// Accounts a phase that is over. Returns what that leaves to do.
+    /// Whether a CPU's phase is really over, or goes on: an emulated CPU waits for its turn, or begins an exit's last part.
     #[inline(always)]
-    pub(crate) fn finish_phase(&mut self, cpu: CpuId) -> PhaseEnd {
-        let now = self.context.now();
+    pub(crate) fn phase_goes_on(&mut self, cpu: CpuId) -> bool {
         if !self.emulator.may_end_phase(cpu) {
-            return PhaseEnd::GoesOn;
+            return true;
         }
-        let c = &mut self.cpus[cpu];
-        if c.phase.mode == Mode::Waking
-            && let Some(end) = self.emulator.begin_last_part_of_exit(cpu, now)
+        if self.cpus[cpu].phase.mode == Mode::Waking
+            && let Some(end) = (self.emulator).begin_last_part_of_exit(cpu, self.context.now())
         {
             self.context.schedule(Slot::Phase(cpu), end);
-            return PhaseEnd::GoesOn;
+            return true;
         }
-        let domain = &mut self.domains[c.domain];
-        match c.phase.mode {
-            // The time limit of a polling state, or else an inter-processor interrupt arrives.
-            Mode::Idle if c.idle.polling_until.is_some() => {
-                c.settle_polling(now, domain.current());
-                PhaseEnd::Free
-            }
-            Mode::Idle => PhaseEnd::Rescheduled,
-            Mode::Waking => {
-                c.end_waking(now, domain.current(), domain.khz_now());
-                c.end_idle_period(now, false);
-                self.expire_early_on_waking(cpu);
-                PhaseEnd::Free
-            }
-            Mode::Interrupt => {
-                c.charge(now, domain, &mut self.tasks);
-                PhaseEnd::Served(c.phase.serving)
-            }
-            Mode::Task => {
-                c.charge(now, domain, &mut self.tasks);
-                (c.run_queue.current()).map_or(PhaseEnd::Free, PhaseEnd::Segment)
-            }
+        false
+    }
+
+    /// Whether a CPU has come to the end of its polling time; otherwise it sleeps.
+    #[inline(always)]
+    pub(crate) fn end_polling(&mut self, cpu: CpuId) -> bool {
+        let c = &mut self.cpus[cpu];
+        if c.idle.polling_until.is_none() {
+            return false;
         }
+        c.settle_polling(self.context.now(), self.domains[c.domain].current());
+        true
+    }
+
+    /// A CPU has left its idle state.
+    #[inline(always)]
+    pub(crate) fn end_waking(&mut self, cpu: CpuId) {
+        let now = self.context.now();
+        let c = &mut self.cpus[cpu];
+        let domain = &self.domains[c.domain];
+        c.end_waking(now, domain.current(), domain.khz_now());
+        c.end_idle_period(now, false);
+        self.expire_early_on_waking(cpu);
+    }
+
+    /// A CPU has done the work for an interrupt. Returns the interrupt.
+    #[inline(always)]
+    pub(crate) fn end_interrupt(&mut self, cpu: CpuId) -> Interrupt {
+        self.charge(cpu);
+        self.cpus[cpu].phase.serving
+    }
+
+    /// A CPU has done its task's segment of work. Returns the task, unless the CPU has none any more.
+    #[inline(always)]
+    pub(crate) fn end_task_phase(&mut self, cpu: CpuId) -> Option<TaskId> {
+        self.charge(cpu);
+        self.cpus[cpu].run_queue.current()
     }
 
     /// Starts `work` on a CPU.
@@ -104,7 +101,7 @@ impl<O: Observer> Engine<'_, O> {
         self.phase_begun(cpu, length);
     }
 
-    /// Takes note of how far the running segment has come, and stops it.
+    /// Notes the running segment's progress, and stops the segment.
     pub(crate) fn pause(&mut self, cpu: CpuId) {
         let done = self.work_done(cpu);
         self.charge(cpu);
@@ -116,7 +113,8 @@ impl<O: Observer> Engine<'_, O> {
         self.cancel_phase(cpu);
     }
 
-    /// Accounts the work of a CPU that ends, or is cut, now.
+    /// Accounts a CPU's work, ended or cut now.
+    #[inline(always)]
     pub(crate) fn charge(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         c.charge(
@@ -126,7 +124,7 @@ impl<O: Observer> Engine<'_, O> {
         );
     }
 
-    /// A CPU goes on with what it was at when its clock changed.
+    /// A CPU goes on after a clock change.
     pub(crate) fn go_on(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
         if c.is_busy() && !c.phase.stopped {
@@ -135,7 +133,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A CPU stops what it is at, until [`Engine::resume_phase`].
+    /// A CPU stops the present work, until [`Engine::resume_phase`].
     pub(crate) fn stop_phase(&mut self, cpu: CpuId) {
         let left = self.cpus[cpu].phase.work - self.work_done(cpu);
         self.charge(cpu);
@@ -145,7 +143,7 @@ impl<O: Observer> Engine<'_, O> {
         self.cancel_phase(cpu);
     }
 
-    /// A CPU goes on with what it was stopped at, if nothing else has come between.
+    /// A CPU goes on with stopped work, if nothing else has come between.
     pub(crate) fn resume_phase(&mut self, cpu: CpuId) {
         if std::mem::take(&mut self.cpus[cpu].phase.stopped) {
             self.charge(cpu);
@@ -159,13 +157,13 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn spin_phase(&mut self, cpu: CpuId, time: u64) {
         let c = &mut self.cpus[cpu];
         c.phase.work = 0;
-        // What is cold gets warm meanwhile.
+        // Cold caches get warm meanwhile.
         let warmed = self.domains[c.domain].work_in(time);
         c.phase.cold = c.phase.cold.saturating_sub(warmed);
         self.begin_phase(cpu, Mode::Task, time);
     }
 
-    /// Interrupts the task of a CPU, if it runs, so that the CPU looks at its run queue.
+    /// Interrupts a CPU's running task, so that the CPU looks at the run queue.
     pub(crate) fn break_off(&mut self, cpu: CpuId) {
         if self.cpus[cpu].runs_task() {
             self.pause(cpu);
@@ -182,7 +180,7 @@ impl<O: Observer> Engine<'_, O> {
         c.work_done(self.context.now(), &self.domains[c.domain])
     }
 
-    /// The time that what a CPU is at, of which this work is left, takes from now on, rounded up.
+    /// Time for a CPU's remaining work from now on, rounded up.
     pub(crate) fn time_left(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
         if c.phase.mode == Mode::Task
@@ -215,7 +213,7 @@ impl<O: Observer> Engine<'_, O> {
 }
 
 impl Cpu<'_> {
-    /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
+    /// Accounts everything done with this clock, which changes now, and the work left.
     pub(crate) fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
         self.settle_times(now, domain.current(), domain.khz_now());
         if self.is_busy() {
@@ -224,7 +222,7 @@ impl Cpu<'_> {
         }
     }
 
-    /// Accounts its work that ends, or is cut, now; it has this clock.
+    /// Accounts work that ends, or is cut, now; `domain` is the CPU's clock.
     #[inline(always)]
     pub(super) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
         let time = now - self.phase.start;
@@ -264,7 +262,7 @@ impl Cpu<'_> {
         }
     }
 
-    /// Work done in the running segment so far, at least nothing and at most all of it; the CPU has this clock.
+    /// Work done so far in the running segment, at least nothing and at most all; `domain` is the CPU's clock.
     fn work_done(&self, now: u64, domain: &Domain) -> Cycles {
         if self.phase.stopped {
             return 0;

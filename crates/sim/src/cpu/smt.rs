@@ -1,8 +1,7 @@
-//! Hardware threads that share a core slow each other down.
+//! Hardware threads sharing a core slow each other down.
 //!
-//! A thread of a core whose other threads are all asleep has the core for itself. While another one
-//! polls, it loses a share; while all are busy, they have `smt_speedup` of one core together.
-//! Only machines whose description gives these figures pay for any of this.
+//! A thread has the core alone while all other threads sleep. While another thread polls, the thread loses a share;
+//! while all are busy, all have `smt_speedup` cores together. Only machines with these figures pay for any of this.
 
 use crate::core::basics::{CpuId, FULL_SHARE};
 use crate::core::observer::Observer;
@@ -35,7 +34,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The share of the speed of its core that a CPU has now.
+    /// A CPU's present share in the core's speed.
     fn share_of(&self, cpu: CpuId) -> u64 {
         let Some(shares) = &self.setup.cpu.core_shares else {
             return FULL_SHARE;
@@ -58,7 +57,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Cuts what a CPU does, so that each part has one speed.
+    /// Cuts a CPU's work, so that each part has one speed.
     fn set_share(&mut self, cpu: CpuId) {
         let share = self.share_of(cpu);
         if self.cpus[cpu].phase.share == share {

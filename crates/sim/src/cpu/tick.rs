@@ -1,4 +1,4 @@
-//! Ticks and timers of a CPU.
+//! A CPU's ticks and timers.
 
 use crate::core::basics::{CpuId, Interrupt, NEVER, Timer};
 use crate::core::calendar::Slot;
@@ -11,7 +11,7 @@ impl<O: Observer> Engine<'_, O> {
         at.next_multiple_of(self.setup.cpu.tick_period)
     }
 
-    /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
+    /// A `nohz_full` CPU with one task to run needs no tick (`can_stop_full_tick()`).
     #[inline]
     pub(crate) fn stop_tick(&mut self, cpu: CpuId) {
         if self.setup.cpu.is_nohz_full(cpu) && self.cpus[cpu].run_queue.tasks() == 1 {
@@ -22,7 +22,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A second task brings the tick back that such a CPU runs without.
+    /// A second task brings a `nohz_full` CPU's tick back.
     #[inline]
     pub(crate) fn restart_tick(&mut self, cpu: CpuId) {
         if self.setup.cpu.is_nohz_full(cpu) {
@@ -40,7 +40,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Whether the next clock event of a CPU is scheduled as it should be.
+    /// Whether a CPU's next clock event is scheduled as due.
     pub(crate) fn clock_is_armed(&self, cpu: CpuId) -> bool {
         self.context.due(Slot::Clock(cpu)) == self.cpus[cpu].next_clock_event()
     }
@@ -53,13 +53,13 @@ impl<O: Observer> Engine<'_, O> {
         self.arm_clock(cpu);
     }
 
-    /// Starts a timer of the timer wheel on a CPU.
+    /// Starts a timer-wheel timer on a CPU.
     pub(crate) fn start_wheel_timer(&mut self, cpu: CpuId, at: u64, timer: Timer) {
         self.cpus[cpu].timers.wheel.add(at, timer);
         self.arm_clock(cpu);
     }
 
-    /// A CPU has run a task until now, which takes runtime from its server for fair tasks.
+    /// A CPU has run a task until now, and so used runtime from the server for fair tasks.
     #[inline(always)]
     pub(crate) fn fair_tasks_ran(&mut self, cpu: CpuId) {
         if self.setup.cpu.fair_server && self.cpus[cpu].timers.fair_server.runs(self.context.now())
@@ -68,7 +68,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Schedules the next clock event of a CPU, if it has changed.
+    /// Schedules a CPU's next clock event, if changed.
     pub(crate) fn arm_clock(&mut self, cpu: CpuId) {
         let at = self.cpus[cpu].next_clock_event();
         if at == NEVER {
@@ -78,7 +78,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A CPU's clock event: its tick and the timers that are due become interrupts.
+    /// A CPU's clock event: tick and due timers become interrupts.
     pub(crate) fn expire_timers(&mut self, cpu: CpuId) {
         let now = self.context.now();
         self.emulator.end_turn();
@@ -89,7 +89,7 @@ impl<O: Observer> Engine<'_, O> {
             c.totals.idle_ticks += u64::from(c.idle.in_loop);
             c.interrupts.push_back(Interrupt::Tick);
         } else if c.tick.next <= now {
-            // It was the last CPU that went to sleep, and had to see to the timers of all.
+            // This CPU was the last to go to sleep, and had to see to all timers.
             c.tick.next = NEVER;
             c.idle.got_tick |= c.idle.in_loop;
             self.rcu_tick(cpu);
@@ -112,16 +112,15 @@ impl<O: Observer> Engine<'_, O> {
         self.arm_clock(cpu);
     }
 
-    /// A CPU has left its idle state: if timers woke it, more of them may be due by now.
+    /// A CPU has left the idle state: if timers woke the CPU, more timers may be due by now.
     #[inline(always)]
     pub(crate) fn expire_early_on_waking(&mut self, cpu: CpuId) {
-        let by_timer = |i: &Interrupt| matches!(i, Interrupt::Tick | Interrupt::Timer(_));
-        if self.setup.cpu.timer_slack > 0 && self.cpus[cpu].interrupts.iter().any(by_timer) {
+        if self.setup.cpu.timer_slack > 0 && self.cpus[cpu].has_timer_interrupt() {
             self.expire_early(cpu);
         }
     }
 
-    /// The interrupt of a CPU's high-resolution timers takes those with it whose slack allows it.
+    /// A CPU's timer interrupt also takes high-resolution timers whose slack allows so.
     #[inline]
     pub(crate) fn expire_early(&mut self, cpu: CpuId) {
         let now = self.context.now();

@@ -1,8 +1,9 @@
 //! The turn goes from CPU to CPU.
 //!
-//! One clock counts what they all do. Who has the turn works until it goes idle, or until a timer expires. Idle is who halts,
-//! polls, or waits for all but the last of its exit latency to pass. Nobody else begins anything meanwhile: interrupts, ends of
-//! exit latencies and the rest of work that was cut off wait for the turn. Only machines that say so pay for any of this.
+//! One clock counts for all CPUs. The CPU with the turn works until idle, or until a timer expires. A CPU is idle when
+//! halted, when polling, or while leaving an idle state, except for the last part. No other CPU begins anything
+//! meanwhile: interrupts, ends of exit latencies and work cut off wait for the turn. Only emulated machines pay for
+//! any part of this.
 
 use crate::core::basics::CpuId;
 use crate::core::observer::Observer;
@@ -10,7 +11,8 @@ use crate::emulator::state::{Exit, Waiting};
 use crate::engine::Engine;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Passes the turn to the next CPU that wants it, unless a CPU keeps it. Returns that CPU with what waits for its turn.
+    /// Passes the turn to the next CPU that wants the turn, unless a CPU keeps it. Returns the CPU with everything
+    /// that waits.
     pub(crate) fn pass_turn(&mut self) -> Option<(CpuId, Waiting)> {
         let now = self.context.now();
         let cpus = self.cpus.len();
@@ -47,12 +49,12 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A CPU has to stop what it is at, until its turn comes again.
+    /// A CPU stops the present work, until the next turn.
     fn cut_turn(&mut self, cpu: CpuId) {
         if let Some(turns) = &mut self.emulator.turns
             && let Exit::Holds(end) = turns.exits[cpu]
         {
-            // It looks at the clock, which goes on.
+            // The CPU looks at the clock, which goes on.
             turns.exits[cpu] = Exit::Yields(end);
             turns.waiting[cpu].phase_over = true;
             self.cancel_phase(cpu);

@@ -1,4 +1,4 @@
-//! Turns as other mechanisms meet them: whether a CPU may act now, and when its exit from an idle state is over.
+//! Turns as other mechanisms meet them: whether a CPU may act now, and when an exit from an idle state is over.
 
 use crate::core::basics::{CpuId, NEVER, RequestId};
 use crate::core::calendar::Slot;
@@ -6,7 +6,7 @@ use crate::core::context::Context;
 use crate::core::observer::Observer;
 use crate::emulator::state::{Turns, Waiting};
 
-/// The emulator of a machine, if an emulator runs it.
+/// A machine's emulator, if the machine is emulated.
 #[derive(Debug)]
 pub(crate) struct Emulator {
     pub(super) turns: Option<Turns>,
@@ -24,19 +24,19 @@ impl Emulator {
         self.turns.is_some()
     }
 
-    /// Whether a CPU may look at its interrupts now; else it does when its turn comes.
+    /// Whether a CPU may look at interrupts now; otherwise the next turn does so.
     #[inline(always)]
     pub(crate) fn may_serve(&mut self, cpu: CpuId) -> bool {
         self.turns.is_none() || self.has_turn(cpu, |waiting| &mut waiting.interrupted)
     }
 
-    /// Whether a CPU may do what follows the end of its phase; else it does when its turn comes.
+    /// Whether a CPU may follow up a phase's end now; otherwise the next turn does so.
     #[inline(always)]
     pub(crate) fn may_end_phase(&mut self, cpu: CpuId) -> bool {
         self.turns.is_none() || self.has_turn(cpu, |waiting| &mut waiting.phase_over)
     }
 
-    /// Whether a CPU has the turn, or takes it; else it waits to do this.
+    /// Whether a CPU has the turn, or takes a free turn; otherwise `to_do` waits for the next turn.
     #[inline(never)]
     fn has_turn(&mut self, cpu: CpuId, to_do: fn(&mut Waiting) -> &mut bool) -> bool {
         self.turns.as_mut().is_none_or(|turns| {
@@ -46,7 +46,7 @@ impl Emulator {
         })
     }
 
-    /// How long the phase of a CPU lasts that begins to leave an idle state now: others may have the turn during the first part.
+    /// Phase length for a CPU that begins to leave an idle state now: others may have the turn during the first part.
     #[inline(always)]
     pub(crate) fn begin_exit(&mut self, cpu: CpuId, now: u64, latency: u64) -> u64 {
         match &mut self.turns {
@@ -55,13 +55,13 @@ impl Emulator {
         }
     }
 
-    /// When the last part of an exit from an idle state ends, if that part begins only now.
+    /// When the last part of an exit from an idle state ends, if beginning only now.
     #[inline(always)]
     pub(crate) fn begin_last_part_of_exit(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
         (self.turns.as_mut()).and_then(|turns| turns.go_on_with_exit(cpu, now))
     }
 
-    /// A timer of some CPU has expired, which ends the turn of whoever has it.
+    /// A timer on some CPU has expired, which ends the present turn.
     #[inline(always)]
     pub(crate) fn end_turn(&mut self) {
         if let Some(turns) = &mut self.turns {
@@ -86,12 +86,12 @@ impl Emulator {
         }
     }
 
-    /// Whether the CPU that plays the drives has halted, if there is one.
+    /// Whether the player has halted, if there is a player.
     pub(crate) fn player_is_halted(&self) -> bool {
         self.turns.as_ref().is_some_and(Turns::player_is_halted)
     }
 
-    /// What the CPU that plays the drives was waiting for has come. Returns a request if that completes one.
+    /// The player's wait is over. Returns a request if completed now.
     pub(crate) fn player_event(&mut self, now: u64) -> Option<RequestId> {
         let turns = self.turns.as_mut()?;
         if turns.player.works() {
@@ -103,7 +103,7 @@ impl Emulator {
         None
     }
 
-    /// Schedules what the CPU that plays the drives waits for, once nobody wants the turn any more.
+    /// Schedules the player's next event, once no CPU wants the turn any more.
     pub(crate) fn schedule_player<O: Observer>(&mut self, context: &mut Context<'_, O>) {
         let Some(turns) = &mut self.turns else {
             return;

@@ -1,13 +1,13 @@
-//! Dispatch: each event goes to the mechanism that it belongs to, and then to those that follow at the same instant.
+//! Dispatch: each event goes to its mechanism, and then to the mechanisms that follow at the same instant.
 //!
-//! No rule of any mechanism is here. A mechanism says what an event leaves to do ([`PhaseEnd`], [`TaskTurn`], [`Notice`]), and
-//! dispatch calls the next mechanism directly, so that no folder's events call those above them.
+//! No mechanism's rule is here. A mechanism says what an event leaves to do ([`TaskTurn`], [`Notice`]),
+//! and dispatch calls the next mechanism directly, so that no folder's events call upwards.
 
 use crate::block::events::Notice;
 use crate::core::basics::{CpuId, Interrupt, NEVER, RequestId, Timer};
 use crate::core::calendar::{Event, Slot};
 use crate::core::observer::Observer;
-use crate::cpu::phases::PhaseEnd;
+use crate::cpu::phase::Mode;
 use crate::emulator::state::Waiting;
 use crate::engine::watchdog::Watchdog;
 use crate::engine::{Engine, Finished};
@@ -77,7 +77,7 @@ impl<O: Observer> Engine<'_, O> {
         Ok(self.finish(own_events))
     }
 
-    /// Whether all governors of one's own still answer.
+    /// Whether all user-written governors still answer.
     fn check_governors(&self) -> Result<(), SimError> {
         let failure = self.cpus.iter().find_map(|cpu| cpu.governor_failure());
         failure.map_or(Ok(()), |why| Err(SimError::Governor(why.to_owned())))
@@ -86,58 +86,81 @@ impl<O: Observer> Engine<'_, O> {
     #[inline(always)]
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Slot(Slot::Phase(cpu)) => self.end_phase(cpu),
-            Event::Slot(Slot::Clock(cpu)) => {
+            Event::Phase(cpu) => self.end_phase(cpu),
+            Event::Clock(cpu) => {
                 self.expire_timers(cpu);
                 self.kick(cpu);
             }
-            Event::Slot(Slot::Frequency(clock)) => {
+            Event::Frequency(clock) => {
                 let powered_cpus = self.change_frequency(clock);
                 powered_cpus.for_each(|cpu| self.go_on(cpu));
             }
-            Event::Slot(Slot::Hardware(cluster)) => self.end_clock_slot(cluster),
-            Event::Slot(Slot::Queue(queue)) => {
-                self.emulator.end_turn();
-                self.notify_collected(queue);
-            }
-            Event::Slot(Slot::Drive(drive)) => {
-                self.context.note_observer_event();
-                self.observe_drive(drive);
-            }
-            Event::Slot(Slot::Player) => {
-                if let Some(request) = self.emulator.player_event(self.context.now()) {
-                    self.served(request);
-                }
-            }
+            Event::Hardware(cluster) => self.end_clock_slot(cluster),
+            Event::Device(device) => self.handle_device(device),
             Event::Served(request) => self.served(request),
         }
     }
 
-    /// The phase of a CPU is over.
+    #[cold]
+    fn handle_device(&mut self, device: usize) {
+        match self.context.device(device) {
+            Slot::Queue(queue) => {
+                self.emulator.end_turn();
+                self.notify_collected(queue);
+            }
+            Slot::Drive(drive) => {
+                self.context.note_observer_event();
+                self.observe_drive(drive);
+            }
+            _ => {
+                if let Some(request) = self.emulator.player_event(self.context.now()) {
+                    self.served(request);
+                }
+            }
+        }
+    }
+
+    /// A CPU's phase is over.
     #[inline(always)]
     fn end_phase(&mut self, cpu: CpuId) {
-        match self.finish_phase(cpu) {
-            PhaseEnd::GoesOn => {}
-            PhaseEnd::Free => self.run_next(cpu),
-            PhaseEnd::Rescheduled => self.interrupt(cpu, Interrupt::Reschedule),
-            PhaseEnd::Served(interrupt) => {
+        if self.phase_goes_on(cpu) {
+            return;
+        }
+        match self.cpus[cpu].mode() {
+            Mode::Idle => {
+                if self.end_polling(cpu) {
+                    self.run_next(cpu);
+                } else {
+                    self.interrupt(cpu, Interrupt::Reschedule);
+                }
+            }
+            Mode::Waking => {
+                self.end_waking(cpu);
+                self.run_next(cpu);
+            }
+            Mode::Interrupt => {
+                let interrupt = self.end_interrupt(cpu);
                 self.serve(cpu, interrupt);
                 self.run_next(cpu);
             }
-            PhaseEnd::Segment(task) => {
-                let turn = self.end_segment(cpu, task);
+            Mode::Task => {
+                let turn = match self.end_task_phase(cpu) {
+                    Some(task) => self.end_segment(cpu, task),
+                    None => TaskTurn::Free,
+                };
                 self.follow_task(cpu, turn);
             }
         }
     }
 
     /// Interrupts a CPU.
+    #[inline(always)]
     fn interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
         self.cpus[cpu].raise(interrupt);
         self.kick(cpu);
     }
 
-    /// Makes a CPU look at its pending interrupts.
+    /// Makes a CPU look at pending interrupts.
     fn kick(&mut self, cpu: CpuId) {
         if self.notice_interrupts(cpu) {
             self.run_next(cpu);
@@ -145,13 +168,27 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A CPU has served an interrupt.
+    #[inline(always)]
     fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
         match interrupt {
-            Interrupt::Completion(request) => {
-                if let Some(of_pages) = self.complete(cpu, request) {
-                    self.page_request_ended(cpu, of_pages);
-                }
-            }
+            Interrupt::Completion(request) => self.serve_completion(cpu, request),
+            Interrupt::Reschedule => {}
+            _ => self.serve_other(cpu, interrupt),
+        }
+    }
+
+    /// A CPU has served a completion interrupt.
+    #[inline(never)]
+    fn serve_completion(&mut self, cpu: CpuId, request: RequestId) {
+        if let Some(page_request) = self.complete(cpu, request) {
+            self.end_page_request(cpu, page_request);
+        }
+    }
+
+    /// A CPU has served another interrupt.
+    #[inline(never)]
+    fn serve_other(&mut self, cpu: CpuId, interrupt: Interrupt) {
+        match interrupt {
             Interrupt::Tick => {
                 self.scheduler_tick(cpu);
                 self.rcu_tick(cpu);
@@ -162,7 +199,9 @@ impl<O: Observer> Engine<'_, O> {
             Interrupt::Timer(Timer::Lease) => self.lease_timer(cpu),
             Interrupt::Rcu => self.rcu_soft_interrupt(cpu),
             Interrupt::Frequency(clock) => self.wake_sugov(cpu, clock),
-            Interrupt::Timer(Timer::FairServer) | Interrupt::Reschedule => {}
+            Interrupt::Completion(_)
+            | Interrupt::Timer(Timer::FairServer)
+            | Interrupt::Reschedule => {}
         }
     }
 
@@ -199,7 +238,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A CPU goes on after what its task did.
+    /// A CPU goes on after a task's turn.
     #[inline(always)]
     fn follow_task(&mut self, cpu: CpuId, turn: TaskTurn) {
         match turn {
@@ -212,7 +251,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A drive has finished a request, or a piece of one.
+    /// A drive has finished a request, or a piece.
+    #[inline(always)]
     fn served(&mut self, request: RequestId) {
         match self.end_service(request) {
             Notice::Now => self.notify(request),
@@ -221,7 +261,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Interrupts for the completions that a queue has collected.
+    /// Interrupts for a queue's collected completions.
+    #[inline(never)]
     fn notify_collected(&mut self, queue: usize) {
         for request in self.take_collected(queue) {
             self.notify(request);
@@ -244,7 +285,7 @@ impl<O: Observer> Engine<'_, O> {
         self.emulator.schedule_player(&mut self.context);
     }
 
-    /// A CPU gets the turn, and does what waits for it.
+    /// A CPU gets the turn, and does everything that waits for the turn.
     fn take_turn(&mut self, cpu: CpuId, waiting: Waiting) {
         if waiting.is_cut() {
             self.resume_phase(cpu);

@@ -1,7 +1,7 @@
-//! A run: the context and the parts of all mechanisms side by side, and the event loop over them (`dispatch`).
+//! A run: the context and all mechanisms' parts side by side, and the event loop (`dispatch`).
 //!
-//! Every mechanism opens its own part only. An event that reaches other mechanisms is a method of the whole, in the folder of
-//! its mechanism. `tests/all/rooms.rs` lists which folder's events call which; the list has no circle.
+//! Every mechanism opens its own part only. An event that reaches other mechanisms is a method on the whole, in the
+//! mechanism's folder. `tests/all/rooms.rs` lists which folder's events call which; the list has no circle.
 
 mod counted;
 mod dispatch;
@@ -55,13 +55,13 @@ pub(crate) struct Engine<'a, O> {
     pub(crate) rcu: Option<GracePeriods>,
     /// If somebody writes into the page cache.
     pub(crate) cache: Option<Box<WriteBack>>,
-    /// What had been counted by the end of the warm-up, once that is over.
+    /// Counts by the end of the warm-up, once over.
     warm_up: Option<Box<WarmUp>>,
     drives_before: Vec<Option<DriveTotals>>,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
-    /// A run that is about to begin.
+    /// A run about to begin.
     pub(crate) fn new(
         setup: &'a Setup,
         cpus: Vec<Cpu<'a>>,
@@ -101,7 +101,7 @@ impl<'a, O: Observer> Engine<'a, O> {
         engine
     }
 
-    /// Starts what begins with the run.
+    /// Starts everything that begins with the run.
     fn start(&mut self) {
         self.start_background();
         self.start_write_back();
@@ -158,7 +158,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 }
 
-/// What a run leaves behind.
+/// A run's remains.
 pub(crate) struct Finished {
     pub(crate) span: Span,
     pub(crate) power: PowerTracker,

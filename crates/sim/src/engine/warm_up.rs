@@ -1,6 +1,6 @@
-//! What happens in the warm-up of a run (fio's `ramp_time`), which results leave out.
+//! A run's warm-up (fio's `ramp_time`), left out by results.
 //!
-//! Nothing in the machine notices the end of the warm-up: what has been counted by then is noted, and taken off at the end.
+//! Nothing in the machine notices the end of the warm-up: counts by then are noted, and taken off at the end.
 
 use crate::core::observer::Observer;
 use crate::cpu::totals::CpuTotals;
@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::engine::counted::WarmUp;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Takes note of what has been counted by now, the end of the warm-up.
+    /// Notes all counts by now, the end of the warm-up.
     #[cold]
     pub(crate) fn end_warm_up(&mut self) {
         self.end_uncore_slots();
@@ -31,7 +31,7 @@ impl<O: Observer> Engine<'_, O> {
         }));
     }
 
-    /// What has been counted of each CPU by now.
+    /// Each CPU's totals by now.
     pub(super) fn cpu_totals(&self) -> Vec<CpuTotals> {
         let totals = self.cpus.iter().map(|cpu| {
             let down = self.power.cluster_down(cpu.cluster, self.context.now());
@@ -40,7 +40,7 @@ impl<O: Observer> Engine<'_, O> {
         totals.collect()
     }
 
-    /// Takes off what was counted in the warm-up, at the end of the run. Returns when that ended.
+    /// Takes off the warm-up's counts, at the run's end. Returns when the warm-up ended.
     pub(super) fn leave_out_warm_up(&mut self, cpus: &mut [CpuTotals]) -> u64 {
         let Some(warm_up) = self.warm_up.take() else {
             return 0;

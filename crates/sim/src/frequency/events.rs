@@ -1,4 +1,4 @@
-//! Utilisation and the clocks that follow it.
+//! Utilisation and the clocks driven by utilisation.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::frequency::clocks::report::Report;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
+    /// Accounts a CPU's utilisation up to now, with a task running or not.
     #[inline(always)]
     pub(crate) fn account(&mut self, cpu: CpuId, ran: bool) {
         let c = &mut self.cpus[cpu];
@@ -21,8 +21,8 @@ impl<O: Observer> Engine<'_, O> {
         c.run_queue.account(self.context.now(), running);
     }
 
-    /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a
-    /// period. `change`: a task of the CPU that can run from now on, or cannot.
+    /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a period. `change`: a
+    /// task on the CPU that can run from now on, or cannot.
     #[inline(always)]
     pub(crate) fn account_and_report(
         &mut self,
@@ -50,7 +50,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Takes what a task counts for among those that can run to another CPU.
+    /// Takes a task's share among runnable tasks to another CPU.
     #[inline(never)]
     pub(crate) fn move_runnable(&mut self, task: TaskId, from: CpuId, to: CpuId) {
         for cpu in [from, to] {
@@ -79,7 +79,7 @@ impl<O: Observer> Engine<'_, O> {
             &self.cpus,
         ) {
             if self.setup.frequency.sugov.is_some() {
-                // It goes on with what it is at, and then takes the interrupt that it has sent itself.
+                // The CPU goes on with the present work, and then takes the interrupt sent to itself.
                 self.cpus[cpu].raise(Interrupt::Frequency(index));
             } else {
                 self.begin_frequency_change(index);
@@ -87,14 +87,14 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Begins to change the frequency of a clock to what its governor asks for.
+    /// Begins to change a clock's frequency to the governor's choice.
     pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
         let cluster = &self.setup.frequency.clusters[self.domains[domain].cluster()];
         let at = cluster.taken_up(self.context.now()) + cluster.transition_latency;
         self.context.schedule(Slot::Frequency(domain), at);
     }
 
-    /// Changes the frequency of a clock. What is running is cut here, so that each part has one frequency. Returns the CPUs
+    /// Changes a clock's frequency. Running work is cut here, so that each part has one frequency. Returns the CPUs
     /// that may go on, none if all sleep.
     pub(crate) fn change_frequency(&mut self, domain: usize) -> Range<CpuId> {
         self.end_uncore_slots();
@@ -106,7 +106,7 @@ impl<O: Observer> Engine<'_, O> {
                 c.run_queue
                     .settle_runnable(self.context.now(), clock.capacity_now());
             }
-            // Nothing depends on the clock of a CPU that sleeps.
+            // Nothing depends on a sleeping CPU's clock.
             if c.is_powered() {
                 powered = true;
                 c.cut(self.context.now(), clock, &mut self.tasks);
@@ -143,7 +143,7 @@ impl<O: Observer> Engine<'_, O> {
         self.start_clock_slots(cluster);
     }
 
-    /// Starts the slots of clusters that have a CPU awake from the beginning.
+    /// Starts the slots for clusters with a CPU awake from the beginning.
     pub(crate) fn start_clocks(&mut self) {
         for cluster in 0..self.clock_control.slots.clusters.len() {
             let mut cpus = self.cpus.iter();
@@ -153,7 +153,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The hardware looks at a cluster's clocks at the end of this slot, if they have slots.
+    /// The hardware looks at a cluster's clocks at this slot's end, if the clocks have slots.
     fn start_clock_slots(&mut self, cluster: usize) {
         let slots = &mut self.clock_control.slots.clusters[cluster];
         if slots.used && !std::mem::replace(&mut slots.running, true) {

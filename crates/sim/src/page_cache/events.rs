@@ -1,4 +1,4 @@
-//! Writes into the page cache, and how they reach the drives: by the process that asks for it, or by the kernel.
+//! Writes into the page cache, and their way to the drives: by request from a process, or by the kernel.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,39 +15,39 @@ use crate::page_cache::state::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage}
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
 
-/// Pages that are copied between two looks at the limits of dirty pages.
+/// Pages copied between two looks at the limits for dirty pages.
 const PIECE: u64 = 256;
 
-/// Requests that have to end before those go on who wait for fewer to be in flight (`wbt_rqw_done()`, Linux 6.12).
+/// Requests that have to end before tasks go on that wait for free depth (`wbt_rqw_done()`, Linux 6.12).
 const FREE_AT_LEAST: usize = 2;
 
-/// What a task does next in its call.
+/// A task's next action in a call.
 enum Turn {
     Work(Cycles),
-    /// It is held back until then.
+    /// Be held back until a time.
     Pause(u64),
     Sleep {
         iowait: bool,
     },
-    /// It submits a request for these pages, to read or to write them; of no page: a flush.
+    /// Submit a request to read or write these pages; without pages: a flush.
     Send(Pages),
-    /// It is over.
+    /// Return.
     End,
 }
 
-/// What a task does after a part of its call.
+/// A task's state after a part of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallTurn {
-    /// It works on the next part.
+    /// The task works on the next part.
     Works,
-    /// It sleeps, and its CPU is free.
+    /// The task sleeps, and the CPU is free.
     Sleeps,
     /// The call is over.
     Over,
 }
 
 impl<O: Observer> Engine<'_, O> {
-    /// Makes the page cache, if somebody writes into it, and the thread that writes it back.
+    /// Makes the page cache, if any job writes into it, and the kernel's flusher thread.
     pub(crate) fn start_write_back(&mut self) {
         let Some(setup) = self.setup.page_cache else {
             return;
@@ -67,7 +67,8 @@ impl<O: Observer> Engine<'_, O> {
         }));
     }
 
-    /// A job is about to do an I/O of so many bytes. Returns the first work of its system call, unless it goes to the drive.
+    /// A job is about to do an I/O with `bytes`. Returns the first work in the system call, unless the I/O goes to the
+    /// drive.
     #[inline(never)]
     pub(crate) fn begin_call(&mut self, cpu: CpuId, task: TaskId, bytes: u64) -> Option<Cycles> {
         let jobs = &self.setup.jobs;
@@ -75,7 +76,7 @@ impl<O: Observer> Engine<'_, O> {
         let (direction, place) = t.place_next(jobs, bytes, self.context.random())?;
         let caller = t.caller.as_ref()?;
         let offset = caller.base.saturating_add(place);
-        let pages = Pages::of(caller.file, offset, bytes);
+        let pages = Pages::covering(caller.file, offset, bytes);
         let cache = self.cache.as_mut()?;
         if direction == Direction::Read && !cache.pages.has(pages) {
             cache.pages.insert(pages);
@@ -91,8 +92,8 @@ impl<O: Observer> Engine<'_, O> {
         let caller = t.caller.as_mut()?;
         caller.begin(Stage::Look, pages);
         caller.syncs = writes && caller.always_syncs;
-        let part = |at: u64| writes && caller.reads_parts && !at.is_multiple_of(PAGE);
-        caller.parts = [part(offset), part(offset + bytes)];
+        let reads_parts = writes && caller.reads_parts;
+        caller.parts = [offset, offset + bytes].map(|at| reads_parts && !at.is_multiple_of(PAGE));
         let kind = RequestKind::Cached;
         caller.request = Request::begun((cpu, task), direction, kind, bytes, self.context.now());
         caller.work = work;
@@ -101,7 +102,7 @@ impl<O: Observer> Engine<'_, O> {
         Some(work)
     }
 
-    /// A job writes back what is dirty of its file. Returns the first work of that.
+    /// A job writes back its file's dirty pages. Returns the first work.
     #[cold]
     pub(crate) fn begin_write_back(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
         let work = self.setup.cpu.syscall(cpu);
@@ -116,7 +117,7 @@ impl<O: Observer> Engine<'_, O> {
         work
     }
 
-    /// A task has come to the end of a part of its call, or was woken in it. Goes on with the call.
+    /// A task has finished a part of a call, or was woken in the call. Goes on with the call.
     #[inline(never)]
     pub(crate) fn continue_call(&mut self, cpu: CpuId, task: TaskId) -> CallTurn {
         self.attribute_stage(cpu, task);
@@ -152,7 +153,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The time of a part of a call that is over belongs to the read or write of the call.
+    /// The time for a finished part belongs to the call's read or write.
     fn attribute_stage(&mut self, cpu: CpuId, task: TaskId) {
         let now = self.context.now();
         let c = &self.cpus[cpu];
@@ -182,7 +183,7 @@ impl<O: Observer> Engine<'_, O> {
         request.attribute_work(part, now, executed, work);
     }
 
-    /// Goes on with a call. `None`: it is over.
+    /// Goes on with a call. `None`: the call is over.
     fn next_stage(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
         let now = self.context.now();
         let io = &self.setup.io;
@@ -269,15 +270,14 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A writer goes to sleep until the next tick after a time, as its timer is one of the timer wheel.
+    /// A writer sleeps until the next tick after a time, since the timer is on the timer wheel.
     fn hold_back(&mut self, task: TaskId, until: u64) -> Option<Turn> {
         let until = self.tick_from(until);
         self.tasks[task].caller.as_mut()?.stage = Stage::Pause(until);
         Some(Turn::Pause(until))
     }
 
-    /// Looks for pages to write back: of the part of the file that a call is about, or all that the kernel writes back by
-    /// itself.
+    /// Looks for pages to write back: in the call's part of the file, or for the kernel, in all files.
     fn write_back(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
         let now = self.context.now();
         let t = &mut self.tasks[task];
@@ -315,7 +315,7 @@ impl<O: Observer> Engine<'_, O> {
         self.next_stage(cpu, task)
     }
 
-    /// Hands a request of the page cache to the drives.
+    /// Hands the page cache's request to the drives.
     fn send_pages(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
         self.grant_lease(cpu, Grant::on_issue);
         let now = self.context.now();
@@ -326,17 +326,17 @@ impl<O: Observer> Engine<'_, O> {
         let flush = pages.count == 0;
         let read = caller.awaits.is_some() && !flush;
         let number = if read || flush {
-            let number = cache.pages.number();
-            cache.others.push(number);
+            let own = cache.pages.number();
+            cache.others.push(own);
             cache.pages.insert(pages);
-            caller.awaits = Some(number);
-            number
+            caller.awaits = Some(own);
+            own
         } else {
             cache.pages.submitted(pages)
         };
         cache.requests.insert(id, (number, pages));
         let flusher = cache.flusher;
-        // Who waits for it began to do so then.
+        // The waiting task's latency is attributed up to then.
         let begun = if task == flusher {
             now
         } else {
@@ -377,9 +377,9 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The completion interrupt of a request of the page cache has been served.
+    /// The completion interrupt for the page cache's request has been served.
     #[cold]
-    pub(crate) fn page_request_ended(&mut self, cpu: CpuId, id: RequestId) {
+    pub(crate) fn end_page_request(&mut self, cpu: CpuId, id: RequestId) {
         let request = self.requests[id];
         self.requests.remove(id);
         self.context
@@ -397,7 +397,9 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             cache.pages.written(number, pages);
         }
-        let waiting = cache.waiters.extract_if(.., |(of, _)| *of == number);
+        let waiting = cache
+            .waiters
+            .extract_if(.., |(awaited, _)| *awaited == number);
         let woken: Vec<TaskId> = waiting.map(|(_, task)| task).collect();
         let depth = cache.pages.setup.depth();
         let freed = cache.pages.in_flight + FREE_AT_LEAST.min(depth) <= depth;
@@ -421,7 +423,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// There are dirty pages: the kernel's timer runs, and its thread does if there are many.
+    /// Pages are dirty: the kernel's timer runs, and with many dirty pages the flusher.
     fn note_dirty(&mut self, cpu: CpuId) {
         self.arm_write_back(cpu);
         let Some(cache) = &mut self.cache else {
@@ -442,7 +444,7 @@ impl<O: Observer> Engine<'_, O> {
         self.wake_task(Some(cpu), flusher, to);
     }
 
-    /// Starts the kernel's timer, if there is something dirty and it does not run.
+    /// Starts the kernel's timer, unless running, if any page is dirty.
     fn arm_write_back(&mut self, cpu: CpuId) {
         let at = self.tick_from(self.context.now() + LOOK_EVERY);
         if let Some(cache) = &mut self.cache

@@ -1,4 +1,4 @@
-//! The cap that the power limits of a package put on its clocks.
+//! Caps on a package's clocks from power limits.
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
@@ -7,8 +7,7 @@ use crate::engine::Engine;
 use crate::power::cpu_power::Drawn;
 
 impl<O: Observer> Engine<'_, O> {
-    /// The slots of the uncore's clock that are over by now, before a CPU wakes up, sleeps or changes its
-    /// frequency.
+    /// Ends the uncore clock's slots that are over by now, before a CPU wakes up, sleeps or changes frequency.
     #[inline]
     pub(crate) fn end_uncore_slots(&mut self) {
         if self.power.uncore.is_due(self.context.now()) {
@@ -19,8 +18,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The highest clock of a cluster for the slot that begins now, where turbo alone would allow this one. So many of its
-    /// CPUs were awake in the slot before.
+    /// A cluster's highest clock in the slot that begins now, where turbo alone would allow `turbo`. `awake` CPUs were
+    /// awake in the slot before.
     pub(crate) fn power_capped(
         &mut self,
         cluster: usize,
@@ -45,7 +44,7 @@ impl<O: Observer> Engine<'_, O> {
         turbo.min(limited.cap)
     }
 
-    /// Takes note of what a package has drawn by now, and caps its clocks for the slot that begins.
+    /// Notes a package's energy by now, and caps its clocks for the slot that begins.
     fn settle_package(&mut self, package: usize) {
         let Some(limit) = &self.setup.power.limit else {
             return;
@@ -58,7 +57,7 @@ impl<O: Observer> Engine<'_, O> {
         self.power.uncore.settle(self.context.now());
         let clusters = package * limit.limits.clusters..(package + 1) * limit.limits.clusters;
         let per_ns = 1.0 / (self.context.now() - since) as f64;
-        // What does not depend on the clocks, and of each cluster how many of its CPUs ran with theirs.
+        // Power independent from the clocks, and by cluster how many CPUs ran with theirs.
         let mut besides = 0.0;
         let mut running = Vec::with_capacity(limit.limits.clusters);
         let mut total = 0;
@@ -94,7 +93,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// What a cluster, its CPUs, its uncore and its part of the package have drawn by now.
+    /// Energy by now for a cluster: CPUs, uncore and a share in the package.
     fn drawn_by(&mut self, cluster: usize) -> Drawn {
         let mut sum = Drawn::default();
         let Some(limit) = &self.setup.power.limit else {

@@ -1,7 +1,7 @@
-//! Which tasks move to another CPU after they were placed.
+//! Tasks that move to another CPU after placement.
 //!
-//! Balancing is simpler than the kernel's: a CPU that runs out of tasks takes a waiting one, and a CPU with waiting tasks gives
-//! one away to an idle CPU at its tick.
+//! Balancing is simpler than the kernel's: a CPU without tasks takes a waiting task, and at a tick a CPU with waiting
+//! tasks gives one away to an idle CPU.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use crate::core::observer::Observer;
 use crate::engine::Engine;
 
 impl<O: Observer> Engine<'_, O> {
-    /// At a tick: takes a CPU's task to a bigger one that idles, if it is too big for its own.
+    /// At a tick: takes a CPU's task to a bigger idle CPU, if too big for the present one.
     ///
     /// The kernel's bigger CPUs look for such tasks when they balance (`group_misfit_task`, Linux 6.1).
     #[inline]
@@ -80,11 +80,11 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// At a tick: takes a CPU's only task to the fastest idle core of its cluster, if that is faster than its own.
+    /// At a tick: takes a CPU's only task to the cluster's fastest idle core, if faster.
     ///
-    /// So does asymmetric packing, which amd-pstate asks for (ITMT): the tick wakes a preferred CPU that sleeps, which balances and
-    /// pulls the running task (`nohz_balancer_kick()`, `sched_group_asym()`, Linux 6.9 to 6.12). In the kernel the first idle CPU that is
-    /// preferred pulls, so that a task may take several steps to the fastest one.
+    /// Asymmetric packing does so, on request by amd-pstate (ITMT): the tick wakes a preferred sleeping CPU, which
+    /// balances and pulls the running task (`nohz_balancer_kick()`, `sched_group_asym()`, Linux 6.9 to 6.12). In the
+    /// kernel the first idle preferred CPU pulls, so that a task may take several steps to the fastest.
     #[inline]
     pub(crate) fn prefer_core(&mut self, cpu: CpuId) {
         let cluster = self.cpus[cpu].cluster;
@@ -120,8 +120,8 @@ impl<O: Observer> Engine<'_, O> {
         self.wake_task(Some(cpu), task, to);
     }
 
-    /// Whether a waiting task is better off on an idle CPU of another cluster: a smaller CPU is
-    /// worth it only when there are more tasks here than CPUs.
+    /// Whether a waiting task is better off on another cluster's idle CPU: a smaller CPU is worth it only with more
+    /// tasks here than CPUs.
     fn helps(&self, here: usize, there: usize) -> bool {
         let topology = &self.setup.topology;
         let (here, there) = (topology.cluster(here), topology.cluster(there));
@@ -132,11 +132,16 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A CPU whose last task has gone to sleep takes a waiting task from another one, of its own cluster if
-    /// possible. Returns whether it found any.
+    /// A CPU whose last task has gone to sleep takes a waiting task from another CPU, in the own cluster if possible.
+    /// Returns whether any was found.
     #[inline]
     pub(crate) fn take_over_waiting(&mut self, cpu: CpuId) -> bool {
         self.scheduler.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_waiting(cpu)
+    }
+
+    /// Whether a waiting task may move to a CPU.
+    fn may_move(&self, task: TaskId, cpu: CpuId) -> bool {
+        !self.tasks[task].is_bound() && self.placement().is_allowed(task, cpu)
     }
 
     #[inline(never)]
@@ -156,10 +161,8 @@ impl<O: Observer> Engine<'_, O> {
             if best.is_some_and(|(l, most, ..)| (l, most) >= (local, length)) {
                 continue;
             }
-            let movable = |task: &TaskId| {
-                !self.tasks[*task].is_bound() && self.placement().is_allowed(*task, cpu)
-            };
-            if let Some(index) = c.run_queue.waiting.iter().position(movable) {
+            let mut waiting = c.run_queue.waiting.iter();
+            if let Some(index) = waiting.position(|task| self.may_move(*task, cpu)) {
                 best = Some((local, length, other, index));
             }
         }

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::scheduler::placement::Placement;
 
 impl<O: Observer> Engine<'_, O> {
-    /// What the choice of a CPU depends on.
+    /// Everything that the choice of a CPU depends on.
     #[inline(always)]
     pub(crate) fn placement(&self) -> Placement<'_> {
         Placement {
@@ -32,7 +32,7 @@ impl<O: Observer> Engine<'_, O> {
         self.restart_tick(cpu);
     }
 
-    /// Takes its share of utilisation and its run time to another CPU.
+    /// Moves a task to another CPU, with utilisation share and run time.
     #[inline(never)]
     pub(crate) fn migrate(&mut self, task: TaskId, to: CpuId) {
         let from = self.tasks[task].cpu;
@@ -59,7 +59,7 @@ impl<O: Observer> Engine<'_, O> {
         self.scheduler.migrations += 1;
     }
 
-    /// Whether a task that is about to be queued on a CPU takes it from the running one.
+    /// Whether a task about to be queued on a CPU preempts the running one.
     pub(crate) fn takes_over(&self, cpu: CpuId, task: TaskId) -> bool {
         let c = &self.cpus[cpu];
         let Some(running) = c.run_queue.current else {
@@ -71,13 +71,13 @@ impl<O: Observer> Engine<'_, O> {
         self.setup.scheduler.tunables.preempts(woken, &entity)
     }
 
-    /// Has the running task of another CPU interrupted, which sees then what there is to run.
+    /// Interrupts another CPU's running task, so that the CPU looks at the run queue.
     pub(crate) fn reschedule(&mut self, cpu: CpuId) {
         self.cpus[cpu].run_queue.need_resched = true;
         self.break_off(cpu);
     }
 
-    /// Settles which task of its run queue a CPU runs now, if any. It has not run anything until now.
+    /// Settles which task a CPU runs now, if any. The CPU has not run anything until now.
     #[inline(always)]
     pub(crate) fn pick(&mut self, cpu: CpuId) -> Option<TaskId> {
         let c = &mut self.cpus[cpu];
@@ -130,11 +130,11 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Tells a CPU that there is a task on its run queue now. Returns how long that takes.
+    /// Tells a CPU about a new task on the run queue. Returns how long that takes.
     pub(crate) fn call(&mut self, from: Option<CpuId>, to: CpuId) -> u64 {
         let c = &self.cpus[to];
         if from == Some(to) || !c.waits_for_work() {
-            // It looks at its run queue when it has done what it does.
+            // The CPU looks at the run queue after its present work.
             return 0;
         }
         let after = if c.watches_for_work() {

@@ -1,8 +1,8 @@
-//! Which CPU a woken task runs on.
+//! The CPU for a woken task.
 //!
-//! Placement follows `select_task_rq_fair()` of Linux 6.1: a woken task stays where it was or comes
-//! to its waker, whichever is idle, else to an idle CPU of that cluster, whole idle cores first.
-//! Clusters of unequal CPUs are searched together.
+//! Placement follows `select_task_rq_fair()` in Linux 6.1: a woken task stays on the last CPU or comes to the waker,
+//! whichever is idle, else to an idle CPU in the same cluster, whole idle cores first. Unequal clusters are searched
+//! together.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::scheduler::state::Entity;
 use crate::setup::Setup;
 use crate::task::state::Task;
 
-/// What the choice of a CPU depends on.
+/// Everything that the choice of a CPU depends on.
 #[derive(Clone, Copy)]
 pub(crate) struct Placement<'a> {
     pub(super) setup: &'a Setup,
@@ -22,32 +22,35 @@ pub(crate) struct Placement<'a> {
 
 impl Placement<'_> {
     /// Whether no task runs or wants to run on a CPU.
-    pub(super) fn is_idle(&self, cpu: CpuId) -> bool {
+    #[inline(always)]
+    pub(super) fn is_idle(self, cpu: CpuId) -> bool {
         !self.cpus[cpu].run_queue.has_task()
     }
 
     /// Whether a task may run on a CPU.
-    pub(crate) fn is_allowed(&self, task: TaskId, cpu: CpuId) -> bool {
+    #[inline(always)]
+    pub(crate) fn is_allowed(self, task: TaskId, cpu: CpuId) -> bool {
         self.may_use(&self.tasks[task].entity, cpu)
     }
 
     /// Whether a task with this entity may run on a CPU.
-    pub(super) fn may_use(&self, entity: &Entity, cpu: CpuId) -> bool {
+    #[inline(always)]
+    pub(super) fn may_use(self, entity: &Entity, cpu: CpuId) -> bool {
         match entity.allowed {
             None => self.setup.scheduler.isolated.get(cpu) != Some(&true),
             Some(set) => self.setup.programs.allows(set, cpu),
         }
     }
 
-    /// The CPUs that share a core with this one, itself included.
-    pub(super) fn core(&self, cpu: CpuId) -> Range<CpuId> {
+    /// The CPUs on the same core, including `cpu`.
+    pub(super) fn core(self, cpu: CpuId) -> Range<CpuId> {
         self.setup.topology.core(self.cpus[cpu].cluster, cpu)
     }
 
-    /// The CPU on which a woken task runs. `waker` is the CPU of the task that wakes it, if it is a
-    /// task, and whether that is about to sleep.
+    /// The CPU for a woken task. `waker` is the waking task's CPU, if a task wakes, and whether the waker is about to
+    /// sleep.
     #[inline(always)]
-    pub(crate) fn choose_cpu(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+    pub(crate) fn choose_cpu(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
         let t = &self.tasks[task];
         // The commonest case of what follows.
         let stays = waker.is_none() && !self.setup.cpu.shares_cores() && t.entity.allowed.is_none();
@@ -57,8 +60,9 @@ impl Placement<'_> {
         self.search_cpu(task, waker)
     }
 
+    /// Searches the CPU for a woken task, beyond the commonest case.
     #[inline(never)]
-    fn search_cpu(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+    fn search_cpu(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
         let previous = self.tasks[task].cpu;
         let mut near = previous;
         if let Some((cpu, sleeps_next)) = waker
@@ -66,7 +70,7 @@ impl Placement<'_> {
             && self.cpus[cpu].run_queue.waiting.is_empty()
             && self.is_allowed(task, cpu)
         {
-            // The waker leaves its CPU to the task that it wakes.
+            // The waker leaves the CPU to the woken task.
             near = cpu;
         }
         if !self.fits(task, near)
@@ -74,14 +78,13 @@ impl Placement<'_> {
         {
             return cpu;
         }
-        let usable = |cpu: CpuId| self.is_idle(cpu) && self.is_allowed(task, cpu);
         let cluster = self.cpus[near].cluster;
         let local = self.cpus[previous].cluster == cluster;
         for cpu in [Some(near), local.then_some(previous)]
             .into_iter()
             .flatten()
         {
-            if usable(cpu) {
+            if self.is_idle(cpu) && self.is_allowed(task, cpu) {
                 return cpu;
             }
         }
@@ -91,7 +94,7 @@ impl Placement<'_> {
             return cpu;
         }
         if self.setup.topology.is_unequal() {
-            // Never from a bigger to a smaller one: that takes a balance.
+            // Never from a bigger to a smaller CPU: only balancing does so.
             let least = self.setup.topology.cluster(cluster).capacity();
             let mut others = (0..self.setup.topology.clusters().len())
                 .filter(|c| *c != cluster && self.setup.topology.cluster(*c).capacity() >= least);
@@ -99,22 +102,19 @@ impl Placement<'_> {
                 return cpu;
             }
         }
-        let allowed = |cpu: &CpuId| self.is_allowed(task, *cpu);
-        [near, previous]
-            .into_iter()
-            .find(allowed)
-            .or_else(|| (0..self.cpus.len()).find(allowed))
+        ([near, previous].into_iter().chain(0..self.cpus.len()))
+            .find(|cpu| self.is_allowed(task, *cpu))
             .unwrap_or(previous)
     }
 
-    /// An idle CPU of a cluster, of an idle core if there is any: the next one after `from`, if that is a
-    /// CPU of the cluster.
-    pub(super) fn idle_cpu_of(&self, cluster: usize, from: CpuId, task: TaskId) -> Option<CpuId> {
+    /// An idle CPU in a cluster, on an idle core if there is any: the next one after `from`, if `from` is in the
+    /// cluster.
+    pub(super) fn idle_cpu_of(self, cluster: usize, from: CpuId, task: TaskId) -> Option<CpuId> {
         let cluster = self.setup.topology.cluster(cluster);
         let cpus = cluster.cpus();
         let mut thread = None;
-        // Round the cluster as `for_each_cpu_wrap()`: a search that always began with the first CPUs would
-        // take them from the tasks that left them just now, and leave the last ones unused.
+        // Round the cluster as `for_each_cpu_wrap()`: a search always from the first CPUs would take CPUs from tasks
+        // that just left, and leave the last CPUs unused.
         let begin = if cpus.contains(&from) {
             from
         } else {
@@ -132,9 +132,10 @@ impl Placement<'_> {
         thread
     }
 
-    /// Whether a CPU is big enough for a task: its utilisation takes at most 4/5 of it (`fits_capacity()`, Linux 6.1).
+    /// Whether a CPU is big enough for a task: the task's utilisation takes at most 4/5 (`fits_capacity()`, Linux
+    /// 6.1).
     #[inline(always)]
-    pub(super) fn fits(&self, task: TaskId, cpu: CpuId) -> bool {
+    pub(super) fn fits(self, task: TaskId, cpu: CpuId) -> bool {
         !self.setup.topology.is_unequal() || {
             let capacity = self
                 .setup
@@ -145,8 +146,8 @@ impl Placement<'_> {
         }
     }
 
-    /// An idle CPU of a cluster of bigger ones.
-    pub(super) fn bigger_idle_cpu(&self, task: TaskId, than: CpuId) -> Option<CpuId> {
+    /// An idle CPU in a bigger cluster.
+    pub(super) fn bigger_idle_cpu(self, task: TaskId, than: CpuId) -> Option<CpuId> {
         let capacity = self
             .setup
             .topology
@@ -158,7 +159,7 @@ impl Placement<'_> {
     }
 
     /// Whether all other CPUs of a CPU's core idle.
-    pub(super) fn has_core_alone(&self, cpu: CpuId) -> bool {
+    pub(super) fn has_core_alone(self, cpu: CpuId) -> bool {
         let mut others = self.core(cpu).filter(|other| *other != cpu);
         others.all(|other| self.is_idle(other))
     }

@@ -1,4 +1,4 @@
-//! Threads of the kernel: workers of background timers, the thread of grace periods, schedutil's threads.
+//! Kernel threads: workers for background timers, the grace-period thread, schedutil's threads.
 
 use crate::core::basics::{CpuId, TaskId, Timer};
 use crate::core::observer::Observer;
@@ -8,12 +8,13 @@ use crate::task::events::TaskTurn;
 use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Makes the tasks of background work, and arms its timers.
+    /// Makes the background workers, and arms their timers.
     pub(crate) fn start_background(&mut self) {
         for cpu in 0..self.cpus.len() {
             for index in 0..self.setup.background.len() {
-                // The first tasks are the workers, numbered by CPU and source. One that roams is that of the first CPU. The first of
-                // them begins on the last CPU, since jobs begin on the first, and each other one on the idle CPU before.
+                // The first tasks are the workers, numbered by CPU and source. A roaming worker is the first CPU's.
+                // The first roaming worker begins on the last CPU, since jobs begin on the first, and each further one
+                // on the idle CPU before.
                 let roams = self.setup.background[index].timer.roams;
                 let before = self.setup.background[..index].iter();
                 let earlier = before.filter(|source| source.timer.roams).count();
@@ -23,7 +24,7 @@ impl<O: Observer> Engine<'_, O> {
                     cpu
                 };
                 self.tasks.push(Task::worker(at, !roams));
-                // The thread of grace periods sleeps until somebody asks for one.
+                // The grace-period thread sleeps until somebody asks for a grace period.
                 let asked = self.setup.grace_period_thread() != Some(index);
                 if asked && (!roams || cpu == 0) {
                     self.arm_background(at, index);
@@ -32,11 +33,11 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The timer of a background source has been served.
+    /// A background source's timer has been served.
     pub(crate) fn background_timer(&mut self, cpu: CpuId, index: usize) {
         let source = self.setup.background[index];
         if source.timer.roams {
-            // The worker of the first CPU, wherever it is. Its timer runs again from when it goes back to sleep.
+            // The first CPU's worker, on whatever CPU. The timer runs again after the worker has gone back to sleep.
             let task = index;
             self.tasks[task].give_work(source.cycles());
             self.wake_task(Some(cpu), task, self.choose_cpu(task, None));
@@ -53,7 +54,7 @@ impl<O: Observer> Engine<'_, O> {
         self.arm_clock(cpu);
     }
 
-    /// Arms the next arrival of a background source on a CPU.
+    /// Arms a background source's next arrival on a CPU.
     fn arm_background(&mut self, cpu: CpuId, index: usize) {
         let source = self.setup.background[index].timer;
         let mean = match self.setup.cpu.keeps_house_for(cpu) {
@@ -62,11 +63,11 @@ impl<O: Observer> Engine<'_, O> {
             1 => source.mean_interval,
             served => source.mean_interval / f64::from(served),
         };
-        // What roams has the stream of the first CPU wherever it is.
+        // A roaming source uses the first CPU's stream on any CPU.
         let stream = if source.roams { 0 } else { cpu };
         let delay = match source.periodic {
             false => self.context.random().background(stream, index, mean),
-            // The first one comes at any time within a period.
+            // The first arrival comes at any time within a period.
             true if self.context.now() == 0 => {
                 self.context.random().background(stream, index, mean) % (mean as u64).max(1)
             }
@@ -86,15 +87,15 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The task of a background source that there is once goes to sleep: its timer starts on the CPU where it ran. The task has
-    /// the number of its source, as it is the worker of the first CPU.
+    /// A roaming worker goes to sleep: the timer starts on the CPU where the worker ran. The task has the source's
+    /// number, as the first CPU's worker.
     #[cold]
     fn rest_roaming(&mut self, cpu: CpuId, task: TaskId) {
         self.arm_background(cpu, task);
         self.arm_clock(cpu);
     }
 
-    /// The timer of a task that roams is not needed any more.
+    /// A roaming task's timer is not needed any more.
     #[cold]
     fn stop_roaming_timer(&mut self, index: TaskId) {
         if self.setup.background[index].timer.migratory {
@@ -107,7 +108,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A worker has done the work of its source.
+    /// A worker has done its source's work.
     pub(super) fn end_background_work(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         let source = self.setup.background[task % self.setup.background.len()];
         if source.callbacks {
@@ -144,7 +145,7 @@ impl<O: Observer> Engine<'_, O> {
             if let Some(c) = self.cpus.get(other) {
                 return (!c.is_busy(), c.times_idle());
             }
-            // The CPU that plays the drives halts after each of its interrupts.
+            // The player halts after each interrupt.
             (self.emulator.player_is_halted(), self.context.now())
         });
         self.cpus[cpu].rcu = own;

@@ -37,8 +37,7 @@ impl WorkloadState {
         time_capped: bool,
         migrations: u64,
     ) -> (ThreadTotals, JobTotals) {
-        let threads = self.threads;
-        let threads = threads.into_totals(never_ran, time_capped, migrations);
+        let threads = (self.threads).into_totals(never_ran, time_capped, migrations);
         (threads, self.job_totals)
     }
 }

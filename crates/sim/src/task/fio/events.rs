@@ -67,8 +67,8 @@ impl<O: Observer> Engine<'_, O> {
             }
             // What has not begun does not begin.
             let groups = self.workload.jobs.next_group;
-            for (left, of) in self.workload.jobs.left.iter_mut().zip(&self.setup.jobs) {
-                if of.group < groups {
+            for (left, setup) in self.workload.jobs.left.iter_mut().zip(&self.setup.jobs) {
+                if setup.group < groups {
                     left.get_or_insert(0);
                 }
             }

@@ -1,4 +1,4 @@
-//! What becomes of a job of a fio file.
+//! A fio file's jobs, compiled.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
@@ -21,7 +21,7 @@ const MAX_BLOCK: u64 = 1 << 30;
 /// The longest run in ns: a year.
 const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
 
-/// The longest that a job is simulated which says how much it does, and not how long.
+/// The longest simulated time for a job that says how much it does, and not how long.
 pub const LONGEST_UNTIMED: Nanoseconds = Nanoseconds(60_000_000_000);
 
 /// Cycles that fio takes to fill a KiB of a buffer with random data (`refill_buffers`). Measured: fio 3.33 and its null
@@ -97,13 +97,13 @@ pub(crate) struct JobSetup {
     pub(super) ramp: u64,
     /// Each process starts so many ns after the group, from and to.
     pub(super) delay: [u64; 2],
-    /// Its end is the end of its group, or of everything.
+    /// The job's end is the group's end, or everything's.
     pub(super) exit: Option<ExitWhat>,
     /// Index of the job that has to end before it starts.
     pub(super) wait_for: Option<usize>,
     /// The CPUs that its processes may run on in turn, as indices of [`crate::task::rtapp::program::Programs::cpu_sets`]; empty: all.
     pub(super) cpu_sets: Vec<usize>,
-    /// The longest simulated time ends it, and no limit of its own.
+    /// The longest simulated time ends the job, and no limit of its own.
     pub(super) cut: bool,
     /// Time from one read, and from one write, to the next, if that is limited.
     pub(super) periods: Option<[Period; 2]>,
@@ -115,12 +115,12 @@ pub(crate) struct JobSetup {
     pub(super) block: [u64; 2],
     /// How each process goes through its file, where its limits do not say that.
     pub(super) walk: Option<Walk>,
-    /// Which of its writes are trims, of no data.
+    /// Which writes are trims, without data.
     pub(super) trims: Trims,
-    /// Work on a KiB of the buffer of a read and of a write that is not part of their latency: filling it before it is
-    /// written, checking it after it was read.
+    /// Work on a KiB of a read's and a write's buffer outside the latency: filling before the write, checking after
+    /// the read.
     pub(super) buffer_cycles: [Cycles; 2],
-    /// Work on each 512 bytes of what is written that is part of its latency.
+    /// Work on each 512 bytes written, inside the latency.
     pub(super) content_cycles: Cycles,
     /// How nice its processes are.
     pub(super) class: Class,
@@ -130,7 +130,7 @@ pub(crate) struct JobSetup {
     pub(super) random: bool,
     /// Bytes that offsets cover.
     pub(super) span: u64,
-    /// Each request is submitted by a system call of its own, which does not wait for it.
+    /// Each request is submitted by a separate system call, which does not wait for the request.
     pub(in crate::task) submits_alone: bool,
     /// Waiting for a completion counts as I/O wait.
     pub(super) iowait: bool,
@@ -142,7 +142,7 @@ pub(crate) struct JobSetup {
     pub(super) paced: bool,
     /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
     pub(in crate::task) flushes: [u64; 2],
-    /// A process flushes after its last write, and after that of each way through its files.
+    /// A process flushes after the last write, and at the end of each way through the files.
     pub(super) flushes_at_end: bool,
     pub(super) flushes_each_way: bool,
     pub(super) writes_as: RequestKind,
@@ -150,7 +150,7 @@ pub(crate) struct JobSetup {
     pub(super) think_spin: u64,
     pub(super) think_cycles: Cycles,
     pub(super) pauses: PauseRule,
-    /// Mean distance of reads and of writes in us, if they are those of a Poisson process.
+    /// Mean distance between reads and between writes in us, for Poisson processes.
     pub(super) poisson: Option<[u64; 2]>,
     /// Time in pauses is not made up for by a higher rate.
     pub(super) forgives_pauses: bool,
@@ -181,7 +181,7 @@ impl JobSetup {
         self.bytes.is_none_or(|n| bytes < n) && self.requests.is_none_or(|n| requests < n)
     }
 
-    /// Work of a write of so many bytes that its latency includes, besides that of the kernel.
+    /// A write's work inside the latency, besides the kernel's.
     #[inline(always)]
     pub(in crate::task) fn content_work(&self, bytes: u64) -> Cycles {
         self.content_cycles * (bytes / 512)
@@ -205,7 +205,23 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// The mean distance of I/Os of so many units in us, as whole numbers as fio has it (`usec_for_io()`).
+    /// A direction's period, whose smallest block is `block`; block sizes vary or not.
+    fn new(rate: Option<Rate>, block: u64, vary: bool) -> Self {
+        match rate {
+            Some(Rate::Bytes(bytes)) => Self {
+                ns: u128::from(if vary { 1 } else { block }) * 1_000_000_000,
+                requests: u128::from(bytes),
+            },
+            Some(Rate::Ios(ios)) => Self {
+                ns: 1_000_000_000,
+                requests: u128::from(ios) * u128::from(if vary { block } else { 1 }),
+            },
+            // A direction without a limit.
+            None => Self { ns: 0, requests: 1 },
+        }
+    }
+
+    /// The mean distance between I/Os with this many units in us, as whole numbers as in fio (`usec_for_io()`).
     pub(crate) fn mean_us(self, units: u64) -> u64 {
         let per_second = self.requests * 1_000_000_000 / (self.ns * u128::from(units)).max(1);
         match per_second {
@@ -216,7 +232,7 @@ impl Period {
         }
     }
 
-    /// Before this time, in ns from the start of the job, the request of this number does not begin.
+    /// The request with this number does not begin before this time, in ns from the job's start.
     pub(crate) fn start_of(self, request: u64) -> u64 {
         (u128::from(request) * self.ns / self.requests) as u64
     }
@@ -288,21 +304,10 @@ fn with_gaps(size: u64, block: u64, skip: i64) -> u64 {
 fn periods(job: &FioJob) -> Option<[Period; 2]> {
     // Where sizes vary, fio counts bytes, and an I/O of rate_iops has those of the smallest.
     let vary = job.block_sizes.vary();
-    let period = |rate: Option<Rate>, block: u64| match rate {
-        Some(Rate::Bytes(bytes)) => Period {
-            ns: u128::from(if vary { 1 } else { block }) * 1_000_000_000,
-            requests: u128::from(bytes),
-        },
-        Some(Rate::Ios(ios)) => Period {
-            ns: 1_000_000_000,
-            requests: u128::from(ios) * u128::from(if vary { block } else { 1 }),
-        },
-        // A direction without a limit.
-        None => Period { ns: 0, requests: 1 },
-    };
     let rates = job.rates();
     let [least, _] = bounds(job);
-    let both = [period(rates.read, least[0]), period(rates.write, least[1])];
+    let both = [(rates.read, least[0]), (rates.write, least[1])]
+        .map(|(rate, block)| Period::new(rate, block, vary));
     both.iter().any(|p| p.ns > 0).then_some(both)
 }
 

@@ -8,7 +8,7 @@ use crate::error::SimError;
 use crate::task::events::TaskTurn;
 use crate::task::rtapp::program::{Op, TimerId};
 use crate::task::rtapp::state::{
-    Blocked, Halt, Next, Signalled, Thread, ThreadId, ThreadTask, WakeParts, WakeUp,
+    Blocked, Halt, NextStep, Signalled, Thread, ThreadId, ThreadTask, WakeParts, WakeUp,
 };
 use crate::task::state::{Kind, Step, Task};
 
@@ -134,8 +134,8 @@ impl<O: Observer> Engine<'_, O> {
         let thread = &mut self.workload.threads.all[id];
         let (program, copy) = (&setup.programs.tasks[thread.program], thread.copy);
         let (op, stage) = match thread.next(program) {
-            Next::Op(op, stage) => (op, stage),
-            Next::End => {
+            NextStep::Op(op, stage) => (op, stage),
+            NextStep::End => {
                 self.workload.threads.end(id);
                 self.context.end_process();
                 return Turn::Block;
@@ -436,23 +436,20 @@ impl<O: Observer> Engine<'_, O> {
     /// What a thread waits for.
     fn waits_for(&self, thread: &Thread) -> String {
         let programs = &self.setup.programs;
-        let index = |number: usize, kinds: usize| number % kinds.max(1);
         match thread.blocked {
             Blocked::No => "for nothing".to_owned(),
             Blocked::Mutex(m) => format!(
                 "for the mutex \"{}\"",
-                programs.mutexes[index(m, programs.mutexes.len())]
+                programs.mutexes[m % programs.mutexes.len()]
             ),
-            Blocked::Condition(c) => {
-                programs.conditions[index(c, programs.conditions.len())].clone()
-            }
+            Blocked::Condition(c) => programs.conditions[c % programs.conditions.len()].clone(),
             Blocked::Barrier(b) => format!(
                 "at the barrier \"{}\"",
-                programs.barriers[index(b, programs.barriers.len())].0
+                programs.barriers[b % programs.barriers.len()].0
             ),
             Blocked::Semaphore(s) => format!(
                 "for the semaphore \"{}\"",
-                programs.semaphores[index(s, programs.semaphores.len())]
+                programs.semaphores[s % programs.semaphores.len()]
             ),
         }
     }
