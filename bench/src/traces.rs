@@ -238,7 +238,7 @@ fn setup(governors: &str) -> anyhow::Result<Setup> {
         policies,
         psd: None,
         latency: None,
-        ran: None,
+        recorded_governor: None,
         blocks: 1,
     })
 }

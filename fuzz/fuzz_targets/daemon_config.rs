@@ -13,7 +13,7 @@ fuzz_target!(|text: &str| {
                 assert!((1..=1000).contains(&psd.start_after));
             }
             for drive in config.drive {
-                let _ = wakepath_daemon::profile::matches(&drive.model, text);
+                let _ = wakepath_daemon::profile::fits_pattern(&drive.model, text);
             }
         }
         Err(error) => assert!(error.to_string().starts_with("fuzz.toml:")),

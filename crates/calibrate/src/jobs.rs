@@ -15,21 +15,11 @@ use wakepath_study::plan::Plan;
 use wakepath_study::run::backend;
 use wakepath_units::median;
 
-use crate::{CalibrateError, CalibrationPlan, Folder, REPEATS};
+use crate::error::CalibrateError;
+use crate::folder::Folder;
+use crate::job_list::JOBS;
+use crate::plan::{CalibrationPlan, REPEATS};
 
-/// Names and options of fio jobs.
-pub(crate) const JOBS: [(&str, &str); 4] = [
-    ("reads", "ioengine=psync"),
-    (
-        "reads with pauses of 200 us",
-        "ioengine=psync\nthinktime=200",
-    ),
-    (
-        "reads with pauses of 2 ms",
-        "ioengine=psync\nthinktime=2000",
-    ),
-    ("reads, 8 in flight", "ioengine=libaio\niodepth=8"),
-];
 /// The machine file beside the study.
 const MACHINE_FILE: &str = "machine.toml";
 

@@ -134,7 +134,7 @@ pub(crate) struct Programs {
 pub(crate) fn load(sets: &[PolicySet], programs: Programs) -> anyhow::Result<Vec<PolicySet>> {
     let loaded = sets
         .iter()
-        .map(|set| governors::load(set.clone(), Path::new("."), programs.allowed))
+        .map(|set| governors::load_governor(set.clone(), Path::new("."), programs.allowed))
         .collect::<Result<Vec<_>, _>>()
         .context("--policy")?;
     tell_warnings(&loaded);

@@ -27,7 +27,7 @@ static CANCELLED: AtomicBool = AtomicBool::new(false);
 /// Cancels the work because of a signal. Returns whether already cancelled.
 pub(crate) fn cancel(signal: i32) -> bool {
     SIGNAL.store(signal, Ordering::Relaxed);
-    wakepath_governors::call_off();
+    wakepath_governors::interrupt_governors();
     CANCELLED.swap(true, Ordering::Relaxed)
 }
 

@@ -15,9 +15,10 @@ use wakepath_units::median;
 
 use crate::checks::{GovernorSetting, governor_of, policy_name, run_ours};
 use crate::generate;
-use crate::program::{KernelProgram, Subject, run_command};
+use crate::program::{KernelProgram, run_command};
 use crate::record::{CallRecord, Case};
 use crate::source::KernelSource;
+use crate::subject::Subject;
 
 /// Time limit for one side in a repetition.
 const LIMIT: Duration = Duration::from_secs(600);

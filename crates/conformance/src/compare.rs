@@ -9,9 +9,10 @@ use wakepath_units::TickRate;
 
 use crate::checks::{CheckResult, GovernorSetting, compare_batch, policy_name};
 use crate::generate;
-use crate::program::{KernelProgram, Subject};
+use crate::program::KernelProgram;
 use crate::shrink::shrink;
 use crate::source::KernelSource;
+use crate::subject::Subject;
 
 /// How much to compare.
 #[derive(Clone, Copy, Debug)]

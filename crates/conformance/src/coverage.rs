@@ -10,8 +10,9 @@ use wakepath_units::TickRate;
 use crate::checks::{GovernorSetting, compare_batch, policy_name};
 use crate::compare::batch_size;
 use crate::generate;
-use crate::program::{KernelProgram, Subject};
+use crate::program::KernelProgram;
 use crate::source::KernelSource;
+use crate::subject::Subject;
 
 /// Branch coverage for a governor.
 #[derive(Clone, Debug, Serialize)]

@@ -10,9 +10,10 @@ use anyhow::{Context, Result};
 use wakepath_policies::input::{CallReader, read_states};
 use wakepath_units::TickRate;
 
-use crate::program::{KernelProgram, Subject};
+use crate::program::KernelProgram;
 use crate::record::{CallRecord, Case, StateRecord, decision_text};
 use crate::source::{KernelSource, VERSIONS};
+use crate::subject::Subject;
 
 /// A governor of a kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,11 +13,11 @@ use wakepath_conformance::coverage;
 use wakepath_conformance::generate;
 use wakepath_conformance::log;
 use wakepath_conformance::mutants;
-use wakepath_conformance::program::Subject;
 use wakepath_conformance::record::Toggle;
 use wakepath_conformance::recorded;
 use wakepath_conformance::report::{Format, print};
 use wakepath_conformance::source::{self, KernelSource, cache_dir};
+use wakepath_conformance::subject::Subject;
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
 

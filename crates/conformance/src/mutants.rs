@@ -11,8 +11,9 @@ use wakepath_units::TickRate;
 use crate::checks::{GovernorSetting, compare_batch};
 use crate::compare::batch_size;
 use crate::generate;
-use crate::program::{Alteration, KernelProgram, Subject, TimedOut};
+use crate::program::{Alteration, KernelProgram, TimedOut};
 use crate::source::KernelSource;
+use crate::subject::Subject;
 
 /// The kernel versions that have the text to alter, as Debian names their packages. Of 7.2 nothing is altered: what is
 /// compared of it is the same in 7.3.

@@ -12,8 +12,8 @@ use wakepath_units::TickRate;
 use crate::checks::{Check as _, GovernorCheck, GovernorSetting, policy_name};
 use crate::compare::ReleaseRow;
 use crate::log::parse_case;
-use crate::program::Subject;
 use crate::record::{Case, decision_byte};
+use crate::subject::Subject;
 
 /// Packed logs: for each a line `log NUMBER hz RATE`, a line `states`, the table, a line `calls` and the calls.
 const LOGS: &[u8] = include_bytes!("../data/logs.txt.xz");

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use rustix::fs::{FlockOperation, flock};
 use wakepath_policies::idle::KernelVersion;
 
-use crate::program::Subject;
+use crate::subject::Subject;
 
 /// The kernel versions compared with, as Debian names its source packages.
 pub const VERSIONS: [&str; 4] = ["6.1", "6.12", "7.2", "7.3"];

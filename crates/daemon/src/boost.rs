@@ -1,5 +1,5 @@
-//! I/O boost: bursts of I/O raise the minimum performance of their CPU, as HWP dynamic boost does, where the kernel has
-//! no such thing.
+//! I/O boost: bursts of I/O raise the minimum performance of their CPU, as HWP dynamic boost does. For machines whose
+//! kernel has no I/O boost.
 
 use std::collections::BTreeSet;
 
@@ -10,28 +10,28 @@ use wakepath_system::{At, SettingKey, System, setting};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::lease::LeaseChange;
-use crate::watch::{Kind, WatchEvent};
+use crate::watch::{BurstEvent, WatchEvent};
 
-/// I/O events needed per burst: the first arms the boost, and there are three steps.
+/// I/O events that a burst has to tell: the first arms the boost, and three steps follow.
 pub(crate) const EVENTS_PER_BURST: u32 = 4;
 /// How long a raised minimum is held at least, as in the kernel.
 const HOLD_NS: u64 = 3_000_000;
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy";
 
-/// BoostOwner boosts on a machine.
+/// Who boosts on a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoostOwner {
     /// The kernel, if this setting is 1.
     Kernel(&'static str),
-    /// We do.
+    /// The daemon.
     Daemon,
 }
 
-/// BoostOwner has to boost.
+/// Chooses who boosts.
 ///
 /// # Errors
-/// Nobody: why it cannot be done, or need not.
-pub fn who(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
+/// Nobody can, or need: the reason.
+pub fn choose_owner(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
     let Some(first) = system.cpufreq_policies().into_iter().next() else {
         return Err(
             "this machine shows no frequency policies (/sys/devices/system/cpu/cpufreq/policy*): it has no cpufreq \
@@ -39,11 +39,8 @@ pub fn who(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
                 .to_owned(),
         );
     };
-    let file = |name: &str| {
-        let text = system.root().optional(&format!("{POLICY}{first}/{name}"));
-        text.unwrap_or_else(|| "none".to_owned())
-    };
-    let (driver, governor) = (file("scaling_driver"), file("scaling_governor"));
+    let driver = policy_file(system, first, "scaling_driver");
+    let governor = policy_file(system, first, "scaling_governor");
     let hwp = setting::find("hwp-dynamic-boost")
         .is_some_and(|setting| system.root().exists(setting.path));
     match (mode, driver.as_str(), governor.as_str()) {
@@ -56,15 +53,21 @@ pub fn who(system: &System, mode: BoostMode) -> Result<BoostOwner, String> {
     }
 }
 
+/// A file of a frequency policy, or `none`.
+fn policy_file(system: &System, policy: usize, name: &str) -> String {
+    let text = system.root().optional(&format!("{POLICY}{policy}/{name}"));
+    text.unwrap_or_else(|| "none".to_owned())
+}
+
 /// The boost of one frequency policy.
 #[derive(Debug)]
 struct PolicyBoost {
     key: SettingKey,
     cpus: Vec<usize>,
-    /// In kHz: without boost, half-way to what is guaranteed, that, and the highest.
+    /// Minimum frequencies in kHz: without boost, half-way to the guaranteed one, guaranteed, and the highest.
     rungs: [u64; 4],
     rule: HwpBoost,
-    /// The rung in force.
+    /// Index of the minimum in force.
     rung: u8,
     /// CPUs in a burst.
     busy: BTreeSet<usize>,
@@ -72,12 +75,12 @@ struct PolicyBoost {
     due_ns: Option<u64>,
 }
 
-/// A minimum to write.
+/// A minimum frequency to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Minimum {
-    /// Of which policy.
+pub struct MinimumChange {
+    /// The setting of a frequency policy.
     pub key: SettingKey,
-    /// In kHz; `None`: what it was before.
+    /// The minimum in kHz; `None`: the value before.
     pub khz: Option<u64>,
 }
 
@@ -86,11 +89,11 @@ pub struct Minimum {
 pub struct Boost(Vec<PolicyBoost>);
 
 impl Boost {
-    /// The boost of a machine's policies, with the minima that are in force now; with `held`, those that will be in force
-    /// when it has been released.
+    /// The boost of a machine's policies, on top of the minima in force; with `held`, of those in force once these
+    /// settings are put back.
     ///
     /// # Errors
-    /// None of them has limits to raise.
+    /// No policy has limits to raise.
     pub fn new(system: &System, tick: TickRate, held: Option<&Hold>) -> Result<Self, String> {
         let policies = system.cpufreq_policies().into_iter();
         let all: Vec<_> = policies
@@ -102,7 +105,7 @@ impl Boost {
         Ok(Self(all))
     }
 
-    /// The settings that it changes, each with its highest value.
+    /// The settings that the boost changes, each with its highest value.
     pub fn settings(&self) -> impl Iterator<Item = (SettingKey, String)> {
         let policies = self.0.iter();
         policies.map(|p| (p.key.clone(), p.rungs[3].to_string()))
@@ -113,13 +116,13 @@ impl Boost {
         self.0.iter().filter_map(|policy| policy.due_ns).min()
     }
 
-    /// What bursts that went on (`events`) and ended (`ended`) change.
+    /// Changes by bursts that went on (`events`) and ended (`ended`).
     pub fn handle(
         &mut self,
         events: &[WatchEvent],
         ended: &[LeaseChange],
         now_ns: u64,
-    ) -> Vec<Minimum> {
+    ) -> Vec<MinimumChange> {
         let policies = self.0.iter_mut();
         policies
             .filter_map(|policy| policy.handle(events, ended, now_ns))
@@ -133,9 +136,12 @@ impl PolicyBoost {
         let cpus = system.policy_cpus(policy);
         let before = held.and_then(|hold| hold.before(&key));
         let base: u64 = before.or_else(|| system.read(&key).ok())?.parse().ok()?;
-        let file = |name: &str| system.root().number(&format!("{POLICY}{policy}/{name}"));
-        let max = file("scaling_max_freq")?;
-        // In MHz, as the firmware tells.
+        let folder = format!("{POLICY}{policy}");
+        let max = system
+            .root()
+            .number(&format!("{folder}/scaling_max_freq"))?;
+        let declared = system.root().number(&format!("{folder}/base_frequency"));
+        // The firmware tells MHz.
         let nominal = cpus.first().and_then(|cpu| {
             let path = format!("sys/devices/system/cpu/cpu{cpu}/acpi_cppc/nominal_freq");
             system.root().number(&path)?.checked_mul(1000)
@@ -143,14 +149,13 @@ impl PolicyBoost {
         if base >= max {
             return None;
         }
-        let guaranteed = file("base_frequency").or(nominal).unwrap_or(max);
-        let guaranteed = guaranteed.clamp(base, max);
-        // Numbers of rungs stand for the levels of the hardware: the rule only compares them.
-        let of_guaranteed = if guaranteed > base { 2 } else { 0 };
+        let guaranteed = declared.or(nominal).unwrap_or(max).clamp(base, max);
+        // Indices of rungs stand for the levels of the hardware: the rule only compares levels.
+        let guaranteed_rung = if guaranteed > base { 2 } else { 0 };
         let levels = HwpLevels {
             min: 0,
-            guaranteed: of_guaranteed,
-            max: if max > guaranteed { 3 } else { of_guaranteed },
+            guaranteed: guaranteed_rung,
+            max: if max > guaranteed { 3 } else { guaranteed_rung },
         };
         Some(Self {
             key,
@@ -168,9 +173,9 @@ impl PolicyBoost {
         events: &[WatchEvent],
         ended: &[LeaseChange],
         now_ns: u64,
-    ) -> Option<Minimum> {
+    ) -> Option<MinimumChange> {
         for event in events {
-            if event.kind == Kind::Io && self.cpus.contains(&event.cpu) {
+            if event.kind == BurstEvent::Io && self.cpus.contains(&event.cpu) {
                 self.busy.insert(event.cpu);
                 self.rule.update(Nanoseconds(event.time_ns), true);
             }
@@ -191,7 +196,7 @@ impl PolicyBoost {
         }
         self.rung = rung;
         let khz = self.rungs.get(usize::from(rung)).copied();
-        Some(Minimum {
+        Some(MinimumChange {
             key: self.key.clone(),
             khz: khz.filter(|_| rung > 0),
         })

@@ -12,17 +12,17 @@ pub struct Leases {
     cpus: BTreeMap<usize, HeardLease>,
 }
 
-/// What to do about a CPU.
+/// A lease to give or to take back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseChange {
     /// The CPU.
     pub cpu: usize,
-    /// Give a lease; else take it back.
+    /// Whether to give the lease; else it is taken back.
     pub give: bool,
 }
 
 impl Leases {
-    /// What the events ask for, in all: a lease that begins and ends in them changes nothing.
+    /// Changes that the events ask for together: a lease that begins and ends within them changes nothing.
     pub fn handle(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();
@@ -35,7 +35,7 @@ impl Leases {
         changes.collect()
     }
 
-    /// How many CPUs have one.
+    /// How many CPUs have a lease.
     pub fn given(&self) -> usize {
         self.cpus.values().filter(|lease| lease.is_given()).count()
     }
@@ -44,12 +44,12 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::Kind;
+    use crate::watch::BurstEvent;
     use proptest::prelude::*;
     use wakepath_policies::psd::{Lease, LeaseRule, PsdPolicy};
     use wakepath_units::{Nanoseconds, TickRate};
 
-    const fn event(cpu: usize, kind: Kind, time_ns: u64) -> WatchEvent {
+    const fn event(cpu: usize, kind: BurstEvent, time_ns: u64) -> WatchEvent {
         WatchEvent { time_ns, cpu, kind }
     }
 
@@ -57,14 +57,14 @@ mod tests {
     fn a_burst_is_two_changes() {
         let mut leases = Leases::default();
         let give = LeaseChange { cpu: 1, give: true };
-        assert_eq!(leases.handle(&[event(1, Kind::Io, 10)]), [give]);
-        assert_eq!(leases.handle(&[event(1, Kind::Io, 20)]), []);
+        assert_eq!(leases.handle(&[event(1, BurstEvent::Io, 10)]), [give]);
+        assert_eq!(leases.handle(&[event(1, BurstEvent::Io, 20)]), []);
         assert_eq!(leases.given(), 1);
         let back = LeaseChange {
             cpu: 1,
             give: false,
         };
-        assert_eq!(leases.handle(&[event(1, Kind::Quiet, 30)]), [back]);
+        assert_eq!(leases.handle(&[event(1, BurstEvent::Quiet, 30)]), [back]);
         assert_eq!(leases.given(), 0);
     }
 
@@ -78,7 +78,7 @@ mod tests {
             let mut given = [false; 3];
             let events: Vec<WatchEvent> = events
                 .into_iter()
-                .map(|(cpu, io, time)| event(cpu, if io { Kind::Io } else { Kind::Quiet }, time))
+                .map(|(cpu, io, time)| event(cpu, if io { BurstEvent::Io } else { BurstEvent::Quiet }, time))
                 .collect();
             for events in events.chunks(batch) {
                 for change in leases.handle(events) {
@@ -112,19 +112,21 @@ mod tests {
             let mut now = 10_000_000;
             for (cpu, gap) in ios {
                 now += gap;
-                // What the program in the kernel tells, in the order of time.
+                // Events of the program in the kernel, in the order of time.
                 let mut ended: Vec<(u64, usize)> = (0..3)
-                    .map(|of| (rules[of].end().0, of))
-                    .filter(|(end, of)| given[*of] && (*end < now || *end == now && *of != cpu))
+                    .map(|other: usize| (rules[other].end().0, other))
+                    .filter(|(end, other)| {
+                        given[*other] && (*end < now || *end == now && *other != cpu)
+                    })
                     .collect();
                 ended.sort_unstable();
-                for (end, of) in ended {
-                    hear(&mut given, event(of, Kind::Quiet, end));
+                for (end, other) in ended {
+                    hear(&mut given, event(other, BurstEvent::Quiet, end));
                 }
                 let held = rules[cpu].holds(Nanoseconds(now));
                 rules[cpu].io(Nanoseconds(now));
                 if !held && rules[cpu].holds(Nanoseconds(now)) {
-                    hear(&mut given, event(cpu, Kind::Io, now));
+                    hear(&mut given, event(cpu, BurstEvent::Io, now));
                 }
                 let holds = [0, 1, 2].map(|cpu: usize| rules[cpu].holds(Nanoseconds(now)));
                 prop_assert_eq!(given, holds);

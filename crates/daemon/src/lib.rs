@@ -1,17 +1,29 @@
 //! The daemon: latency leases around bursts of I/O, I/O boost, drive profiles.
 //!
-//! [`daemon::run`] is all of it. What it decides is in [`lease`] and [`boost`], which touch nothing;
-//! [`watch`] has the events, [`psd`] and [`profile`] the settings.
+//! [`run`] is the whole daemon: `plan` says what a configuration is on this machine, `running` does it. [`lease`] and
+//! [`boost`] decide and touch nothing. [`watch`] has the events; [`psd`], [`profile`] and `drives` have the settings.
 
 #![cfg(target_os = "linux")]
 
 pub mod boost;
-pub mod daemon;
+mod daemon;
+mod drives;
+mod error;
 pub mod lease;
 pub mod log;
 pub mod managed_setting;
 pub mod metrics;
+pub mod metrics_server;
+mod missing;
+mod plan;
 pub mod power;
+mod probe_cost;
 pub mod profile;
 pub mod psd;
+mod running;
+mod signals;
 pub mod watch;
+
+pub use daemon::{load, run};
+pub use error::DaemonError;
+pub use signals::LockLender;

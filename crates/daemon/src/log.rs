@@ -4,41 +4,41 @@ use std::io::Write;
 
 use wakepath_units::printable;
 
-/// How much a line matters, as syslog counts.
+/// Level of a line, with the number that syslog has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Something does not work.
+    /// Something failed.
     Error = 3,
-    /// Something is not as it was asked for.
+    /// Something differs from the configuration.
     Warning = 4,
-    /// Something happened.
+    /// An event in normal operation.
     Info = 6,
 }
 
-/// Writes a line to standard error. To systemd's journal it begins with its level, which the journal takes off.
+/// Writes a line to standard error. For systemd's journal the line begins with its level, which the journal takes off.
 pub fn log(level: Level, text: &str) {
-    // The journal takes one line for one message, and journalctl shows it on a terminal.
-    let text = printable::one_line(text);
+    // The journal takes one line for one message, and journalctl shows lines on a terminal.
+    let printable = printable::one_line(text);
     let line = if std::env::var_os("JOURNAL_STREAM").is_some() {
-        format!("<{}>{text}\n", level as u8)
+        format!("<{}>{printable}\n", level as u8)
     } else {
-        format!("wakepath: {text}\n")
+        format!("wakepath: {printable}\n")
     };
     // Without a reader the daemon goes on.
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Something happened.
+/// Logs an event in normal operation.
 pub fn info(text: &str) {
     log(Level::Info, text);
 }
 
-/// Something is not as it was asked for.
+/// Logs something that differs from the configuration.
 pub fn warning(text: &str) {
     log(Level::Warning, text);
 }
 
-/// Something does not work.
+/// Logs a failure.
 pub fn error(text: &str) {
     log(Level::Error, text);
 }

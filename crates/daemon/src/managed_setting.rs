@@ -1,42 +1,40 @@
-//! A setting that is changed again and again, until somebody else changes it.
+//! A setting that the daemon changes repeatedly, until somebody else changes it.
 
-use wakepath_settings::{Hold, SettingsError};
+use wakepath_settings::{ForeignValue, Hold, SettingsError};
 use wakepath_system::SettingKey;
 
-/// Such a setting.
+/// A setting that the daemon changes repeatedly.
 #[derive(Debug)]
 pub struct ManagedSetting {
     key: SettingKey,
-    /// In force; `None`: what was there before.
+    /// Value of ours in force; `None`: the value before.
     value: Option<String>,
-    /// Somebody else has changed it since.
+    /// Whether somebody else has changed the setting since.
     foreign: bool,
-    /// The last write failed, perhaps only in part: a driver that rounds reads back differently.
+    /// Whether the last write failed, perhaps only in part: a driver that rounds reads back differently.
     unsure: bool,
 }
 
-/// What came of a change.
+/// Outcome of a change.
 #[derive(Debug)]
 pub enum WriteOutcome {
-    /// It is written.
+    /// The value is written.
     Written,
-    /// There is nothing to write.
-    Nothing,
-    /// Somebody else has set it: what it should have been, and what it is. It is left alone from now on.
+    /// The value is in force already, or the setting is left alone.
+    Unchanged,
+    /// Somebody else has set the setting, which is left alone from now on.
     Foreign {
         /// The setting.
         key: SettingKey,
-        /// What was there before, or what we had written.
-        expected: String,
-        /// What is there.
-        found: String,
+        /// The value that we wrote, and the one now.
+        value: ForeignValue,
     },
-    /// It could not be written.
+    /// The value could not be written.
     Failed(SettingsError),
 }
 
 impl ManagedSetting {
-    /// A setting that is still as it was.
+    /// A setting that has not been changed yet.
     pub const fn new(key: SettingKey) -> Self {
         Self {
             key,
@@ -46,7 +44,7 @@ impl ManagedSetting {
         }
     }
 
-    /// Which.
+    /// Key of the setting.
     pub const fn key(&self) -> &SettingKey {
         &self.key
     }
@@ -56,20 +54,19 @@ impl ManagedSetting {
         self.value.is_some()
     }
 
-    /// Writes a value, or with `None` what was there before.
+    /// Writes a value, or with `None` the value before.
     pub fn set(&mut self, hold: &Hold, value: Option<&str>) -> WriteOutcome {
         if self.foreign || (!self.unsure && self.value.as_deref() == value) {
-            return WriteOutcome::Nothing;
+            return WriteOutcome::Unchanged;
         }
         match hold.foreign(&self.key) {
             Ok(None) => {}
-            Ok(Some((expected, found))) => {
+            Ok(Some(value)) => {
                 self.foreign = true;
                 self.value = None;
                 return WriteOutcome::Foreign {
                     key: self.key.clone(),
-                    expected,
-                    found,
+                    value,
                 };
             }
             Err(error) => return WriteOutcome::Failed(error),

@@ -1,20 +1,27 @@
-//! Mains or battery.
+//! Power supply: mains or battery.
 
 use wakepath_system::Root;
 
 const DIRECTORY: &str = "sys/class/power_supply";
 
-/// Whether the machine is on mains power. One without any supply, or without a battery of its own, is.
+/// Whether the machine is on mains power. A machine without any supply, or without a battery of its own, is.
 pub fn on_mains(root: &Root) -> bool {
     let mut has_battery = false;
     for name in root.names(DIRECTORY) {
-        let file = |file: &str| root.optional(&format!("{DIRECTORY}/{name}/{file}"));
-        match file("type").as_deref() {
-            Some("Mains" | "USB" | "Wireless") if file("online").as_deref() == Some("1") => {
+        let supply = format!("{DIRECTORY}/{name}");
+        let kind = root.optional(&format!("{supply}/type"));
+        match kind.as_deref() {
+            Some("Mains" | "USB" | "Wireless")
+                if root.number(&format!("{supply}/online")) == Some(1) =>
+            {
                 return true;
             }
             // The battery of a mouse has scope Device.
-            Some("Battery") if file("scope").as_deref() != Some("Device") => has_battery = true,
+            Some("Battery")
+                if root.optional(&format!("{supply}/scope")).as_deref() != Some("Device") =>
+            {
+                has_battery = true;
+            }
             _ => {}
         }
     }
@@ -30,9 +37,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::at(directory.path());
         let put = |supply: &str, file: &str, text: &str| {
-            let of = directory.path().join(DIRECTORY).join(supply);
-            std::fs::create_dir_all(&of).unwrap();
-            std::fs::write(of.join(file), text).unwrap();
+            let folder = directory.path().join(DIRECTORY).join(supply);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(file), text).unwrap();
         };
         assert!(on_mains(&root));
         put("mouse", "type", "Battery\n");

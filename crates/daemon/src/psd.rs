@@ -1,4 +1,4 @@
-//! What leases set, and which kernel feature is missing for it.
+//! Latency limits of CPUs that leases set, and kernel features that are missing for leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,72 +12,77 @@ use crate::lease::LeaseChange;
 use crate::managed_setting::{ManagedSetting, WriteOutcome};
 
 const CPU_LIMIT: &str = "sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us";
-/// The kernel module's parameter.
+/// A parameter of the kernel module, which exists while the module is loaded.
 const MODULE: &str = "sys/module/wakepath_psd/parameters/timeout_ms";
 
 /// The limits of the CPUs that can have leases.
 #[derive(Debug)]
 pub struct LeaseLimits {
     ceiling: LeaseCeiling,
-    /// Of every CPU that was looked at; `None`: it gets no leases.
-    cpus: BTreeMap<usize, Option<Limit>>,
+    /// Limits by CPU, for all CPUs that were looked at; `None`: the CPU gets no leases.
+    cpus: BTreeMap<usize, Option<LeaseLimit>>,
 }
 
+/// The latency limit of a CPU.
 #[derive(Debug)]
-struct Limit {
-    own: ManagedSetting,
-    /// Of a lease, as the kernel writes it.
+struct LeaseLimit {
+    setting: ManagedSetting,
+    /// Limit during a lease, as the kernel writes it.
     value: String,
 }
 
 /// Why a CPU gets no leases.
-enum Without {
-    /// It shows no idle states that tell the ceiling.
-    States,
-    /// It has no limit that could be set.
-    File,
-    /// Its limit is as strict as the ceiling already.
-    Need,
+enum NoLease {
+    /// The CPU shows no idle states that tell the ceiling.
+    NoIdleStates,
+    /// The CPU has no limit that could be set.
+    NoLimitFile,
+    /// The limit is as strict as the ceiling already.
+    StrictAlready,
 }
 
-impl Limit {
-    fn of(
+impl LeaseLimit {
+    /// Reads the limit of a CPU. `held`: settings of a daemon, whose old values count.
+    ///
+    /// # Errors
+    /// The ceiling means nothing on this CPU.
+    fn read(
         system: &System,
         cpu: usize,
         ceiling: &LeaseCeiling,
         held: Option<&Hold>,
-    ) -> Result<Result<Self, Without>, String> {
+    ) -> Result<Result<Self, NoLease>, String> {
         let Some(us) = ceiling_us(system, cpu, ceiling)? else {
-            return Ok(Err(Without::States));
+            return Ok(Err(NoLease::NoIdleStates));
         };
-        let key = setting::find("cpu-latency").and_then(|of| SettingKey::new(of, At::Cpu(cpu)));
-        let old = key.and_then(|key| {
-            let before = held.and_then(|hold| hold.before(&key));
-            let old = before.or_else(|| system.read(&key).ok())?;
-            Some((key, old))
-        });
-        let Some((key, old)) = old else {
-            return Ok(Err(Without::File));
+        let info = setting::find("cpu-latency");
+        let Some(key) = info.and_then(|info| SettingKey::new(info, At::Cpu(cpu))) else {
+            return Ok(Err(NoLease::NoLimitFile));
+        };
+        let before = held.and_then(|hold| hold.before(&key));
+        let Some(old) = before.or_else(|| system.read(&key).ok()) else {
+            return Ok(Err(NoLease::NoLimitFile));
         };
         if resume_limit_us(&old).is_some_and(|old| old <= us) {
-            return Ok(Err(Without::Need));
+            return Ok(Err(NoLease::StrictAlready));
         }
         Ok(Ok(Self {
-            own: ManagedSetting::new(key),
+            setting: ManagedSetting::new(key),
             value: resume_latency(Some(us)),
         }))
     }
 
-    fn setting(&self) -> (SettingKey, String) {
-        (self.own.key().clone(), self.value.clone())
+    /// The setting with the value that a lease gives it.
+    fn key_and_value(&self) -> (SettingKey, String) {
+        (self.setting.key().clone(), self.value.clone())
     }
 }
 
 impl LeaseLimits {
-    /// The limits that leases set on this machine. With `held`, those that they would set when it has been released.
+    /// The limits that leases set on this machine; with `held`, once these settings are put back.
     ///
     /// # Errors
-    /// What is missing.
+    /// The feature that is missing.
     pub fn new(
         system: &System,
         ceiling: &LeaseCeiling,
@@ -89,9 +94,9 @@ impl LeaseLimits {
         };
         let (mut states_seen, mut files_seen) = (false, false);
         for cpu in system.cpus() {
-            let limit = Limit::of(system, cpu, ceiling, held)?;
-            states_seen |= !matches!(limit, Err(Without::States));
-            files_seen |= matches!(limit, Ok(_) | Err(Without::Need));
+            let limit = LeaseLimit::read(system, cpu, ceiling, held)?;
+            states_seen |= !matches!(limit, Err(NoLease::NoIdleStates));
+            files_seen |= matches!(limit, Ok(_) | Err(NoLease::StrictAlready));
             limits.cpus.insert(cpu, limit.ok());
         }
         if !states_seen {
@@ -114,19 +119,19 @@ impl LeaseLimits {
         Ok(limits)
     }
 
-    fn limits(&self) -> impl Iterator<Item = &Limit> {
+    fn limits(&self) -> impl Iterator<Item = &LeaseLimit> {
         self.cpus.values().flatten()
     }
 
-    /// The settings with the values that a lease gives them.
+    /// The settings with the values that leases give them.
     pub fn settings(&self) -> impl Iterator<Item = (SettingKey, String)> {
-        self.limits().map(Limit::setting)
+        self.limits().map(LeaseLimit::key_and_value)
     }
 
     /// How many CPUs, and the ceiling, in words.
     pub fn describe(&self) -> String {
-        let values: BTreeSet<&str> = self.limits().map(|limit| limit.value.as_str()).collect();
-        let values: Vec<&str> = values.into_iter().collect();
+        let distinct: BTreeSet<&str> = self.limits().map(|limit| limit.value.as_str()).collect();
+        let values: Vec<&str> = distinct.into_iter().collect();
         format!(
             "{} CPU(s), ceiling {} us",
             self.limits().count(),
@@ -136,14 +141,16 @@ impl LeaseLimits {
 
     /// How many CPUs have a lease.
     pub fn given(&self) -> usize {
-        self.limits().filter(|limit| limit.own.in_force()).count()
+        self.limits()
+            .filter(|limit| limit.setting.in_force())
+            .count()
     }
 
-    /// Looks at a CPU that was not online before, and says what comes of it.
+    /// Adds a CPU that was not online before. Returns a note if the CPU is new.
     ///
     /// # Errors
-    /// Its old limit cannot be noted.
-    pub fn join(
+    /// The old limit cannot be noted.
+    pub fn add_cpu(
         &mut self,
         system: &System,
         hold: &Hold,
@@ -152,10 +159,10 @@ impl LeaseLimits {
         if self.cpus.contains_key(&cpu) {
             return Ok(None);
         }
-        let why = match Limit::of(system, cpu, &self.ceiling, None) {
+        let why = match LeaseLimit::read(system, cpu, &self.ceiling, None) {
             Ok(Ok(limit)) => {
                 let wanted = WantedSetting {
-                    values: vec![limit.setting()],
+                    values: vec![limit.key_and_value()],
                     notes: Vec::new(),
                 };
                 hold.add(&SettingsPlan::new(system, wanted)?)?;
@@ -163,9 +170,9 @@ impl LeaseLimits {
                 let text = format!("cpu{cpu} has come online: leases on {}", self.describe());
                 return Ok(Some(text));
             }
-            // They can still come.
-            Ok(Err(Without::States | Without::File)) => return Ok(None),
-            Ok(Err(Without::Need)) => "its limit is as strict as the ceiling".to_owned(),
+            // Both can still come.
+            Ok(Err(NoLease::NoIdleStates | NoLease::NoLimitFile)) => return Ok(None),
+            Ok(Err(NoLease::StrictAlready)) => "its limit is as strict as the ceiling".to_owned(),
             Err(why) => why,
         };
         self.cpus.insert(cpu, None);
@@ -176,10 +183,10 @@ impl LeaseLimits {
     /// Gives a lease, or takes it back.
     pub fn change(&mut self, hold: &Hold, change: LeaseChange) -> WriteOutcome {
         let Some(Some(limit)) = self.cpus.get_mut(&change.cpu) else {
-            return WriteOutcome::Nothing;
+            return WriteOutcome::Unchanged;
         };
         let value = change.give.then_some(limit.value.as_str());
-        limit.own.set(hold, value)
+        limit.setting.set(hold, value)
     }
 }
 
@@ -192,29 +199,36 @@ fn ceiling_us(system: &System, cpu: usize, ceiling: &LeaseCeiling) -> Result<Opt
     let Some(first) = states.first() else {
         return Ok(None);
     };
-    let wrong = |why: String| format!("ceiling: {why}");
     Ok(match ceiling {
         LeaseCeiling::Auto => shallow_ceiling(states.iter()).map(Nanoseconds::as_micros),
-        LeaseCeiling::Named(name) => Some(find_state(&states, name).map_err(wrong)?.latency_us),
+        LeaseCeiling::Named(name) => Some(
+            find_state(&states, name)
+                .map_err(|why| wrong_ceiling(&why))?
+                .latency_us,
+        ),
         LeaseCeiling::Of(Ceiling::State(index)) => {
             let state = states.iter().find(|state| state.index == *index);
-            let missing = || {
-                wrong(format!(
+            let found = state.ok_or_else(|| {
+                wrong_ceiling(&format!(
                     "there is no idle state {index}; cpu{cpu} has {}",
                     states.len()
                 ))
-            };
-            Some(state.ok_or_else(missing)?.latency_us)
+            });
+            Some(found?.latency_us)
         }
         LeaseCeiling::Of(Ceiling::Shallowest) => Some(first.latency_us),
         LeaseCeiling::Of(Ceiling::Latency(limit)) => Some(limit.as_micros()),
     })
 }
 
-/// Whether the ceiling means something on every CPU of this machine.
+fn wrong_ceiling(why: &str) -> String {
+    format!("ceiling: {why}")
+}
+
+/// Checks that the ceiling means something on every CPU of this machine.
 ///
 /// # Errors
-/// It names an idle state that a CPU has not; the message says which it has.
+/// The ceiling names an idle state that a CPU lacks; the message lists those of that CPU.
 pub fn check_ceiling(system: &System, ceiling: &LeaseCeiling) -> Result<(), String> {
     let mut cpus = system.cpus().into_iter();
     cpus.try_for_each(|cpu| ceiling_us(system, cpu, ceiling).map(drop))
@@ -237,9 +251,8 @@ pub fn module_settings(
         lowest = [lowest, us].into_iter().flatten().min();
     }
     let us = lowest.ok_or("this machine shows no idle states (no cpuidle driver)")?;
-    let key = |name: &str| name.parse::<SettingKey>();
     Ok(Some(vec![
-        (key("psd-ceiling")?, us.to_string()),
-        (key("psd-timeout")?, psd.timeout_ms.to_string()),
+        ("psd-ceiling".parse()?, us.to_string()),
+        ("psd-timeout".parse()?, psd.timeout_ms.to_string()),
     ]))
 }

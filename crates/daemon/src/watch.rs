@@ -1,4 +1,4 @@
-//! Watching block I/O with eBPF: what `bpf/block_io.bpf.c` tells, and what it costs.
+//! Watches block I/O with eBPF: the events and the cost of `bpf/block_io.bpf.c`.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,47 +12,47 @@ use aya::{Btf, Ebpf, EbpfLoader, Pod};
 use rustix::time::{ClockId, clock_gettime};
 use wakepath_ebpf::{LoadError, Meter, Overhead, cause, kernel_types, refusal};
 use wakepath_policies::apst::gaps::{CLASSES, Gaps};
-pub use wakepath_policies::psd::BurstEvent as Kind;
+pub use wakepath_policies::psd::BurstEvent;
 use wakepath_policies::psd::Grant;
 use wakepath_units::causes::in_one_line;
 
 /// The programs as clang compiled them when wakepath was built; empty when it could not.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/block_io.bpf.o"));
-/// Why there are none.
+/// The reason why there are no programs.
 static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/block_io.missing"));
 
-/// What needs the rights, in messages.
-const WHAT: &str = "watching block I/O";
-/// How much longer than the timeout a CPU has to be quiet where there are no timers in the kernel, so that an I/O just
-/// after it does not come between.
+/// The work that needs rights, in messages.
+const WORK: &str = "watching block I/O";
+/// Time beyond the timeout that a CPU has to be quiet where the kernel has no timers for programs: an I/O just after the
+/// timeout belongs to the burst.
 const SLACK: Duration = Duration::from_micros(500);
 
-/// What to watch.
+/// Choice of I/Os to watch.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub struct WatchOptions {
     /// An I/O later than this after the one before begins a new burst.
     pub timeout: Duration,
-    /// Which I/Os count.
+    /// Kinds of I/Os that count.
     pub grant: Grant,
-    /// Which I/O of a burst is told first.
+    /// Number of the first I/O of a burst that is told.
     pub first: u32,
     /// How many I/Os of a burst are told.
-    pub heard: u32,
+    pub told: u32,
     /// Drives whose idle gaps are counted: the block devices (major << 20 | minor) of each.
     pub drives: Vec<Vec<u32>>,
-    /// The kernel's timers end bursts, where it has any for programs; else [`Watch::take`] does.
+    /// Whether timers of the kernel end bursts, where it has any for programs; else [`Watch::take_events`] does.
     pub kernel_timers: bool,
 }
 
-/// What happened on a CPU.
+/// An event of a burst on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchEvent {
-    /// When, on CLOCK_MONOTONIC in ns; at the end of a burst, no earlier than its last I/O.
+    /// Time on CLOCK_MONOTONIC in ns; for the end of a burst, no earlier than its last I/O.
     pub time_ns: u64,
     /// The CPU.
     pub cpu: usize,
-    /// What.
-    pub kind: Kind,
+    /// The event.
+    pub kind: BurstEvent,
 }
 
 /// `struct wp_cpu` of `bpf/wire.h`.
@@ -88,14 +88,15 @@ mod pod {
     unsafe impl super::Pod for super::DriveState {}
 }
 
-/// Programs that watch; detached when dropped.
+/// Programs that watch block I/O; detached when dropped.
 pub struct Watch {
     _links: Vec<BtfTracePointLink>,
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
-    watched: Watched,
-    /// Whether the kernel's timers end bursts; else since when each CPU is in one.
+    options: WatchOptions,
+    /// Whether the kernel's timers end bursts.
     timed: bool,
+    /// Without these timers: the last known I/O of each CPU in a burst.
     bursts: BTreeMap<usize, u64>,
 }
 
@@ -103,77 +104,55 @@ impl Watch {
     /// Loads and attaches the programs.
     ///
     /// # Errors
-    /// When this build has no programs, or this machine does not let them run.
-    pub fn start(watched: Watched) -> Result<Self, LoadError> {
+    /// This build has no programs, or this machine does not let them run.
+    pub fn start(options: WatchOptions) -> Result<Self, LoadError> {
         if OBJECT.is_empty() {
             return Err(LoadError::NoPrograms(OBJECT_MISSING));
         }
         let btf = kernel_types()?;
-        let unsupported = |text: String| LoadError::Unsupported(text);
-        let cpus = nr_cpus().map_err(|(path, error)| unsupported(format!("{path}: {error}")))?;
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let state = CpuState {
-            timeout_ns: ns(watched.timeout),
-            first: watched.first,
-            heard: watched.heard,
-            ..CpuState::default()
-        };
-        let mut ebpf = EbpfLoader::new()
-            .btf(Some(&btf))
-            .map_max_entries("cpus", cpus as u32)
-            .map_max_entries("timers", cpus as u32)
-            .map_max_entries(
-                "namespaces",
-                watched.drives.iter().map(Vec::len).sum::<usize>().max(1) as u32,
-            )
-            .map_max_entries("drives", watched.drives.len().max(1) as u32)
-            .load(OBJECT)
-            .map_err(|error| refusal(WHAT, in_one_line(&error)))?;
-        put_cpus(&mut ebpf, cpus, state)
-            .and_then(|()| put_drives(&mut ebpf, &watched.drives))
-            .map_err(|e| unsupported(in_one_line(&e)))?;
-        let (mut links, timed) = attach_bursts(&mut ebpf, &btf, &watched)
-            .map_err(|error| refusal(WHAT, cause(&error)))?;
-        if !watched.drives.is_empty() {
+        let mut ebpf = load_programs(&btf, &options)?;
+        let (mut links, timed) = attach_bursts(&mut ebpf, &btf, &options)
+            .map_err(|error| refusal(WORK, cause(&error)))?;
+        if !options.drives.is_empty() {
             for (program, at) in [("gap_begins", COMPLETE), ("gap_ends", ISSUE)] {
                 let link = attach(&mut ebpf, &btf, program, at);
-                links.push(link.map_err(|error| refusal(WHAT, cause(&error)))?);
+                links.push(link.map_err(|error| refusal(WORK, cause(&error)))?);
             }
         }
         // Without it, nobody learns what measuring costs.
         let _ = load(&mut ebpf, &btf, NOTHING, COMPLETE);
-        let ring = ebpf
+        let map = ebpf
             .take_map("events")
-            .ok_or_else(|| unsupported("no map `events`".to_owned()))
-            .and_then(|map| RingBuf::try_from(map).map_err(|e| unsupported(in_one_line(&e))))?;
+            .ok_or_else(|| LoadError::Unsupported("no map `events`".to_owned()))?;
+        let ring = RingBuf::try_from(map).map_err(|error| unsupported(&error))?;
         Ok(Self {
             _links: links,
             ebpf,
             ring,
-            watched,
+            options,
             timed,
             bursts: BTreeMap::new(),
         })
     }
 
-    /// Becomes readable when something happened.
+    /// Descriptor that becomes readable when there are events.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }
 
     /// Whether the kernel's timers end bursts.
-    pub const fn timed(&self) -> bool {
+    pub const fn has_kernel_timers(&self) -> bool {
         self.timed
     }
 
-    /// When [`Watch::take`] has to be called even if nothing happens.
+    /// When [`Watch::take_events`] has to be called even if nothing happens.
     pub fn due_ns(&self) -> Option<u64> {
         let soonest = self.bursts.values().min()?;
         (!self.timed).then(|| soonest + self.quiet_ns())
     }
 
-    /// What happened since the last call.
-    pub fn take(&mut self) -> Vec<WatchEvent> {
+    /// Events since the last call.
+    pub fn take_events(&mut self) -> Vec<WatchEvent> {
         let mut events = Vec::new();
         while let Some(bytes) = self.ring.next() {
             events.extend(decode(&bytes));
@@ -184,7 +163,7 @@ impl Watch {
         events
     }
 
-    /// I/Os seen so far, by CPU, and how many events found no room.
+    /// I/Os so far by CPU, and events lost for want of room.
     pub fn totals(&self) -> (Vec<u64>, u64) {
         let mut totals = Vec::new();
         let mut lost = 0;
@@ -199,7 +178,7 @@ impl Watch {
 
     /// The idle gaps so far of the drive that a block device belongs to.
     pub fn gaps(&self, device: u32) -> Option<Gaps> {
-        let drives = &self.watched.drives;
+        let drives = &self.options.drives;
         let at = drives
             .iter()
             .position(|devices| devices.contains(&device))?;
@@ -211,16 +190,14 @@ impl Watch {
         })
     }
 
-    /// Has the kernel measure what the programs cost, until the meter is dropped.
+    /// Has the kernel measure the cost of the programs, until the meter is dropped.
     pub fn meter(&mut self) -> CostMeter {
         let attached = attach_loaded(&mut self.ebpf, NOTHING).ok();
-        let of = |nothing| {
-            let programs = self.ebpf.programs();
-            Meter::start(programs.filter(|(name, _)| (*name == NOTHING) == nothing))
-        };
+        let programs = self.ebpf.programs();
+        let empty = self.ebpf.programs();
         CostMeter {
-            programs: of(false),
-            nothing: of(true),
+            programs: Meter::start(programs.filter(|(name, _)| *name != NOTHING)),
+            nothing: Meter::start(empty.filter(|(name, _)| *name == NOTHING)),
             _attached: attached,
         }
     }
@@ -230,10 +207,10 @@ impl Watch {
     }
 
     fn quiet_ns(&self) -> u64 {
-        (self.watched.timeout + SLACK).as_nanos() as u64
+        (self.options.timeout + SLACK).as_nanos() as u64
     }
 
-    /// Without timers in the kernel: looks when the CPUs in a burst had their last I/O.
+    /// Ends bursts where the kernel has no timers for programs, by the last I/O of each CPU.
     fn end_bursts(&mut self, events: &mut Vec<WatchEvent>) {
         for event in events.iter() {
             self.bursts.insert(event.cpu, event.time_ns);
@@ -247,14 +224,14 @@ impl Watch {
             .map(|(cpu, _)| *cpu)
             .collect();
         for cpu in due {
-            let last = self.states().and_then(|s| s.get(&(cpu as u32), 0).ok());
-            let last = last.map_or(0, |state| state.last_ns);
+            let state = self.states().and_then(|s| s.get(&(cpu as u32), 0).ok());
+            let last = state.map_or(0, |state| state.last_ns);
             if last + quiet <= now {
                 self.bursts.remove(&cpu);
                 events.push(WatchEvent {
                     time_ns: last,
                     cpu,
-                    kind: Kind::Quiet,
+                    kind: BurstEvent::Quiet,
                 });
             } else {
                 self.bursts.insert(cpu, last);
@@ -263,7 +240,7 @@ impl Watch {
     }
 }
 
-/// Measures programs as long as it lives.
+/// Has the kernel time programs until it is dropped.
 pub struct CostMeter {
     programs: Meter,
     /// A program that does nothing, in the same place.
@@ -271,17 +248,17 @@ pub struct CostMeter {
     _attached: Option<BtfTracePointLink>,
 }
 
-/// What was measured since the start of a [`CostMeter`].
+/// Cost of the programs since the start of a [`CostMeter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// The programs.
     pub programs: Overhead,
-    /// A program that does nothing, in the same place: what measuring costs.
+    /// A program that does nothing, in the same place: the cost of measuring.
     pub nothing: Overhead,
 }
 
 impl CostMeter {
-    /// What was measured; `None` where the kernel does not measure for us.
+    /// The cost so far; `None` where the kernel does not measure.
     pub fn read(&self) -> Option<Cost> {
         Some(Cost {
             programs: self.programs.read()?,
@@ -294,34 +271,65 @@ const NOTHING: &str = "nothing";
 const COMPLETE: &str = "block_rq_complete";
 const ISSUE: &str = "block_rq_issue";
 
-/// Attaches the programs that see bursts, with the kernel's timers if that works.
+/// Loads the programs, and fills their maps.
+fn load_programs(btf: &Btf, options: &WatchOptions) -> Result<Ebpf, LoadError> {
+    let cpus =
+        nr_cpus().map_err(|(path, error)| LoadError::Unsupported(format!("{path}: {error}")))?;
+    let devices: usize = options.drives.iter().map(Vec::len).sum();
+    let mut ebpf = EbpfLoader::new()
+        .btf(Some(btf))
+        .map_max_entries("cpus", cpus as u32)
+        .map_max_entries("timers", cpus as u32)
+        .map_max_entries("namespaces", devices.max(1) as u32)
+        .map_max_entries("drives", options.drives.len().max(1) as u32)
+        .load(OBJECT)
+        .map_err(|error| refusal(WORK, in_one_line(&error)))?;
+    let state = CpuState {
+        timeout_ns: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX),
+        first: options.first,
+        heard: options.told,
+        ..CpuState::default()
+    };
+    put_cpus(&mut ebpf, cpus, state)
+        .and_then(|()| put_drives(&mut ebpf, &options.drives))
+        .map_err(|error| unsupported(&error))?;
+    Ok(ebpf)
+}
+
+fn unsupported(error: &aya::maps::MapError) -> LoadError {
+    LoadError::Unsupported(in_one_line(error))
+}
+
+/// Attaches the programs that see bursts. Returns whether the kernel's timers end bursts.
 fn attach_bursts(
     ebpf: &mut Ebpf,
     btf: &Btf,
-    watched: &Watched,
+    options: &WatchOptions,
 ) -> Result<(Vec<BtfTracePointLink>, bool), ProgramError> {
-    let places = |complete, issue| {
-        let mut places = Vec::new();
-        if watched.grant.on_completion() {
-            places.push((complete, COMPLETE));
-        }
-        if watched.grant.on_issue() {
-            places.push((issue, ISSUE));
-        }
-        places
-    };
-    let mut all = |places: Vec<(&str, &str)>| -> Result<Vec<_>, ProgramError> {
-        let links = places.into_iter();
-        links
-            .map(|(program, at)| attach(ebpf, btf, program, at))
-            .collect()
-    };
-    if watched.kernel_timers
-        && let Ok(links) = all(places("complete_timed", "issue_timed"))
+    if options.kernel_timers
+        && let Ok(links) = attach_pair(ebpf, btf, options.grant, ("complete_timed", "issue_timed"))
     {
         return Ok((links, true));
     }
-    Ok((all(places("complete", "issue"))?, false))
+    let links = attach_pair(ebpf, btf, options.grant, ("complete", "issue"))?;
+    Ok((links, false))
+}
+
+/// Attaches a program to completions and one to issues, whichever count.
+fn attach_pair(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    grant: Grant,
+    (complete, issue): (&str, &str),
+) -> Result<Vec<BtfTracePointLink>, ProgramError> {
+    let mut links = Vec::new();
+    if grant.on_completion() {
+        links.push(attach(ebpf, btf, complete, COMPLETE)?);
+    }
+    if grant.on_issue() {
+        links.push(attach(ebpf, btf, issue, ISSUE)?);
+    }
+    Ok(links)
 }
 
 fn attach(
@@ -335,38 +343,42 @@ fn attach(
 }
 
 fn load(ebpf: &mut Ebpf, btf: &Btf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
-    find(ebpf, program)?.load(tracepoint, btf)
+    find_program(ebpf, program)?.load(tracepoint, btf)
 }
 
 fn attach_loaded(ebpf: &mut Ebpf, program: &str) -> Result<BtfTracePointLink, ProgramError> {
-    let program = find(ebpf, program)?;
-    let id = program.attach()?;
-    program.take_link(id)
+    let loaded = find_program(ebpf, program)?;
+    let id = loaded.attach()?;
+    loaded.take_link(id)
 }
 
-fn find<'a>(ebpf: &'a mut Ebpf, program: &str) -> Result<&'a mut BtfTracePoint, ProgramError> {
-    let program = ebpf.program_mut(program);
-    program.ok_or(ProgramError::NotLoaded)?.try_into()
+fn find_program<'a>(
+    ebpf: &'a mut Ebpf,
+    program: &str,
+) -> Result<&'a mut BtfTracePoint, ProgramError> {
+    ebpf.program_mut(program)
+        .ok_or(ProgramError::NotLoaded)?
+        .try_into()
 }
 
-/// What to do on each CPU, before anything happens there.
+/// Tells the programs about bursts on each CPU, before any begins.
 fn put_cpus(ebpf: &mut Ebpf, cpus: usize, state: CpuState) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("cpus") else {
         return Ok(());
     };
-    let mut map: Array<_, CpuState> = Array::try_from(map)?;
-    (0..cpus as u32).try_for_each(|cpu| map.set(cpu, state, 0))
+    let mut states: Array<_, CpuState> = Array::try_from(map)?;
+    (0..cpus as u32).try_for_each(|cpu| states.set(cpu, state, 0))
 }
 
-/// Which device belongs to which drive.
+/// Tells the programs the drive of each block device.
 fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::MapError> {
     let Some(map) = ebpf.map_mut("namespaces") else {
         return Ok(());
     };
-    let mut map: HashMap<_, u32, u32> = HashMap::try_from(map)?;
+    let mut drive_by_device: HashMap<_, u32, u32> = HashMap::try_from(map)?;
     for (drive, devices) in (0..).zip(drives) {
         for device in devices {
-            map.insert(device, drive, 0)?;
+            drive_by_device.insert(device, drive, 0)?;
         }
     }
     Ok(())
@@ -377,19 +389,19 @@ fn decode(bytes: &[u8]) -> Option<WatchEvent> {
     let (time, rest) = bytes.split_first_chunk::<8>()?;
     let (cpu, rest) = rest.split_first_chunk::<4>()?;
     let (kind, rest) = rest.split_first_chunk::<4>()?;
-    let kind = match u32::from_ne_bytes(*kind) {
-        1 => Kind::Io,
-        2 => Kind::Quiet,
+    let event = match u32::from_ne_bytes(*kind) {
+        1 => BurstEvent::Io,
+        2 => BurstEvent::Quiet,
         _ => return None,
     };
     rest.is_empty().then_some(WatchEvent {
         time_ns: u64::from_ne_bytes(*time),
         cpu: u32::from_ne_bytes(*cpu) as usize,
-        kind,
+        kind: event,
     })
 }
 
-/// Now, on the clock of the events.
+/// The present time on the clock of the events.
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
@@ -407,7 +419,7 @@ mod tests {
         let event = WatchEvent {
             time_ns: 7,
             cpu: 3,
-            kind: Kind::Quiet,
+            kind: BurstEvent::Quiet,
         };
         assert_eq!(decode(&bytes), Some(event));
         assert_eq!(decode(&bytes[..15]), None);

@@ -8,15 +8,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use wakepath_daemon::lease::Leases;
-use wakepath_daemon::watch::{Kind, Watch, WatchEvent, Watched};
+use wakepath_daemon::watch::{BurstEvent, Watch, WatchEvent, WatchOptions};
 use wakepath_policies::psd::Grant;
 
-const fn watched(kernel_timers: bool) -> Watched {
-    Watched {
+const fn watched(kernel_timers: bool) -> WatchOptions {
+    WatchOptions {
         timeout: Duration::from_millis(5),
         grant: Grant::Completion,
         first: 2,
-        heard: 1,
+        told: 1,
         drives: Vec::new(),
         kernel_timers,
     }
@@ -31,12 +31,12 @@ fn machine() -> MutexGuard<'static, ()> {
 /// What is seen while `work` runs and until all bursts are over.
 fn seen(watch: &mut Watch, work: impl FnOnce()) -> Vec<WatchEvent> {
     let mut events = Vec::new();
-    watch.take();
+    watch.take_events();
     work();
     let begin = Instant::now();
     let mut leases = Leases::default();
     loop {
-        let taken = watch.take();
+        let taken = watch.take_events();
         leases.handle(&taken);
         events.extend(taken);
         // Other processes of this machine have bursts, too.
@@ -67,7 +67,7 @@ fn bursts_are_seen_to_begin_and_to_end() {
                 return;
             }
         };
-        if watch.timed() != kernel_timers {
+        if watch.has_kernel_timers() != kernel_timers {
             println!("this kernel has no timers for programs");
         }
         let meter = watch.meter();
@@ -92,7 +92,7 @@ fn bursts_are_seen_to_begin_and_to_end() {
         // Nearly always all of them. Once, on a busy machine, 36 were missing, which the kernel did not count as left out.
         assert!(ios + missed >= 900, "{ios} and {missed}");
         let count = |kind| events.iter().filter(|event| event.kind == kind).count();
-        let (begun, ended) = (count(Kind::Io), count(Kind::Quiet));
+        let (begun, ended) = (count(BurstEvent::Io), count(BurstEvent::Quiet));
         println!(
             "kernel timers {kernel_timers}: {ios} I/Os, {begun} begun, {ended} ended, {cost:?}"
         );
@@ -158,7 +158,7 @@ fn gaps_of_all_namespaces_count_for_the_drive() {
     };
     // A namespace that never does anything comes first, and another drive before that.
     let [other, idle] = [0xfff_u32 << 20, 0xfff << 20 | 1];
-    let watched = Watched {
+    let watched = WatchOptions {
         drives: vec![vec![other], vec![idle, disk]],
         ..watched(true)
     };
@@ -211,7 +211,7 @@ fn a_gap_counts_once_however_many_requests_end_it() {
     let Some(disk) = disk_of(|| assert!(read(1, 1000))) else {
         return skip("no disk shows the reads of a file here");
     };
-    let watched = Watched {
+    let watched = WatchOptions {
         drives: vec![vec![disk]],
         ..watched(true)
     };

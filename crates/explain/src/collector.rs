@@ -1,36 +1,27 @@
 //! Requests followed through the events of a recording.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use wakepath_trace::recording::{
-    Block, Event, EventKind, IdlePeriod, Interrupt, Known, Metadata, TaskStep,
+    Block, Event, EventKind, Interrupt, Known, Metadata, QueueStep, TaskStep,
 };
 
-use crate::lateness::{LatenessTotals, TimerLateness};
+use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve};
+use crate::lateness::LatenessTotals;
 use crate::order::Sorter;
+use crate::period::{Period, find_late_exit};
 use crate::queueing::{Origin, Queues};
 use crate::requests::{
-    Coverage, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling, TaskWake,
-    TracedRequest,
+    Collected, Coverage, MAX_REQUESTS, MetState, Notification, Sibling, TracedRequest,
 };
+use crate::wakeups::{WakeUps, start_wake};
 
 /// Requests without a completion that are remembered; a truncated recording may have any number.
 const MAX_OUTSTANDING: usize = 1 << 20;
 /// CPUs from this number on, and devices beyond so many, are damage: Linux has at most 8,192 CPUs (`NR_CPUS` of x86).
 const MAX_NUMBER: u32 = 1 << 16;
-/// Idle periods remembered per CPU. A request that saw more keeps no first state.
-const PERIODS: usize = 64;
 /// Idle states from this index on are damage (`CPUIDLE_STATE_MAX`).
 const MAX_STATES: u8 = 10;
-/// Completions per CPU that wait for the idle period around them.
-const MAX_PENDING: usize = 1024;
-/// Longest way from the end of an idle period to the completion behind it, from an interrupt to its first completion or the
-/// next, and from a completion to its wake-up. Assumed: handlers of NVMe drives take 1 to 10 us.
-const HANDLER_NS: u64 = 50_000;
-/// Longest way from the notification of another CPU to its answer: the CPU may leave a deep state, or have interrupts off.
-const NOTIFICATION_NS: u64 = 10_000_000;
-/// Idle periods that end later after a timer have missed it.
-const LATEST_TIMER_NS: u64 = 2_000_000;
 /// Other CPUs of a core at most: Power has eight in all.
 const MAX_SIBLINGS: usize = 7;
 
@@ -43,103 +34,10 @@ struct Issue {
     origin: Option<Origin>,
 }
 
-#[derive(Clone, Copy)]
-struct Period {
-    entry: u64,
-    exit: u64,
-    state: u8,
-}
-
-impl Period {
-    /// Whether the CPU was idle at this time, in this period.
-    fn contains(&self, time: u64) -> bool {
-        self.entry < time && time <= self.exit
-    }
-}
-
-/// A device's handler, or the arrival of an IPI, that may complete requests.
-#[derive(Clone, Copy)]
-struct Handler {
-    began: u64,
-    /// The last time that it completed something, or it began.
-    active: u64,
-    irq: Option<u32>,
-    /// The CPU's last disturbance before.
-    disturbed: Option<u64>,
-}
-
-/// A CPU that told another one to complete requests.
-#[derive(Clone, Copy)]
-struct Sender {
-    cpu: u32,
-    sent: u64,
-    notification: Notification,
-    /// The device's handler that ran there.
-    handler: Option<Handler>,
-}
-
-/// A completion whose idle period on the interrupted CPU may still come.
-#[derive(Clone, Copy)]
-struct Pending {
-    request: usize,
-    issued: u64,
-    /// When the handler began; at completion where no event shows the handler.
-    signal: u64,
-    /// When the interrupted CPU was done: at completion, or when it told another CPU.
-    handled: u64,
-    /// The CPU's last event of another kind, or a wake-up from elsewhere.
-    disturbed: Option<u64>,
-    /// The CPU's completion before this one.
-    previous: Option<u64>,
-}
-
-/// A completion on another CPU than the interrupted one, whose idle period may still come.
-#[derive(Clone, Copy)]
-struct PendingRemote {
-    request: usize,
-    sent: u64,
-    /// When its first event says that it runs.
-    runs: u64,
-}
-
-#[derive(Default)]
-struct Cpu {
-    periods: VecDeque<Period>,
-    pending: VecDeque<Pending>,
-    remotes: Vec<PendingRemote>,
-    /// Requests of a sibling CPU, with the time of their interrupt.
-    sibling_requests: Vec<(usize, u64)>,
-    /// The last idle period, if it ended after a timer was due; until a timer expires.
-    late: Option<LateExit>,
-    /// Requests whose wake-up went to this CPU, with its time; only where no event shows when tasks run.
-    woken: Vec<(usize, u64)>,
-    /// The last completion, until its wake-up comes.
-    last_request: Option<(usize, u64)>,
-    disturbed: Option<u64>,
-    completed: Option<u64>,
-    /// The last device's handler, or IPI, that may complete requests.
-    handler: Option<Handler>,
-    /// Who sent the IPI that began it.
-    sender: Option<Sender>,
-    /// The last notification from another CPU.
-    notified: Option<Sender>,
-    /// The last one sent by a device's handler, until this CPU answers.
-    completion_sender: Option<Sender>,
-    khz: u32,
-}
-
 #[derive(Default)]
 struct Device {
     in_flight: u32,
     completed: Option<u64>,
-}
-
-/// A task on its way from a completion to a CPU.
-#[derive(Clone, Copy)]
-struct Waking {
-    request: usize,
-    time: u64,
-    waker: u32,
 }
 
 /// Follows requests through events, which come nearly in the order of time.
@@ -150,7 +48,7 @@ pub struct Collector {
     devices: HashMap<u32, Device>,
     outstanding: HashMap<(u32, u64, bool), Issue>,
     queues: Queues,
-    waking: HashMap<u32, Waking>,
+    wake_ups: WakeUps,
     /// The other CPUs of each CPU's core.
     siblings: HashMap<u32, Vec<u32>>,
     lateness: LatenessTotals,
@@ -173,11 +71,18 @@ impl Collector {
                     .extend(others.take(MAX_SIBLINGS));
             }
         }
-        Self {
+        let mut collector = Self {
             siblings,
             tasks_known: metadata.recorded.tasks != Known::Missing,
             ..Self::default()
-        }
+        };
+        collector.learn_names(&metadata.tasks);
+        collector
+    }
+
+    /// Learns the names of tasks, of which some are kernel threads that do I/O for others. Live, names come with events.
+    pub fn learn_names(&mut self, tasks: &BTreeMap<u32, String>) {
+        self.wake_ups.learn_names(tasks);
     }
 
     /// Takes the next event.
@@ -188,9 +93,8 @@ impl Collector {
         }
     }
 
-    /// All requests in the order of their completions, what was used, and lateness of timers that ended idle periods, by
-    /// state.
-    pub fn finish(mut self) -> (Vec<TracedRequest>, Coverage, Vec<TimerLateness>) {
+    /// Ends the recording.
+    pub fn finish(mut self) -> Collected {
         while let Some(event) = self.sorter.pop() {
             self.follow(&event);
         }
@@ -200,7 +104,12 @@ impl Collector {
             }
         }
         self.coverage.without_completion += self.outstanding.len() as u64;
-        (self.requests, self.coverage, self.lateness.summarize())
+        Collected {
+            requests: self.requests,
+            coverage: self.coverage,
+            timers: self.lateness.summarize(),
+            hops: self.wake_ups.hops,
+        }
     }
 
     fn follow(&mut self, event: &Event) {
@@ -215,12 +124,21 @@ impl Collector {
                     exit: time,
                     state: idle.state,
                 };
-                let late = late_exit(idle, period);
+                let late = find_late_exit(idle, period);
                 self.cpus.entry(event.cpu).or_default().late = late;
+                self.wake_ups.enter_idle(event.cpu, period.entry);
                 self.end_idle(event.cpu, period);
             }
             EventKind::Idle(_) => {}
-            EventKind::Queueing(step) => self.queues.step(time, step),
+            EventKind::Queueing(step) => {
+                if let QueueStep::Queued {
+                    task: Some(task), ..
+                } = step
+                {
+                    self.wake_ups.submit(event.cpu, *task);
+                }
+                self.queues.step(time, step);
+            }
             EventKind::BlockIssue(block) => self.issue(time, block),
             EventKind::BlockComplete(block) => self.complete(time, event.cpu, block),
             EventKind::Interrupt(interrupt) => self.interrupt(time, event.cpu, *interrupt),
@@ -325,6 +243,7 @@ impl Collector {
             background: issue.origin.is_some_and(|origin| origin.background),
             task: issue.origin.and_then(|origin| origin.task),
             queued: issue.origin.map(|origin| origin.parts),
+            completed: time,
             latency,
             out: latency - remote.map_or(0, |remote| remote.exit + remote.handling),
             interrupt: 0,
@@ -436,63 +355,16 @@ impl Collector {
     fn step_task(&mut self, time: u64, on: u32, task: u32, step: TaskStep) {
         match step {
             TaskStep::Waking => {
-                let waker = self.cpus.entry(on).or_default();
-                let Some((request, completed)) = waker.last_request.take() else {
-                    self.waking.remove(&task);
-                    return;
-                };
-                let hand_over = time.checked_sub(completed).filter(|ns| *ns <= HANDLER_NS);
-                let Some(hand_over) = hand_over else {
-                    self.waking.remove(&task);
-                    return;
-                };
-                if let Some(request) = self.requests.get_mut(request) {
-                    request.wake = Some(TaskWake {
-                        task: Some(task),
-                        hand_over,
-                        exit: 0,
-                        run_queue: None,
-                        notification: Notification::Unknown,
-                    });
-                }
-                if self.waking.len() < MAX_OUTSTANDING {
-                    let waker = on;
-                    let waking = Waking {
-                        request,
-                        time,
-                        waker,
-                    };
-                    self.waking.insert(task, waking);
-                }
+                let last_request = self.cpus.entry(on).or_default().last_request.take();
+                self.wake_ups
+                    .begin(time, on, task, last_request, &mut self.requests);
             }
             TaskStep::Woken { .. } => {}
-            TaskStep::Running => self.run_task(time, on, task),
-        }
-    }
-
-    /// A task runs, perhaps after a wait for a request.
-    fn run_task(&mut self, time: u64, on: u32, task: u32) {
-        let Some(waking) = self.waking.remove(&task) else {
-            return;
-        };
-        let cpu = self.cpus.entry(on).or_default();
-        let mut periods = cpu.periods.iter();
-        let slept = periods.rfind(|period| period.contains(waking.time));
-        let exit = slept.map_or(0, |period| {
-            period.exit.min(time).saturating_sub(waking.time)
-        });
-        let told = cpu.notified.filter(|sender| {
-            sender.cpu == waking.waker && (waking.time..=time).contains(&sender.sent)
-        });
-        let request = self.requests.get_mut(waking.request);
-        if let Some(wake) = request.and_then(|request| request.wake.as_mut()) {
-            wake.exit = exit;
-            wake.run_queue = time.checked_sub(waking.time.saturating_add(exit));
-            wake.notification = match told {
-                _ if waking.waker == on => Notification::SameCpu,
-                Some(sender) => sender.notification,
-                None => Notification::Unknown,
-            };
+            TaskStep::Running => {
+                let cpu = self.cpus.entry(on).or_default();
+                self.wake_ups
+                    .run_task(time, on, task, cpu, &mut self.requests);
+            }
         }
     }
 
@@ -514,15 +386,7 @@ impl Collector {
         let Some(hand_over) = hand_over.filter(|time| *time <= HANDLER_NS) else {
             return;
         };
-        if let Some(request) = self.requests.get_mut(request) {
-            request.wake = Some(TaskWake {
-                task: None,
-                hand_over,
-                exit: 0,
-                run_queue: None,
-                notification: Notification::Unknown,
-            });
-        }
+        start_wake(&mut self.requests, request, None, hand_over);
         if woken.woken.len() < MAX_PENDING {
             woken.woken.push((request, time));
         }
@@ -558,10 +422,7 @@ impl Collector {
             let around = period.contains(pending.signal).then_some(period);
             resolve(&mut self.requests, &cpu.periods, pending, around);
         }
-        if cpu.periods.len() >= PERIODS {
-            cpu.periods.pop_front();
-        }
-        cpu.periods.push_back(period);
+        cpu.remember_period(period);
     }
 
     /// Events of a CPU are missing: any request may have completed meanwhile.
@@ -571,7 +432,7 @@ impl Collector {
         self.outstanding.clear();
         self.devices.clear();
         self.queues.clear();
-        self.waking.clear();
+        self.wake_ups.clear();
         self.forget(cpu);
     }
 
@@ -584,169 +445,4 @@ impl Collector {
         };
         self.cpus.insert(cpu, fresh);
     }
-}
-
-/// An idle period that ended after a timer was due.
-#[derive(Clone, Copy)]
-struct LateExit {
-    exit: u64,
-    state: u8,
-    lateness: u64,
-}
-
-/// Whether the idle period ended soon after the timer that its governor was told of.
-fn late_exit(idle: &IdlePeriod, period: Period) -> Option<LateExit> {
-    let inputs = &idle.inputs;
-    let stopped = idle.stop_tick == Some(true) || inputs.tick_stopped == Some(true);
-    let wait = if stopped {
-        inputs.sleep_length
-    } else {
-        inputs.delta_tick
-    };
-    let asked = period
-        .entry
-        .checked_sub(inputs.select_lead.unwrap_or(0).into())?;
-    let due = asked.checked_add_signed(wait?)?;
-    let lateness = period
-        .exit
-        .checked_sub(due)
-        .filter(|ns| *ns <= LATEST_TIMER_NS)?;
-    Some(LateExit {
-        exit: period.exit,
-        state: period.state,
-        lateness,
-    })
-}
-
-impl Handler {
-    /// It may still run at this time, or the softirq that it raised.
-    fn may_run(&self, time: u64) -> bool {
-        time.saturating_sub(self.active) <= HANDLER_NS
-    }
-
-    /// A device's handler runs at this time.
-    fn serves_device(&self, time: u64) -> bool {
-        self.irq.is_some() && self.may_run(time)
-    }
-}
-
-impl Cpu {
-    /// Something else than the drive's interrupt wakes the CPU.
-    fn disturb(&mut self, time: u64) {
-        self.disturbed = self.disturbed.max(Some(time));
-    }
-
-    /// A handler begins that may complete requests.
-    fn enter_handler(&mut self, time: u64, irq: Option<u32>) {
-        let asked = match irq {
-            Some(_) => None,
-            None => self.completion_sender.take(),
-        };
-        let sender = asked.filter(|sender| time.saturating_sub(sender.sent) <= NOTIFICATION_NS);
-        let device_runs = self
-            .handler
-            .is_some_and(|handler| handler.serves_device(time));
-        // An IPI for something else may interrupt the softirq of a device.
-        if irq.is_some() || sender.is_some() || !device_runs {
-            self.handler = Some(self.begin_handler(time, irq));
-            self.sender = sender;
-        }
-        // To other requests, this handler is a disturbance.
-        self.disturb(time);
-    }
-
-    /// The handler that completes a request now, and the CPU that asked for it.
-    fn take_handler(&mut self, time: u64) -> (Option<Handler>, Option<Sender>) {
-        let stored = self.completion_sender.filter(|sender| {
-            sender.notification == Notification::Store
-                && time.saturating_sub(sender.sent) <= NOTIFICATION_NS
-                && self
-                    .handler
-                    .is_none_or(|handler| handler.began < sender.sent)
-        });
-        if stored.is_some() {
-            return (Some(self.begin_handler(time, None)), stored);
-        }
-        let running = self
-            .handler
-            .as_mut()
-            .filter(|handler| handler.may_run(time));
-        let Some(handler) = running else {
-            return (None, None);
-        };
-        handler.active = time;
-        (Some(*handler), self.sender)
-    }
-
-    fn begin_handler(&self, began: u64, irq: Option<u32>) -> Handler {
-        Handler {
-            began,
-            active: began,
-            irq,
-            disturbed: self.disturbed,
-        }
-    }
-
-    /// Begins to cut the time of a completion that another CPU asked for.
-    fn await_remote(
-        &mut self,
-        pending: PendingRemote,
-        completed: u64,
-        notification: Notification,
-    ) -> RemoteCompletion {
-        let known = self
-            .periods
-            .iter()
-            .rfind(|period| period.contains(pending.sent));
-        let exit = known.map_or(0, |period| period.exit.min(pending.runs) - pending.sent);
-        if known.is_none() && self.remotes.len() < MAX_PENDING {
-            self.remotes.push(pending);
-        }
-        RemoteCompletion {
-            exit,
-            handling: completed - pending.sent - exit,
-            notification,
-        }
-    }
-}
-
-/// Finds the state that a request met, once the idle period around its interrupt is known or known to be missing.
-fn resolve(
-    requests: &mut [TracedRequest],
-    periods: &VecDeque<Period>,
-    pending: Pending,
-    around: Option<Period>,
-) {
-    let Some(request) = requests.get_mut(pending.request) else {
-        return;
-    };
-    request.out = pending.signal - pending.issued;
-    request.interrupt = pending.handled - pending.signal;
-    let full = periods.len() >= PERIODS;
-    if full && periods.front().is_some_and(|p| p.exit > pending.issued) {
-        return;
-    }
-    let since_issue = |p: &&Period| {
-        p.exit > pending.issued && (p.exit <= pending.signal || p.contains(pending.signal))
-    };
-    let mut seen = periods.iter().filter(since_issue).chain(&around);
-    request.first = seen.next().map(|period| period.state);
-    request.periods = u32::from(request.first.is_some()) + seen.count() as u32;
-    let last = around.or_else(|| periods.iter().rfind(since_issue).copied());
-    let Some(period) = last.filter(|p| p.exit.saturating_add(HANDLER_NS) >= pending.signal) else {
-        request.met = MetState::Awake;
-        return;
-    };
-    if period.exit <= pending.signal {
-        request.out = period.exit - pending.issued;
-        request.interrupt = pending.handled - period.exit;
-    }
-    let within = |time: Option<u64>| time.is_some_and(|time| time > period.entry);
-    request.met = if within(pending.previous) {
-        MetState::Behind
-    } else if within(pending.disturbed) {
-        MetState::Leaving
-    } else {
-        MetState::State(period.state)
-    };
 }

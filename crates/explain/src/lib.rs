@@ -6,23 +6,29 @@
 //! request.
 
 mod collector;
+mod cpu;
 mod lateness;
 mod order;
+mod period;
 mod probes;
 mod queueing;
 mod report;
 mod requests;
 mod split;
+mod traced;
+mod wakeups;
 
 pub use collector::Collector;
 pub use lateness::TimerLateness;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use report::{
-    Explanation, InterruptParts, MeanParts, ProcessParts, RequestKind, WaitParts, explain,
+    Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ProcessParts, RequestKind,
+    WaitParts, explain, explain_kinds, summarize,
 };
 pub use requests::{
-    Coverage, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling, TaskWake,
-    TracedRequest,
+    Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling,
+    TaskWake, TracedRequest,
 };
 pub use split::{ExitCost, ExitEstimate, Split, Unseparated, split};
+pub use traced::{LatencyRange, MeanTimes, MetClass, RequestTimes, TracedLatencies};

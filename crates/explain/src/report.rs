@@ -8,7 +8,7 @@ use wakepath_trace::recording::Metadata;
 use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
-use crate::requests::{Coverage, MetState, Notification, Sibling, TracedRequest};
+use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
 use crate::split::{Split, split};
 
 /// Means over the requests of a kind, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
@@ -49,7 +49,9 @@ pub struct WaitParts {
     pub latency_ns: f64,
     /// Completion to wake-up.
     pub hand_over_ns: f64,
-    /// Wake-up to the end of the idle period of the task's CPU.
+    /// First wake-up to the wake-up of the task that waited: through other threads.
+    pub through_ns: f64,
+    /// From there to the end of the idle period of the task's CPU.
     pub task_exit_ns: f64,
     /// From there until the task ran.
     pub run_queue_ns: f64,
@@ -138,6 +140,19 @@ pub struct InterruptParts {
     pub interrupt_ns: f64,
 }
 
+/// A thread between completions and the tasks that waited.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HopParts {
+    /// The thread's name.
+    pub name: String,
+    /// How many requests went through.
+    pub requests: u64,
+    /// Mean from its wake-up until it ran, in ns.
+    pub waited_ns: f64,
+    /// Mean from there until it woke the next task, in ns.
+    pub ran_ns: f64,
+}
+
 /// All kinds of requests of a recording, those with most time first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
@@ -149,6 +164,8 @@ pub struct Explanation {
     pub processes: Vec<ProcessParts>,
     /// By interrupt and CPU, those with most requests first.
     pub interrupts: Vec<InterruptParts>,
+    /// Threads that passed requests on to the tasks that waited, by name.
+    pub hops: Vec<HopParts>,
     /// Lateness of timers by state, a second estimate of exits; empty where deadlines are not known.
     pub timers: Vec<TimerLateness>,
     /// What the probes added, where that was measured: live.
@@ -164,31 +181,93 @@ struct KindKey {
     bytes: u32,
 }
 
-/// Explains requests with the help of what the recording says of its machine.
-pub fn explain(requests: &[TracedRequest], coverage: Coverage, metadata: &Metadata) -> Explanation {
-    let mut groups: BTreeMap<KindKey, Vec<&TracedRequest>> = BTreeMap::new();
-    for request in requests {
-        let key = KindKey {
+impl KindKey {
+    fn new(request: &TracedRequest) -> Self {
+        Self {
             device: request.device,
             write: request.write,
             background: request.background,
             bytes: request.bytes.checked_ilog2().map_or(0, |log| 1 << log),
-        };
-        groups.entry(key).or_default().push(request);
+        }
     }
-    let groups = groups.iter();
-    let mut kinds: Vec<RequestKind> = groups
-        .map(|(key, group)| explain_kind(*key, group, metadata))
+}
+
+/// Explains requests with the help of the recording's description of its machine.
+pub fn explain(collected: &Collected, metadata: &Metadata) -> Explanation {
+    summarize(&explain_kinds(collected, metadata), collected, metadata)
+}
+
+/// A kind of requests, with its requests in the order of their completions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KindGroup<'a> {
+    /// The kind.
+    pub kind: RequestKind,
+    /// The requests.
+    pub requests: Vec<&'a TracedRequest>,
+}
+
+/// Explains each kind of requests; the kind with most time is first.
+pub fn explain_kinds<'a>(collected: &'a Collected, metadata: &Metadata) -> Vec<KindGroup<'a>> {
+    let grouped = group_kinds(&collected.requests).into_iter();
+    let mut groups: Vec<KindGroup<'a>> = grouped
+        .map(|(key, requests)| KindGroup {
+            kind: explain_kind(key, &requests, metadata),
+            requests,
+        })
         .collect();
-    kinds.sort_by(|a, b| b.total_ns().total_cmp(&a.total_ns()));
+    groups.sort_by(|a, b| b.kind.total_ns().total_cmp(&a.kind.total_ns()));
+    groups
+}
+
+/// Puts explained kinds beside processes, interrupts, threads and timers.
+pub fn summarize(
+    groups: &[KindGroup<'_>],
+    collected: &Collected,
+    metadata: &Metadata,
+) -> Explanation {
+    let requests = &collected.requests;
     Explanation {
-        coverage,
-        kinds,
+        coverage: collected.coverage,
+        kinds: groups.iter().map(|group| group.kind.clone()).collect(),
         processes: explain_processes(requests, metadata),
         interrupts: explain_interrupts(requests, metadata),
-        timers: Vec::new(),
+        hops: explain_hops(collected, metadata),
+        timers: collected.timers.clone(),
         probes: None,
     }
+}
+
+/// Requests by kind.
+fn group_kinds(requests: &[TracedRequest]) -> BTreeMap<KindKey, Vec<&TracedRequest>> {
+    let mut groups: BTreeMap<KindKey, Vec<&TracedRequest>> = BTreeMap::new();
+    for request in requests {
+        groups
+            .entry(KindKey::new(request))
+            .or_default()
+            .push(request);
+    }
+    groups
+}
+
+/// Hops by the name of the thread, those with most requests first.
+fn explain_hops(collected: &Collected, metadata: &Metadata) -> Vec<HopParts> {
+    let mut threads: BTreeMap<String, HopParts> = BTreeMap::new();
+    for hop in &collected.hops {
+        let name = task_name(hop.task, metadata);
+        let parts = threads.entry(name).or_default();
+        parts.requests += 1;
+        parts.waited_ns += hop.waited as f64;
+        parts.ran_ns += hop.ran as f64;
+    }
+    let named = threads.into_iter().map(|(name, sums)| HopParts {
+        name,
+        requests: sums.requests,
+        waited_ns: sums.waited_ns / sums.requests as f64,
+        ran_ns: sums.ran_ns / sums.requests as f64,
+    });
+    let mut hops: Vec<HopParts> = named.collect();
+    hops.sort_by_key(|hop| std::cmp::Reverse(hop.requests));
+    hops
 }
 
 /// The mean of a time over requests; 0 without any.
@@ -230,6 +309,7 @@ fn wait_parts(group: &[&TracedRequest]) -> Option<WaitParts> {
         queued_ns: mean(&waited, |r| r.queued.map_or(0, |queued| queued.total())),
         latency_ns: mean(&waited, |r| r.latency),
         hand_over_ns: mean(&waited, |r| r.wake.map_or(0, |wake| wake.hand_over)),
+        through_ns: mean(&waited, |r| r.wake.map_or(0, |wake| wake.through)),
         task_exit_ns: mean(&waited, |r| r.wake.map_or(0, |wake| wake.exit)),
         run_queue_ns: mean(&waited, |r| {
             r.wake.and_then(|wake| wake.run_queue).unwrap_or(0)
@@ -378,6 +458,17 @@ impl RequestKind {
     /// Share of the requests that met a state.
     pub fn share(&self, met: u64) -> f64 {
         met as f64 / self.requests.max(1) as f64
+    }
+
+    /// Estimated exit from the idle state that a request met, in ns; 0 where that has no cost.
+    pub fn estimated_exit(&self, request: &TracedRequest) -> u64 {
+        let MetState::State(met) = request.met else {
+            return 0;
+        };
+        let mut states = self.split.states.iter();
+        let cost = states.find(|state| state.state == met).and_then(|s| s.cost);
+        let mean = cost.map_or(0.0, |cost| cost.mean_ns.max(0.0));
+        (mean.round() as u64).min(request.out)
     }
 
     /// Some state that requests met has no cost.

@@ -2,10 +2,13 @@
 
 use serde::Serialize;
 
+use crate::lateness::TimerLateness;
 use crate::queueing::QueuedParts;
 
 /// Requests kept in memory. Later ones are counted only.
 pub const MAX_REQUESTS: usize = 2_000_000;
+/// Threads between a completion and the waiting task that are followed.
+pub(crate) const MAX_HOPS: usize = 8;
 
 /// The idle state of the interrupted CPU that the drive's interrupt found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +59,12 @@ pub enum Notification {
 pub struct TaskWake {
     /// The task, where known.
     pub task: Option<u32>,
-    /// From completion to the start of the wake-up.
+    /// From completion to the start of the first wake-up.
     pub hand_over: u64,
+    /// Threads that passed the request on before this task was woken.
+    pub hops: u8,
+    /// Their time: from the first wake-up to the wake-up of this task.
+    pub through: u64,
     /// From there to the end of the idle period of the task's CPU; 0 if that CPU ran.
     pub exit: u64,
     /// From there until the task ran, where known.
@@ -92,6 +99,8 @@ pub struct TracedRequest {
     pub task: Option<u32>,
     /// Time before the issue, where known.
     pub queued: Option<QueuedParts>,
+    /// Completion on the recording's clock.
+    pub completed: u64,
     /// From issue to completion: `out`, `interrupt`, and what `remote` has.
     pub latency: u64,
     /// From issue to the interrupted CPU's first sign of life: the end of its idle period or its interrupt handler, whichever
@@ -144,7 +153,7 @@ impl TracedRequest {
     pub fn wait_ns(&self) -> Option<u64> {
         let wake = self.wake?;
         let queued = self.queued.map_or(0, |queued| queued.total());
-        Some(queued + self.latency + wake.hand_over + wake.exit + wake.run_queue?)
+        Some(queued + self.latency + wake.hand_over + wake.through + wake.exit + wake.run_queue?)
     }
 }
 
@@ -163,4 +172,51 @@ pub struct Coverage {
     pub beyond_limit: u64,
     /// Places where the recording lacks events.
     pub gaps: u64,
+}
+
+/// A thread that passed a request on to the task that waited, or to the next thread. Times in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// Index of the request.
+    pub request: usize,
+    /// The thread.
+    pub task: u32,
+    /// From its wake-up until it ran.
+    pub waited: u64,
+    /// From there until it woke the next one.
+    pub ran: u64,
+}
+
+/// Everything that a recording says about its requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Collected {
+    /// Requests in the order of their completions.
+    pub requests: Vec<TracedRequest>,
+    /// What of the recording was used.
+    pub coverage: Coverage,
+    /// Lateness of timers that ended idle periods, by state.
+    pub timers: Vec<TimerLateness>,
+    /// Threads that passed requests on.
+    pub hops: Vec<Hop>,
+}
+
+impl Collected {
+    /// Leaves out the requests of other devices.
+    pub fn keep_device(&mut self, device: u32) {
+        let mut places: Vec<Option<usize>> = Vec::with_capacity(self.requests.len());
+        let mut kept = 0;
+        for request in &self.requests {
+            let is_kept = request.device == device;
+            places.push(is_kept.then_some(kept));
+            kept += usize::from(is_kept);
+        }
+        self.requests.retain(|request| request.device == device);
+        self.hops.retain_mut(|hop| match places.get(hop.request) {
+            Some(Some(place)) => {
+                hop.request = *place;
+                true
+            }
+            _ => false,
+        });
+    }
 }

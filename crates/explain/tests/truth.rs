@@ -185,7 +185,7 @@ fn collect(events: &[Event]) -> Vec<TracedRequest> {
     for event in events {
         collector.push(event);
     }
-    collector.finish().0
+    collector.finish().requests
 }
 
 fn split_of_recording(events: &[Event]) -> Split {
@@ -513,8 +513,9 @@ fn lost_events_leave_no_request_that_spans_them() {
     for event in &events {
         collector.push(event);
     }
-    let (requests, coverage, _) = collector.finish();
-    assert!(requests.is_empty());
+    let collected = collector.finish();
+    assert!(collected.requests.is_empty());
+    let coverage = collected.coverage;
     assert_eq!(
         (coverage.without_issue, coverage.without_completion),
         (1, 1)

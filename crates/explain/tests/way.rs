@@ -6,7 +6,7 @@
     reason = "a test may stop where its premises fail"
 )]
 
-use wakepath_explain::{Collector, MetState, Notification, Sibling, TracedRequest};
+use wakepath_explain::{Collected, Collector, Hop, MetState, Notification, Sibling, TracedRequest};
 use wakepath_trace::recording::{
     Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Known, Metadata, QueueStep,
     Recorded, TaskStep, TimerKind,
@@ -73,7 +73,7 @@ fn follow(events: &[Event]) -> TracedRequest {
     for event in events {
         collector.push(event);
     }
-    let (requests, ..) = collector.finish();
+    let requests = collector.finish().requests;
     let [request] = requests[..] else {
         panic!("{} requests", requests.len())
     };
@@ -248,7 +248,7 @@ fn timers_say_how_late_they_were() {
         let timer = EventKind::Timer(TimerKind::HighResolution);
         collector.push(&at(exit + 300, 0, timer));
     }
-    let (.., lateness) = collector.finish();
+    let lateness = collector.finish().timers;
     let [late] = lateness[..] else {
         panic!("one state");
     };
@@ -268,4 +268,107 @@ fn events_of_other_cpus_may_come_late() {
         idle(8_000, 90_000, 0, 2),
     ]);
     assert_eq!(follow(&events).met, MetState::State(2));
+}
+
+/// A kernel thread, and the task that waits for it.
+const THREAD: u32 = 90;
+
+fn step(time: u64, cpu: u32, task: u32, step: TaskStep) -> Event {
+    at(time, cpu, EventKind::Task { task, step })
+}
+
+/// A read that `thread` passes on to [`TASK`], submitted by `submitter`.
+fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, Vec<Hop>) {
+    let mut collector = Collector::new(&Metadata {
+        recorded: Recorded {
+            tasks: Known::Exact,
+            ..Recorded::default()
+        },
+        tasks: [(THREAD, name.to_owned())].into(),
+        ..Metadata::default()
+    });
+    let queued = QueueStep::Queued {
+        block: READ,
+        task: Some(submitter),
+        background: false,
+    };
+    let mut events = vec![
+        at(1_000, 0, EventKind::Queueing(queued)),
+        at(7_000, 0, EventKind::BlockIssue(READ)),
+        interrupt(90_500, 1, DRIVE_IRQ),
+        at(92_000, 1, EventKind::BlockComplete(READ)),
+        step(92_400, 1, THREAD, TaskStep::Waking),
+        step(94_000, 1, THREAD, TaskStep::Running),
+    ];
+    events.extend_from_slice(between);
+    events.extend([
+        step(110_000, 1, TASK, TaskStep::Waking),
+        idle(50_000, 140_000, 0, 2),
+        step(142_000, 0, TASK, TaskStep::Running),
+    ]);
+    for event in &events {
+        collector.push(event);
+    }
+    let collected = collector.finish();
+    (collected.requests[0], collected.hops)
+}
+
+#[test]
+fn a_wait_through_another_thread_ends_with_the_task_that_waits() {
+    // Submitted by the task, as through dm-crypt, or by the thread itself, as by the journal.
+    for (submitter, name) in [(TASK, "some thread"), (THREAD, "jbd2/vda1-8")] {
+        let (request, hops) = passed_on(submitter, name, &[]);
+        let wake = request.wake.unwrap();
+        assert_eq!((wake.task, wake.hops), (Some(TASK), 1));
+        assert_eq!((wake.hand_over, wake.through), (400, 17_600));
+        assert_eq!((wake.exit, wake.run_queue), (30_000, Some(2_000)));
+        assert_eq!(request.wait_ns(), Some(141_000));
+        let hop = hops[0];
+        assert_eq!((hop.task, hop.waited, hop.ran), (THREAD, 1_600, 16_000));
+    }
+}
+
+#[test]
+fn a_task_that_wakes_others_after_its_own_read_passes_nothing_on() {
+    let (request, hops) = passed_on(THREAD, "postgres", &[]);
+    assert_eq!(request.wake.unwrap().task, Some(THREAD));
+    assert_eq!(request.wait_ns(), Some(93_000));
+    assert!(hops.is_empty());
+}
+
+#[test]
+fn a_thread_that_slept_or_did_other_io_meanwhile_passes_nothing_on() {
+    let other_read = QueueStep::Queued {
+        block: Block { sector: 9, ..READ },
+        task: Some(THREAD),
+        background: false,
+    };
+    for between in [
+        idle(96_000, 105_000, 1, 1),
+        at(96_000, 1, EventKind::Queueing(other_read)),
+    ] {
+        let (request, hops) = passed_on(TASK, "kworker/1:1", &[between]);
+        assert_eq!(request.wake.unwrap().task, Some(THREAD));
+        assert!(hops.is_empty());
+    }
+}
+
+#[test]
+fn requests_of_another_device_take_their_hops_along() {
+    let (read, hops) = passed_on(TASK, "kworker/1:1", &[]);
+    let other = TracedRequest { device: 1, ..read };
+    let mut collected = Collected {
+        requests: vec![other, read],
+        hops: vec![
+            hops[0],
+            Hop {
+                request: 1,
+                ..hops[0]
+            },
+        ],
+        ..Collected::default()
+    };
+    collected.keep_device(READ.device);
+    assert_eq!(collected.requests, [read]);
+    assert_eq!(collected.hops, [hops[0]]);
 }

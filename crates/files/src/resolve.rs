@@ -10,12 +10,20 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, readlinkat};
 use rustix::io::Errno;
 
-use crate::Links;
-
 /// Links followed while a path is resolved: as many as the kernel follows.
 const MOST_LINKS: usize = 40;
 /// `openat2` asks to be called again if something was moved while it looked.
 const TRIES: usize = 16;
+
+/// What becomes of links on the way to a file below a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// No path may contain a link or `..`: for data made by somebody else.
+    Refused,
+    /// Links are followed as if the directory was `/`: for the root of a captured machine, since sysfs is full of
+    /// links.
+    InTree,
+}
 
 /// Opens `path` relative to `base`.
 pub(crate) fn open(

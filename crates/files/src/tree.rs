@@ -10,17 +10,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::{read_up_to, regular, resolve, text};
-
-/// How a [`Tree`] treats links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Links {
-    /// No path may contain a link or `..`: for data made by somebody else.
-    Refused,
-    /// Links are followed as if the directory was `/`: for the root of a captured machine, since sysfs is full of
-    /// links.
-    InTree,
-}
+use crate::regular::{open_regular, read_up_to, utf8_text};
+use crate::resolve::{self, Links};
 
 /// A directory, held open. Nothing outside is ever opened, whatever paths and links say.
 #[derive(Debug)]
@@ -58,7 +49,7 @@ impl Tree {
     /// # Errors
     /// As [`Self::open_any`]; `InvalidInput` for anything but a regular file.
     pub fn open_file(&self, path: &Path, flags: OFlags) -> io::Result<File> {
-        regular(|flags| self.open_any(path, flags), flags)
+        open_regular(|flags| self.open_any(path, flags), flags)
     }
 
     /// Reads a regular file of at most `limit` bytes.
@@ -74,7 +65,7 @@ impl Tree {
     /// # Errors
     /// As [`Self::read`]; `InvalidData` for what is not UTF-8.
     pub fn read_text(&self, path: &Path, limit: u64) -> io::Result<String> {
-        text(self.read(path, limit)?)
+        utf8_text(self.read(path, limit)?)
     }
 
     /// The names in a folder, in order.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use wakepath_hardware::IdleStates;
-use wakepath_policies::idle::program::{ProgramAnswer, Running, Start};
+use wakepath_policies::idle::program::{GovernorStarter, ProgramAnswer, RunningGovernor};
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Nanoseconds, TickRate};
 
@@ -37,9 +37,12 @@ const UNCONFINED: i32 = 87;
 const SILENCE_ADVICE: &str =
     "it has a loop without an end, or other programs leave it no processor time";
 
+/// The tick rate that C code is compiled for to see whether it compiles.
+const ANY_TICK: TickRate = TickRate::HZ_250;
+
 /// A governor's C code.
 #[derive(Debug)]
-pub(crate) struct Governor {
+pub(crate) struct CGovernor {
     source: Source,
     /// Name of the copy kept with results.
     copy: String,
@@ -48,7 +51,7 @@ pub(crate) struct Governor {
     servers: Mutex<Vec<(u32, Arc<Server>)>>,
 }
 
-impl Governor {
+impl CGovernor {
     pub(crate) fn new(source: Source, copy: String, need: Need) -> Self {
         Self {
             source,
@@ -59,60 +62,69 @@ impl Governor {
     }
 
     /// A free slot in a process used by this thread or by none.
-    fn slot(&self, tick: TickRate) -> Result<Slot, String> {
+    fn take_slot(&self, tick: TickRate) -> Result<Slot, String> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         servers.retain(|(_, server)| {
-            let served = server.lock();
-            served.process.is_ours() && !served.failed
+            let slots = server.lock();
+            slots.process.is_ours() && !slots.failed
         });
-        let same = servers.iter().filter(|(hz, _)| *hz == tick.hz());
-        if let Some(slot) = same.map(|(_, server)| server).find_map(Server::take_slot) {
+        let free_slot = servers
+            .iter()
+            .filter(|(hz, _)| *hz == tick.hz())
+            .find_map(|(_, server)| server.take_slot());
+        if let Some(slot) = free_slot {
             return Ok(slot);
         }
-        let binary = compile::compile(&self.source, tick, self.need)?;
+        let binary = compile::compile_governor(&self.source, tick, self.need)?;
         let server = Arc::new(Server::start(&binary)?);
         servers.push((tick.hz(), Arc::clone(&server)));
-        Server::take_slot(&server).ok_or_else(|| "its process serves no CPU".to_owned())
+        server
+            .take_slot()
+            .ok_or_else(|| "its process serves no CPU".to_owned())
     }
 }
 
-impl Start for Governor {
-    fn check(&self) -> Result<Option<String>, String> {
-        let binary = compile::compile(&self.source, crate::ANY_TICK, self.need)?;
+impl GovernorStarter for CGovernor {
+    fn check_governor(&self) -> Result<Option<String>, String> {
+        let binary = compile::compile_governor(&self.source, ANY_TICK, self.need)?;
         Ok(binary.warnings().map(str::to_owned))
     }
 
-    fn copy(&self) -> Option<(String, &str)> {
+    fn copy_for_results(&self) -> Option<(String, &str)> {
         Some((self.copy.clone(), &self.source.text))
     }
 
-    fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String> {
-        let slot = self.slot(tick)?;
-        let begin = question(slot.index, None, &IdleQuery::default(), (0, START), 0);
-        let mut bytes = begin.to_vec();
-        bytes.extend(case(states));
+    fn start_governor(
+        &self,
+        states: &IdleStates,
+        tick: TickRate,
+    ) -> Result<Box<dyn RunningGovernor>, String> {
+        let slot = self.take_slot(tick)?;
+        let start = question_record(slot.index, None, &IdleQuery::default(), (0, START), 0);
+        let mut bytes = start.to_vec();
+        bytes.extend(case_record(states));
         slot.server.lock().exchange(&bytes, None)?;
-        Ok(Box::new(Compiled { slot, asked: 0 }))
+        Ok(Box::new(RunningCode { slot, asked: 0 }))
     }
 }
 
 /// A process that serves CPUs.
 #[derive(Debug)]
-struct Server(Mutex<Served>);
+struct Server(Mutex<ServerSlots>);
 
+/// The slots of a process, one for each CPU.
 #[derive(Debug)]
-struct Served {
+struct ServerSlots {
     process: Process,
-    /// Free slots of the process.
     free: Vec<u32>,
-    slots: u32,
+    count: u32,
     /// Thread that uses the process, while a slot is taken.
     user: Option<ThreadId>,
     /// After a missing answer the process is asked no more.
     failed: bool,
 }
 
-impl Served {
+impl ServerSlots {
     fn exchange(
         &mut self,
         question: &[u8],
@@ -128,11 +140,11 @@ impl Served {
         question: &[u8],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        self.process.tell(question)?;
+        self.process.send(question)?;
         if let Some(answer) = answer {
             let mut filled = 0;
             while filled < ANSWER {
-                filled += self.process.answer(&mut answer[filled..])?;
+                filled += self.process.read_answer(&mut answer[filled..])?;
             }
         }
         Ok(())
@@ -142,31 +154,31 @@ impl Served {
 impl Server {
     fn start(binary: &Binary) -> Result<Self, String> {
         let (mut command, _launcher) = binary.command()?;
-        sandbox::limit(&mut command, process::LIMITS);
-        let process =
-            Process::start(command, None, SILENCE_ADVICE).map_err(|e| crate::cannot_start(&e))?;
-        let slots = binary.slots();
-        Ok(Self(Mutex::new(Served {
+        sandbox::limit_resources(&mut command, process::LIMITS);
+        let process = Process::start(command, None, SILENCE_ADVICE)
+            .map_err(|e| process::describe_start_error(&e))?;
+        let count = binary.slots();
+        Ok(Self(Mutex::new(ServerSlots {
             process,
-            free: (0..slots).rev().collect(),
-            slots,
+            free: (0..count).rev().collect(),
+            count,
             user: None,
             failed: false,
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Served> {
+    fn lock(&self) -> MutexGuard<'_, ServerSlots> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_slot(self: &Arc<Self>) -> Option<Slot> {
-        let mut served = self.lock();
-        let me = thread::current().id();
-        if served.user.is_some_and(|user| user != me) {
+        let mut slots = self.lock();
+        let this_thread = thread::current().id();
+        if slots.user.is_some_and(|user| user != this_thread) {
             return None;
         }
-        let index = served.free.pop()?;
-        served.user = Some(me);
+        let index = slots.free.pop()?;
+        slots.user = Some(this_thread);
         Some(Slot {
             server: Arc::clone(self),
             index,
@@ -183,16 +195,16 @@ struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut served = self.server.lock();
-        served.free.push(self.index);
-        if served.free.len() == served.slots as usize {
-            served.user = None;
+        let mut slots = self.server.lock();
+        slots.free.push(self.index);
+        if slots.free.len() == slots.count as usize {
+            slots.user = None;
         }
     }
 }
 
 /// `struct case_record` without calls, followed by the idle states.
-fn case(states: &IdleStates) -> Vec<u8> {
+fn case_record(states: &IdleStates) -> Vec<u8> {
     let words = [MAGIC, states.len() as u32, 0, 0, 0, 0, 0, KEEP_DEFAULTS];
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     for state in states.iter() {
@@ -206,18 +218,18 @@ fn case(states: &IdleStates) -> Vec<u8> {
 
 /// A compiled governor at work.
 #[derive(Debug)]
-struct Compiled {
+struct RunningCode {
     slot: Slot,
     /// Questions so far.
     asked: u64,
 }
 
-impl Compiled {
+impl RunningCode {
     /// Explains to users why the process ended.
-    fn explain(&self, process: &mut Process, why: String) -> String {
+    fn explain_end(&self, process: &mut Process, error: String) -> String {
         let question = self.asked;
         let Some(status) = process.status() else {
-            return why;
+            return error;
         };
         let words = process.last_words();
         match (status.code(), status.signal()) {
@@ -241,24 +253,39 @@ impl Compiled {
                      what it was asked, and `wakepath policy idle` asks it again"
                 )
             }
-            _ => why,
+            _ => error,
         }
     }
 
-    fn talk(
+    /// Sends a question, and fills in the answer if one is expected.
+    fn exchange(
         &self,
         question: &[u8; QUESTION],
         answer: Option<&mut [u8; ANSWER]>,
     ) -> Result<(), String> {
-        let mut served = self.slot.server.lock();
-        served.process.asked = self.asked;
-        let exchanged = served.exchange(question, answer);
-        exchanged.map_err(|why| self.explain(&mut served.process, why))
+        let mut slots = self.slot.server.lock();
+        slots.process.asked = self.asked;
+        let exchanged = slots.exchange(question, answer);
+        exchanged.map_err(|error| self.explain_end(&mut slots.process, error))
     }
 }
 
-/// `struct question_record`.
-fn question(
+/// Writes the fields of a `struct question_record` one after another.
+struct QuestionWriter {
+    bytes: [u8; QUESTION],
+    written: usize,
+}
+
+impl QuestionWriter {
+    fn push_field(&mut self, field: &[u8]) {
+        let end = self.written + field.len();
+        self.bytes[self.written..end].copy_from_slice(field);
+        self.written = end;
+    }
+}
+
+/// `struct question_record`. `toggle` and `ask` have the bits of `c/record.h`.
+fn question_record(
     slot: u32,
     last: Option<(usize, &IdleOutcome)>,
     query: &IdleQuery,
@@ -267,33 +294,31 @@ fn question(
 ) -> [u8; QUESTION] {
     let outcome = last.map(|(_, outcome)| *outcome).unwrap_or_default();
     let entered = last.map_or(0, |(state, _)| state as u32);
-    let mut bytes = [0; QUESTION];
-    let mut at = 0;
-    let mut put = |field: &[u8]| {
-        bytes[at..at + field.len()].copy_from_slice(field);
-        at += field.len();
+    let mut record = QuestionWriter {
+        bytes: [0; QUESTION],
+        written: 0,
     };
-    put(&query.sleep_length.to_ne_bytes());
-    put(&query.delta_tick.to_ne_bytes());
-    put(&query.latency_request.to_ne_bytes());
-    put(&query.clock.to_ne_bytes());
-    put(&outcome.clock.to_ne_bytes());
-    put(&outcome.residency.to_ne_bytes());
-    put(&query.nr_iowait.to_ne_bytes());
-    put(&[
+    record.push_field(&query.sleep_length.to_ne_bytes());
+    record.push_field(&query.delta_tick.to_ne_bytes());
+    record.push_field(&query.latency_request.to_ne_bytes());
+    record.push_field(&query.clock.to_ne_bytes());
+    record.push_field(&outcome.clock.to_ne_bytes());
+    record.push_field(&outcome.residency.to_ne_bytes());
+    record.push_field(&query.nr_iowait.to_ne_bytes());
+    record.push_field(&[
         u8::from(query.tick_stopped),
         u8::from(outcome.got_tick),
         u8::from(outcome.poll_limit_hit),
         toggle,
     ]);
-    put(&entered.to_ne_bytes());
-    put(&ask.to_ne_bytes());
-    put(&u32::from(utilisation).to_ne_bytes());
-    put(&slot.to_ne_bytes());
-    bytes
+    record.push_field(&entered.to_ne_bytes());
+    record.push_field(&ask.to_ne_bytes());
+    record.push_field(&u32::from(utilisation).to_ne_bytes());
+    record.push_field(&slot.to_ne_bytes());
+    record.bytes
 }
 
-impl Running for Compiled {
+impl RunningGovernor for RunningCode {
     fn ask(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
@@ -303,8 +328,8 @@ impl Running for Compiled {
         self.asked += 1;
         let ask = if last.is_some() { REFLECT } else { 0 };
         let mut bytes = [0; ANSWER];
-        let question = question(self.slot.index, last, query, (0, ask), utilisation);
-        self.talk(&question, Some(&mut bytes))?;
+        let question = question_record(self.slot.index, last, query, (0, ask), utilisation);
+        self.exchange(&question, Some(&mut bytes))?;
         let [a, b, c, d, tick, _, _, _, limit @ ..] = bytes;
         let state = i32::from_ne_bytes([a, b, c, d]);
         let limit = u64::from_ne_bytes(limit);
@@ -320,13 +345,13 @@ impl Running for Compiled {
 
     fn set_disabled(&mut self, state: usize, disabled: bool) -> Result<(), String> {
         let toggle = (state as u8 + 1) << 1 | u8::from(disabled);
-        let question = question(
+        let question = question_record(
             self.slot.index,
             None,
             &IdleQuery::default(),
             (toggle, TOGGLE),
             0,
         );
-        self.talk(&question, None)
+        self.exchange(&question, None)
     }
 }

@@ -19,6 +19,7 @@ use crate::image::{self, Image};
 use crate::process;
 use crate::sandbox::{self, Files, Limits, Need};
 use crate::source::Source;
+use crate::text::printable;
 
 /// The stand-ins, and what serves questions with a governor.
 const FILES: [(&str, &str); 8] = [
@@ -70,8 +71,9 @@ const LIMITS: Limits = Limits {
     memory: 4 << 30,
     file: 256 << 20,
 };
-/// Bytes of the compiler's output that are read, and lines of warnings that are shown.
-const LOOKED_AT: u64 = 1 << 16;
+/// Bytes of the compiler's output that are read.
+const MAX_OUTPUT: u64 = 1 << 16;
+/// Lines of warnings that are shown.
 const WARNING_LINES: usize = 40;
 
 /// File name of the governor in the folder for compilation.
@@ -89,14 +91,14 @@ pub(crate) struct Binary {
 impl Binary {
     /// The command that answers queries. The launcher's file stays open with the second value.
     pub(crate) fn command(&self) -> Result<(Command, Arc<OwnedFd>), String> {
-        let launcher = launcher(self.need)?;
-        let mut command = Command::new(process::path_of(&launcher));
+        let launcher = compile_launcher(self.need)?;
+        let mut command = Command::new(process::inherited_path(&launcher));
         command.arg(self.image.file().as_raw_fd().to_string());
         if self.need == Need::WherePossible {
             command.arg("anyway");
         }
         command.env_clear();
-        process::hand_down(&mut command, self.image.file());
+        process::keep_file_open(&mut command, self.image.file());
         Ok((command, launcher))
     }
 
@@ -120,16 +122,20 @@ static LAUNCHER: Mutex<Option<Arc<OwnedFd>>> = Mutex::new(None);
 ///
 /// # Errors
 /// The compiler is missing, or its first error.
-pub(crate) fn compile(source: &Source, tick: TickRate, need: Need) -> Result<Arc<Binary>, String> {
+pub(crate) fn compile_governor(
+    source: &Source,
+    tick: TickRate,
+    need: Need,
+) -> Result<Arc<Binary>, String> {
     let key = (source.text.clone(), tick.hz(), need);
-    // The lock is held meanwhile: the others want the same.
+    // The lock is held while gcc runs: other threads want the same binary.
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(binary) = compiled.get(&key) {
         return Ok(Arc::clone(binary));
     }
-    let scratch = scratch()?;
+    let scratch = make_scratch_folder()?;
     let folder = Folder::new(scratch.path(), need)?;
-    let (image, warnings) = in_folder(source, tick, &folder)?;
+    let (image, warnings) = build_image(source, tick, &folder)?;
     let binary = Arc::new(Binary {
         image,
         need,
@@ -139,50 +145,57 @@ pub(crate) fn compile(source: &Source, tick: TickRate, need: Need) -> Result<Arc
     Ok(binary)
 }
 
-fn launcher(need: Need) -> Result<Arc<OwnedFd>, String> {
+fn compile_launcher(need: Need) -> Result<Arc<OwnedFd>, String> {
     let mut known = LAUNCHER.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(launcher) = &*known {
         return Ok(Arc::clone(launcher));
     }
-    let scratch = scratch()?;
+    let scratch = make_scratch_folder()?;
     let folder = Folder::new(scratch.path(), need)?;
-    folder.run(&["-Wl,-z,now", "launcher.c", "-o", "launcher"])?;
-    let launcher = process::in_memory(&folder.read("launcher")?)
+    folder.run_gcc(&["-Wl,-z,now", "launcher.c", "-o", "launcher"])?;
+    let file = process::file_in_memory(&folder.read("launcher")?)
         .map_err(|e| format!("no memory for what was compiled: {e}"))?;
-    let launcher = Arc::new(launcher);
+    let launcher = Arc::new(file);
     *known = Some(Arc::clone(&launcher));
     Ok(launcher)
 }
 
-fn scratch() -> Result<TempDir, String> {
+fn make_scratch_folder() -> Result<TempDir, String> {
     tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))
 }
 
-/// Builds a governor's binary in a folder, with gcc's warnings.
-fn in_folder(
+/// Builds a governor's image in a folder. Also returns gcc's warnings.
+fn build_image(
     source: &Source,
     tick: TickRate,
     folder: &Folder<'_>,
 ) -> Result<(Image, Option<String>), String> {
+    write_source(source, folder)?;
+    let output = compile_objects(tick, folder)?;
+    link_program(source, folder)?;
+    let image = Image::of_program(&folder.read("program")?)?;
+    Ok((image, select_warnings(&output)))
+}
+
+/// Writes the governor's text, and a stand-in for each kernel header that the text includes.
+fn write_source(source: &Source, folder: &Folder<'_>) -> Result<(), String> {
     for header in source.headers() {
         let path = format!("kernel/{header}");
         folder.write(&path, "#include \"cpuidle_standin.h\"\n")?;
     }
-    let text = format!(
-        "#line 1 \"{}\"\n{}",
-        source.name.replace(['"', '\\'], ""),
-        source.text
-    );
-    folder.write(GOVERNOR, &text)?;
+    let name = source.name.replace(['"', '\\'], "");
+    let text = format!("#line 1 \"{name}\"\n{}", source.text);
+    folder.write(GOVERNOR, &text)
+}
+
+/// Compiles and checks the governor, then compiles what serves questions with it. Returns gcc's output for the governor.
+fn compile_objects(tick: TickRate, folder: &Folder<'_>) -> Result<String, String> {
     let hz = format!("-DHZ={}", tick.hz());
-    let as_kernel = || {
-        [&*hz, "-I."]
-            .into_iter()
-            .chain(AS_KERNEL)
-            .chain(NO_FLOATS.iter().copied())
-    };
+    let mut kernel_flags = vec![&*hz, "-I."];
+    kernel_flags.extend(AS_KERNEL);
+    kernel_flags.extend(NO_FLOATS);
     // Only the governor itself finds our headers where it looks for the kernel's.
-    let governor = [
+    let governor_flags = [
         "-Ikernel",
         "-MD",
         "-MF",
@@ -191,19 +204,18 @@ fn in_folder(
         "-c",
         GOVERNOR,
     ];
-    let said = folder.run(
-        &as_kernel()
-            .chain(WARNINGS)
-            .chain(governor)
-            .collect::<Vec<_>>(),
-    )?;
-    check_files(folder)?;
+    let output = folder.run_gcc(&[&kernel_flags[..], &WARNINGS, &governor_flags].concat())?;
+    check_included_files(folder)?;
     image::check_object(&folder.read("governor.o")?)?;
     // gcc would turn loops into calls of memset() and memcpy(), which these loops implement.
-    let serve = ["-fno-tree-loop-distribute-patterns", "-c", "serve.c"];
-    folder.run(&as_kernel().chain(serve).collect::<Vec<_>>())?;
+    let server_flags = ["-fno-tree-loop-distribute-patterns", "-c", "serve.c"];
+    folder.run_gcc(&[&kernel_flags[..], &server_flags].concat())?;
+    Ok(output)
+}
+
+fn link_program(source: &Source, folder: &Folder<'_>) -> Result<(), String> {
     let base = format!("-Wl,-Ttext-segment={:#x}", image::BASE);
-    let linked = folder.run(&[
+    let linked = folder.run_gcc(&[
         "-static",
         "-nostdlib",
         "-no-pie",
@@ -214,45 +226,35 @@ fn in_folder(
         "-o",
         "program",
     ]);
-    // The linker's messages use the copy's name; users know the source's.
-    let named =
-        |error: String| error.replace(&format!("{GOVERNOR}:"), &format!("{}:", source.name));
-    linked.map_err(named)?;
-    let image = Image::of_program(&folder.read("program")?)?;
-    Ok((image, warnings(&said)))
+    match linked {
+        Ok(_) => Ok(()),
+        // The linker's messages have the copy's name; users know the source's.
+        Err(error) => Err(error.replace(&format!("{GOVERNOR}:"), &format!("{}:", source.name))),
+    }
 }
 
 /// Refuses sources that read files other than the given ones, judged by the dependencies that gcc and the assembler
 /// report.
-fn check_files(folder: &Folder<'_>) -> Result<(), String> {
-    let names = |list: &str| -> Result<Vec<String>, String> {
-        let text = String::from_utf8_lossy(&folder.read(list)?).replace("\\\n", " ");
-        let listed = text.split_once(": ").map_or("", |(_, listed)| listed);
-        Ok(listed.split_whitespace().map(str::to_owned).collect())
-    };
-    let read = names("read.d")?;
-    let outside = read
+fn check_included_files(folder: &Folder<'_>) -> Result<(), String> {
+    let compiled = folder.read_dependencies("read.d")?;
+    let outside = compiled
         .iter()
         .find(|name| name.starts_with('/') || name.split('/').any(|part| part == ".."));
     if let Some(name) = outside {
         return Err(format!(
             "it includes {}, which is outside of its folder; copy what it needs to a file beside it",
-            crate::printable(name)
+            printable(name)
         ));
     }
-    // gcc passes the assembler a temporary file, which names the source.
-    let handed = |name: &String| {
-        name == GOVERNOR
-            || (Path::new(name).starts_with(folder.path)
-                && Path::new(name).extension().is_some_and(|end| end == "s"))
-    };
-    if !names("assembled.d")?.iter().all(handed) {
-        return Err(
+    let assembled = folder.read_dependencies("assembled.d")?;
+    if assembled.iter().all(|name| folder.is_for_assembler(name)) {
+        Ok(())
+    } else {
+        Err(
             "its asm() reads files (.incbin or .include), which a governor has no reason for"
                 .to_owned(),
-        );
+        )
     }
-    Ok(())
 }
 
 /// A folder to compile in.
@@ -265,7 +267,7 @@ struct Folder<'a> {
 impl<'a> Folder<'a> {
     fn new(path: &'a Path, need: Need) -> Result<Self, String> {
         let files = Files {
-            read: compilers_own(),
+            read: compiler_folders(),
             write: vec![path.to_owned()],
         };
         let folder = Self { path, files, need };
@@ -286,8 +288,24 @@ impl<'a> Folder<'a> {
         fs::read(self.path.join(name)).map_err(|e| format!("what gcc made ({name}): {e}"))
     }
 
+    /// The names in a list of dependencies, as make reads them.
+    fn read_dependencies(&self, list: &str) -> Result<Vec<String>, String> {
+        let content = self.read(list)?;
+        let text = String::from_utf8_lossy(&content).replace("\\\n", " ");
+        let names = text.split_once(": ").map_or("", |(_, names)| names);
+        Ok(names.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Whether gcc passes a file to the assembler: the source's name, or a temporary file here.
+    fn is_for_assembler(&self, name: &str) -> bool {
+        let path = Path::new(name);
+        let is_temporary =
+            path.starts_with(self.path) && path.extension().is_some_and(|end| end == "s");
+        name == GOVERNOR || is_temporary
+    }
+
     /// Runs gcc, and returns its output on success.
-    fn run(&self, arguments: &[&str]) -> Result<String, String> {
+    fn run_gcc(&self, arguments: &[&str]) -> Result<String, String> {
         let errors = self.path.join("errors");
         let log = File::create(&errors).map_err(|e| e.to_string())?;
         let mut compiler = Command::new("gcc");
@@ -304,48 +322,47 @@ impl<'a> Folder<'a> {
             .stdout(Stdio::null())
             .stderr(log);
         sandbox::confine(&mut compiler, LIMITS, &self.files, self.need)?;
-        let status = process::spawn(compiler).and_then(|mut child| child.wait());
-        let status = status.map_err(|e| {
+        let finished = process::spawn(compiler).and_then(|mut child| child.wait());
+        let status = finished.map_err(|e| {
             format!("cannot run gcc, which C code needs ({e}): `apt install gcc libc6-dev`, `dnf install gcc`, `zypper install gcc`")
         })?;
-        let mut said = Vec::new();
-        _ = File::open(&errors).and_then(|file| file.take(LOOKED_AT).read_to_end(&mut said));
-        let said = String::from_utf8_lossy(&said).into_owned();
+        let mut bytes = Vec::new();
+        _ = File::open(&errors).and_then(|file| file.take(MAX_OUTPUT).read_to_end(&mut bytes));
+        let output = String::from_utf8_lossy(&bytes).into_owned();
         if status.success() {
-            return Ok(said);
+            return Ok(output);
         }
-        Err(first_error(&said).unwrap_or_else(|| {
+        Err(describe_first_error(&output).unwrap_or_else(|| {
             format!("gcc ended with {status}; it may use 60 s of processor time and 4 GB of memory")
         }))
     }
 }
 
-/// Folders of a compiler outside the system: the folder above the program's folder.
-fn compilers_own() -> Vec<PathBuf> {
-    let folders = env::var_os("PATH").unwrap_or_default();
-    let found =
-        env::split_paths(&folders).find_map(|folder| folder.join("gcc").canonicalize().ok());
-    let Some(found) = found.filter(|gcc| !sandbox::is_of_system(gcc)) else {
-        return Vec::new();
-    };
-    let folders = found
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .filter(|f| f.parent().is_some());
-    folders.map(Path::to_owned).collect()
+/// Folders of a compiler outside the system: the program's folder, and the folder above.
+fn compiler_folders() -> Vec<PathBuf> {
+    let search_path = env::var_os("PATH").unwrap_or_default();
+    let gcc =
+        env::split_paths(&search_path).find_map(|folder| folder.join("gcc").canonicalize().ok());
+    match gcc {
+        Some(gcc) if !sandbox::is_system_file(&gcc) => {
+            let folders = gcc.ancestors().skip(1).take(2);
+            let below_root = folders.filter(|folder| folder.parent().is_some());
+            below_root.map(Path::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
-/// Warnings by gcc, for people.
-fn warnings(said: &str) -> Option<String> {
-    if !said.contains("warning: ") {
+/// gcc's output if there are warnings, shortened for people.
+fn select_warnings(output: &str) -> Option<String> {
+    if !output.contains("warning: ") {
         return None;
     }
-    let lines: Vec<&str> = said.lines().collect();
+    let lines: Vec<&str> = output.lines().collect();
     let mut shown: Vec<String> = lines
         .iter()
         .take(WARNING_LINES)
-        .map(|line| crate::printable(line))
+        .map(|line| printable(line))
         .collect();
     if lines.len() > WARNING_LINES {
         shown.push(format!(
@@ -356,31 +373,40 @@ fn warnings(said: &str) -> Option<String> {
     Some(shown.join("\n"))
 }
 
+/// Before the name of a function that is missing when objects are linked.
+const UNDEFINED: &str = "undefined reference to `";
+
 /// The compiler's first error, with the line of code and advice.
-fn first_error(said: &str) -> Option<String> {
-    let said: Vec<&str> = said.lines().collect();
-    let undefined = "undefined reference to `";
-    let is_error = |line: &&str| {
-        ["error: ", "Error: "]
-            .iter()
-            .any(|word| line.contains(word))
-            || line.contains(undefined)
-            || line.contains("multiple definition of")
-    };
-    let at = said.iter().position(is_error)?;
-    if said[at].contains("`wp_initcall'") && said[at].contains(undefined) {
+fn describe_first_error(output: &str) -> Option<String> {
+    let lines: Vec<&str> = output.lines().collect();
+    let at = lines.iter().position(|line| is_error(line))?;
+    let message = lines[at];
+    if message.contains("`wp_initcall'") && message.contains(UNDEFINED) {
         return Some(
             "it compiles, and registers no governor: it needs `postcore_initcall(...)` of a function that calls \
              cpuidle_register_governor()"
                 .to_owned(),
         );
     }
-    let shown = said[at + 1..]
+    let code: String = lines[at + 1..]
         .iter()
         .take(2)
-        .take_while(|line| line.starts_with(' '));
-    let shown: String = shown.flat_map(|line| ["\n", line]).collect();
-    let unknown = [
+        .take_while(|line| line.starts_with(' '))
+        .flat_map(|line| ["\n", line])
+        .collect();
+    let text = printable(&format!("{message}{code}"));
+    Some(format!("it does not compile:\n{text}{}", advise(message)))
+}
+
+fn is_error(line: &str) -> bool {
+    ["error: ", "Error: ", UNDEFINED, "multiple definition of"]
+        .iter()
+        .any(|sign| line.contains(sign))
+}
+
+/// Advice on a message of the compiler or linker.
+fn advise(message: &str) -> &'static str {
+    const MISSING: [&str; 7] = [
         "implicit declaration",
         "undeclared",
         "undefined reference",
@@ -389,24 +415,27 @@ fn first_error(said: &str) -> Option<String> {
         "unknown type name",
         "No such file",
     ];
-    let helper = said[at].split_once(undefined).map_or("", |(_, name)| name);
-    let is_float = ["SSE", "x87", "general-regs-only", "floating-point"]
-        .iter()
-        .any(|word| said[at].contains(word))
-        || (helper.starts_with("__")
-            && ["sf", "df", "xf", "tf"]
-                .iter()
-                .any(|kind| helper.contains(kind)));
-    let hint = if is_float {
+    if is_about_floats(message) {
         "\nIt computes with floating point, which a governor in the kernel cannot: take whole numbers of a smaller unit."
-    } else if said[at].contains("Permission denied") {
+    } else if message.contains("Permission denied") {
         "\nOnly files in its folder can be read."
-    } else if unknown.iter().any(|word| said[at].contains(word)) {
+    } else if MISSING.iter().any(|sign| message.contains(sign)) {
         "\nThe kernel's headers have stand-ins with what governors of Linux 6.1 to 7.3 use (docs/own-governor.md); what \
          they lack, define in the file itself. There is no C library."
     } else {
         ""
-    };
-    let text = crate::printable(&format!("{}{shown}", said[at]));
-    Some(format!("it does not compile:\n{text}{hint}"))
+    }
+}
+
+/// Whether floating point is refused: by the compiler, or by the linker, which lacks gcc's helpers such as `__adddf3`.
+fn is_about_floats(message: &str) -> bool {
+    let refused = ["SSE", "x87", "general-regs-only", "floating-point"]
+        .iter()
+        .any(|sign| message.contains(sign));
+    let helper = message.split_once(UNDEFINED).map_or("", |(_, name)| name);
+    let is_float_helper = helper.starts_with("__")
+        && ["sf", "df", "xf", "tf"]
+            .iter()
+            .any(|kind| helper.contains(kind));
+    refused || is_float_helper
 }

@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use wakepath_hardware::IdleStates;
-use wakepath_policies::idle::program::{ProgramAnswer, Running, Start};
+use wakepath_policies::idle::program::{GovernorStarter, ProgramAnswer, RunningGovernor};
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::TickRate;
 
-use crate::Record;
 use crate::group;
 use crate::process::{self, Process};
 use crate::sandbox::{self, Files, Need};
+use crate::text::printable;
 
 /// Advice for a program that does not answer.
 const SILENCE_ADVICE: &str = "answer every question with a line, and flush it at once";
@@ -34,35 +34,44 @@ const LONGEST: usize = 128;
 /// Environment variables passed on to a program: where programs are, language, and time zone.
 const ENVIRONMENT: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
 
+/// A program's hash and path, kept with results for `sha256sum -c`.
+#[derive(Debug)]
+pub(crate) struct HashRecord {
+    /// File name.
+    pub(crate) name: String,
+    /// Hash and path.
+    pub(crate) text: String,
+}
+
 /// A program.
 #[derive(Debug)]
-pub(crate) struct Governor {
+pub(crate) struct ExecGovernor {
     path: PathBuf,
-    record: Record,
+    record: HashRecord,
     need: Need,
 }
 
-impl Governor {
-    pub(crate) fn new(path: PathBuf, record: Record, need: Need) -> Self {
+impl ExecGovernor {
+    pub(crate) fn new(path: PathBuf, record: HashRecord, need: Need) -> Self {
         Self { path, record, need }
     }
 
-    fn process(&self) -> Result<Process, String> {
+    fn start_process(&self) -> Result<Process, String> {
         let mut command = Command::new(&self.path);
-        let kept = ENVIRONMENT
+        let variables = ENVIRONMENT
             .iter()
             .filter_map(|name| Some((name, env::var_os(name)?)));
-        command.env_clear().envs(kept);
+        command.env_clear().envs(variables);
         if let Some(folder) = self.path.parent() {
             command.current_dir(folder);
         }
         let files = Files {
-            read: own_files(&self.path),
+            read: program_files(&self.path),
             write: Vec::new(),
         };
-        let group = group::shared();
+        let group = group::shared_group();
         if let Some(group) = &group {
-            group.take(&mut command);
+            group.adopt(&mut command);
         }
         sandbox::confine(&mut command, process::LIMITS, &files, self.need)?;
         Process::start(command, group, SILENCE_ADVICE).map_err(|e| match e.raw_os_error() {
@@ -71,38 +80,36 @@ impl Governor {
                  the path of its language",
                 self.path.display()
             ),
-            _ => crate::cannot_start(&e),
+            _ => process::describe_start_error(&e),
         })
     }
 }
 
 /// Readable files besides the system's: the program's folder, and the interpreter in the first line.
-fn own_files(program: &Path) -> Vec<PathBuf> {
-    let home = env::var_os("HOME").map(PathBuf::from);
-    let found = program
+fn program_files(program: &Path) -> Vec<PathBuf> {
+    let real_path = program
         .canonicalize()
         .unwrap_or_else(|_| program.to_owned());
-    // A whole home, or all, is not the folder of a program.
-    let is_wide = |folder: &Path| {
-        home.as_ref().is_some_and(|home| home.starts_with(folder)) || folder.parent().is_none()
-    };
-    let mut all = vec![found.clone()];
-    all.extend(
-        found
-            .parent()
-            .filter(|folder| !is_wide(folder))
-            .map(Path::to_owned),
-    );
-    all.extend(
-        interpreter(&found)
-            .iter()
-            .flat_map(|language| parts_of(language)),
-    );
-    all
+    let mut files = vec![real_path.clone()];
+    if let Some(folder) = real_path.parent()
+        && !contains_home(folder)
+    {
+        files.push(folder.to_owned());
+    }
+    if let Some(language) = find_interpreter(&real_path) {
+        files.extend(interpreter_files(&language));
+    }
+    files
+}
+
+/// Whether a folder is too wide to belong to a program: the user's home, a folder above it, or the root.
+fn contains_home(folder: &Path) -> bool {
+    let home = env::var_os("HOME").map(PathBuf::from);
+    home.is_some_and(|home| home.starts_with(folder)) || folder.parent().is_none()
 }
 
 /// The interpreter that runs a script, if found on the user's `PATH`.
-fn interpreter(script: &Path) -> Option<PathBuf> {
+fn find_interpreter(script: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];
     let count = File::open(script)
         .and_then(|mut file| file.read(&mut start))
@@ -114,8 +121,8 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
         .next()?;
     let words: Vec<&str> = std::str::from_utf8(line).ok()?.split_whitespace().collect();
     let named = Path::new(*words.first()?);
-    let folders = env::var_os("PATH")?;
-    let mut folders = env::split_paths(&folders).filter(|folder| folder.is_absolute());
+    let search_path = env::var_os("PATH")?;
+    let mut folders = env::split_paths(&search_path).filter(|folder| folder.is_absolute());
     if named.file_name()? == "env" {
         let language = words[1..]
             .iter()
@@ -131,11 +138,11 @@ fn interpreter(script: &Path) -> Option<PathBuf> {
 }
 
 /// Folders of an interpreter outside the system: the folders next to the program, at each step along its links.
-fn parts_of(language: &Path) -> Vec<PathBuf> {
+fn interpreter_files(language: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     let mut at = language.to_owned();
     for _ in 0..8 {
-        if !sandbox::is_of_system(&at)
+        if !sandbox::is_system_file(&at)
             && let Some(prefix) = at.parent().and_then(Path::parent)
         {
             all.push(at.clone());
@@ -153,85 +160,65 @@ fn parts_of(language: &Path) -> Vec<PathBuf> {
     all
 }
 
-impl Start for Governor {
-    fn copy(&self) -> Option<(String, &str)> {
+impl GovernorStarter for ExecGovernor {
+    fn copy_for_results(&self) -> Option<(String, &str)> {
         Some((self.record.name.clone(), &self.record.text))
     }
 
-    fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String> {
-        let process = self.process()?;
-        let mut asked = RunningProgram {
+    fn start_governor(
+        &self,
+        states: &IdleStates,
+        tick: TickRate,
+    ) -> Result<Box<dyn RunningGovernor>, String> {
+        let process = self.start_process()?;
+        let mut program = RunningProgram {
             process,
             lines: String::new(),
-            lines_told: String::new(),
+            sent_lines: String::new(),
             utilisation: 0,
         };
-        _ = writeln!(asked.lines, "tick,{}", tick.period().0);
-        for state in crate::states_text(states) {
-            _ = writeln!(asked.lines, "state,{state}");
+        _ = writeln!(program.lines, "tick,{}", tick.period().0);
+        for state in state_lines(states) {
+            _ = writeln!(program.lines, "state,{state}");
         }
-        Ok(Box::new(asked))
+        Ok(Box::new(program))
     }
+}
+
+/// Fields of the `state` lines.
+fn state_lines(states: &IdleStates) -> impl Iterator<Item = String> + '_ {
+    states.iter().map(|state| {
+        format!(
+            "{},{},{},{},{}",
+            state.name,
+            state.exit_latency.0,
+            state.target_residency.0,
+            u8::from(state.polling),
+            u8::from(state.disabled)
+        )
+    })
 }
 
 /// A program at work.
 #[derive(Debug)]
 struct RunningProgram {
     process: Process,
-    /// What is to be told before the next question.
+    /// Lines to send along with the next question.
     lines: String,
-    /// Lines sent along with the last query.
-    lines_told: String,
+    /// Lines sent along with the last question.
+    sent_lines: String,
     /// Last utilisation sent to the program.
     utilisation: u16,
 }
 
 impl RunningProgram {
-    /// Reads the program's next line.
-    fn line(&mut self) -> Result<String, String> {
-        let mut line = Vec::new();
-        let mut some = [0; LONGEST];
-        while line.last() != Some(&b'\n') {
-            let count = self.process.answer(&mut some).map_err(|why| {
-                if line.is_empty() {
-                    return why;
-                }
-                let begun = String::from_utf8_lossy(&line).into_owned();
-                let begun = crate::printable(&begun);
-                format!("{why}; it began to answer `{begun}`, without the end of the line")
-            })?;
-            line.extend(&some[..count]);
-            if line.len() > LONGEST {
-                break;
-            }
-        }
-        Ok(String::from_utf8_lossy(&line)
-            .trim_end_matches('\n')
-            .to_owned())
-    }
-}
-
-fn decision(line: &str) -> Option<IdleDecision> {
-    let (state, stop_tick) = line.trim().split_once(',')?;
-    Some(IdleDecision {
-        state: state.trim().parse().ok()?,
-        stop_tick: match stop_tick.trim() {
-            "0" => false,
-            "1" => true,
-            _ => return None,
-        },
-    })
-}
-
-impl Running for RunningProgram {
-    fn ask(
+    /// Writes what the program is told of the last idle period and the next one.
+    fn write_question(
         &mut self,
         last: Option<(usize, &IdleOutcome)>,
         query: &IdleQuery,
         utilisation: u16,
-    ) -> Result<ProgramAnswer, String> {
-        self.process.asked += 1;
-        let question = self.process.asked;
+    ) {
         if let Some((entered, outcome)) = last {
             _ = writeln!(
                 self.lines,
@@ -256,35 +243,90 @@ impl Running for RunningProgram {
             query.nr_iowait,
             query.clock
         );
+    }
+
+    /// Reads the program's next line.
+    fn read_line(&mut self) -> Result<String, String> {
+        let mut line = Vec::new();
+        let mut chunk = [0; LONGEST];
+        while line.last() != Some(&b'\n') {
+            let count = self.process.read_answer(&mut chunk).map_err(|error| {
+                if line.is_empty() {
+                    return error;
+                }
+                let begun = printable(&String::from_utf8_lossy(&line));
+                format!("{error}; it began to answer `{begun}`, without the end of the line")
+            })?;
+            line.extend(&chunk[..count]);
+            if line.len() > LONGEST {
+                break;
+            }
+        }
+        Ok(String::from_utf8_lossy(&line)
+            .trim_end_matches('\n')
+            .to_owned())
+    }
+
+    /// The line that the program should have answered.
+    fn last_sent_line(&self) -> &str {
+        let lines = self.sent_lines.trim_end().lines();
+        lines.last().unwrap_or_default()
+    }
+
+    /// Explains an answer that is no decision.
+    fn explain_answer(&mut self, line: &str) -> String {
+        let question = self.process.asked;
+        let shown: String = line.chars().take(60).collect();
+        format!(
+            "it answered `{}` to question {question}. Expected one line such as 2,1: the index of an idle state, and 1 if the \
+             tick may stop, else 0{}",
+            shown.escape_default(),
+            self.process.last_words()
+        )
+    }
+}
+
+/// The decision that a line such as `2,1` stands for.
+fn parse_decision(line: &str) -> Option<IdleDecision> {
+    let (state, stop_tick) = line.trim().split_once(',')?;
+    Some(IdleDecision {
+        state: state.trim().parse().ok()?,
+        stop_tick: match stop_tick.trim() {
+            "0" => false,
+            "1" => true,
+            _ => return None,
+        },
+    })
+}
+
+impl RunningGovernor for RunningProgram {
+    fn ask(
+        &mut self,
+        last: Option<(usize, &IdleOutcome)>,
+        query: &IdleQuery,
+        utilisation: u16,
+    ) -> Result<ProgramAnswer, String> {
+        self.process.asked += 1;
+        let question = self.process.asked;
+        self.write_question(last, query, utilisation);
         if self.process.is_ahead() {
             return Err(format!(
-                "it wrote something before it was asked question {question}; expected one line for each `select`, and none \
-                 for other lines{}",
+                "it wrote something before it was asked question {question}; expected one line for each `select`, and none for \
+                 other lines{}",
                 self.process.last_words()
             ));
         }
-        self.process.tell(self.lines.as_bytes())?;
-        // The memory is used again.
-        std::mem::swap(&mut self.lines, &mut self.lines_told);
+        self.process.send(self.lines.as_bytes())?;
+        // Both strings keep their memory for the next question.
+        std::mem::swap(&mut self.lines, &mut self.sent_lines);
         self.lines.clear();
-        let line = self.line().map_err(|why| {
-            let asked = self
-                .lines_told
-                .trim_end()
-                .lines()
-                .last()
-                .unwrap_or_default();
-            format!("{why}. What was not answered: `{asked}`")
-        })?;
-        let decision = decision(&line).ok_or_else(|| {
-            let shown: String = line.chars().take(60).collect();
+        let line = self.read_line().map_err(|error| {
             format!(
-                "it answered `{}` to question {question}. Expected one line such as 2,1: the index of an idle state, and 1 \
-                 if the tick may stop, else 0{}",
-                shown.escape_default(),
-                self.process.last_words()
+                "{error}. What was not answered: `{}`",
+                self.last_sent_line()
             )
         })?;
+        let decision = parse_decision(&line).ok_or_else(|| self.explain_answer(&line))?;
         Ok(ProgramAnswer {
             decision,
             poll_limit: None,

@@ -31,7 +31,7 @@ pub(crate) struct Group {
 static CURRENT: Mutex<Weak<Group>> = Mutex::new(Weak::new());
 
 /// The group for this process's programs, where available.
-pub(crate) fn shared() -> Option<Arc<Group>> {
+pub(crate) fn shared_group() -> Option<Arc<Group>> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(group) = current.upgrade() {
         return Some(group);
@@ -41,17 +41,17 @@ pub(crate) fn shared() -> Option<Arc<Group>> {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = total.trim().trim_end_matches(" kB").parse().ok()?;
-    let group = candidates()
+    let created = candidate_folders()
         .into_iter()
         .find_map(|(parent, limit)| Group::create(&parent, limit, kib * 512).ok())?;
-    let group = Arc::new(group);
+    let group = Arc::new(created);
     *current = Arc::downgrade(&group);
     Some(group)
 }
 
 /// Folders for a new group, with the file for its limit: next to this process's group, since a group with processes
 /// has no limited groups inside, and within.
-fn candidates() -> Vec<(PathBuf, &'static str)> {
+fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mut all = Vec::new();
     for line in own.lines() {
@@ -61,20 +61,23 @@ fn candidates() -> Vec<(PathBuf, &'static str)> {
         };
         let path = path.trim_start_matches('/');
         if controllers.is_empty() {
-            let own = Path::new(ROOT).join(path);
-            let beside = own.parent().filter(|_| !path.is_empty());
-            let with_memory = |folder: &&Path| {
-                let given = fs::read_to_string(folder.join("cgroup.subtree_control"));
-                given.is_ok_and(|given| given.split_whitespace().any(|name| name == "memory"))
-            };
-            let folders = beside.into_iter().chain([&*own]).filter(with_memory);
-            all.extend(folders.map(|folder| (folder.to_owned(), "memory.max")));
+            let own_group = Path::new(ROOT).join(path);
+            let parent_group = own_group.parent().filter(|_| !path.is_empty());
+            let groups = parent_group.into_iter().chain([&*own_group]);
+            let limited = groups.filter(|group| limits_memory(group));
+            all.extend(limited.map(|group| (group.to_owned(), "memory.max")));
         } else if controllers.split(',').any(|name| name == "memory") {
             let folder = Path::new(ROOT).join("memory").join(path);
             all.push((folder, "memory.limit_in_bytes"));
         }
     }
     all
+}
+
+/// Whether groups within a control group can have a limit of memory.
+fn limits_memory(group: &Path) -> bool {
+    let controllers = fs::read_to_string(group.join("cgroup.subtree_control"));
+    controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
 }
 
 impl Group {
@@ -103,19 +106,17 @@ impl Group {
 
     /// Puts the command's process and all its children into the group, if the kernel allows.
     #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-    pub(crate) fn take(self: &Arc<Self>, command: &mut Command) {
+    pub(crate) fn adopt(self: &Arc<Self>, command: &mut Command) {
         let members = self.members.as_raw_fd();
         let group = Arc::clone(self);
-        let join = move || {
-            // The group lives as long as this closure.
-            let _group = &group;
-            // SAFETY: the byte lives through the call.
-            unsafe { libc::write(members, c"0".as_ptr().cast(), 1) };
-            Ok(())
-        };
-        // SAFETY: only a call to the kernel, no memory is allocated and no lock taken.
+        // SAFETY: only a call to the kernel, no memory is allocated and no lock taken. The byte lives through the call.
         unsafe {
-            command.pre_exec(join);
+            command.pre_exec(move || {
+                // The group lives as long as this closure.
+                let _group = &group;
+                libc::write(members, c"0".as_ptr().cast(), 1);
+                Ok(())
+            });
         }
     }
 }
@@ -155,20 +156,20 @@ mod tests {
     #[test]
     fn a_group_goes_with_its_last_process() {
         // Where no control group can be made, there is nothing to test.
-        let Some(group) = shared() else {
+        let Some(group) = shared_group() else {
             return;
         };
         let folder = group.folder.clone();
         let mut command = Command::new("sleep");
         command.arg("60");
-        group.take(&mut command);
+        group.adopt(&mut command);
         let mut child = command.spawn().unwrap();
         let members = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
         assert_eq!(members.trim(), child.id().to_string());
         child.kill().unwrap();
         child.wait().unwrap();
         drop(command);
-        assert!(Arc::ptr_eq(&group, &shared().unwrap()));
+        assert!(Arc::ptr_eq(&group, &shared_group().unwrap()));
         drop(group);
         assert!(!folder.exists());
     }

@@ -33,29 +33,25 @@ pub(crate) fn check_object(bytes: &[u8]) -> Result<(), String> {
     let object = parse(bytes)?;
     for section in object.sections() {
         let name = section.name().unwrap_or_default();
-        let begins = |with: &&str| name.starts_with(with);
-        if [".preinit_array", ".init_array", ".ctors"]
-            .iter()
-            .any(begins)
-        {
-            return Err(refused(
+        if has_prefix(name, &[".preinit_array", ".init_array", ".ctors"]) {
+            return Err(refusal(
                 "code that runs before it is called (constructor, .init_array, .preinit_array)",
             ));
         }
-        if [".fini_array", ".dtors"].iter().any(begins) {
-            return Err(refused(
+        if has_prefix(name, &[".fini_array", ".dtors"]) {
+            return Err(refusal(
                 "code that runs at the end (destructor, .fini_array)",
             ));
         }
         if let SectionFlags::Elf { sh_flags } = section.flags()
             && sh_flags & u64::from(SHF_TLS) != 0
         {
-            return Err(refused("variables of a thread (__thread)"));
+            return Err(refusal("variables of a thread (__thread)"));
         }
     }
     for symbol in object.symbols() {
         if symbol.elf_symbol().st_type() == STT_GNU_IFUNC {
-            return Err(refused(
+            return Err(refusal(
                 "a function that is chosen when it is loaded (IFUNC)",
             ));
         }
@@ -63,7 +59,12 @@ pub(crate) fn check_object(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-fn refused(what: &str) -> String {
+fn has_prefix(name: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Explains why a governor cannot be taken.
+fn refusal(what: &str) -> String {
     format!(
         "it has {what}, which a governor in the kernel cannot have; a governor is what postcore_initcall() registers"
     )
@@ -108,7 +109,7 @@ impl Image {
     /// Lays out a linked program.
     pub(crate) fn of_program(bytes: &[u8]) -> Result<Self, String> {
         let program = parse(bytes)?;
-        let mut segments = segments(&program, bytes)?;
+        let mut segments = read_segments(&program, bytes)?;
         let data: Vec<&Segment> = segments.iter().filter(|s| s.flags == WRITE).collect();
         let start = data.iter().map(|s| s.address & !7).min().unwrap_or(BASE);
         let end = data.iter().map(|s| s.end()).max().unwrap_or(BASE);
@@ -118,38 +119,20 @@ impl Image {
         for segment in &mut segments {
             segment.widen(page);
         }
-        // All writable memory is a single segment, so that one copy saves everything.
-        let mut whole: Vec<Segment> = Vec::new();
-        for segment in segments {
-            match whole.last_mut() {
-                Some(last) if last.end() > segment.address => {
-                    return Err(
-                        "its parts lie on one page; gcc's linker was told to keep them apart"
-                            .to_owned(),
-                    );
-                }
-                Some(last) if last.flags == WRITE && segment.flags == WRITE => {
-                    let gap = (segment.address - last.address) as usize;
-                    last.content.resize(gap, 0);
-                    last.content.extend(segment.content);
-                    last.size = segment.address + segment.size - last.address;
-                }
-                _ => whole.push(segment),
-            }
-        }
-        if whole.len() > MOST_SEGMENTS {
+        let joined = join_writable(segments)?;
+        if joined.len() > MOST_SEGMENTS {
             return Err(format!(
                 "it has {} parts, and {MOST_SEGMENTS} are the most",
-                whole.len()
+                joined.len()
             ));
         }
-        let text = written(
-            &whole,
+        let content = image_bytes(
+            &joined,
             program.elf_header().e_entry(program.endian()),
             (start, size),
             slots,
         );
-        let file = process::in_memory(&text)
+        let file = process::file_in_memory(&content)
             .map_err(|e| format!("no memory for what was compiled: {e}"))?;
         Ok(Self { file, slots })
     }
@@ -165,14 +148,37 @@ impl Image {
     }
 }
 
-fn segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String> {
+/// Joins writable segments into one, so that a single copy saves all variables.
+fn join_writable(segments: Vec<Segment>) -> Result<Vec<Segment>, String> {
+    let mut joined: Vec<Segment> = Vec::new();
+    for segment in segments {
+        match joined.last_mut() {
+            Some(last) if last.end() > segment.address => {
+                return Err(
+                    "its parts lie on one page; gcc's linker was told to keep them apart"
+                        .to_owned(),
+                );
+            }
+            Some(last) if last.flags == WRITE && segment.flags == WRITE => {
+                let gap = (segment.address - last.address) as usize;
+                last.content.resize(gap, 0);
+                last.content.extend(segment.content);
+                last.size = segment.address + segment.size - last.address;
+            }
+            _ => joined.push(segment),
+        }
+    }
+    Ok(joined)
+}
+
+fn read_segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String> {
     let endian = program.endian();
     let mut all = Vec::new();
     for header in program.elf_program_headers() {
         let (address, size) = (header.p_vaddr(endian), header.p_memsz(endian));
         match header.p_type(endian) {
             PT_INTERP | PT_DYNAMIC | PT_TLS => {
-                return Err(refused("sections for a dynamic loader or for threads"));
+                return Err(refusal("sections for a dynamic loader or for threads"));
             }
             PT_LOAD if size > 0 => {}
             _ => continue,
@@ -185,9 +191,9 @@ fn segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String> {
                 LARGEST >> 20
             ));
         }
-        let flags = header.p_flags(endian);
-        let flags = match (flags & PF_W != 0, flags & PF_X != 0) {
-            (true, true) => return Err(refused("memory that can be both written and run")),
+        let elf_flags = header.p_flags(endian);
+        let flags = match (elf_flags & PF_W != 0, elf_flags & PF_X != 0) {
+            (true, true) => return Err(refusal("memory that can be both written and run")),
             (true, false) => WRITE,
             (false, true) => EXECUTE,
             (false, false) => 0,
@@ -211,7 +217,7 @@ fn segments(program: &Elf<'_>, bytes: &[u8]) -> Result<Vec<Segment>, String> {
 }
 
 /// Serializes `struct image_header`, the segments, and their bytes.
-fn written(segments: &[Segment], entry: u64, data: (u64, u64), slots: u64) -> Vec<u8> {
+fn image_bytes(segments: &[Segment], entry: u64, data: (u64, u64), slots: u64) -> Vec<u8> {
     const HEADER: usize = 40;
     const SEGMENT: usize = 40;
     let mut bytes: Vec<u8> = [MAGIC, segments.len() as u32]

@@ -13,8 +13,9 @@ mod image;
 mod process;
 mod sandbox;
 mod source;
+mod text;
 
-pub use process::{call_off, time_exchange};
+pub use process::{interrupt_governors, measure_exchange_time};
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,11 +24,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use wakepath_hardware::IdleStates;
 use wakepath_policies::PolicySet;
-use wakepath_policies::idle::program::{Program, ProgramForm, Start};
-use wakepath_units::TickRate;
-use wakepath_units::printable::own_lines;
+use wakepath_policies::idle::program::{GovernorStarter, Program, ProgramForm};
 
 use crate::sandbox::Need;
 
@@ -54,69 +52,77 @@ pub struct GovernorLoadError {
 /// # Errors
 /// The file is missing, differs from its hash, does not compile, or cannot be confined by this kernel. The message
 /// says what to do.
-pub fn load(
+pub fn load_governor(
     set: PolicySet,
     base: &Path,
     allow_programs: bool,
 ) -> Result<PolicySet, GovernorLoadError> {
     let need = Need::unless(allow_programs);
     set.map_program(|program| {
-        let error = |problem| GovernorLoadError {
+        load_program(program, base, need).map_err(|problem| GovernorLoadError {
             program: program.to_string(),
             problem,
-        };
-        let (found, kept) = find(program, base).map_err(error)?;
-        let (hash, start): (String, Arc<dyn Start>) = match program.form() {
-            ProgramForm::C => {
-                let source = source::Source::read(&found, program.path()).map_err(error)?;
-                (
-                    hash_of(source.text.as_bytes()),
-                    Arc::new(c::Governor::new(source, copy_name(program.path()), need)),
-                )
-            }
-            ProgramForm::Exec => {
-                let content = executable(&found).map_err(error)?;
-                let whole = std::path::absolute(&found).map_err(|e| error(e.to_string()))?;
-                let hash = hash_of(&content);
-                let record = Record {
-                    name: record_name(program.path()),
-                    text: format!("{hash}  {}\n", whole.display()),
-                };
-                (hash, Arc::new(exec::Governor::new(whole, record, need)))
-            }
-        };
-        if let Some(wanted) = program.hash().or(kept.as_deref())
-            && !hash.starts_with(wanted)
-            && !wanted.starts_with(&hash[..DIGITS])
-        {
-            let how = match program.hash() {
-                Some(wanted) => format!("Leave `@{wanted}` out to take it as it is"),
-                None => format!("{} has the one that ran", record_name(program.path())),
-            };
-            return Err(error(format!(
-                "the file {} is another one now: its hash begins with {}, not with {}. {how}",
-                found.display(),
-                &hash[..DIGITS],
-                &wanted[..DIGITS.min(wanted.len())]
-            )));
-        }
-        // What does not compile is an error before anything runs, whatever the tick rate.
-        let warnings = start.check().map_err(error)?;
-        Ok(program.loaded(&hash[..DIGITS], start, warnings.as_deref()))
+        })
     })
+}
+
+fn load_program(program: &Program, base: &Path, need: Need) -> Result<Program, String> {
+    let (path, recorded_hash) = find_file(program, base)?;
+    let (hash, starter): (String, Arc<dyn GovernorStarter>) = match program.form() {
+        ProgramForm::C => {
+            let source = source::Source::read(&path, program.path())?;
+            let hash = hash_content(source.text.as_bytes());
+            let copy = copy_name(program.path());
+            (hash, Arc::new(c::CGovernor::new(source, copy, need)))
+        }
+        ProgramForm::Exec => {
+            let content = read_executable(&path)?;
+            let absolute = std::path::absolute(&path).map_err(|e| e.to_string())?;
+            let hash = hash_content(&content);
+            let record = exec::HashRecord {
+                name: record_name(program.path()),
+                text: format!("{hash}  {}\n", absolute.display()),
+            };
+            (
+                hash,
+                Arc::new(exec::ExecGovernor::new(absolute, record, need)),
+            )
+        }
+    };
+    let expected = program.hash().or(recorded_hash.as_deref());
+    check_hash(program, &path, &hash, expected)?;
+    // Code that does not compile is an error before anything runs, whatever the tick rate.
+    let warnings = starter.check_governor()?;
+    Ok(program.loaded(&hash[..DIGITS], starter, warnings.as_deref()))
+}
+
+/// Refuses a file that differs from the expected hash, of which any number of digits is given.
+fn check_hash(
+    program: &Program,
+    path: &Path,
+    hash: &str,
+    expected: Option<&str>,
+) -> Result<(), String> {
+    let Some(expected) = expected else {
+        return Ok(());
+    };
+    if hash.starts_with(expected) || expected.starts_with(&hash[..DIGITS]) {
+        return Ok(());
+    }
+    let advice = match program.hash() {
+        Some(given) => format!("Leave `@{given}` out to take it as it is"),
+        None => format!("{} has the one that ran", record_name(program.path())),
+    };
+    Err(format!(
+        "the file {} is another one now: its hash begins with {}, not with {}. {advice}",
+        path.display(),
+        &hash[..DIGITS],
+        &expected[..DIGITS.min(expected.len())]
+    ))
 }
 
 fn copy_name(path: &str) -> String {
     format!("{COPIES}/{}", path.replace('/', "_"))
-}
-
-/// Record kept with results, for `sha256sum -c`.
-#[derive(Debug)]
-struct Record {
-    /// File name.
-    name: String,
-    /// Hash and path.
-    text: String,
 }
 
 fn record_name(path: &str) -> String {
@@ -125,38 +131,43 @@ fn record_name(path: &str) -> String {
 
 /// The named file, or the copy that results keep beside a study. For a program, results keep path and hash instead,
 /// and the hash is returned.
-fn find(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), String> {
+fn find_file(program: &Program, base: &Path) -> Result<(PathBuf, Option<String>), String> {
     let path = Path::new(program.path());
     let named = base.join(path);
     let copy = base.join(copy_name(program.path()));
-    // Only paths into the folder itself mean a stored copy.
-    let inside = path
+    // A file outside of the folder may have changed since: a copy goes before it.
+    let is_below = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    let is_there = inside && (named.exists() || source::tree_of(&named).is_some());
+    let is_present = is_below && (named.exists() || source::find_tree(&named).is_some());
     let record = base.join(record_name(program.path()));
     match program.form() {
-        ProgramForm::C if !is_there && copy.is_file() => Ok((copy, None)),
-        ProgramForm::Exec if !is_there && record.is_file() => {
-            let shown = record.display();
-            let text = fs::read_to_string(&record).map_err(|e| format!("{shown}: {e}"))?;
-            let (hash, path) = text
-                .trim_end_matches('\n')
-                .split_once("  ")
-                .filter(|(hash, _)| {
-                    hash.len() >= DIGITS && hash.bytes().all(|b| b.is_ascii_hexdigit())
-                })
-                .ok_or_else(|| format!("{shown}: expected a hash, two spaces and a path"))?;
-            Ok((PathBuf::from(path), Some(hash.to_owned())))
+        ProgramForm::C if !is_present && copy.is_file() => Ok((copy, None)),
+        ProgramForm::Exec if !is_present && record.is_file() => {
+            let (recorded, hash) = read_record(&record)?;
+            Ok((recorded, Some(hash)))
         }
         _ => Ok((named, None)),
     }
 }
 
-fn executable(path: &Path) -> Result<Vec<u8>, String> {
+/// Path and hash of a program, as results recorded them.
+fn read_record(record: &Path) -> Result<(PathBuf, String), String> {
+    let shown = record.display();
+    let text = fs::read_to_string(record).map_err(|e| format!("{shown}: {e}"))?;
+    let (hash, path) = text
+        .trim_end_matches('\n')
+        .split_once("  ")
+        .filter(|(hash, _)| hash.len() >= DIGITS && hash.bytes().all(|b| b.is_ascii_hexdigit()))
+        .ok_or_else(|| format!("{shown}: expected a hash, two spaces and a path"))?;
+    Ok((PathBuf::from(path), hash.to_owned()))
+}
+
+/// Content of a program's file, if it can be run.
+fn read_executable(path: &Path) -> Result<Vec<u8>, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let shown = path.display();
-    let about = fs::metadata(path).map_err(|e| match path.to_string_lossy().split_once(' ') {
+    let metadata = fs::metadata(path).map_err(|e| match path.to_string_lossy().split_once(' ') {
         _ if e.kind() != io::ErrorKind::NotFound => format!("{shown}: {e}"),
         Some(_) => format!(
             "there is no file {shown}. `exec:` takes the path of a program and no arguments; write a script that begins \
@@ -164,63 +175,26 @@ fn executable(path: &Path) -> Result<Vec<u8>, String> {
         ),
         None => format!("there is no file {shown}; expected the path of a program"),
     })?;
-    if !about.is_file() {
+    if !metadata.is_file() {
         return Err(format!("{shown} is no file; name the program itself"));
     }
-    if about.permissions().mode() & 0o111 == 0 {
+    if metadata.permissions().mode() & 0o111 == 0 {
         return Err(format!("{shown} is not executable: chmod +x {shown}"));
     }
-    if about.len() > MAX_BYTES {
+    if metadata.len() > MAX_BYTES {
         return Err(format!("{shown} is larger than {MAX_BYTES} bytes"));
     }
     fs::read(path).map_err(|e| format!("{shown}: {e}"))
 }
 
-fn hash_of(content: &[u8]) -> String {
-    hex(&Sha256::digest(content))
+fn hash_content(content: &[u8]) -> String {
+    format_hex(&Sha256::digest(content))
 }
 
 /// Bytes in hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
+pub fn format_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         _ = write!(text, "{byte:02x}");
         text
     })
 }
-
-/// Makes foreign text safe for a terminal. Tabs become blanks: compilers quote lines of code.
-fn printable(text: &str) -> String {
-    own_lines(&text.replace('\t', "        ")).into_owned()
-}
-
-/// Why no process could be started.
-fn cannot_start(error: &io::Error) -> String {
-    match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => format!(
-            "too many open files ({error}): a program needs two for each CPU and run at a time. Raise the limit \
-             (`ulimit -n`), or run fewer at a time (`--jobs 1`)"
-        ),
-        Some(libc::EAGAIN) => format!(
-            "too many processes ({error}): a program needs some for each CPU and run at a time. Raise the limit \
-             (`ulimit -u`), or run fewer at a time (`--jobs 1`)"
-        ),
-        _ => format!("cannot be started: {error}"),
-    }
-}
-
-/// What both forms need for a start.
-fn states_text(states: &IdleStates) -> impl Iterator<Item = String> + '_ {
-    states.iter().map(|state| {
-        format!(
-            "{},{},{},{},{}",
-            state.name,
-            state.exit_latency.0,
-            state.target_residency.0,
-            u8::from(state.polling),
-            u8::from(state.disabled)
-        )
-    })
-}
-
-/// The tick rate that C code is compiled for to see whether it compiles.
-const ANY_TICK: TickRate = TickRate::HZ_250;

@@ -20,12 +20,13 @@ use wakepath_units::median;
 
 use crate::group::Group;
 use crate::sandbox::Limits;
+use crate::text::printable;
 
 /// How long an answer may take, in seconds of real time. A decision takes a kernel less than a microsecond; this is for
 /// programs that start slowly, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// How often to look whether the user has called it off.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often to check whether the user interrupted the run.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for a process to end after closing its output.
 const GRACE: Duration = Duration::from_millis(500);
 /// Resource limits of a governor's process.
@@ -37,12 +38,12 @@ pub(crate) const LIMITS: Limits = Limits {
 /// Bytes of standard error that are shown, from the end.
 const LAST_WORDS: u64 = 2000;
 
-/// Nobody waits for answers any more.
-static CALLED_OFF: AtomicBool = AtomicBool::new(false);
+/// This process is about to end: nobody waits for answers.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Has every governor of one's own fail that does not answer at once, now and from now on: this process is about to end.
-pub fn call_off() {
-    CALLED_OFF.store(true, Ordering::Relaxed);
+pub fn interrupt_governors() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
 /// A command, and where its process goes.
@@ -50,6 +51,8 @@ type Order = (Command, Sender<io::Result<Child>>);
 
 /// Channel to the thread that starts processes, and the process with that thread.
 static STARTER: Mutex<Option<(u32, Sender<Order>)>> = Mutex::new(None);
+
+const STARTER_GONE: &str = "the thread that starts processes is gone";
 
 /// Starts a process that ends with this one. The kernel ends a child with its starting thread, hence a thread that
 /// stays.
@@ -62,18 +65,33 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
         Some((process, orders)) if *process == own => orders.clone(),
         _ => {
             let (orders, ordered) = mpsc::channel::<Order>();
-            let work = move || start_all(ordered);
             thread::Builder::new()
                 .name("starter".to_owned())
-                .spawn(work)?;
+                .spawn(move || start_all(ordered))?;
             *starter = Some((own, orders.clone()));
             orders
         }
     };
     drop(starter);
-    let gone = || io::Error::other("the thread that starts processes is gone");
-    orders.send((command, to)).map_err(|_| gone())?;
-    started.recv().map_err(|_| gone())?
+    orders
+        .send((command, to))
+        .map_err(|_| io::Error::other(STARTER_GONE))?;
+    started.recv().map_err(|_| io::Error::other(STARTER_GONE))?
+}
+
+/// Why no process could be started.
+pub(crate) fn describe_start_error(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => format!(
+            "too many open files ({error}): a program needs two for each CPU and run at a time. Raise the limit \
+             (`ulimit -n`), or run fewer at a time (`--jobs 1`)"
+        ),
+        Some(libc::EAGAIN) => format!(
+            "too many processes ({error}): a program needs some for each CPU and run at a time. Raise the limit \
+             (`ulimit -u`), or run fewer at a time (`--jobs 1`)"
+        ),
+        _ => format!("cannot be started: {error}"),
+    }
 }
 
 fn start_all(ordered: Receiver<Order>) {
@@ -84,12 +102,12 @@ fn start_all(ordered: Receiver<Order>) {
 }
 
 /// Where a child process finds an open file.
-pub(crate) fn path_of(file: &OwnedFd) -> PathBuf {
+pub(crate) fn inherited_path(file: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 /// A file in memory that has no name.
-pub(crate) fn in_memory(content: &[u8]) -> io::Result<OwnedFd> {
+pub(crate) fn file_in_memory(content: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("wakepath", MemfdFlags::CLOEXEC)?);
     file.write_all(content)?;
     Ok(file.into())
@@ -97,12 +115,11 @@ pub(crate) fn in_memory(content: &[u8]) -> io::Result<OwnedFd> {
 
 /// Leaves a file open in the process that a command starts, under the same number. The file has to stay open until then.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-pub(crate) fn hand_down(command: &mut Command, file: &OwnedFd) {
+pub(crate) fn keep_file_open(command: &mut Command, file: &OwnedFd) {
     let number = file.as_raw_fd();
-    let keep = move || keep_open(number);
     // SAFETY: only a call to the kernel, no memory is allocated and no lock taken.
     unsafe {
-        command.pre_exec(keep);
+        command.pre_exec(move || clear_close_on_exec(number));
     }
 }
 
@@ -110,7 +127,7 @@ pub(crate) fn hand_down(command: &mut Command, file: &OwnedFd) {
     unsafe_code,
     reason = "rustix wants a borrowed file, which a fork does not have"
 )]
-fn keep_open(number: RawFd) -> io::Result<()> {
+fn clear_close_on_exec(number: RawFd) -> io::Result<()> {
     // SAFETY: numbers only.
     match unsafe { libc::fcntl(number, libc::F_SETFD, 0) } {
         -1 => Err(io::Error::last_os_error()),
@@ -118,28 +135,31 @@ fn keep_open(number: RawFd) -> io::Result<()> {
     }
 }
 
-/// Measures a query and its answer between two threads of this process now: the median, without the waits of a busy machine.
-/// Another process takes about as long.
-pub fn time_exchange() -> Duration {
+/// Measures a question and its answer between two threads of this process now: the median, without the waits of a
+/// busy machine. Another process takes about as long.
+pub fn measure_exchange_time() -> Duration {
     const TIMES: u32 = 300;
     let Ok((mut here, mut there)) = UnixStream::pair() else {
         return Duration::ZERO;
     };
-    let answer = move || {
+    let answers = thread::spawn(move || {
         let mut question = [0; 72];
         while there.read_exact(&mut question).is_ok() && there.write_all(&[0; 16]).is_ok() {}
-    };
-    let answers = thread::spawn(answer);
-    let mut ask = || {
-        let started = Instant::now();
-        here.write_all(&[0; 72])
-            .and_then(|()| here.read_exact(&mut [0; 16]))
-            .map(|()| started.elapsed().as_secs_f64())
-    };
-    let exchanges: Vec<f64> = (0..TIMES).map_while(|_| ask().ok()).collect();
+    });
+    let exchanges: Vec<f64> = (0..TIMES)
+        .map_while(|_| time_question(&mut here).ok())
+        .collect();
     drop(here);
     _ = answers.join();
     Duration::from_secs_f64(median(exchanges).unwrap_or_default())
+}
+
+/// Seconds until a question was answered.
+fn time_question(socket: &mut UnixStream) -> io::Result<f64> {
+    let started = Instant::now();
+    socket.write_all(&[0; 72])?;
+    socket.read_exact(&mut [0; 16])?;
+    Ok(started.elapsed().as_secs_f64())
 }
 
 /// A process that answers queries.
@@ -169,9 +189,9 @@ impl Process {
         silence_advice: &'static str,
     ) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
-        socket.set_read_timeout(Some(LOOK))?;
+        socket.set_read_timeout(Some(CHECK_INTERVAL))?;
         socket.set_write_timeout(Some(PATIENCE))?;
-        let said = File::from(in_memory(&[])?);
+        let said = File::from(file_in_memory(&[])?);
         command
             .stdin(Stdio::from(OwnedFd::from(theirs.try_clone()?)))
             .stdout(Stdio::from(OwnedFd::from(theirs)))
@@ -193,25 +213,27 @@ impl Process {
         self.ended.is_none() && self.owner == std::process::id()
     }
 
-    /// Writes all bytes.
-    pub(crate) fn tell(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.socket.write_all(bytes).map_err(|e| self.why(&e))
+    /// Writes all bytes of a question.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.socket
+            .write_all(bytes)
+            .map_err(|e| self.explain_silence(&e))
     }
 
     /// Reads at least a byte of the answer.
-    pub(crate) fn answer(&mut self, into: &mut [u8]) -> Result<usize, String> {
+    pub(crate) fn read_answer(&mut self, into: &mut [u8]) -> Result<usize, String> {
         let began = Instant::now();
         loop {
             match self.socket.read(into) {
-                Ok(0) => return Err(self.why(&io::ErrorKind::BrokenPipe.into())),
+                Ok(0) => return Err(self.explain_silence(&io::ErrorKind::BrokenPipe.into())),
                 Ok(count) => return Ok(count),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && began.elapsed() < PATIENCE => {
-                    if CALLED_OFF.load(Ordering::Relaxed) {
-                        return Err(self.called_off(began.elapsed()));
+                    if INTERRUPTED.load(Ordering::Relaxed) {
+                        return Err(self.explain_interruption(began.elapsed()));
                     }
                 }
-                Err(e) => return Err(self.why(&e)),
+                Err(e) => return Err(self.explain_silence(&e)),
             }
         }
     }
@@ -238,7 +260,7 @@ impl Process {
     }
 
     /// Explains a missing answer.
-    fn why(&mut self, error: &io::Error) -> String {
+    fn explain_silence(&mut self, error: &io::Error) -> String {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, WouldBlock};
         let (question, advice) = (self.asked, self.silence_advice);
         match error.kind() {
@@ -248,12 +270,12 @@ impl Process {
                 self.last_words()
             ),
             BrokenPipe | ConnectionReset => {
-                let how = match self.status() {
+                let event = match self.status() {
                     Some(status) => format!("it ended ({status})"),
                     None => "it closed its output".to_owned(),
                 };
                 format!(
-                    "{how} instead of answering question {question}{}",
+                    "{event} instead of answering question {question}{}",
                     self.last_words()
                 )
             }
@@ -262,7 +284,7 @@ impl Process {
     }
 
     /// Explains a missing answer after the user has called the run off.
-    fn called_off(&mut self, waited: Duration) -> String {
+    fn explain_interruption(&mut self, waited: Duration) -> String {
         let words = self.last_words();
         format!(
             "interrupted while it had not answered question {} for {:.1} s{words}",
@@ -274,14 +296,14 @@ impl Process {
     /// The end of standard error.
     pub(crate) fn last_words(&mut self) -> String {
         let mut text = Vec::new();
-        let length = self.said.metadata().map_or(0, |about| about.len());
+        let length = self.said.metadata().map_or(0, |metadata| metadata.len());
         let from = io::SeekFrom::Start(length.saturating_sub(LAST_WORDS));
         if self.said.seek(from).is_ok() {
             _ = self.said.read_to_end(&mut text);
         }
         match String::from_utf8_lossy(&text).trim() {
             "" => String::new(),
-            words => format!("; it said: {}", crate::printable(words)),
+            words => format!("; it said: {}", printable(words)),
         }
     }
 }

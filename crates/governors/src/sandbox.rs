@@ -92,20 +92,19 @@ impl Need {
 
 /// Limits a command's resources, in a process group without Ctrl-C. The process ends with this one.
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-pub(crate) fn limit(command: &mut Command, limits: Limits) {
+pub(crate) fn limit_resources(command: &mut Command, limits: Limits) {
     command.process_group(0);
     let parent = std::process::id();
-    let act = move || {
-        set_limits(limits)?;
-        end_with_parent(parent)
-    };
     // SAFETY: only calls to the kernel, no memory is allocated and no lock taken.
     unsafe {
-        command.pre_exec(act);
+        command.pre_exec(move || {
+            set_limits(limits)?;
+            end_with_parent(parent)
+        });
     }
 }
 
-/// Has a command run confined, too.
+/// Confines a command, and limits its resources as [`limit_resources`] does.
 ///
 /// # Errors
 /// This kernel cannot confine the process, and confinement is required.
@@ -118,15 +117,16 @@ pub(crate) fn confine(
 ) -> Result<(), String> {
     command.process_group(0);
     let parent = std::process::id();
-    let rules = rules(files).map_err(|e| format!("Landlock: {e}"))?;
-    let filter = filter::program();
+    let rules = landlock_rules(files).map_err(|e| format!("Landlock: {e}"))?;
+    let filter = filter::filter_program();
     if need == Need::Confined && (rules.is_none() || filter.is_none()) {
         return Err(Need::refusal());
     }
-    let act = move || become_confined(parent, limits, rules.as_ref(), filter.as_deref(), need);
     // SAFETY: only calls to the kernel, no memory is allocated and no lock taken.
     unsafe {
-        command.pre_exec(act);
+        command.pre_exec(move || {
+            become_confined(parent, limits, rules.as_ref(), filter.as_deref(), need)
+        });
     }
     Ok(())
 }
@@ -141,28 +141,28 @@ fn become_confined(
     need: Need,
 ) -> io::Result<()> {
     set_limits(limits)?;
-    leave_files_behind();
+    close_files_on_exec();
     enter_namespaces(parent)?;
     drop_capabilities();
     // Until here this process's files are open, whose limit may be higher. A lower limit stays.
     _ = set_limit(Resource::Nofile, OPEN_FILES);
     // SAFETY: numbers only.
     let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    checked(i64::from(no_new), need)?;
+    check_call(i64::from(no_new), need)?;
     if let Some(rules) = rules {
         // SAFETY: the descriptor is open.
         let restricted =
             unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) };
-        checked(restricted, need)?;
+        check_call(restricted, need)?;
     }
     if let Some(filter) = filter {
-        checked(filter::install(filter), need)?;
+        check_call(filter::install(filter), need)?;
     }
     Ok(())
 }
 
 /// An error if a call to the kernel failed that has to succeed.
-fn checked(returned: i64, need: Need) -> io::Result<()> {
+fn check_call(returned: i64, need: Need) -> io::Result<()> {
     if returned == 0 || need == Need::WherePossible {
         Ok(())
     } else {
@@ -170,8 +170,8 @@ fn checked(returned: i64, need: Need) -> io::Result<()> {
     }
 }
 
-/// What Landlock is told; none where the kernel has no Landlock.
-fn rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
+/// Rules for Landlock; none where the kernel has no Landlock.
+fn landlock_rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
     let read = AccessFs::from_read(LANDLOCK);
     let devices = AccessFs::ReadFile | AccessFs::WriteFile;
     let created = Ruleset::default()
@@ -191,7 +191,7 @@ fn rules(files: &Files) -> Result<Option<OwnedFd>, RulesetError> {
 }
 
 /// Whether confined processes may read all system programs, and so this file.
-pub(crate) fn is_of_system(path: &Path) -> bool {
+pub(crate) fn is_system_file(path: &Path) -> bool {
     SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
@@ -233,7 +233,7 @@ fn end_with_parent(parent: u32) -> io::Result<()> {
 
 /// Closes inherited files, such as the shell's, when the program begins.
 #[expect(unsafe_code, reason = "rustix has no close_range()")]
-fn leave_files_behind() {
+fn close_files_on_exec() {
     // SAFETY: numbers only. Kernels before 5.11 leave them open.
     unsafe {
         let on_exec = libc::CLOSE_RANGE_CLOEXEC;
@@ -277,7 +277,7 @@ fn enter_namespaces(parent: u32) -> io::Result<()> {
             child => {
                 end_with_parent(parent)?;
                 close_all_but(ends[1]);
-                wait_and_end_alike(child)
+                wait_and_end_like(child)
             }
         }
     }
@@ -299,7 +299,7 @@ fn close_all_but(kept: RawFd) {
 }
 
 #[expect(unsafe_code, reason = "nothing safe acts between fork and exec")]
-fn wait_and_end_alike(child: libc::pid_t) -> ! {
+fn wait_and_end_like(child: libc::pid_t) -> ! {
     // SAFETY: numbers only, and memory on this stack.
     unsafe {
         let mut status = 0;

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use crate::text::printable;
+
 /// The largest file.
 const MAX_BYTES: u64 = 1 << 20;
 /// How deeply files may include each other.
@@ -21,8 +23,8 @@ pub(crate) struct Source {
 impl Source {
     /// Reads a file, called `name`. In a kernel tree, `linux/teo` means the kernel's governor teo.
     pub(crate) fn read(path: &Path, name: &str) -> Result<Self, String> {
-        let path = of_tree(path)?;
-        let folder = folder_of(&path)?;
+        let path = resolve_in_tree(path)?;
+        let folder = real_folder(&path)?;
         let mut text = String::new();
         let name = Path::new(name).file_name().map_or_else(String::new, |n| {
             let name = n.to_string_lossy().into_owned();
@@ -45,7 +47,7 @@ impl Source {
         let headers = self
             .text
             .lines()
-            .filter_map(|line| included(line, '<', '>'));
+            .filter_map(|line| included_header(line, '<', '>'));
         headers.filter(|header| is_inside(header))
     }
 }
@@ -54,16 +56,17 @@ impl Source {
 const GOVERNORS: &str = "drivers/cpuidle/governors";
 
 /// The kernel tree that a path such as `linux/teo` begins with.
-pub(crate) fn tree_of(path: &Path) -> Option<&Path> {
+pub(crate) fn find_tree(path: &Path) -> Option<&Path> {
     let tree = path.parent()?;
     tree.join(GOVERNORS).is_dir().then_some(tree)
 }
 
-fn of_tree(path: &Path) -> Result<PathBuf, String> {
+/// The file that a path means: itself, or `TREE/drivers/cpuidle/governors/NAME.c` for `TREE/NAME`.
+fn resolve_in_tree(path: &Path) -> Result<PathBuf, String> {
     if path.is_file() {
         return Ok(path.to_owned());
     }
-    let (tree, name) = match (tree_of(path), path.file_name()) {
+    let (tree, name) = match (find_tree(path), path.file_name()) {
         (Some(tree), Some(name)) => (tree, name.to_string_lossy().into_owned()),
         _ => (path, String::new()),
     };
@@ -103,10 +106,11 @@ fn of_tree(path: &Path) -> Result<PathBuf, String> {
 }
 
 /// Returns `gov.h` from `#include "gov.h"`.
-fn included(line: &str, open: char, close: char) -> Option<&str> {
-    let rest = line.trim_start().strip_prefix('#')?.trim_start();
-    let rest = rest.strip_prefix("include")?.trim_start();
-    rest.strip_prefix(open)?
+fn included_header(line: &str, open: char, close: char) -> Option<&str> {
+    let directive = line.trim_start().strip_prefix('#')?.trim_start();
+    let argument = directive.strip_prefix("include")?.trim_start();
+    argument
+        .strip_prefix(open)?
         .split_once(close)
         .map(|(name, _)| name)
 }
@@ -121,7 +125,7 @@ fn is_inside(header: &str) -> bool {
 
 /// Where the folder of a governor really is. The file has to be C code by its name: of anything else, not even the first
 /// line is shown.
-fn folder_of(path: &Path) -> Result<PathBuf, String> {
+fn real_folder(path: &Path) -> Result<PathBuf, String> {
     let shown = path.display();
     let real = path.canonicalize().map_err(|e| format!("{shown}: {e}"))?;
     if [path, &real]
@@ -166,8 +170,8 @@ impl Reader {
     ) -> Result<(), String> {
         let shown = path.display();
         self.check_place(path)?;
-        let about = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
-        if !about.is_file() || about.len() > MAX_BYTES {
+        let metadata = fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
+        if !metadata.is_file() || metadata.len() > MAX_BYTES {
             return Err(format!("{shown} is no file of at most {MAX_BYTES} bytes"));
         }
         let bytes = fs::read(path).map_err(|e| format!("{shown}: {e}"))?;
@@ -175,15 +179,15 @@ impl Reader {
         for (number, line) in (1..).zip(content.lines()) {
             let outside = [('"', '"'), ('<', '>')]
                 .into_iter()
-                .filter_map(|(open, close)| included(line, open, close))
+                .filter_map(|(open, close)| included_header(line, open, close))
                 .find(|header| !is_inside(header));
             if let Some(header) = outside {
                 return Err(format!(
                     "{name}:{number} includes {}, which is outside of its folder; copy what it needs to a file beside it",
-                    crate::printable(header)
+                    printable(header)
                 ));
             }
-            let Some(header) = included(line, '"', '"') else {
+            let Some(header) = included_header(line, '"', '"') else {
                 text.push_str(line);
                 text.push('\n');
                 continue;
@@ -192,7 +196,7 @@ impl Reader {
             if !file.is_file() {
                 return Err(format!(
                     "{name}:{number} includes \"{}\", which is not there; copy it from the kernel tree to {}",
-                    crate::printable(header),
+                    printable(header),
                     file.display()
                 ));
             }

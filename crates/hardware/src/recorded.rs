@@ -3,6 +3,8 @@
 //!
 //! The data is in `data/recorded_systems`, read once on first use.
 
+mod error;
+
 use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
@@ -11,6 +13,8 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::idle::{IdleState, IdleStates, is_polling};
 use crate::processor::{self, Processor};
+
+pub use error::RecordError;
 
 const IDLE_STATES: &str = include_str!("../data/recorded_systems/idle_states.csv");
 const FREQUENCY: &str = include_str!("../data/recorded_systems/frequency.csv");
@@ -89,18 +93,6 @@ pub struct DriverTable {
     pub states: IdleStates,
     /// File and line.
     pub source: String,
-}
-
-/// Why recorded data cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {what}")]
-pub struct RecordError {
-    /// Name of the data file.
-    pub file: &'static str,
-    /// Line, counted from 1; 0 if the parser did not tell.
-    pub line: u64,
-    /// The fault in the row.
-    pub what: String,
 }
 
 /// The 46 recorded systems, by name.

@@ -14,6 +14,8 @@ pub mod apst;
 pub mod freq;
 pub mod idle;
 pub mod input;
+pub mod kernel_config;
+pub mod latency;
 pub mod mechanism;
 pub mod poll;
 pub mod profile;

@@ -11,12 +11,11 @@ use wakepath_policies::idle::{
 use wakepath_policies::input::Call;
 use wakepath_trace::recording::{Before, IdlePeriod};
 
-use crate::setup::Ran;
+use crate::setup::RecordedGovernor;
 use crate::span::CAUSE_WITHIN;
 
-/// A governor knows nothing when the recording begins, and the real one did. After so many periods what it has not
-/// seen no longer counts for much: menu's last 8 intervals, and correction factors and bins that forget an eighth
-/// each time.
+/// Idle periods after which history from before the recording no longer counts for much: menu looks at the last 8
+/// intervals, and correction factors and bins forget an eighth at each period.
 const WARM_UP: u32 = 64;
 
 /// How often a governor answers as recorded.
@@ -24,13 +23,13 @@ const WARM_UP: u32 = 64;
 pub struct Agreement {
     /// Idle periods compared.
     pub periods: u64,
-    /// Those with the same state.
+    /// Compared periods with the same state.
     pub same_state: u64,
-    /// Those of which it is known whether the tick was to be stopped, and that agree in it, too.
+    /// Periods for which the recording says whether to stop the tick, and periods with the same answer.
     pub tick_known: u64,
     /// See [`Agreement::tick_known`].
     pub same_tick: u64,
-    /// Why the others may differ.
+    /// Periods with another state, by the likely reason.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
@@ -40,7 +39,7 @@ impl Agreement {
         (self.periods > 0).then(|| self.same_state as f64 / self.periods as f64)
     }
 
-    /// Adds that of another CPU or block.
+    /// Adds the counts from another CPU or block.
     pub fn add(&mut self, other: &Self) {
         self.periods += other.periods;
         self.same_state += other.same_state;
@@ -52,17 +51,17 @@ impl Agreement {
     }
 }
 
-/// What can make a governor answer otherwise than it did, beside what it was not told.
+/// Why a governor may answer otherwise than in the recording, apart from missing inputs.
 #[derive(Clone, Copy, Debug, Default)]
-struct Unknown {
-    /// Its parameters.
+struct Uncertainty {
+    /// The governor's parameters are not recorded.
     parameters: bool,
-    /// It asks for the time to the next timer, or whether the tick runs: ladder and haltpoll do not.
+    /// The governor asks for the next timer or the tick, as ladder and haltpoll do not.
     asks_for_timers: bool,
 }
 
-impl Unknown {
-    fn of(ran: &Ran) -> Self {
+impl Uncertainty {
+    fn for_governor(ran: &RecordedGovernor) -> Self {
         Self {
             parameters: !ran.parameters_known,
             asks_for_timers: !matches!(
@@ -73,31 +72,36 @@ impl Unknown {
     }
 }
 
-/// A governor beside the one that ran, on one CPU. It is told what really happened, so that one
-/// different answer does not lead to the next.
+/// A copy of the governor that ran, on one CPU. The copy learns what really happened, so one different answer does not
+/// lead to the next.
 #[derive(Debug)]
-pub struct Shadow {
+pub struct ShadowGovernor {
     governor: Option<Governor>,
-    seen: u32,
-    /// A period that the governor was asked about and not told the end of: the tick that may have
-    /// ended it comes after it in the recording.
+    /// Idle periods since the governor began.
+    periods: u32,
+    /// The last period asked about, whose end the governor does not know: a tick that ended the period comes later in
+    /// the recording.
     open: Option<(IdleQuery, u8, IdleOutcome)>,
-    /// The tick ended the period before.
+    /// The tick ended the previous period.
     ticked: bool,
-    unknown: Unknown,
+    uncertainty: Uncertainty,
     /// The end of the last exported call, in ns.
     exported_to: u64,
-    /// What came of it, by block of time.
+    /// Answers compared with the recording, by block of time.
     pub agreements: Vec<Agreement>,
 }
 
-impl Shadow {
-    /// For so many blocks of time. `None`: the governor that ran is not known; only calls are exported.
-    pub fn new(governor: Option<Governor>, ran: Option<&Ran>, blocks: usize) -> Self {
+impl ShadowGovernor {
+    /// Starts without history. Without a known governor, calls are only exported.
+    pub fn new(
+        governor: Option<Governor>,
+        recorded: Option<&RecordedGovernor>,
+        blocks: usize,
+    ) -> Self {
         Self {
             governor,
-            unknown: ran.map(Unknown::of).unwrap_or_default(),
-            seen: 0,
+            uncertainty: recorded.map(Uncertainty::for_governor).unwrap_or_default(),
+            periods: 0,
             open: None,
             ticked: false,
             exported_to: 0,
@@ -110,8 +114,8 @@ impl Shadow {
         self.governor.as_ref()?.failure()
     }
 
-    /// The tick ran at `time`.
-    pub fn tick(&mut self, time: u64) {
+    /// Notes that the tick ran at `time`: perhaps the tick ended the last period.
+    pub fn note_tick(&mut self, time: u64) {
         if let Some((_, _, outcome)) = &mut self.open
             && time.saturating_sub(outcome.clock) <= CAUSE_WITHIN
         {
@@ -119,20 +123,20 @@ impl Shadow {
         }
     }
 
-    /// Tells the governor how the last period ended, and writes that as a line of a call log.
+    /// Tells the governor how the last period ended, and writes a line of the call log.
     pub fn settle(&mut self, calls: Option<&mut dyn Write>) -> io::Result<()> {
         let Some((query, state, outcome)) = self.open.take() else {
             return Ok(());
         };
         self.ticked = outcome.got_tick;
         if let Some(governor) = &mut self.governor {
-            // After a refusal, too: menu remembers at its next decision that there was one.
+            // Also after a refusal, which menu remembers at the next decision.
             governor.reflect(usize::from(state), &outcome);
         }
         match calls {
             // The kernel asked no governor.
             Some(_) if matches!(self.governor, Some(Governor::OnlyState(_))) => Ok(()),
-            // The entry was aborted and has no residency. It is skipped, so that the calls of the log stay in order.
+            // An aborted entry has no residency, and is left out to keep the log in order.
             Some(_) if query.clock < self.exported_to => Ok(()),
             Some(calls) => {
                 self.exported_to = outcome.clock;
@@ -142,12 +146,13 @@ impl Shadow {
         }
     }
 
-    /// The next period, which counts for a block. `longest` stands in for a sleep length that was not recorded.
-    pub fn period(
+    /// Asks the governor about the next period, given with its end in ns and the block of time for which the period
+    /// counts. `tick_period` and `longest`, the longest idle span so far, stand in for inputs that were not recorded.
+    pub fn ask(
         &mut self,
         (end, block): (u64, usize),
         period: &IdlePeriod,
-        tick: u64,
+        tick_period: u64,
         longest: u64,
     ) {
         let inputs = &period.inputs;
@@ -155,12 +160,12 @@ impl Shadow {
         let clock = start.saturating_sub(u64::from(inputs.select_lead.unwrap_or(0)));
         let sleep_length = inputs
             .sleep_length
-            .unwrap_or_else(|| i64::try_from(longest.max(tick)).unwrap_or(i64::MAX));
+            .unwrap_or_else(|| i64::try_from(longest.max(tick_period)).unwrap_or(i64::MAX));
         let query = IdleQuery {
             sleep_length,
             delta_tick: inputs
                 .delta_tick
-                .unwrap_or_else(|| sleep_length.min(tick as i64)),
+                .unwrap_or_else(|| sleep_length.min(tick_period as i64)),
             tick_stopped: inputs.tick_stopped.unwrap_or(false),
             after_tick: self.ticked && period.before == Before::IdleLoop,
             latency_request: inputs.latency_request.unwrap_or(NO_LATENCY_REQUEST),
@@ -179,30 +184,37 @@ impl Shadow {
             got_tick: period.got_tick.unwrap_or(false),
             poll_limit_hit: period.poll_limit_hit.unwrap_or(false),
         };
-        self.seen = self.seen.saturating_add(1);
+        self.periods = self.periods.saturating_add(1);
         self.open = Some((query, period.state, outcome));
     }
 
+    /// Counts whether the governor's decision is as recorded.
     fn compare(&mut self, block: usize, decision: IdleDecision, period: &IdlePeriod) {
-        let Some(a) = self.agreements.get_mut(block) else {
+        let reason = self.reason_to_differ(period);
+        let Some(agreement) = self.agreements.get_mut(block) else {
             return;
         };
-        a.periods += 1;
+        agreement.periods += 1;
         if let Some(stop) = period.stop_tick {
-            a.tick_known += 1;
-            a.same_tick += u64::from(stop == decision.stop_tick);
+            agreement.tick_known += 1;
+            agreement.same_tick += u64::from(stop == decision.stop_tick);
         }
         if decision.state == usize::from(period.state) {
-            a.same_state += 1;
-            return;
+            agreement.same_state += 1;
+        } else {
+            *agreement.reasons.entry(reason).or_default() += 1;
         }
+    }
+
+    /// The likeliest reason why another state may be chosen for a period than was recorded.
+    fn reason_to_differ(&self, period: &IdlePeriod) -> &'static str {
         let inputs = &period.inputs;
-        let timers = self.unknown.asks_for_timers;
-        let reason = if period.duration.0 == 0 {
+        let timers = self.uncertainty.asks_for_timers;
+        if period.duration.0 == 0 {
             "the driver refused the state"
-        } else if self.unknown.parameters {
+        } else if self.uncertainty.parameters {
             "the governor's parameters not recorded; --ran can give them"
-        } else if self.seen < WARM_UP {
+        } else if self.periods < WARM_UP {
             "history from before the recording"
         } else if !timers && inputs.latency_request.is_none() {
             "latency request not recorded"
@@ -218,15 +230,14 @@ impl Shadow {
             "latency request not recorded"
         } else {
             "none known"
-        };
-        *a.reasons.entry(reason).or_default() += 1;
+        }
     }
 
-    /// Events are missing: the governor begins anew.
+    /// Starts without history after missing events.
     pub fn restart(&mut self, governor: Option<Governor>) {
         self.governor = governor;
         self.open = None;
         self.ticked = false;
-        self.seen = 0;
+        self.periods = 0;
     }
 }

@@ -1,11 +1,10 @@
-//! Blocks of equal time that a recording is divided into, so that sums over them show how much chance there is in the whole.
+//! Blocks of equal time in a recording. Differences between the blocks' sums show how much chance is in the whole.
 //!
-//! What happens on a CPU while it is idle counts for the block in which the idle period began. Governors keep what they know
-//! from block to block.
+//! An idle period counts for the block in which the period began. Governors keep their history from block to block.
 
 use std::ops::Range;
 
-/// Most blocks of a recording. Each has sums of its own for every governor on every CPU.
+/// Largest number of blocks. Each block has sums for every governor on every CPU.
 pub const MAX_BLOCKS: usize = 1000;
 
 /// The blocks of a recording.
@@ -17,11 +16,11 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// So many blocks, from the first event to the last one, in ns.
+    /// Divides the time from the first event to the last into equal blocks; times in ns.
     pub(crate) fn new(first: u64, last: u64, count: usize) -> Self {
         Self {
             first,
-            // A recording of one moment is one block.
+            // A recording with a single time still has a block.
             last: last.max(first.saturating_add(1)),
             count: count.max(1),
         }
@@ -31,20 +30,20 @@ impl Blocks {
         self.count
     }
 
-    /// When a block begins, in ns; the last one ends where one more would begin.
+    /// Start of a block in ns. The number after the last block gives the end of the recording.
     pub(crate) fn start(&self, block: usize) -> u64 {
         let span = u128::from(self.last - self.first);
         let before = (span * block as u128).div_ceil(self.count as u128);
         self.first + u64::try_from(before).unwrap_or(u64::MAX)
     }
 
-    /// How long these blocks are together, in ns.
+    /// Total length of some blocks in ns.
     pub(crate) fn duration(&self, blocks: Range<usize>) -> u64 {
         self.start(blocks.end)
             .saturating_sub(self.start(blocks.start))
     }
 
-    /// The times that belong to a block: to the first and the last one also what lies before and behind the recording.
+    /// The times in a block. Times before the recording belong to the first block, and later times to the last.
     pub(crate) fn range(&self, block: usize) -> Range<u64> {
         let from = if block == 0 { 0 } else { self.start(block) };
         let to = if block + 1 >= self.count {
@@ -56,7 +55,7 @@ impl Blocks {
     }
 
     /// The block of a time.
-    fn of(&self, time: u64) -> usize {
+    fn block_at(&self, time: u64) -> usize {
         let span = u128::from((self.last - self.first).max(1));
         let since = u128::from(time.saturating_sub(self.first));
         let block = since * self.count as u128 / span;
@@ -64,14 +63,14 @@ impl Blocks {
     }
 }
 
-/// The block of the last time that was asked about: mostly the next one is in it, too.
+/// The last block that was looked up: most often the next time is in the same block.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Near {
+pub(crate) struct BlockCursor {
     block: usize,
     range: Range<u64>,
 }
 
-impl Near {
+impl BlockCursor {
     /// The block of a time.
     #[inline(always)]
     pub(crate) fn block(&mut self, blocks: &Blocks, time: u64) -> usize {
@@ -81,14 +80,14 @@ impl Near {
         self.block
     }
 
-    /// Where that block ends, in ns.
+    /// End of the last block that was looked up, in ns.
     pub(crate) fn end(&self) -> u64 {
         self.range.end
     }
 
     #[cold]
     fn look_up(&mut self, blocks: &Blocks, time: u64) {
-        self.block = blocks.of(time);
+        self.block = blocks.block_at(time);
         self.range = blocks.range(self.block);
     }
 }
@@ -116,10 +115,10 @@ mod tests {
             }
             let time = (first as f64 + (share - 0.1) * span as f64) as u64;
             for time in [0, time, blocks.start(count / 2), u64::MAX] {
-                let of: Vec<usize> = (0..count)
+                let holders: Vec<usize> = (0..count)
                     .filter(|block| blocks.range(*block).contains(&time) || (time == u64::MAX && block + 1 == count))
                     .collect();
-                prop_assert_eq!(of, [blocks.of(time)], "{}", time);
+                prop_assert_eq!(holders, [blocks.block_at(time)], "{}", time);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! What an idle period cost, against what the oracle would have done with the same idle span.
+//! The cost of idle periods, compared with an oracle on the same idle spans.
 //!
-//! The energy of an idle period is that of the state and of the way in and out
-//! ([`wakepath_policies::idle::power`]), as for the oracle itself. The oracle, which knows the idle span's
-//! length, enters one state once. What the package draws comes on top ([`crate::package`]).
+//! The energy of an idle period is the energy in the state plus the energy for entry and exit
+//! ([`wakepath_policies::idle::power`]); the oracle's energy is computed alike. The oracle knows the idle span's
+//! length, and enters one state once. The package draws power besides ([`crate::package`]).
 
 use std::ops::Range;
 
@@ -14,26 +14,26 @@ use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::setup::States;
 
-/// What comes together for one governor in one state.
+/// Sums for one governor in one state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Time in the state, in ns.
     pub time: u64,
     /// Idle periods.
     pub count: u64,
-    /// Those shorter than the target residency, although a shallower state was there.
+    /// Idle periods shorter than the target residency, although a shallower state was enabled.
     pub too_deep: u64,
-    /// Those as long as a deeper state wants.
+    /// Idle periods long enough for a deeper state.
     pub too_shallow: u64,
-    /// Wake-ups that took longer than the oracle's.
+    /// Wake-ups slower than the oracle's.
     pub slower: u64,
-    /// By how much, all together, in ns.
+    /// Total time by which wake-ups were slower than the oracle's, in ns.
     pub added_latency: u64,
-    /// Those of them that an I/O completion waited for.
+    /// Slower wake-ups that delayed an I/O completion.
     pub slower_io: u64,
-    /// By how much, in ns.
+    /// Total delay of I/O completions by slower wake-ups, in ns.
     pub added_io_latency: u64,
-    /// Energy beyond the oracle's, in fJ. A state can be below zero: the sum over states counts.
+    /// Energy beyond the oracle's, in fJ. A single state can be below zero; only the sum over states counts.
     pub wasted: i128,
     /// Energy, in fJ.
     pub energy: u128,
@@ -54,49 +54,49 @@ impl Totals {
         self.energy += other.energy;
     }
 
-    /// An I/O completion waited for the last wake-up, `added` ns longer than with the oracle.
+    /// Adds an I/O completion that waited for the last wake-up, `added` ns longer than with the oracle.
     pub fn delay_io(&mut self, added: u64) {
         self.slower_io += u64::from(added > 0);
         self.added_io_latency += added;
     }
 }
 
-/// What comes together for one governor, by block of time and state.
+/// Sums for one governor, by block of time and state.
 #[derive(Clone, Debug)]
 pub struct TotalsByBlock {
     states: usize,
     list: Vec<Totals>,
-    /// The block that is counted in.
+    /// The current block, in which periods are counted.
     block: usize,
-    /// What came together in it since it was turned to.
-    here: Vec<Totals>,
+    /// Sums by state since the current block became current; not in `list` yet.
+    current: Vec<Totals>,
 }
 
 impl TotalsByBlock {
-    /// Nothing yet, for so many blocks and states.
+    /// Empty sums for a number of blocks and states.
     pub fn new(blocks: usize, states: usize) -> Self {
         Self {
             states,
             list: vec![Totals::default(); blocks * states],
             block: 0,
-            here: vec![Totals::default(); states],
+            current: vec![Totals::default(); states],
         }
     }
 
-    /// Those of a block by state, to add to.
+    /// The sums of a block by state, to add to.
     #[inline(always)]
-    pub fn of_mut(&mut self, block: usize) -> &mut [Totals] {
+    pub fn block_mut(&mut self, block: usize) -> &mut [Totals] {
         if block != self.block {
-            self.turn_to(block);
+            self.change_block(block);
         }
-        &mut self.here
+        &mut self.current
     }
 
     #[cold]
-    fn turn_to(&mut self, block: usize) {
+    fn change_block(&mut self, block: usize) {
         let from = self.block * self.states;
-        for (sum, here) in self.list.iter_mut().skip(from).zip(&mut self.here) {
-            sum.add(&std::mem::take(here));
+        for (sum, current) in self.list.iter_mut().skip(from).zip(&mut self.current) {
+            sum.add(&std::mem::take(current));
         }
         self.block = block;
     }
@@ -104,15 +104,15 @@ impl TotalsByBlock {
     /// Sums over some blocks, by state.
     pub fn sums(&self, blocks: Range<usize>) -> Vec<Totals> {
         let mut sums = if blocks.contains(&self.block) {
-            self.here.clone()
+            self.current.clone()
         } else {
             vec![Totals::default(); self.states]
         };
         let list = self
             .list
             .get(blocks.start * self.states..blocks.end * self.states);
-        for of_block in list.unwrap_or_default().chunks(self.states.max(1)) {
-            for (sum, totals) in sums.iter_mut().zip(of_block) {
+        for block_totals in list.unwrap_or_default().chunks(self.states.max(1)) {
+            for (sum, totals) in sums.iter_mut().zip(block_totals) {
                 sum.add(totals);
             }
         }
@@ -125,35 +125,35 @@ impl TotalsByBlock {
 pub struct Judge {
     states: States,
     oracle: Oracle,
-    /// Of each state, what an idle period is judged by.
-    rules: Vec<Rule>,
+    /// Rules for idle periods, one for each state.
+    rules: Vec<StateRule>,
 }
 
-/// What idle periods in a state are judged by.
+/// Rules for idle periods in one state.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct StateRule {
     bounds: FitBounds,
-    /// How long leaving it takes, in ns.
+    /// True exit latency in ns.
     exit: u64,
-    /// How long that takes as declared, in ns.
+    /// Declared exit latency in ns.
     pub exit_latency: u64,
-    /// The CPU polls in it.
+    /// The CPU polls in this state.
     pub polling: bool,
 }
 
-/// What the oracle does with an idle span.
+/// The oracle's choice for an idle span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Best {
-    /// The state that it enters.
+pub struct OracleChoice {
+    /// The state entered.
     pub state: usize,
-    /// How long leaving it takes, in ns.
+    /// True exit latency of the state in ns.
     pub exit: u64,
-    /// What going in and out takes beyond being in the state, in fJ.
+    /// Energy for entry and exit, in fJ.
     transitions: u64,
 }
 
 impl Judge {
-    /// For these states.
+    /// Judges CPUs with these states.
     pub fn new(states: &States, tick: TickRate) -> Self {
         let list = &states.declared;
         Self {
@@ -164,7 +164,7 @@ impl Judge {
             rules: list
                 .iter()
                 .enumerate()
-                .map(|(state, declared)| Rule {
+                .map(|(state, declared)| StateRule {
                     bounds: FitBounds::new(list, state),
                     exit: states.exit.get(state).map_or(0, |exit| exit.0),
                     exit_latency: declared.exit_latency.0,
@@ -175,23 +175,28 @@ impl Judge {
         }
     }
 
-    /// What idle periods in a state are judged by, if there is such a state.
+    /// Rules for idle periods in a state; `None` if the CPU has no such state.
     #[inline(always)]
-    pub fn rule(&self, state: usize) -> Option<&Rule> {
+    pub fn rule(&self, state: usize) -> Option<&StateRule> {
         self.rules.get(state)
     }
 
-    /// The oracle's state for an idle span of `length` ns in which the package may save `package_saving` fJ.
+    /// The oracle's choice for an idle span of `length` ns in which the package may save `package_saving` fJ.
     #[inline(always)]
-    pub fn best(&self, length: u64, package_saving: i64, latency_request: i64) -> Best {
+    pub fn oracle_choice(
+        &self,
+        length: u64,
+        package_saving: i64,
+        latency_request: i64,
+    ) -> OracleChoice {
         let state = self
             .oracle
             .state_for(length, package_saving, latency_request);
         let transitions = match &self.states.power {
-            Some(power) => of_state(power, state).transitions(Nanoseconds(length)),
+            Some(power) => state_power(power, state).transitions(Nanoseconds(length)),
             None => 0,
         };
-        Best {
+        OracleChoice {
             state,
             exit: self.rules.get(state).map_or(0, |rule| rule.exit),
             transitions: u64::try_from(transitions).unwrap_or(u64::MAX),
@@ -204,8 +209,8 @@ impl Judge {
         state + 1 == self.rules.len()
     }
 
-    /// Accounts an idle period. `last`: what came next was the idle span's end. Returns how much longer than the
-    /// oracle's the wake-up took, in ns.
+    /// Accounts an idle period. `last`: the idle span ended with this period. Returns the time by which the wake-up was
+    /// slower than the oracle's, in ns.
     #[inline(always)]
     pub fn account(
         &self,
@@ -213,46 +218,46 @@ impl Judge {
         state: usize,
         duration: u64,
         last: bool,
-        best: Best,
+        best: OracleChoice,
     ) -> u64 {
-        let (Some(t), Some(rule)) = (totals.get_mut(state), self.rules.get(state)) else {
+        let (Some(sums), Some(rule)) = (totals.get_mut(state), self.rules.get(state)) else {
             return 0;
         };
-        t.time += duration;
-        t.count += 1;
-        t.too_deep += u64::from(duration < rule.bounds.shortest);
-        t.too_shallow += u64::from(duration > rule.bounds.longest);
+        sums.time += duration;
+        sums.count += 1;
+        sums.too_deep += u64::from(duration < rule.bounds.shortest);
+        sums.too_shallow += u64::from(duration > rule.bounds.longest);
         if let Some(power) = &self.states.power {
             let (energy, wasted) = energies(power, state, duration, last, best);
-            t.energy += energy;
-            t.wasted += wasted;
+            sums.energy += energy;
+            sums.wasted += wasted;
         }
         if !last {
             return 0;
         }
         let added = rule.exit.saturating_sub(best.exit);
-        t.slower += u64::from(added > 0);
-        t.added_latency += added;
+        sums.slower += u64::from(added > 0);
+        sums.added_latency += added;
         added
     }
 }
 
-fn of_state(power: &IdlePower, state: usize) -> StatePower {
+fn state_power(power: &IdlePower, state: usize) -> StatePower {
     power.states.get(state).copied().unwrap_or_default()
 }
 
-/// The energy of an idle period, and what of it the oracle would have saved, in fJ.
+/// The energy of an idle period, and the part beyond the oracle's, in fJ.
 #[inline(never)]
 fn energies(
     power: &IdlePower,
     state: usize,
     duration: u64,
     last: bool,
-    best: Best,
+    best: OracleChoice,
 ) -> (u128, i128) {
     let time = Nanoseconds(duration);
-    let energy = of_state(power, state).femtojoules(time);
-    let mut oracle = of_state(power, best.state).asleep.femtojoules_over(time);
+    let energy = state_power(power, state).femtojoules(time);
+    let mut oracle = state_power(power, best.state).asleep.femtojoules_over(time);
     if last {
         oracle += u128::from(best.transitions);
     }

@@ -1,5 +1,4 @@
-//! What a recording says about drives: where completions come to, and how long a drive has nothing to
-//! do.
+//! Drives in a recording: CPUs that completions come to, and times without a request in flight.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,27 +7,27 @@ use serde::Serialize;
 use wakepath_policies::apst::gaps::Gaps;
 use wakepath_trace::recording::Block;
 
-/// Requests that wait for their completion; more are lost ones.
+/// Most requests in flight; beyond, their completions were not recorded.
 const MAX_IN_FLIGHT: usize = 1 << 16;
-/// A request that takes longer is given up by the kernel (`BLK_DEFAULT_SG_TIMEOUT` and the `io_timeout` of NVMe, 30 s),
-/// so its completion was not recorded. In ns.
+/// The kernel gives up slower requests (`BLK_DEFAULT_SG_TIMEOUT` and the `io_timeout` of NVMe, 30 s), so their
+/// completions were not recorded. In ns.
 const LONGEST_REQUEST: u64 = 30_000_000_000;
-/// From this share of requests on without a recorded completion, a drive's idle times are not to be relied on.
+/// With a larger share of requests without a recorded completion, a drive's idle times are uncertain.
 const MANY_MISSED: f64 = 0.01;
-/// So many requests in flight at the end of a recording are nothing unusual.
+/// Usual number of requests in flight at the end of a recording.
 const MAX_AT_END: f64 = 64.0;
-/// Entry and exit latency together for which timeouts are suggested, in ms: the tolerances of the
-/// kernel's defaults are 15 and 100 ms.
+/// Sums of entry and exit latency in ms for which timeouts are suggested. The kernel's default tolerances are 15 and
+/// 100 ms.
 const TRANSITIONS_MS: [u64; 3] = [1, 15, 100];
 
-/// What is known of a drive.
+/// Requests and idle gaps of a drive.
 #[derive(Debug)]
 pub struct DriveHistory {
-    /// By sector: when it was issued, and by which CPU.
-    in_flight: HashMap<u64, (u64, u32)>,
-    /// When requests without a completion were last looked for.
-    looked: u64,
-    /// How many there were.
+    /// Requests in flight, by first sector.
+    in_flight: HashMap<u64, RequestIssue>,
+    /// Time of the last search for requests without a completion, in ns.
+    searched_at: u64,
+    /// Requests without a recorded completion.
     missed: u64,
     idle_since: Option<u64>,
     completions: u64,
@@ -37,59 +36,66 @@ pub struct DriveHistory {
     issued: u64,
 }
 
-/// All drives, by their number.
+/// The issue of a request: time in ns and CPU.
+#[derive(Clone, Copy, Debug)]
+struct RequestIssue {
+    time: u64,
+    cpu: u32,
+}
+
+/// All drives, by device number.
 #[derive(Debug, Default)]
 pub struct Drives {
     drives: BTreeMap<u32, DriveHistory>,
 }
 
-/// What came together of a drive.
+/// A drive's requests, idle gaps and suggested timeouts.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveReport {
-    /// The kernel's name, or its number.
+    /// The kernel's name, or the device number.
     pub name: String,
     /// Requests issued.
     pub issued: u64,
-    /// Requests whose issue and completion were both seen.
+    /// Requests with a recorded issue and completion.
     pub completions: u64,
-    /// Requests issued whose completion was not seen, those in flight at the end included.
+    /// Requests without a recorded completion, including requests in flight at the end.
     pub missed: u64,
-    /// Those of the completions that came to the CPU that issued them.
+    /// Completions on the CPU that issued the request.
     pub same_cpu: u64,
     /// Times without a request in flight, by length.
     pub gaps: Vec<Gap>,
-    /// Timeouts that follow from them.
+    /// Timeouts that suit the gaps.
     pub timeouts: Vec<Timeout>,
 }
 
 /// Idle gaps of a range of lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// Not shorter than this, in us.
+    /// Shortest length in us.
     pub from_us: u64,
-    /// Shorter than this, in us.
+    /// Upper limit of the length in us, not included.
     pub to_us: u64,
-    /// How many.
+    /// Number of gaps.
     pub count: u64,
-    /// Their time together, in us.
+    /// Total time in us.
     pub total_us: u64,
 }
 
-/// An idle time after which to go to a power state.
+/// Idle time before a drive goes to a power state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Timeout {
-    /// Entry and exit latency of the state together, in ms.
+    /// Sum of the state's entry and exit latency in ms.
     pub transition_ms: u64,
-    /// The timeout that suits the gaps, in ms ([`Gaps::timeout`]). `None`: the state never pays.
+    /// The timeout in ms that suits the gaps ([`Gaps::timeout`]). `None`: the state never pays.
     pub timeout_ms: Option<f64>,
-    /// How often the drive would have been woken up by a request.
+    /// Times that a request would have woken the drive.
     pub wake_ups: u64,
-    /// The share of its idle time, 0 to 1, that it would have been in the state.
+    /// Share of the drive's idle time in the state, 0 to 1.
     pub asleep: f64,
 }
 
 impl DriveReport {
-    /// So many completions are missing that the idle times are not to be relied on.
+    /// Whether too many completions are missing for reliable idle times.
     pub fn is_uncertain(&self) -> bool {
         self.missed as f64 > (self.issued as f64 * MANY_MISSED).max(MAX_AT_END)
     }
@@ -99,7 +105,7 @@ impl DriveHistory {
     fn new() -> Option<Self> {
         Some(Self {
             in_flight: HashMap::new(),
-            looked: 0,
+            searched_at: 0,
             missed: 0,
             idle_since: None,
             completions: 0,
@@ -110,13 +116,13 @@ impl DriveHistory {
         })
     }
 
-    /// Requests whose completion cannot come any more do not keep the drive busy.
+    /// Drops requests whose completion cannot come any more.
     fn give_up(&mut self, now: u64) {
         let before = self.in_flight.len();
-        if now.saturating_sub(self.looked) > LONGEST_REQUEST {
-            self.looked = now;
+        if now.saturating_sub(self.searched_at) > LONGEST_REQUEST {
+            self.searched_at = now;
             self.in_flight
-                .retain(|_, (issued, _)| now.saturating_sub(*issued) <= LONGEST_REQUEST);
+                .retain(|_, issue| now.saturating_sub(issue.time) <= LONGEST_REQUEST);
         }
         if self.in_flight.len() >= MAX_IN_FLIGHT {
             self.in_flight.clear();
@@ -126,12 +132,12 @@ impl DriveHistory {
 }
 
 impl Drives {
-    /// Whether no request was seen.
+    /// Whether no request was recorded.
     pub fn is_empty(&self) -> bool {
         self.drives.is_empty()
     }
 
-    fn drive(&mut self, device: u32) -> Option<&mut DriveHistory> {
+    fn drive_mut(&mut self, device: u32) -> Option<&mut DriveHistory> {
         match self.drives.entry(device) {
             std::collections::btree_map::Entry::Occupied(entry) => Some(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => {
@@ -140,9 +146,9 @@ impl Drives {
         }
     }
 
-    /// A request is issued.
+    /// Notes that a CPU issued a request.
     pub fn issue(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive(block.device) else {
+        let Some(drive) = self.drive_mut(block.device) else {
             return;
         };
         drive.issued += 1;
@@ -152,53 +158,55 @@ impl Drives {
                 .saturating_record(time.saturating_sub(since) / 1_000);
         }
         drive.give_up(time);
-        if drive.in_flight.insert(block.sector, (time, cpu)).is_some() {
+        let issue = RequestIssue { time, cpu };
+        if drive.in_flight.insert(block.sector, issue).is_some() {
             drive.missed += 1;
         }
     }
 
-    /// A request completes.
+    /// Notes that a request completed on a CPU.
     pub fn complete(&mut self, time: u64, cpu: u32, block: &Block) {
-        let Some(drive) = self.drive(block.device) else {
+        let Some(drive) = self.drive_mut(block.device) else {
             return;
         };
-        if let Some((_, issuer)) = drive.in_flight.remove(&block.sector) {
+        if let Some(issue) = drive.in_flight.remove(&block.sector) {
             drive.completions += 1;
-            drive.same_cpu += u64::from(issuer == cpu);
+            drive.same_cpu += u64::from(issue.cpu == cpu);
             if drive.in_flight.is_empty() {
                 drive.idle_since = Some(time);
             }
         }
     }
 
-    /// Events are missing: nothing is known of what is in flight.
-    pub fn lost(&mut self) {
+    /// Drops all requests in flight after missing events.
+    pub fn forget_requests(&mut self) {
         for drive in self.drives.values_mut() {
             drive.in_flight.clear();
             drive.idle_since = None;
         }
     }
 
-    /// What came together; `name` gives the names.
+    /// A report for each drive; `name` turns a device number into a name.
     pub fn report(&self, name: impl Fn(u32) -> String) -> Vec<DriveReport> {
-        let of = |(device, drive): (&u32, &DriveHistory)| DriveReport {
+        let drives = self.drives.iter();
+        let reports = drives.map(|(device, drive)| DriveReport {
             name: name(*device),
             issued: drive.issued,
             completions: drive.completions,
             missed: drive.missed + drive.in_flight.len() as u64,
             same_cpu: drive.same_cpu,
-            gaps: gaps(&drive.gaps),
+            gaps: gaps_by_length(&drive.gaps),
             timeouts: TRANSITIONS_MS
                 .iter()
-                .map(|ms| timeout(&drive.gaps, *ms))
+                .map(|ms| best_timeout(&drive.gaps, *ms))
                 .collect(),
-        };
-        self.drives.iter().map(of).collect()
+        });
+        reports.collect()
     }
 }
 
-/// By powers of ten.
-fn gaps(histogram: &Histogram<u64>) -> Vec<Gap> {
+/// Gaps grouped by powers of ten of their length.
+fn gaps_by_length(histogram: &Histogram<u64>) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
     for value in histogram.iter_recorded() {
         let us = value.value_iterated_to();
@@ -220,7 +228,8 @@ fn gaps(histogram: &Histogram<u64>) -> Vec<Gap> {
     gaps
 }
 
-fn timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
+/// The timeout that suits the gaps for a power state.
+fn best_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
     let mut gaps = Gaps::default();
     for value in histogram.iter_recorded() {
         gaps.add(value.value_iterated_to(), value.count_at_value());

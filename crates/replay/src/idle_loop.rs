@@ -12,48 +12,48 @@ use crate::cost::{Judge, TotalsByBlock};
 use crate::package::Tally;
 use crate::span::IdleSpan;
 
-/// What is the same for all idle spans of a CPU.
+/// Facts common to all idle spans of a CPU.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
-    /// Its idle states.
+pub struct SpanContext<'a> {
+    /// The CPU's idle states.
     pub states: &'a IdleStates,
-    /// What idle periods are judged by.
+    /// Judge of the CPU's idle periods.
     pub judge: &'a Judge,
     /// The tick's period, in ns.
-    pub period: u64,
-    /// How deeply it may sleep while a PSD lease holds; `None`: there are no leases.
+    pub tick_period: u64,
+    /// The deepest state under a PSD lease; `None` without leases.
     pub ceiling: Option<Ceiling>,
-    /// The longest exit latency that it is allowed, in ns, beside the recorded requests.
+    /// Limit of the exit latency in ns, in addition to recorded requests.
     pub latency_limit: i64,
 }
 
-/// A governor on one CPU, and what came of it.
+/// A governor on one CPU, with counts of what the governor did.
 #[derive(Debug)]
 pub struct IdleLoop {
     governor: Governor,
     poll_limit: u64,
     tick_stopped: bool,
     busy: CpuUtilisation,
-    /// What came of it.
+    /// Counts so far.
     pub counts: Counts,
 }
 
-/// What came of a governor on one CPU.
+/// Counts of what a governor did on one CPU.
 #[derive(Clone, Debug)]
 pub struct Counts {
-    /// Per block of time and state.
+    /// Sums by block of time and state.
     pub totals: TotalsByBlock,
-    /// How often the governor was asked.
+    /// Times that the governor was asked.
     pub selections: u64,
-    /// How often it stopped a running tick.
+    /// Times that the governor stopped a running tick.
     pub tick_stops: u64,
-    /// How often polling ended at its limit.
+    /// Times that polling ended at the limit.
     pub poll_limit_hits: u64,
 }
 
 impl IdleLoop {
-    /// A CPU that has never been idle. `poll_limit`: how long the polling state polls, in ns, unless the
-    /// governor has a limit of its own; `totals`: sums of nothing yet.
+    /// A governor on a CPU that has never been idle. `poll_limit`: limit of the polling state in ns, unless the
+    /// governor has a limit; `totals`: empty sums.
     pub fn new(governor: Governor, poll_limit: u64, totals: TotalsByBlock) -> Self {
         Self {
             governor,
@@ -69,7 +69,7 @@ impl IdleLoop {
         }
     }
 
-    /// The CPU comes back online with a governor that knows nothing; what came of it so far stays.
+    /// Replaces the governor with one without history, for a CPU that comes online. Counts stay.
     pub fn restart(&mut self, fresh: Self) {
         self.governor = fresh.governor;
         self.tick_stopped = false;
@@ -81,29 +81,28 @@ impl IdleLoop {
         self.governor.failure()
     }
 
-    /// Goes through idle spans, in their order. `package`: what becomes of the package, if that counts, and this governor's
-    /// place in it.
-    pub(crate) fn spans(
+    /// Runs the idle loop over idle spans, in order. `package`: the package's tally, and this governor's index there.
+    pub(crate) fn run_spans(
         &mut self,
-        terms: Terms<'_>,
+        context: SpanContext<'_>,
         spans: &[IdleSpan],
         package: Option<(&mut Tally, usize)>,
     ) {
-        if package.is_none() && terms.ceiling.is_none() {
-            self.pass::<true>(terms, spans, None);
+        if package.is_none() && context.ceiling.is_none() {
+            self.run::<true>(context, spans, None);
         } else {
-            self.pass::<false>(terms, spans, package);
+            self.run::<false>(context, spans, package);
         }
     }
 
-    fn pass<const PLAIN: bool>(
+    fn run<const PLAIN: bool>(
         &mut self,
-        terms: Terms<'_>,
+        context: SpanContext<'_>,
         spans: &[IdleSpan],
         package: Option<(&mut Tally, usize)>,
     ) {
-        self.governor.with(Passage::<PLAIN> {
-            terms,
+        self.governor.with(SpanRun::<PLAIN> {
+            context,
             spans,
             package,
             poll_limit: self.poll_limit,
@@ -114,9 +113,9 @@ impl IdleLoop {
     }
 }
 
-/// Some idle spans, with whichever governor. `PLAIN`: neither leases nor a package, as in most replays.
-struct Passage<'a, const PLAIN: bool> {
-    terms: Terms<'a>,
+/// Idle spans to run with a governor of any type. `PLAIN`: neither leases nor a package, as in most replays.
+struct SpanRun<'a, const PLAIN: bool> {
+    context: SpanContext<'a>,
     spans: &'a [IdleSpan],
     package: Option<(&'a mut Tally, usize)>,
     poll_limit: u64,
@@ -125,101 +124,138 @@ struct Passage<'a, const PLAIN: bool> {
     counts: &'a mut Counts,
 }
 
-impl<const PLAIN: bool> WithGovernor for Passage<'_, PLAIN> {
+impl<const PLAIN: bool> WithGovernor for SpanRun<'_, PLAIN> {
     fn run<G: IdleGovernor>(mut self, governor: &mut G) {
         for span in self.spans {
-            self.span(governor, span);
+            self.run_span(governor, span);
         }
     }
 }
 
-impl<const PLAIN: bool> Passage<'_, PLAIN> {
+impl<const PLAIN: bool> SpanRun<'_, PLAIN> {
+    /// Runs the idle loop from the start of a span to the end.
     #[inline(always)]
-    fn span<G: IdleGovernor>(&mut self, governor: &mut G, span: &IdleSpan) {
-        let Terms {
-            states,
-            judge,
-            period,
-            ceiling,
-            latency_limit,
-        } = self.terms;
-        let counts = &mut *self.counts;
-        let totals = counts.totals.of_mut(span.block);
-        // A task gets the tick back; where nothing is recorded of tasks, one is taken to have run.
-        let mut tick_stopped = *self.tick_stopped && span.in_loop;
-        let mut now = span.start;
-        let mut tick = span.tick;
-        let mut slept = false;
-        let mut after_tick = false;
+    fn run_span<G: IdleGovernor>(&mut self, governor: &mut G, span: &IdleSpan) {
+        // A task restarts the tick; in recordings without tasks, a task is assumed to have run.
+        let mut progress = SpanProgress {
+            now: span.start,
+            tick: span.tick,
+            tick_stopped: *self.tick_stopped && span.in_loop,
+            after_tick: false,
+            slept: false,
+        };
         if G::WANTS_UTILISATION {
-            governor.set_utilisation(self.busy.begin_idle(now));
+            governor.set_utilisation(self.busy.begin_idle(progress.now));
         }
-        loop {
-            while tick <= now {
-                tick += period;
-            }
-            let next_timer = if now > span.start && span.timer <= now as i64 {
-                span.unknown
-            } else {
-                span.timer.saturating_sub_unsigned(now)
-            };
-            let clock = Nanoseconds(now);
-            let leased = !PLAIN && span.lease.holds(clock);
-            let looks_at = match span.lease.next_look(clock) {
-                Some(at) if leased => at.0,
-                _ => u64::MAX,
-            };
-            let call = IdleCall {
-                now,
-                next_timer: next_timer.min((looks_at - now).min(i64::MAX as u64) as i64),
-                tick_stopped,
-                after_tick,
-                tick,
-                keeps_tick: false,
-                latency_request: span.latency_request.min(latency_limit),
-                nr_iowait: span.iowaiters,
-                true_idle: span.end - now,
-                package_saving: span.package_saving,
-            };
-            let ceiling = ceiling.filter(|_| leased);
-            let choice = call.choose(&call.query(), states, governor, ceiling);
-            let state = choice.state;
-            counts.selections += 1;
-            if choice.stops_tick {
-                tick_stopped = true;
-                counts.tick_stops += 1;
-            }
-            let polls_until = if judge.rule(state).is_some_and(|rule| rule.polling) {
-                let limit = poll_limit(governor, Nanoseconds(self.poll_limit));
-                now.saturating_add(limit.0.max(1))
-            } else {
-                u64::MAX
-            };
-            let ticks_at = if tick_stopped { u64::MAX } else { tick };
-            let end = span.end.min(polls_until).min(ticks_at).min(looks_at);
-            let last = end == span.end;
-            let added = judge.account(totals, state, end - now, last, span.best);
-            if !PLAIN && let Some((tally, place)) = &mut self.package {
-                let sleeps = judge.is_deepest(state);
-                tally.idle_period(*place, &span.windows, now..end, sleeps, slept);
-                slept = sleeps;
-            }
-            let poll_limit_hit = !last && polls_until == end;
-            counts.poll_limit_hits += u64::from(poll_limit_hit);
-            after_tick = end == ticks_at;
-            let outcome = IdleOutcome::of_period(now, end, after_tick, poll_limit_hit);
-            governor.reflect(state, &outcome);
-            if G::WANTS_UTILISATION {
-                governor.set_utilisation(self.busy.idle_until(end));
-            }
-            if last {
-                *self.tick_stopped = tick_stopped;
-                if span.woken_by_io {
-                    totals[state].delay_io(added);
-                }
-                return;
-            }
-            now = end;
+        while !self.run_period(governor, span, &mut progress) {}
+        *self.tick_stopped = progress.tick_stopped;
+    }
+
+    /// Runs one idle period of a span; returns whether the span ended.
+    #[inline(always)]
+    fn run_period<G: IdleGovernor>(
+        &mut self,
+        governor: &mut G,
+        span: &IdleSpan,
+        progress: &mut SpanProgress,
+    ) -> bool {
+        let context = self.context;
+        let now = progress.now;
+        while progress.tick <= now {
+            progress.tick += context.tick_period;
+        }
+        let leased = !PLAIN && span.lease.holds(Nanoseconds(now));
+        let looks_at = match span.lease.next_look(Nanoseconds(now)) {
+            Some(at) if leased => at.0,
+            _ => u64::MAX,
+        };
+        let call = self.idle_call(span, progress, looks_at);
+        let ceiling = context.ceiling.filter(|_| leased);
+        let choice = call.choose(&call.query(), context.states, governor, ceiling);
+        let state = choice.state;
+        let counts = &mut *self.counts;
+        counts.selections += 1;
+        if choice.stops_tick {
+            progress.tick_stopped = true;
+            counts.tick_stops += 1;
+        }
+        let polls_until = if context.judge.rule(state).is_some_and(|rule| rule.polling) {
+            let limit = poll_limit(governor, Nanoseconds(self.poll_limit));
+            now.saturating_add(limit.0.max(1))
+        } else {
+            u64::MAX
+        };
+        let ticks_at = progress.next_tick();
+        let end = span.end.min(polls_until).min(ticks_at).min(looks_at);
+        let last = end == span.end;
+        let totals = counts.totals.block_mut(span.block);
+        let added = context
+            .judge
+            .account(totals, state, end - now, last, span.best);
+        if last && span.woken_by_io {
+            totals[state].delay_io(added);
+        }
+        if !PLAIN && let Some((tally, place)) = &mut self.package {
+            let sleeps = context.judge.is_deepest(state);
+            tally.add_period(*place, &span.windows, now..end, sleeps, progress.slept);
+            progress.slept = sleeps;
+        }
+        let poll_limit_hit = !last && polls_until == end;
+        counts.poll_limit_hits += u64::from(poll_limit_hit);
+        progress.after_tick = end == ticks_at;
+        let outcome = IdleOutcome::of_period(now, end, progress.after_tick, poll_limit_hit);
+        governor.reflect(state, &outcome);
+        if G::WANTS_UTILISATION {
+            governor.set_utilisation(self.busy.idle_until(end));
+        }
+        progress.now = end;
+        last
+    }
+
+    /// The kernel's call to the governor. `looks_at`: time at which the lease's timer wakes the CPU, in ns.
+    #[inline(always)]
+    fn idle_call(&self, span: &IdleSpan, progress: &SpanProgress, looks_at: u64) -> IdleCall {
+        let now = progress.now;
+        let next_timer = if now > span.start && span.timer <= now as i64 {
+            span.assumed_sleep
+        } else {
+            span.timer.saturating_sub_unsigned(now)
+        };
+        IdleCall {
+            now,
+            next_timer: next_timer.min((looks_at - now).min(i64::MAX as u64) as i64),
+            tick_stopped: progress.tick_stopped,
+            after_tick: progress.after_tick,
+            tick: progress.tick,
+            keeps_tick: false,
+            latency_request: span.latency_request.min(self.context.latency_limit),
+            nr_iowait: span.iowaiters,
+            true_idle: span.end - now,
+            package_saving: span.package_saving,
+        }
+    }
+}
+
+/// Place of the idle loop in a span. Times in ns.
+struct SpanProgress {
+    now: u64,
+    /// Time of the next tick, if the tick runs.
+    tick: u64,
+    tick_stopped: bool,
+    /// The tick ended the previous idle period.
+    after_tick: bool,
+    /// The CPU was in its deepest state in the previous idle period.
+    slept: bool,
+}
+
+impl SpanProgress {
+    /// Time of the next tick in ns; the end of time without a tick.
+    #[inline(always)]
+    fn next_tick(&self) -> u64 {
+        if self.tick_stopped {
+            u64::MAX
+        } else {
+            self.tick
         }
     }
 }

@@ -1,59 +1,62 @@
-//! PSD's lease of one CPU, as of when its idle spans began.
+//! PSD leases of one CPU at the starts of idle spans.
 //!
-//! A recording has an idle period at its end, behind what happened during it: a completion whose interrupt came inside
-//! of the idle state is known first. It must not hold for the idle span that it ended.
+//! A recording lists an idle period at the period's end, after events during the period. A completion whose interrupt
+//! came inside the idle state is therefore known first, and must not give a lease to the idle span it ended.
 
 use std::collections::VecDeque;
 
 use wakepath_policies::psd::{Lease, LeaseRule, LeaseView, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
-/// So many I/Os can have come since an idle span began. A completion ends all idle states but the polling one, which gives up
-/// after a tick at most.
-const MOST: usize = 1024;
+/// Most I/O events since an idle span began. A completion ends every idle state except polling, which ends after a
+/// tick at most.
+const MAX_PENDING: usize = 1024;
 
-/// The lease of a CPU, and the I/Os since its last idle span began.
+/// A CPU's lease, and the I/O events since the last idle span began.
 #[derive(Clone, Debug)]
 pub(crate) struct Leases {
     lease: Lease,
-    /// Of I/Os within this time, which begins with a tick, the first one alone counts; 0: each counts.
-    alike: u64,
-    ios: VecDeque<u64>,
+    /// Only the first I/O event counts in each interval of this length, which starts at a tick; 0: all count.
+    interval: u64,
+    /// Times of I/O events in ns.
+    pending: VecDeque<u64>,
 }
 
 impl Leases {
-    /// No lease yet.
+    /// Starts without a lease.
     pub(crate) fn new(psd: &PsdPolicy, tick: TickRate) -> Self {
         let by_tick = psd.rule == LeaseRule::Patch && psd.start_after == 1;
         Self {
             lease: Lease::new(psd, tick),
-            alike: if by_tick { tick.period().0 } else { 0 },
-            ios: VecDeque::new(),
+            interval: if by_tick { tick.period().0 } else { 0 },
+            pending: VecDeque::new(),
         }
     }
 
-    /// An I/O that counts, at `time`.
-    pub(crate) fn io(&mut self, time: u64) {
-        let alike = |&last: &u64| self.alike > 0 && last / self.alike == time / self.alike;
-        if self.ios.back().is_some_and(alike) {
+    /// Notes an I/O event that gives a lease, at `time`.
+    pub(crate) fn note_io(&mut self, time: u64) {
+        if let Some(&last) = self.pending.back()
+            && self.interval > 0
+            && last / self.interval == time / self.interval
+        {
             return;
         }
-        if self.ios.len() == MOST
-            && let Some(oldest) = self.ios.pop_front()
+        if self.pending.len() == MAX_PENDING
+            && let Some(oldest) = self.pending.pop_front()
         {
             self.lease.io(Nanoseconds(oldest));
         }
-        self.ios.push_back(time);
+        self.pending.push_back(time);
     }
 
-    /// The lease that an idle span finds which begins at `start`. Idle spans are asked about in their order.
+    /// The lease at `start`, when an idle span begins. Calls come in order of time.
     #[inline(never)]
     pub(crate) fn found_at(&mut self, start: u64) -> LeaseView {
-        while let Some(&time) = self.ios.front()
+        while let Some(&time) = self.pending.front()
             && time <= start
         {
             self.lease.io(Nanoseconds(time));
-            self.ios.pop_front();
+            self.pending.pop_front();
         }
         self.lease.view(Nanoseconds(start))
     }
@@ -65,7 +68,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Until when the lease holds that an idle span finds which begins at `start`, in ns; 0: none holds.
+    /// End of the lease that holds at `start`, in ns; 0 without a lease.
     fn end(leases: &mut Leases, start: u64) -> u64 {
         let lease = leases.found_at(start);
         let last = (0..100).rfind(|ms| lease.holds(Nanoseconds(start + ms * MS)));
@@ -81,10 +84,10 @@ mod tests {
                 ..PsdPolicy::default()
             };
             let mut leases = Leases::new(&psd, TickRate::HZ_1000);
-            leases.io(10 * MS);
+            leases.note_io(10 * MS);
             assert_eq!(end(&mut leases, 9 * MS), 0, "{rule:?}");
             assert_eq!(end(&mut leases, 10 * MS), 14 * MS, "{rule:?}");
-            leases.io(20 * MS);
+            leases.note_io(20 * MS);
             assert_eq!(end(&mut leases, 19 * MS), 0, "{rule:?}");
             assert_eq!(end(&mut leases, 22 * MS), 24 * MS, "{rule:?}");
         }
@@ -99,8 +102,8 @@ mod tests {
                 ..PsdPolicy::default()
             };
             let mut leases = Leases::new(&psd, TickRate::HZ_250);
-            leases.io(8 * MS);
-            leases.io(9 * MS);
+            leases.note_io(8 * MS);
+            leases.note_io(9 * MS);
             assert_eq!(end(&mut leases, 10 * MS), expected * MS, "{rule:?}");
         }
     }
@@ -109,9 +112,9 @@ mod tests {
     fn a_cpu_that_is_never_idle_takes_no_memory() {
         let mut leases = Leases::new(&PsdPolicy::default(), TickRate::HZ_1000);
         for tick in 0..10_000 {
-            leases.io(tick * MS);
+            leases.note_io(tick * MS);
         }
-        assert_eq!(leases.ios.len(), MOST);
+        assert_eq!(leases.pending.len(), MAX_PENDING);
         assert_eq!(end(&mut leases, 9_999 * MS), 10_002 * MS);
     }
 }

@@ -1,7 +1,7 @@
-//! Energy of the package: it sleeps while every CPU is in the deepest state of its list.
+//! Energy of the package, which sleeps while every CPU is in its deepest state.
 //!
-//! The same rules as the simulator's ([`PackageSleep`]), at the idle times of the recording. In each time in which all CPUs are
-//! idle (`windows.rs`), the package falls asleep after the last moment at which a CPU was in another state.
+//! The rules are the simulator's ([`PackageSleep`]), applied to the recorded idle times. In each window in which all CPUs
+//! are idle (`windows.rs`), the package falls asleep after the last moment at which a CPU was in another state.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,33 +11,32 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::PackageSleep;
 use wakepath_units::{Kilohertz, Microwatts, Nanoseconds};
 
-use crate::blocks::{Blocks, Near};
+use crate::blocks::{BlockCursor, Blocks};
 use crate::windows::{Window, Windows};
 
-/// A package, as a machine describes it.
+/// The package's figures from a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackageFigures {
-    /// Drawn always.
+    /// Power drawn always.
     pub idle: Microwatts,
-    /// Drawn besides while it is not asleep: by itself, and by the uncore at its lowest clock.
+    /// Additional power while not asleep: by the package, and by the uncore at the lowest clock.
     pub awake: Microwatts,
-    /// How it falls asleep and wakes up.
+    /// Rules for falling asleep and waking up.
     pub sleep: PackageSleep,
-    /// Drawn by a CPU that waits for it to wake up.
+    /// Power of a CPU that waits for the package to wake up.
     pub waiting: Microwatts,
-    /// How many CPUs it has.
+    /// Number of CPUs.
     pub cpus: usize,
 }
 
 impl PackageFigures {
-    /// That of a machine; `None` if its description has none.
+    /// The package's figures from a machine; `None` without a package.
     pub fn of_machine(machine: &Machine) -> Option<Self> {
         let package = machine.package.as_ref()?;
         let uncores = machine.uncore.as_ref().map_or(0, |uncore| {
             uncore.power(uncore.clock(Kilohertz(0))).0 * machine.cluster.len() as u64
         });
-        let waiting = machine.cluster.iter();
-        let waiting = waiting.filter_map(|c| {
+        let waiting = machine.cluster.iter().filter_map(|c| {
             let states = machine.idle_states_of(c);
             Some(c.transition_power(states.last()?))
         });
@@ -50,65 +49,68 @@ impl PackageFigures {
         })
     }
 
-    /// What it saves in these windows if this CPU and all others sleep as deeply as they can, in fJ. `end`: when the CPU
-    /// wakes up.
-    pub(crate) fn saving(&self, windows: &Windows, of_span: &Range<usize>, end: u64) -> i64 {
+    /// Energy saved in the windows of an idle span if all CPUs sleep as deeply as they can, in fJ. `end`: wake-up of
+    /// the CPU.
+    pub(crate) fn saving(&self, windows: &Windows, span_windows: &Range<usize>, end: u64) -> i64 {
         let slept = self
             .awake
-            .femtojoules_over(Nanoseconds(windows.sleep_in(of_span)));
-        let last = of_span.clone().last().and_then(|last| windows.get(last));
+            .femtojoules_over(Nanoseconds(windows.sleep_in(span_windows)));
+        let last = span_windows
+            .clone()
+            .last()
+            .and_then(|last| windows.get(last));
         let waits = last
             .filter(|last| last.end == end)
-            .map_or(0, |last| self.wait(last.start, last.end));
+            .map_or(0, |last| self.wait_after(last.start, last.end));
         let waiting = self.waiting.femtojoules_over(Nanoseconds(waits));
         i64::try_from(slept as i128 - waiting as i128).unwrap_or(i64::MAX)
     }
 
-    /// How long a CPU that wakes up at `woken` waits if the last one fell asleep at `asleep`, in ns.
-    fn wait(&self, asleep: u64, woken: u64) -> u64 {
+    /// Time in ns that a CPU waits after waking up at `woken`, if the last CPU fell asleep at `asleep`.
+    fn wait_after(&self, asleep: u64, woken: u64) -> u64 {
         self.sleep.up_at(Nanoseconds(asleep), Nanoseconds(woken)).0 - woken
     }
 }
 
-/// The package under a governor.
+/// The package's sleep under a governor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PackageReport {
-    /// How long it slept, in ns.
+    /// Time asleep in ns.
     pub asleep_ns: u64,
-    /// How often.
+    /// Times that the package fell asleep.
     pub count: u64,
-    /// Wake-ups that waited longer for it than with the oracle.
+    /// Wake-ups that waited longer for the package than with the oracle.
     pub slower: u64,
-    /// By how much, all together, in ns.
+    /// Total time by which such wake-ups were slower, in ns.
     pub added_latency_ns: u64,
-    /// Those that an I/O completion waited for.
+    /// Slower wake-ups that delayed an I/O completion.
     pub slower_io: u64,
-    /// By how much, in ns.
+    /// Total delay of I/O completions by slower wake-ups, in ns.
     pub added_io_latency_ns: u64,
-    /// Energy beyond what it takes with the oracle, in J.
+    /// Energy beyond the oracle's, in J.
     pub wasted_j: f64,
-    /// Its energy from the first idle span to the end of the last one, with that of CPUs that wait for it, in J.
+    /// Energy from the first idle span to the end of the last, including CPUs that wait for the package, in J.
     pub energy_j: f64,
 }
 
-/// What the CPUs did in a window under one governor.
+/// Activity of the CPUs in a window under one governor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
-    /// Until when some CPU was not in its deepest state, in ns.
+    /// Last time at which some CPU was not in its deepest state, in ns.
     awake_until: u64,
-    /// How long the package was up because a tick woke a CPU, in ns.
+    /// Time that the package was up because a tick woke a CPU, in ns.
     interrupted: u64,
-    /// By how much the number of CPUs that are awake at a window's end changes here. Most idle spans that keep the
-    /// package awake do so in several windows. They are noted at the first and behind the last.
+    /// Change of the number of CPUs awake at a window's end. Most idle spans that keep the package awake do so in
+    /// several windows, and count at the first and behind the last.
     change: i32,
 }
 
 /// Sums over windows, for one governor.
 #[derive(Clone, Debug)]
 struct Sums {
-    /// How many CPUs are awake at the next window's end.
+    /// Number of CPUs awake at the next window's end.
     awake: i32,
-    /// By block of time: of the window's start, but for the sleep, which is where it is.
+    /// Sums by the block in which a window starts; sleep counts where the time is.
     blocks: Vec<BlockSums>,
 }
 
@@ -124,43 +126,43 @@ struct BlockSums {
     added_io: u64,
 }
 
-/// Who ended a window.
+/// Cause of a window's end.
 #[derive(Clone, Copy, Debug, Default)]
-struct End {
+struct WindowEnd {
     by_cpu: bool,
     by_io: bool,
 }
 
-/// What the CPUs do in each window, until all of them have gone through it; then it is added up and forgotten, so that memory
-/// does not grow with the recording. The oracle comes first, then what was recorded, then the governors.
+/// Activity in each window until all CPUs have gone through the window. Then the window is added up and dropped, so that
+/// memory does not grow with the recording. The oracle comes first, then the recorded choices, then the governors.
 #[derive(Debug)]
 pub(crate) struct Tally {
     package: PackageFigures,
     pub(crate) windows: Windows,
     governors: usize,
-    /// The window that comes next.
+    /// Index of the next window to add up.
     first: usize,
-    /// Of each window from there on, the governors' courses.
+    /// The governors' courses in each window from there on.
     courses: VecDeque<Course>,
-    ends: VecDeque<End>,
+    ends: VecDeque<WindowEnd>,
     sums: Vec<Sums>,
     blocks: Blocks,
-    /// The block of the last window that was settled.
-    near: Near,
+    /// Block of the last window that was added up.
+    block_cursor: BlockCursor,
 }
 
-/// The oracle among the governors of a [`Tally`].
+/// Index of the oracle among the governors of a [`Tally`].
 pub(crate) const ORACLE: usize = 0;
-/// What was recorded.
+/// Index of the recorded choices.
 pub(crate) const RECORDED: usize = 1;
-/// The first of the others.
+/// Index of the first other governor.
 pub(crate) const FIRST: usize = 2;
 
-/// When so many windows wait for a CPU, it is worth looking for the ones that all CPUs have gone through.
+/// Number of waiting windows from which a search for finished windows is worth the time.
 const WORTH_SETTLING: usize = 1 << 14;
 
 impl Tally {
-    /// For so many governors beside the oracle and the recorded one.
+    /// Empty sums for the oracle, the recorded choices and a number of governors.
     pub(crate) fn new(
         package: PackageFigures,
         windows: Windows,
@@ -180,91 +182,101 @@ impl Tally {
             ends: VecDeque::new(),
             sums: vec![nothing; FIRST + governors],
             blocks,
-            near: Near::default(),
+            block_cursor: BlockCursor::default(),
         }
     }
 
-    /// What the package saves in an idle span that ends at `end`; see [`PackageFigures::saving`].
-    pub(crate) fn saving(&self, of_span: &Range<usize>, end: u64) -> i64 {
-        self.package.saving(&self.windows, of_span, end)
+    /// Energy that the package can save in an idle span; see [`PackageFigures::saving`].
+    pub(crate) fn saving(&self, span_windows: &Range<usize>, end: u64) -> i64 {
+        self.package.saving(&self.windows, span_windows, end)
     }
 
-    fn course(&mut self, governor: usize, window: usize) -> Option<&mut Course> {
+    /// A governor's course in a window; `None` after the window was added up.
+    fn course_mut(&mut self, governor: usize, window: usize) -> Option<&mut Course> {
         let at = window.checked_sub(self.first)?;
         if self.ends.len() <= at {
-            self.ends.resize(at + 1, End::default());
+            self.ends.resize(at + 1, WindowEnd::default());
             let courses = (at + 1) * self.governors;
             self.courses.resize(courses, Course::default());
         }
         self.courses.get_mut(at * self.governors + governor)
     }
 
-    /// Under a governor, a CPU stayed in its deepest state (`deepest`) or in another one. `of_span`: the windows of its idle span;
-    /// `after_deepest`: it was in its deepest state before.
+    /// Adds a CPU's idle period under a governor, in the deepest state or another (`deepest`). `span_windows`: windows of
+    /// the idle span; `after_deepest`: the CPU was in its deepest state before.
     #[inline(never)]
-    pub(crate) fn idle_period(
+    pub(crate) fn add_period(
         &mut self,
         governor: usize,
-        of_span: &Range<usize>,
+        span_windows: &Range<usize>,
         time: Range<u64>,
         deepest: bool,
         after_deepest: bool,
     ) {
-        if of_span.is_empty() {
+        if span_windows.is_empty() {
             return;
         }
         if !deepest {
-            self.awake(governor, of_span, time.start, time.end);
+            self.keep_awake(governor, span_windows, time);
         } else if after_deepest {
-            self.interrupt(governor, of_span, time.start);
+            self.interrupt_sleep(governor, span_windows, time.start);
         }
     }
 
-    /// Under a governor, a CPU was not in its deepest state from `start` to `end`. `of_span`: the windows of its idle span.
-    pub(crate) fn awake(&mut self, governor: usize, of_span: &Range<usize>, start: u64, end: u64) {
-        let from = self.windows.not_over_by(start, of_span).max(self.first);
-        let to = self.windows.not_over_by(end, of_span);
+    /// Keeps the package awake under a governor for a time in which a CPU was not in its deepest state.
+    /// `span_windows`: windows of the idle span.
+    pub(crate) fn keep_awake(
+        &mut self,
+        governor: usize,
+        span_windows: &Range<usize>,
+        time: Range<u64>,
+    ) {
+        let end = time.end;
+        let begun = self.windows.first_after(time.start, span_windows);
+        let from = begun.max(self.first);
+        let to = self.windows.first_after(end, span_windows);
         if from < to {
-            if let Some(course) = self.course(governor, from) {
+            if let Some(course) = self.course_mut(governor, from) {
                 course.change += 1;
             }
-            if let Some(course) = self.course(governor, to) {
+            if let Some(course) = self.course_mut(governor, to) {
                 course.change -= 1;
             }
         }
-        let begun = |w: &Window| w.start < end;
-        if to < of_span.end
-            && self.windows.get(to).is_some_and(begun)
-            && let Some(course) = self.course(governor, to)
+        if to < span_windows.end
+            && self.windows.get(to).is_some_and(|w| w.start < end)
+            && let Some(course) = self.course_mut(governor, to)
         {
             course.awake_until = course.awake_until.max(end);
         }
     }
 
-    /// Under a governor, a tick woke a CPU at `time`, and it went back to its deepest state.
-    fn interrupt(&mut self, governor: usize, of_span: &Range<usize>, time: u64) {
+    /// Interrupts the package's sleep under a governor: a tick woke a CPU at `time`, and the CPU went back to its
+    /// deepest state.
+    fn interrupt_sleep(&mut self, governor: usize, span_windows: &Range<usize>, time: u64) {
         let up = self.package.sleep.exit.0 + self.package.sleep.delay().0;
         if up == 0 {
             return;
         }
-        let index = self.windows.not_over_by(time, of_span);
-        let inside = |w: &Window| w.start < time;
-        if index < of_span.end
-            && self.windows.get(index).is_some_and(inside)
-            && let Some(course) = self.course(governor, index)
+        let index = self.windows.first_after(time, span_windows);
+        if index < span_windows.end
+            && self.windows.get(index).is_some_and(|w| w.start < time)
+            && let Some(course) = self.course_mut(governor, index)
         {
             course.interrupted += up;
         }
     }
 
-    /// A CPU's idle span is over at `end`; `by_io`: because of an I/O completion.
-    pub(crate) fn end_of_span(&mut self, of_span: &Range<usize>, end: u64, by_io: bool) {
-        let last = of_span.clone().last();
-        let Some(last) = last.filter(|last| self.windows.get(*last).is_some_and(|w| w.end == end))
+    /// Ends a CPU's idle span at `end`; `by_io`: because of an I/O completion.
+    pub(crate) fn end_span(&mut self, span_windows: &Range<usize>, end: u64, by_io: bool) {
+        let Some(last) = span_windows
+            .clone()
+            .last()
+            .filter(|last| self.windows.get(*last).is_some_and(|w| w.end == end))
         else {
             return;
         };
-        if self.course(ORACLE, last).is_some()
+        if self.course_mut(ORACLE, last).is_some()
             && let Some(ended) = self.ends.get_mut(last - self.first)
         {
             ended.by_cpu = true;
@@ -272,32 +284,32 @@ impl Tally {
         }
     }
 
-    /// Whether enough windows wait for a CPU to look for those that all have gone through.
+    /// Whether enough windows wait for a search for finished windows.
     pub(crate) fn is_worth_settling(&self) -> bool {
         self.ends.len() >= WORTH_SETTLING
     }
 
-    /// All CPUs have gone through the windows that end by `time`.
+    /// Adds up the windows that end by `time`, after all CPUs have gone through them.
     pub(crate) fn settle(&mut self, time: u64) {
         let all = 0..self.windows.len();
-        let before = self.windows.not_over_by(time, &all);
+        let before = self.windows.first_after(time, &all);
         while self.first < before {
-            // Windows that nobody has touched yet: everybody slept deeply.
-            let _ = self.course(ORACLE, self.first);
+            // In a window without a course every CPU slept deeply.
+            let _ = self.course_mut(ORACLE, self.first);
             let end = self.ends.pop_front().unwrap_or_default();
             let Some(window) = self.windows.get(self.first).copied() else {
                 return;
             };
-            let block = self.near.block(&self.blocks, window.start);
-            let crosses = (window.end > self.near.end()).then_some(&self.blocks);
-            let mut of_oracle = 0;
+            let block = self.block_cursor.block(&self.blocks, window.start);
+            let crosses = (window.end > self.block_cursor.end()).then_some(&self.blocks);
+            let mut oracle_waits = 0;
             for (governor, sums) in self.sums.iter_mut().enumerate() {
                 let course = self.courses.pop_front().unwrap_or_default();
                 let waits = sums.add(&self.package, window, course, end, (block, crosses));
                 if governor == ORACLE {
-                    of_oracle = waits;
+                    oracle_waits = waits;
                 }
-                let added = waits.saturating_sub(of_oracle);
+                let added = waits.saturating_sub(oracle_waits);
                 let Some(sums) = sums.blocks.get_mut(block) else {
                     continue;
                 };
@@ -312,31 +324,13 @@ impl Tally {
         }
     }
 
-    /// The package under one governor in some blocks. All windows are settled.
+    /// The package's sleep under one governor in some blocks, after all windows were added up.
     pub(crate) fn report(&self, governor: usize, blocks: Range<usize>) -> PackageReport {
-        let joules = |femtojoules: i128| femtojoules as f64 / 1e15;
-        let span = self
-            .windows
-            .span_in(blocks.clone().map(|block| self.blocks.range(block)));
-        let of_blocks = |governor: usize| {
-            let mut all = BlockSums::default();
-            let of_governor = &self.sums[governor].blocks;
-            for sums in of_governor.get(blocks.clone()).unwrap_or_default() {
-                all.add(sums);
-            }
-            all
-        };
-        let energy = |sums: &BlockSums| {
-            let awake = Nanoseconds(span.saturating_sub(sums.asleep));
-            let energy = self.package.idle.femtojoules_over(Nanoseconds(span))
-                + self.package.awake.femtojoules_over(awake)
-                + self
-                    .package
-                    .waiting
-                    .femtojoules_over(Nanoseconds(sums.waits));
-            energy as i128
-        };
-        let sums = of_blocks(governor);
+        let times = blocks.clone().map(|block| self.blocks.range(block));
+        let span = self.windows.span_in(times);
+        let sums = self.sums[governor].over_blocks(&blocks);
+        let energy = self.energy(&sums, span);
+        let oracle = self.energy(&self.sums[ORACLE].over_blocks(&blocks), span);
         PackageReport {
             asleep_ns: sums.asleep,
             count: sums.count,
@@ -344,9 +338,19 @@ impl Tally {
             added_latency_ns: sums.added,
             slower_io: sums.slower_io,
             added_io_latency_ns: sums.added_io,
-            wasted_j: joules(energy(&sums) - energy(&of_blocks(ORACLE))),
-            energy_j: joules(energy(&sums)),
+            wasted_j: (energy - oracle) as f64 / 1e15,
+            energy_j: energy as f64 / 1e15,
         }
+    }
+
+    /// Energy of the package in fJ over `span` ns with these sums.
+    fn energy(&self, sums: &BlockSums, span: u64) -> i128 {
+        let package = &self.package;
+        let awake = Nanoseconds(span.saturating_sub(sums.asleep));
+        let energy = package.idle.femtojoules_over(Nanoseconds(span))
+            + package.awake.femtojoules_over(awake)
+            + package.waiting.femtojoules_over(Nanoseconds(sums.waits));
+        energy as i128
     }
 
     /// CPUs of the package that are never idle.
@@ -357,13 +361,23 @@ impl Tally {
 }
 
 impl Sums {
-    /// Adds a window, which begins in a block, and may cross its end; returns how long the CPU waits that ends it, in ns.
+    /// Sums over some blocks.
+    fn over_blocks(&self, blocks: &Range<usize>) -> BlockSums {
+        let mut all = BlockSums::default();
+        for sums in self.blocks.get(blocks.clone()).unwrap_or_default() {
+            all.add(sums);
+        }
+        all
+    }
+
+    /// Adds a window, which begins in a block and may cross the block's end. Returns how long the CPU that ends the
+    /// window waits, in ns.
     fn add(
         &mut self,
         package: &PackageFigures,
         window: Window,
         course: Course,
-        end: End,
+        end: WindowEnd,
         (block, crosses): (usize, Option<&Blocks>),
     ) -> u64 {
         self.awake += course.change;
@@ -375,7 +389,7 @@ impl Sums {
         let whole = window.end.saturating_sub(from).saturating_sub(delay);
         let asleep = whole.saturating_sub(course.interrupted);
         let waits = if end.by_cpu {
-            package.wait(from, window.end)
+            package.wait_after(from, window.end)
         } else {
             0
         };
@@ -387,18 +401,18 @@ impl Sums {
             }
         }
         if let Some(blocks) = crosses {
-            self.sleeps(asleep, window.end, blocks, block);
+            self.divide_sleep(asleep, window.end, blocks, block);
         }
         waits
     }
 
-    /// The package sleeps for so long up to `end`, in several blocks from the first one on.
+    /// Divides `asleep` ns of sleep up to `end` among blocks, from block `first` on.
     #[cold]
-    fn sleeps(&mut self, asleep: u64, end: u64, blocks: &Blocks, first: usize) {
+    fn divide_sleep(&mut self, asleep: u64, end: u64, blocks: &Blocks, first: usize) {
         let mut left = asleep;
         for (block, sums) in self.blocks.iter_mut().enumerate().skip(first) {
             let behind = end.saturating_sub(blocks.range(block).end);
-            // What lies behind this block is slept there.
+            // Time behind this block counts for later blocks.
             let here = left.saturating_sub(behind);
             sums.asleep += here;
             left -= here;

@@ -1,4 +1,4 @@
-//! What comes of a replay.
+//! The report of a replay.
 
 use std::collections::BTreeMap;
 
@@ -10,62 +10,62 @@ use crate::cost::Totals;
 use crate::drives::DriveReport;
 use crate::package::PackageReport;
 
-/// Fewer idle spans than this say little about how governors differ (assumed; a rule of thumb).
+/// Fewest idle spans for a verdict on how governors differ (assumed; a rule of thumb).
 pub const FEWEST_SPANS: u64 = 30;
 
-/// What came of a replay.
+/// The report of a replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Recorded idle periods, and the idle spans that they make.
+    /// Recorded idle periods.
     pub periods: u64,
-    /// See [`Report::periods`].
+    /// Idle spans made from the idle periods.
     pub spans: u64,
     /// The CPUs with idle periods, in order.
     pub cpus: Vec<u32>,
-    /// How long the recording is, in ns.
+    /// Length of the recording in ns.
     pub duration_ns: u64,
-    /// What was chosen when the recording was made comes first, then each governor.
+    /// The recorded choices first, then each governor.
     pub policies: Vec<PolicyReport>,
-    /// Whether the governor that ran then answers the same now.
+    /// How often the governor that ran answers as recorded, with its name.
     pub agreement: Option<(String, Agreement)>,
     /// The drives.
     pub drives: Vec<DriveReport>,
     /// Idle spans ended by an I/O completion.
     pub io_wake_ups: u64,
-    /// I/O completions, also those that came to a CPU that was not idle.
+    /// I/O completions, including completions on busy CPUs.
     pub io_completions: u64,
-    /// The same by block of time ([`crate::Setup::blocks`]): their sums are the whole.
+    /// The same by block of time ([`crate::Setup::blocks`]); the blocks add up to the whole.
     #[serde(skip)]
     pub blocks: Vec<BlockReport>,
-    /// What makes the result approximate: periods by what they lack.
+    /// Idle periods that make the result approximate, by missing fact.
     pub approximate: BTreeMap<&'static str, u64>,
-    /// Wake-up latencies are measured ones; otherwise they are declared, which are upper bounds.
+    /// Wake-up latencies are measured, rather than declared upper bounds.
     pub measured_latencies: bool,
-    /// What is wrong with the recording.
+    /// Faults of the recording.
     pub warnings: Vec<Warning>,
 }
 
-/// What came of a block of time.
+/// The report of a block of time.
 #[derive(Clone, Debug)]
 pub struct BlockReport {
-    /// How long it is, in ns.
+    /// Length of the block in ns.
     pub duration_ns: u64,
-    /// Idle spans that began in it.
+    /// Idle spans that began in the block.
     pub spans: u64,
-    /// Those of them that an I/O completion ended.
+    /// Idle spans ended by an I/O completion.
     pub io_wake_ups: u64,
-    /// I/O completions in it.
+    /// I/O completions in the block.
     pub io_completions: u64,
-    /// Whether the governor that ran answers the same now.
+    /// How often the governor that ran answers as recorded.
     pub agreement: Agreement,
     /// As in [`Report::policies`].
     pub policies: Vec<BlockPolicy>,
 }
 
-/// What came of one governor in a block of time.
+/// One governor in a block of time.
 #[derive(Clone, Debug)]
 pub struct BlockPolicy {
-    /// By group of CPUs ([`crate::Setup::states`]) and by state; empty of a group without CPUs in the recording.
+    /// By group of CPUs ([`crate::Setup::states`]) and by state; empty for a group without CPUs in the recording.
     pub groups: Vec<Vec<StateReport>>,
     /// The package, if its power is known.
     pub package: Option<PackageReport>,
@@ -73,7 +73,7 @@ pub struct BlockPolicy {
     pub leased_spans: Option<u64>,
 }
 
-/// What came of a governor, over states and the package.
+/// A governor's sums over states and the package.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     /// Idle periods.
@@ -82,9 +82,9 @@ pub struct Sums {
     pub too_deep: u64,
     /// See [`StateReport::too_shallow`].
     pub too_shallow: u64,
-    /// How much longer than the oracle's the wake-ups took, in ns, waiting for the package included.
+    /// Time by which wake-ups were slower than the oracle's, in ns, including waits for the package.
     pub added_latency_ns: u64,
-    /// Of it what I/O completions waited for, in ns.
+    /// Delay of I/O completions by slower wake-ups, in ns.
     pub added_io_latency_ns: u64,
     /// Energy beyond the oracle's in J, if power is known.
     pub wasted_j: Option<f64>,
@@ -93,24 +93,29 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Over these states and the package.
-    pub fn of<'s>(
+    /// Sums over these states and the package.
+    pub fn over<'s>(
         states: impl Iterator<Item = &'s StateReport> + Clone,
         package: Option<PackageReport>,
     ) -> Self {
-        let sum = |what: fn(&StateReport) -> u64| states.clone().map(what).sum::<u64>();
         let package = package.unwrap_or_default();
-        let with_package =
-            |of_states: Option<f64>, of_package: f64| of_states.map(|joules| joules + of_package);
-        Self {
-            count: sum(|s| s.count),
-            too_deep: sum(|s| s.too_deep),
-            too_shallow: sum(|s| s.too_shallow),
-            added_latency_ns: sum(|s| s.added_latency_ns) + package.added_latency_ns,
-            added_io_latency_ns: sum(|s| s.added_io_latency_ns) + package.added_io_latency_ns,
-            wasted_j: with_package(states.clone().map(|s| s.wasted_j).sum(), package.wasted_j),
-            energy_j: with_package(states.map(|s| s.energy_j).sum(), package.energy_j),
+        let mut sums = Self {
+            added_latency_ns: package.added_latency_ns,
+            added_io_latency_ns: package.added_io_latency_ns,
+            ..Self::default()
+        };
+        for state in states.clone() {
+            sums.count += state.count;
+            sums.too_deep += state.too_deep;
+            sums.too_shallow += state.too_shallow;
+            sums.added_latency_ns += state.added_latency_ns;
+            sums.added_io_latency_ns += state.added_io_latency_ns;
         }
+        let wasted: Option<f64> = states.clone().map(|s| s.wasted_j).sum();
+        let energy: Option<f64> = states.map(|s| s.energy_j).sum();
+        sums.wasted_j = wasted.map(|joules| joules + package.wasted_j);
+        sums.energy_j = energy.map(|joules| joules + package.energy_j);
+        sums
     }
 }
 
@@ -122,67 +127,66 @@ impl Report {
 }
 
 impl PolicyReport {
-    /// Over all states and the package.
+    /// Sums over all states and the package.
     pub fn sums(&self) -> Sums {
-        Sums::of(self.states.iter(), self.package)
+        Sums::over(self.states.iter(), self.package)
     }
 }
 
 impl BlockPolicy {
-    /// Over all CPUs, states and the package.
+    /// Sums over all CPUs, states and the package.
     pub fn sums(&self) -> Sums {
-        Sums::of(self.groups.iter().flatten(), self.package)
+        Sums::over(self.groups.iter().flatten(), self.package)
     }
 }
 
-/// What came of one governor.
+/// One governor over the whole recording.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyReport {
-    /// Its name, or `recorded`.
+    /// The governor's name, or `recorded`.
     pub policy: String,
-    /// Per state, shallowest first.
+    /// Sums by state, shallowest first.
     pub states: Vec<StateReport>,
-    /// How often it was asked.
+    /// Times that the governor was asked.
     pub selections: u64,
-    /// How often it stopped a running tick; `None` where that was not recorded.
+    /// Times that the governor stopped a running tick; `None` if not recorded.
     pub tick_stops: Option<u64>,
-    /// How often polling ended at its limit.
+    /// Times that polling ended at the limit; `None` if not recorded.
     pub poll_limit_hits: Option<u64>,
     /// The package, if its power is known.
     pub package: Option<PackageReport>,
 }
 
-/// What came of a governor in one state.
+/// A governor's idle periods in one state.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateReport {
     /// The driver's name for the state.
     pub state: String,
-    /// Time in it, in ns.
+    /// Time in the state, in ns.
     pub time_ns: u64,
     /// Idle periods.
     pub count: u64,
-    /// Left before the target residency, although a shallower state was there.
+    /// Idle periods shorter than the target residency, although a shallower state was enabled.
     pub too_deep: u64,
-    /// As long as a deeper state wants.
+    /// Idle periods long enough for a deeper state.
     pub too_shallow: u64,
-    /// Wake-ups slower than the oracle's, and by how much together, in ns.
+    /// Wake-ups slower than the oracle's.
     pub slower: u64,
-    /// See [`StateReport::slower`].
+    /// Total time by which wake-ups were slower than the oracle's, in ns.
     pub added_latency_ns: u64,
-    /// Those that an I/O completion waited for.
+    /// Slower wake-ups that delayed an I/O completion.
     pub slower_io: u64,
-    /// See [`StateReport::slower_io`].
+    /// Total delay of I/O completions by slower wake-ups, in ns.
     pub added_io_latency_ns: u64,
-    /// Energy beyond the oracle's in J, if power is known. One state can be below zero; the sum counts.
+    /// Energy beyond the oracle's in J, if power is known. A single state can be below zero; only the sum counts.
     pub wasted_j: Option<f64>,
     /// Energy in J, if power is known.
     pub energy_j: Option<f64>,
 }
 
 impl StateReport {
-    /// Of what was added up in a state; `power`: whether its power is known.
-    pub fn new(state: String, totals: &Totals, power: bool) -> Self {
-        let joules = |femtojoules: f64| power.then_some(femtojoules / 1e15);
+    /// A report from the sums in a state.
+    pub fn from_totals(state: String, totals: &Totals, power_known: bool) -> Self {
         Self {
             state,
             time_ns: totals.time,
@@ -193,12 +197,12 @@ impl StateReport {
             added_latency_ns: totals.added_latency,
             slower_io: totals.slower_io,
             added_io_latency_ns: totals.added_io_latency,
-            wasted_j: joules(totals.wasted as f64),
-            energy_j: joules(totals.energy as f64),
+            wasted_j: power_known.then_some(totals.wasted as f64 / 1e15),
+            energy_j: power_known.then_some(totals.energy as f64 / 1e15),
         }
     }
 
-    /// Adds that of another group of CPUs.
+    /// Adds the sums from another group of CPUs.
     pub(crate) fn add(&mut self, other: &Self) {
         self.time_ns += other.time_ns;
         self.count += other.count;
@@ -208,8 +212,12 @@ impl StateReport {
         self.added_latency_ns += other.added_latency_ns;
         self.slower_io += other.slower_io;
         self.added_io_latency_ns += other.added_io_latency_ns;
-        let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
-        self.wasted_j = sum(self.wasted_j, other.wasted_j);
-        self.energy_j = sum(self.energy_j, other.energy_j);
+        self.wasted_j = add_known(self.wasted_j, other.wasted_j);
+        self.energy_j = add_known(self.energy_j, other.energy_j);
     }
+}
+
+/// The sum of two energies; `None` unless both are known.
+fn add_known(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.zip(b).map(|(a, b)| a + b)
 }

@@ -1,4 +1,4 @@
-//! Answers to a call log, scored: each idle period as long as it was, in the state that the answer chose.
+//! Scores for answers to a call log: each idle period keeps the recorded length, in the state of the answer.
 
 use wakepath_policies::idle::IdleDecision;
 use wakepath_policies::input::Call;
@@ -7,35 +7,35 @@ use wakepath_units::TickRate;
 use crate::cost::{Judge, Totals};
 use crate::setup::States;
 
-/// What a CPU was asked, to score answers to.
+/// A CPU's governor call log, to score answers.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// Its idle states.
+pub struct CallLog {
+    /// The CPU's idle states.
     pub states: States,
     /// The tick rate.
     pub tick: TickRate,
-    /// The calls, in their order.
+    /// The calls, in order of time.
     pub calls: Vec<Call>,
 }
 
-/// An answer that is no state.
+/// An answer with the number of no idle state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("answer {number} is idle state {state}, and the CPU has {states}, counted from 0")]
 pub struct AnswerOutOfRange {
-    /// Which answer, from 1.
+    /// Number of the answer, from 1.
     pub number: usize,
-    /// What it is.
+    /// State that was answered.
     pub state: usize,
-    /// How many there are.
+    /// Number of states.
     pub states: usize,
 }
 
-impl Asked {
-    /// What answers come to, by state. A call whose state the driver refused counts for nothing. Where there are more calls than
-    /// answers, or the other way round, what follows is left out.
+impl CallLog {
+    /// Sums for the answers, by state. A call whose state the driver refused does not count, nor calls without an
+    /// answer, nor answers without a call.
     ///
     /// # Errors
-    /// An answer is no state.
+    /// An answer with the number of no idle state.
     pub fn score(&self, answers: &[IdleDecision]) -> Result<Vec<Totals>, AnswerOutOfRange> {
         let judge = Judge::new(&self.states, self.tick);
         let mut totals = vec![Totals::default(); self.states.declared.len()];
@@ -49,8 +49,8 @@ impl Asked {
                 });
             }
             if residency > 0 {
-                let best = judge.best(residency, 0, call.query.latency_request);
-                // Its own tick did not wake anything.
+                let best = judge.oracle_choice(residency, 0, call.query.latency_request);
+                // The CPU's own tick is no wake-up.
                 let last = !call.outcome.got_tick;
                 judge.account(&mut totals, answer.state, residency, last, best);
             }
@@ -67,17 +67,18 @@ mod tests {
     use wakepath_policies::idle::{IdleOutcome, IdleQuery};
     use wakepath_units::Nanoseconds;
 
-    #[test]
-    fn answers_are_judged_by_how_long_the_cpu_stayed() {
-        let state = |(name, us): (&str, u64)| IdleState {
+    fn idle_state(name: &str, us: u64) -> IdleState {
+        IdleState {
             name: name.to_owned(),
             exit_latency: Nanoseconds(us * 100),
             target_residency: Nanoseconds(us * 1000),
             polling: false,
             disabled: false,
-        };
-        let list = [("C1", 0), ("C6", 100)].map(state).to_vec();
-        let call = |residency: u64, got_tick: bool| Call {
+        }
+    }
+
+    fn call(residency: u64, got_tick: bool) -> Call {
+        Call {
             query: IdleQuery {
                 latency_request: NO_LATENCY_REQUEST,
                 ..IdleQuery::default()
@@ -87,8 +88,20 @@ mod tests {
                 got_tick,
                 ..IdleOutcome::default()
             },
-        };
-        let asked = Asked {
+        }
+    }
+
+    fn answer(state: usize) -> IdleDecision {
+        IdleDecision {
+            state,
+            stop_tick: false,
+        }
+    }
+
+    #[test]
+    fn answers_are_judged_by_how_long_the_cpu_stayed() {
+        let list = vec![idle_state("C1", 0), idle_state("C6", 100)];
+        let log = CallLog {
             states: States::declared(Vec::new(), IdleStates::new(list).unwrap()),
             tick: TickRate::HZ_250,
             calls: vec![
@@ -98,23 +111,16 @@ mod tests {
                 call(50_000, true),
             ],
         };
-        let all = |state: usize| {
-            let answer = IdleDecision {
-                state,
-                stop_tick: false,
-            };
-            asked.score(&[answer; 4])
-        };
-        let deep = all(1).unwrap()[1];
+        let deep = log.score(&[answer(1); 4]).unwrap()[1];
         assert_eq!((deep.count, deep.too_deep, deep.too_shallow), (3, 2, 0));
         assert_eq!((deep.slower, deep.added_latency), (1, 10_000));
-        let shallow = all(0).unwrap()[0];
+        let shallow = log.score(&[answer(0); 4]).unwrap()[0];
         assert_eq!(
             (shallow.count, shallow.too_deep, shallow.too_shallow),
             (3, 0, 1)
         );
         assert_eq!(shallow.added_latency, 0);
-        let error = all(2).unwrap_err().to_string();
+        let error = log.score(&[answer(2); 4]).unwrap_err().to_string();
         assert_eq!(
             error,
             "answer 1 is idle state 2, and the CPU has 2, counted from 0"

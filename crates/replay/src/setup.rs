@@ -1,10 +1,10 @@
-//! What a replay is to do, on which idle states.
+//! The setup of a replay: idle states, and governors to run.
 
 use wakepath_hardware::idle::IdleStatesError;
 use wakepath_hardware::{IdleState, IdleStates, Machine};
-use wakepath_policies::idle::IdlePolicy;
 use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::power::IdlePower;
+use wakepath_policies::idle::{Governor, IdlePolicy};
 use wakepath_policies::psd::PsdPolicy;
 use wakepath_trace::recording::{Known, Metadata};
 use wakepath_units::{Nanoseconds, TickRate};
@@ -12,7 +12,7 @@ use wakepath_units::{Nanoseconds, TickRate};
 use crate::blocks::MAX_BLOCKS;
 use crate::package::PackageFigures;
 
-/// What to replay.
+/// The setup of a replay.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The idle states of each group of CPUs.
@@ -23,13 +23,13 @@ pub struct Setup {
     pub tick: TickRate,
     /// The governors to run, with the names to report them by.
     pub policies: Vec<(String, IdlePolicy)>,
-    /// Power-sleep demotion prevention around each of them, if wanted.
+    /// Power-sleep demotion prevention around each governor, if wanted.
     pub psd: Option<PsdPolicy>,
-    /// A latency request that each of them is told beside those recorded.
+    /// A latency request to each governor, in addition to recorded requests.
     pub latency: Option<LatencyLimits>,
-    /// The governor that really ran, if it is one of those known.
-    pub ran: Option<Ran>,
-    /// So many blocks of equal time have sums of their own: 1 to [`MAX_BLOCKS`].
+    /// The governor that ran during the recording, if known.
+    pub recorded_governor: Option<RecordedGovernor>,
+    /// Number of blocks of equal time with separate sums: 1 to [`MAX_BLOCKS`].
     pub blocks: usize,
 }
 
@@ -38,40 +38,40 @@ pub struct Setup {
 pub struct LatencyLimits {
     /// The longest exit latency, for each group of [`Setup::states`].
     pub limits: Vec<Nanoseconds>,
-    /// The CPUs that it holds for; empty: all.
+    /// The CPUs under the request; empty: all.
     pub cpus: Vec<usize>,
 }
 
-/// The governor that really ran.
+/// The governor that ran during the recording.
 #[derive(Clone, Debug)]
-pub struct Ran {
-    /// The name to report it by.
+pub struct RecordedGovernor {
+    /// Name in the report.
     pub name: String,
-    /// What it is.
+    /// Governor and parameters.
     pub policy: IdlePolicy,
-    /// Its parameters are those that it had; otherwise the defaults stand in for them.
+    /// The parameters are as recorded, rather than defaults.
     pub parameters_known: bool,
 }
 
 /// The idle states of some CPUs.
 #[derive(Clone, Debug)]
 pub struct States {
-    /// The CPUs; empty: all that no other group has.
+    /// The CPUs; empty: all CPUs in no other group.
     pub cpus: Vec<u32>,
     /// As declared to the governor, shallowest first.
     pub declared: IdleStates,
-    /// The time that leaving each state takes; the declared one where nothing better is known.
+    /// True exit latency of each state; the declared latency where nothing better is known.
     pub exit: Vec<Nanoseconds>,
     /// [`States::exit`] is measured rather than declared.
     pub measured: bool,
-    /// What the states draw, if known.
+    /// Power in the states, if known.
     pub power: Option<IdlePower>,
 }
 
 /// Why there are no idle states to replay with.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The recording has none.
+    /// The recording has no idle states.
     #[error(
         "the recording does not say which idle states the machine has. Name the machine (--machine \
          rk3399, `wakepath machine list` has the names) or give its states (--states FILE.csv)"
@@ -84,16 +84,16 @@ pub enum SetupError {
          machine (--machine rk3399, `wakepath machine list` has the names) or of your own (--states FILE.csv)"
     )]
     NoDriver,
-    /// So many blocks are not possible.
+    /// Impossible number of blocks.
     #[error("{0} blocks of time; there can be 1 to {MAX_BLOCKS}")]
     Blocks(usize),
-    /// Those of the recording are not possible.
+    /// Impossible idle states in the recording.
     #[error("the idle states of the recording: {0}")]
     Impossible(#[from] IdleStatesError),
 }
 
 impl States {
-    /// States that are known as they are declared only.
+    /// States known only as declared.
     pub fn declared(cpus: Vec<u32>, declared: IdleStates) -> Self {
         Self {
             cpus,
@@ -104,7 +104,7 @@ impl States {
         }
     }
 
-    /// The states that a recording has. Drives need none: a recording without idle events gets one to stand in.
+    /// The states in a recording. A recording with block events alone gets a single stand-in state.
     pub fn of_recording(metadata: &Metadata) -> Result<Vec<Self>, SetupError> {
         let recorded = &metadata.recorded;
         let only_drives = recorded.idle == Known::Missing && recorded.block != Known::Missing;
@@ -119,9 +119,9 @@ impl States {
             return Ok(vec![Self::declared(Vec::new(), never_entered)]);
         }
         if metadata.idle_states.is_empty() {
-            // The governor's name comes from where the driver's does, on the machine itself.
-            let looked = metadata.idle_governor.is_some();
-            return Err(if looked && metadata.idle_driver.is_none() {
+            // Names of governor and driver are read together, so a governor without a driver means that there is none.
+            let names_were_read = metadata.idle_governor.is_some();
+            return Err(if names_were_read && metadata.idle_driver.is_none() {
                 SetupError::NoDriver
             } else {
                 SetupError::NoStates
@@ -134,8 +134,8 @@ impl States {
         groups.collect()
     }
 
-    /// The states of a machine model, with what is known of their true latencies and power. A polling
-    /// CPU's power is that at the highest frequency.
+    /// The states of a machine model, with true latencies and power where known. A polling CPU's power is taken at the
+    /// highest frequency.
     pub fn of_machine(machine: &Machine) -> Result<Vec<Self>, SetupError> {
         let mut first = 0_u32;
         let groups = machine.cluster.iter().map(|cluster| {
@@ -168,7 +168,7 @@ impl States {
 }
 
 impl Setup {
-    /// The group of states that a CPU has; the last one if none names it.
+    /// Index of a CPU's group of states; the last group if none names the CPU.
     pub fn group_of(&self, cpu: u32) -> usize {
         self.states
             .iter()
@@ -176,13 +176,23 @@ impl Setup {
             .unwrap_or(self.states.len().saturating_sub(1))
     }
 
-    /// The longest exit latency that governors of a CPU are told, in ns, if its own requests allow more.
+    /// Limit of the exit latency on a CPU in ns, in addition to recorded requests.
     pub(crate) fn latency_limit(&self, cpu: u32) -> i64 {
-        let holds = |of: &&LatencyLimits| of.cpus.is_empty() || of.cpus.contains(&(cpu as usize));
-        let limits = self.latency.as_ref().filter(holds);
-        limits
-            .and_then(|of| of.limits.get(self.group_of(cpu)))
+        let request = self.latency.as_ref();
+        request
+            .filter(|request| request.cpus.is_empty() || request.cpus.contains(&(cpu as usize)))
+            .and_then(|request| request.limits.get(self.group_of(cpu)))
             .and_then(|limit| i64::try_from(limit.0).ok())
             .unwrap_or(NO_LATENCY_REQUEST)
+    }
+
+    /// A copy of the governor that ran during the recording, without history.
+    pub(crate) fn shadow_governor(&self, states: &States) -> Option<Governor> {
+        let recorded = self.recorded_governor.as_ref()?;
+        Some(Governor::in_kernel(
+            &recorded.policy,
+            &states.declared,
+            self.tick,
+        ))
     }
 }

@@ -1,8 +1,7 @@
-//! Idle spans: from when a CPU runs out of work until something else than its own idle loop wakes it.
+//! Idle spans: from when a CPU runs out of work until something other than the CPU's own idle loop causes a wake-up.
 //!
-//! Where the tick runs on, or polling reaches its limit, the CPU wakes, asks its governor again and goes
-//! back to idle. Under another governor this would not have happened. So consecutive idle periods of that
-//! kind make one idle span.
+//! Where the tick runs on, or polling reaches the limit, the CPU wakes up, asks the governor again and goes back to
+//! idle. Under another governor this would not have happened, so such consecutive idle periods make one idle span.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -11,13 +10,13 @@ use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::psd::LeaseView;
 use wakepath_trace::recording::{Before, PackedIdlePeriod};
 
-use crate::cost::{Best, Judge};
+use crate::cost::{Judge, OracleChoice};
 
-/// Events this soon after the end of an idle period are what ended it, in ns.
+/// An event at most this long after the end of an idle period caused the wake-up, in ns.
 pub const CAUSE_WITHIN: u64 = 50_000;
-/// Idle periods above this are left out, because the clock or the recording is wrong, in ns.
+/// Longer idle periods are left out, because the clock or the recording is wrong; in ns.
 pub const MAX_IDLE_PERIOD: u64 = 600_000_000_000;
-/// Idle spans of a CPU that go through the governors together, which is quicker than one by one.
+/// Idle spans of a CPU that go through the governors together, for speed.
 const BATCH: usize = 32;
 
 /// A recorded idle period.
@@ -25,52 +24,52 @@ const BATCH: usize = 32;
 pub struct Residency {
     /// The state entered.
     pub state: u8,
-    /// How long, in ns.
+    /// Time in the state, in ns.
     pub duration: u64,
 }
 
-/// An idle span, with what governors can be told about it. All times in ns.
+/// An idle span, with the inputs for governors. All times in ns.
 #[derive(Clone, Debug)]
 pub struct IdleSpan {
-    /// When it began and ended.
+    /// Start of the span.
     pub start: u64,
-    /// See [`IdleSpan::start`].
+    /// End of the span.
     pub end: u64,
-    /// When the next timer expires, if the tick is stopped.
+    /// Expiry of the next timer if the tick is stopped.
     pub timer: i64,
-    /// Assumed distance of the next timer once that time has passed without a wake-up.
-    pub unknown: i64,
-    /// When the tick comes next.
+    /// Assumed distance of the next timer after `timer` has passed without a wake-up.
+    pub assumed_sleep: i64,
+    /// Time of the next tick.
     pub tick: u64,
     /// Longest tolerated exit latency.
     pub latency_request: i64,
     /// Tasks that wait for I/O.
     pub iowaiters: u32,
-    /// The CPU was in its idle loop before, too: no task ran that would have got the tick back.
+    /// The CPU was in the idle loop before, so no task restarted the tick.
     pub in_loop: bool,
-    /// An I/O completion ended it.
+    /// An I/O completion ended the span.
     pub woken_by_io: bool,
-    /// The PSD lease that the CPU found.
+    /// The PSD lease at the start.
     pub lease: LeaseView,
-    /// The times in it in which every CPU is idle, among all of them.
+    /// Indices of the windows inside, in which every CPU is idle.
     pub windows: Range<usize>,
-    /// What the package saves if this CPU sleeps as deeply as it can, in fJ.
+    /// Energy that the package saves if this CPU sleeps in the deepest state, in fJ.
     pub package_saving: i64,
-    /// What the oracle does with it.
-    pub best: Best,
-    /// The block of time that it belongs to.
+    /// The oracle's choice.
+    pub best: OracleChoice,
+    /// Block of time in which the span began.
     pub block: usize,
 }
 
-/// The tick of an idle span while it is not known. No tick comes at the start of the clock.
+/// Stands for an unknown tick: none comes at the start of the clock.
 const NO_TICK: u64 = 0;
 
 impl IdleSpan {
-    /// A span that begins at `start` with the idle period `first` and is still open. `unknown`: see [`IdleSpan::unknown`].
+    /// An open span that begins at `start` with the idle period `first`.
     #[inline(always)]
-    fn begin(start: u64, first: &PackedIdlePeriod, unknown: i64) -> Self {
+    fn begin(start: u64, first: &PackedIdlePeriod, assumed_sleep: i64) -> Self {
         let asked = start - u64::from(first.select_lead().unwrap_or(0)).min(start);
-        let sleep = first.sleep_length().unwrap_or(unknown);
+        let sleep = first.sleep_length().unwrap_or(assumed_sleep);
         let tick = match (first.tick_stopped(), first.delta_tick()) {
             (Some(false), Some(delta)) if delta > 0 && delta < sleep => asked + delta as u64,
             _ => NO_TICK,
@@ -79,7 +78,7 @@ impl IdleSpan {
             start,
             end: start,
             timer: sleep.saturating_add_unsigned(asked),
-            unknown,
+            assumed_sleep,
             tick,
             latency_request: first.latency_request().unwrap_or(NO_LATENCY_REQUEST),
             iowaiters: first.iowaiters().unwrap_or(0),
@@ -88,19 +87,19 @@ impl IdleSpan {
             lease: LeaseView::default(),
             windows: 0..0,
             package_saving: 0,
-            best: Best::default(),
+            best: OracleChoice::default(),
             block: 0,
         }
     }
 
-    /// Finds out what the oracle does with it.
+    /// Finds the oracle's choice.
     #[inline(always)]
     pub fn judge(&mut self, judge: &Judge) {
         let length = self.end - self.start;
-        self.best = judge.best(length, self.package_saving, self.latency_request);
+        self.best = judge.oracle_choice(length, self.package_saving, self.latency_request);
     }
 
-    /// It ended at `end`. `phase`: a time at which its CPU had a tick; `period`: the tick's.
+    /// Ends the span at `end`. `phase`: a time at which the CPU had a tick; `period`: the tick's period.
     #[inline(always)]
     fn close(&mut self, end: u64, period: u64, phase: u64) {
         let since = self.start.abs_diff(phase) % period;
@@ -109,27 +108,28 @@ impl IdleSpan {
         } else {
             self.start + since
         };
-        // Which one it is cannot be foreseen.
+        // Either value is as likely, so a branch would be slow.
         self.tick = select_unpredictable(self.tick == NO_TICK, by_phase, self.tick);
         self.end = end;
     }
 }
 
-/// The idle spans of a CPU that have not gone through the governors yet. The last one always is among them, and may
-/// still get longer.
+/// The idle spans of a CPU that have not gone through the governors yet, the last span included, which may still get
+/// longer.
 #[derive(Clone, Debug)]
 pub struct IdleSpans {
     list: Vec<IdleSpan>,
-    /// The last one can get longer.
+    /// The last span may get longer.
     open: bool,
-    /// The tick or the polling limit ended its last idle period.
+    /// The tick or the polling limit ended the last idle period.
     self_ended: bool,
-    /// When that period ended, in ns.
+    /// End of the last idle period in ns.
     end: u64,
-    /// The recorded idle periods of the open span: the last one, and those before it.
+    /// The last recorded idle period of the open span.
     last: Residency,
+    /// Recorded idle periods of the open span before the last.
     earlier: Vec<Residency>,
-    /// The longest idle span so far.
+    /// Length of the longest idle span so far, in ns.
     longest: u64,
 }
 
@@ -148,41 +148,40 @@ impl Default for IdleSpans {
 }
 
 impl IdleSpans {
-    /// The longest idle span so far.
+    /// Length of the longest idle span so far, in ns.
     pub fn longest(&self) -> u64 {
         self.longest
     }
 
-    /// The tick ran at `time`.
-    pub fn tick(&mut self, time: u64) {
+    /// Notes that the tick ran at `time`: perhaps the tick ended the last idle period.
+    pub fn note_tick(&mut self, time: u64) {
         if self.open && time.saturating_sub(self.end) <= CAUSE_WITHIN {
             self.self_ended = true;
         }
     }
 
-    /// Whether an idle period belongs to the last idle span.
+    /// Whether a new idle period belongs to the last idle span.
     #[inline(always)]
     pub fn continues_with(&self, period: &PackedIdlePeriod) -> bool {
         self.open && self.self_ended && period.before() == Before::IdleLoop
     }
 
-    /// The last idle span goes on with another idle period, which [`IdleSpans::add`] takes next.
+    /// Continues the last idle span; [`IdleSpans::add`] takes the new idle period next.
     pub fn extend(&mut self) {
         self.earlier.push(self.last);
     }
 
-    /// An idle span begins at `start` with the idle period `first`, which [`IdleSpans::add`] takes next. `period`: the
-    /// tick's, in ns.
+    /// Begins an idle span at `start`; [`IdleSpans::add`] takes the idle period `first` next. `tick_period` in ns.
     #[inline(always)]
-    pub fn begin(&mut self, start: u64, first: &PackedIdlePeriod, period: u64) {
-        // Without timers: no timer is known to be nearer than the longest idle span there has been.
-        let unknown = self.longest.max(period) as i64;
-        self.list.push(IdleSpan::begin(start, first, unknown));
+    pub fn begin(&mut self, start: u64, first: &PackedIdlePeriod, tick_period: u64) {
+        // In recordings without timers, the longest idle span so far stands in for the next timer.
+        let assumed_sleep = self.longest.max(tick_period) as i64;
+        self.list.push(IdleSpan::begin(start, first, assumed_sleep));
         self.earlier.clear();
         self.open = true;
     }
 
-    /// Adds the idle period that ended at `end`. `self_ended`: the tick or the polling limit ended it.
+    /// Adds the idle period that ended at `end`. `self_ended`: the tick or the polling limit ended the period.
     #[inline(always)]
     pub fn add(&mut self, end: u64, period: &PackedIdlePeriod, self_ended: bool) {
         self.self_ended = self_ended;
@@ -193,8 +192,8 @@ impl IdleSpans {
         };
     }
 
-    /// Something else happened on this CPU, which ends an open idle span. Returns that span, its idle periods but the
-    /// last, and the last. `phase`: a time at which the CPU had a tick; `period`: the tick's, in ns.
+    /// Ends an open idle span. Returns the span, the idle periods before the last, and the last. `phase`: a time at
+    /// which the CPU had a tick; `period`: the tick's period in ns.
     #[inline(always)]
     pub fn close(
         &mut self,
@@ -210,19 +209,19 @@ impl IdleSpans {
         Some((span, &self.earlier, self.last))
     }
 
-    /// Drops an open idle span, because what happened in it is not known.
+    /// Drops an open idle span, because events are missing.
     pub fn forget(&mut self) {
         if std::mem::take(&mut self.open) {
             self.list.pop();
         }
     }
 
-    /// When the last idle period ended, in ns.
+    /// End of the last idle period in ns.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// No idle span can get longer.
+    /// Whether no idle span may get longer.
     pub fn are_closed(&self) -> bool {
         !self.open
     }
@@ -232,19 +231,19 @@ impl IdleSpans {
         self.list.last_mut()
     }
 
-    /// Enough idle spans for the governors to go through, all of them over.
+    /// Whether there are enough idle spans for a passage through the governors.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.list.len() >= BATCH
     }
 
-    /// The idle spans, all of them over.
+    /// All idle spans; none is open.
     pub fn closed(&self) -> &[IdleSpan] {
         debug_assert!(!self.open);
         &self.list
     }
 
-    /// They have gone through the governors.
+    /// Drops idle spans that have gone through the governors.
     pub fn clear(&mut self) {
         self.list.clear();
     }

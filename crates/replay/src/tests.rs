@@ -47,7 +47,7 @@ fn setup(policies: &[IdlePolicy]) -> Setup {
             .collect(),
         psd: None,
         latency: None,
-        ran: None,
+        recorded_governor: None,
         blocks: 1,
     }
 }
@@ -359,7 +359,7 @@ proptest! {
         for policy in KERNELS {
             let events = chosen_by(&policy, &lengths);
             let mut setup = setup(std::slice::from_ref(&policy));
-            setup.ran = Some(Ran {
+            setup.recorded_governor = Some(RecordedGovernor {
                 name: "it".to_owned(),
                 policy,
                 parameters_known: true,
@@ -670,7 +670,7 @@ fn a_kernel_that_asks_no_governor_has_no_call_log() {
     let lengths = |kernel: &str| {
         let mut setup = setup(&[]);
         setup.states = vec![States::declared(Vec::new(), one_state())];
-        setup.ran = Some(Ran {
+        setup.recorded_governor = Some(RecordedGovernor {
             name: "menu".to_owned(),
             policy: IdlePolicy::Menu(kernel.parse().unwrap()),
             parameters_known: true,

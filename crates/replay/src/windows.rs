@@ -1,20 +1,20 @@
-//! The times in which every CPU of the recording is idle, and so the package may sleep.
+//! Windows: times in which every CPU is idle, so that the package may sleep.
 //!
-//! A first passage over the recording collects them ([`Finder`]), because an idle period stands in a recording at its end:
-//! what the other CPUs do meanwhile is known only later.
+//! A first pass over the recording collects the windows ([`WindowFinder`]). A recording lists an idle period at the
+//! period's end, so the other CPUs' activity during the period is known only later.
 
 use std::ops::Range;
 
-/// More windows than this are not kept: the shortest ones count as busy.
-const MOST: usize = 1 << 20;
+/// Most windows kept; beyond, the shortest windows count as busy.
+const MAX_WINDOWS: usize = 1 << 20;
 
 /// A time in which every CPU is idle, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) start: u64,
-    /// When the first CPU leaves its idle loop.
+    /// When the first CPU leaves the idle loop.
     pub(crate) end: u64,
-    /// How long the package can have slept in the windows before this one.
+    /// Time that the package can sleep in all earlier windows, in ns.
     sleep_before: u64,
 }
 
@@ -22,17 +22,17 @@ pub(crate) struct Window {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Windows {
     list: Vec<Window>,
-    /// How long the package takes to fall asleep.
+    /// Time that the package takes to fall asleep, in ns.
     delay: u64,
-    /// From the beginning of the first idle span to the end of the last one.
+    /// From the start of the first idle span to the end of the last, in ns.
     pub(crate) span: Range<u64>,
-    /// Idle times up to this long count as busy: 0, unless there are too many.
+    /// Windows up to this length count as busy, in ns: 0, unless there are too many windows.
     pub(crate) left_out: u64,
-    /// When each CPU was first and last idle; by number.
+    /// First and last idle time of each CPU, by CPU number.
     pub(crate) cpus: Vec<Option<Extent>>,
 }
 
-/// When a CPU began its first idle span and ended its last one, in ns.
+/// Start of a CPU's first idle span and end of the last, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) first: u64,
@@ -41,12 +41,12 @@ pub(crate) struct Extent {
 
 /// Collects windows from the idle spans of all CPUs.
 ///
-/// Before its first idle span and after its last one a CPU counts as asleep, as one does that has none at all.
+/// A CPU counts as asleep before its first idle span and after its last, and so does a CPU without idle spans.
 #[derive(Debug)]
-pub(crate) struct Finder {
-    /// When some CPU is busy: apart from each other, in order.
+pub(crate) struct WindowFinder {
+    /// Times in which some CPU is busy, as start and end: disjoint, in order.
     busy: Vec<(u64, u64)>,
-    /// Idle times up to this long are not worth keeping.
+    /// Windows up to this length are not kept, in ns.
     join: u64,
     hysteresis: u64,
     delay: u64,
@@ -54,8 +54,8 @@ pub(crate) struct Finder {
     most: usize,
 }
 
-impl Finder {
-    /// `hysteresis`: the package does not notice shorter idle times; `delay`: it needs this long to fall asleep. In ns.
+impl WindowFinder {
+    /// `hysteresis`: the package does not notice shorter idle times; `delay`: time to fall asleep. Both in ns.
     pub(crate) fn new(hysteresis: u64, delay: u64) -> Self {
         Self {
             busy: Vec::new(),
@@ -63,21 +63,21 @@ impl Finder {
             hysteresis,
             delay,
             cpus: Vec::new(),
-            most: MOST,
+            most: MAX_WINDOWS,
         }
     }
 
-    /// A CPU was idle. Idle spans of one CPU come in order.
-    pub(crate) fn span(&mut self, cpu: usize, start: u64, end: u64) {
+    /// Adds an idle span of a CPU. Spans of one CPU come in order.
+    pub(crate) fn add_span(&mut self, cpu: usize, start: u64, end: u64) {
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, None);
         }
         match &mut self.cpus[cpu] {
             Some(extent) => {
                 let since = std::mem::replace(&mut extent.last, end);
-                // Otherwise the clock went back.
+                // Only a clock that went back gives another order.
                 if since <= start {
-                    self.busy(since, start);
+                    self.add_busy(since, start);
                 }
             }
             none => {
@@ -89,14 +89,17 @@ impl Finder {
         }
     }
 
-    fn busy(&mut self, start: u64, end: u64) {
+    fn add_busy(&mut self, start: u64, end: u64) {
         let join = self.join;
-        let far = |a: u64, b: u64| b.saturating_sub(a) > join;
-        if self.busy.last().is_none_or(|last| far(last.1, start)) {
+        if self
+            .busy
+            .last()
+            .is_none_or(|last| are_apart(last.1, start, join))
+        {
             self.busy.push((start, end));
         } else {
-            let first = self.busy.partition_point(|b| far(b.1, start));
-            let after = first + self.busy[first..].partition_point(|b| !far(end, b.0));
+            let first = self.busy.partition_point(|b| are_apart(b.1, start, join));
+            let after = first + self.busy[first..].partition_point(|b| !are_apart(end, b.0, join));
             if first == after {
                 self.busy.insert(first, (start, end));
             } else {
@@ -129,8 +132,8 @@ impl Finder {
         }
     }
 
-    /// What lies between.
-    pub(crate) fn finish(self) -> Windows {
+    /// The windows between busy times.
+    pub(crate) fn into_windows(self) -> Windows {
         let extents = self.cpus.iter().flatten();
         let start = extents.clone().map(|e| e.first).min().unwrap_or(0);
         let end = extents.map(|e| e.last).max().unwrap_or(0);
@@ -163,14 +166,19 @@ impl Finder {
     }
 }
 
+/// Whether more than `join` ns lie between the end of a busy time and the start of the next.
+fn are_apart(end: u64, start: u64, join: u64) -> bool {
+    start.saturating_sub(end) > join
+}
+
 impl Windows {
     /// How much of the span is in these times, in ns.
     pub(crate) fn span_in(&self, times: impl Iterator<Item = Range<u64>>) -> u64 {
-        let of = |time: Range<u64>| {
+        let lengths = times.map(|time| {
             let from = time.start.max(self.span.start);
             time.end.min(self.span.end).saturating_sub(from)
-        };
-        times.map(of).sum()
+        });
+        lengths.sum()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -181,24 +189,23 @@ impl Windows {
         self.list.get(index)
     }
 
-    /// The windows that an idle span has a part in: all of them lie inside of it, but for those around a CPU's first and last
-    /// idle span. `near`: a window that is not far from there.
+    /// The windows inside an idle span; windows around a CPU's first and last idle span may reach beyond the span.
+    /// `near`: index of a window nearby, for speed.
     #[inline(always)]
     pub(crate) fn within(&self, near: usize, start: u64, end: u64) -> Range<usize> {
         let first = self.seek(near, |w| w.end <= start);
         first..self.seek(first, |w| w.start < end)
     }
 
-    /// The first window of which `is_before` is not true; quickest just behind `near`.
+    /// The first window for which `is_before` does not hold; quickest just behind `near`.
     #[inline(always)]
     fn seek(&self, near: usize, is_before: impl Fn(&Window) -> bool) -> usize {
-        let before = |index: usize| self.list.get(index).is_some_and(&is_before);
-        if near > 0 && !before(near - 1) {
+        if near > 0 && !self.list.get(near - 1).is_some_and(&is_before) {
             return self.list.partition_point(&is_before);
         }
         let mut step = 1;
         let mut from = near;
-        while before(from + step - 1) {
+        while self.list.get(from + step - 1).is_some_and(&is_before) {
             from += step;
             step *= 2;
         }
@@ -206,25 +213,28 @@ impl Windows {
         from + self.list[from..to].partition_point(&is_before)
     }
 
-    /// How long the package can sleep in these windows, in ns.
+    /// Time that the package can sleep in these windows, in ns.
     pub(crate) fn sleep_in(&self, windows: &Range<usize>) -> u64 {
         let Some(last) = windows.clone().last().and_then(|last| self.get(last)) else {
             return 0;
         };
         let before = self.get(windows.start).map_or(0, |w| w.sleep_before);
-        let of_last = (last.end - last.start).saturating_sub(self.delay);
-        last.sleep_before - before + of_last
+        let in_last = (last.end - last.start).saturating_sub(self.delay);
+        last.sleep_before - before + in_last
     }
 
-    /// The first of these windows that has not ended by `time`, or the end of them.
+    /// Index of the first window in `range` that ends after `time`, or the end of `range`.
     #[inline]
-    pub(crate) fn not_over_by(&self, time: u64, of: &Range<usize>) -> usize {
-        // Mostly there is one, or none.
-        if of.is_empty() || self.get(of.start).is_none_or(|w| w.end > time) {
-            return of.start;
+    pub(crate) fn first_after(&self, time: u64, range: &Range<usize>) -> usize {
+        // The most common cases: an empty range, or a first window that ends later.
+        if range.is_empty() || self.get(range.start).is_none_or(|w| w.end > time) {
+            return range.start;
         }
-        let after = self.list.get(of.start + 1..of.end).unwrap_or_default();
-        of.start + 1 + after.partition_point(|w| w.end <= time)
+        let after = self
+            .list
+            .get(range.start + 1..range.end)
+            .unwrap_or_default();
+        range.start + 1 + after.partition_point(|w| w.end <= time)
     }
 }
 
@@ -234,34 +244,34 @@ mod tests {
 
     use super::*;
 
-    fn found(finder: Finder) -> Vec<(u64, u64)> {
-        let windows = finder.finish();
+    fn windows_found(finder: WindowFinder) -> Vec<(u64, u64)> {
+        let windows = finder.into_windows();
         windows.list.iter().map(|w| (w.start, w.end)).collect()
     }
 
     #[test]
     fn a_window_is_where_every_cpu_is_idle() {
-        let mut finder = Finder::new(0, 0);
-        finder.span(0, 100, 200);
-        finder.span(0, 210, 300);
-        finder.span(0, 310, 900);
-        // Idle all the time, but for one moment; known last.
-        finder.span(1, 150, 500);
-        finder.span(1, 500, 850);
+        let mut finder = WindowFinder::new(0, 0);
+        finder.add_span(0, 100, 200);
+        finder.add_span(0, 210, 300);
+        finder.add_span(0, 310, 900);
+        // CPU 1 is idle all the time except for one moment, and is known last.
+        finder.add_span(1, 150, 500);
+        finder.add_span(1, 500, 850);
         assert_eq!(
-            found(finder),
+            windows_found(finder),
             [(100, 200), (210, 300), (310, 500), (500, 900)]
         );
     }
 
     #[test]
     fn what_the_package_does_not_notice_is_no_window() {
-        let mut finder = Finder::new(95, 200);
+        let mut finder = WindowFinder::new(95, 200);
         for start in [0, 100, 210] {
-            finder.span(0, start, start + 95);
+            finder.add_span(0, start, start + 95);
         }
-        finder.span(0, 400, 700);
-        let windows = finder.finish();
+        finder.add_span(0, 400, 700);
+        let windows = finder.into_windows();
         assert_eq!(windows.len(), 1);
         assert_eq!(windows.sleep_in(&(0..1)), 100);
         assert_eq!(windows.sleep_in(&(0..0)), 0);
@@ -269,14 +279,14 @@ mod tests {
 
     #[test]
     fn too_many_windows_lose_the_shortest_and_that_is_said() {
-        let mut finder = Finder::new(0, 0);
+        let mut finder = WindowFinder::new(0, 0);
         finder.most = 100;
         for i in 0..1000 {
             let length = if i % 10 == 0 { 50_000 } else { 500 };
-            finder.span(0, i * 100_000, i * 100_000 + length);
+            finder.add_span(0, i * 100_000, i * 100_000 + length);
         }
         assert!(finder.busy.len() <= 100);
-        let windows = finder.finish();
+        let windows = finder.into_windows();
         assert!(windows.left_out >= 1000);
     }
 
@@ -286,7 +296,7 @@ mod tests {
             gaps in prop::collection::vec((0_usize..3, 0_u64..20, 1_u64..30), 1..40),
             near in 0_usize..50,
         ) {
-            let mut finder = Finder::new(0, 0);
+            let mut finder = WindowFinder::new(0, 0);
             let mut busy = [true; 400];
             let mut now = [0_u64; 3];
             let mut extents: Vec<(u64, u64)> = Vec::new();
@@ -301,7 +311,7 @@ mod tests {
                 }
                 extents.push((start, start + length));
                 now[cpu] = start + length;
-                finder.span(cpu, start, start + length);
+                finder.add_span(cpu, start, start + length);
             }
             prop_assume!(!extents.is_empty());
             let first = extents.iter().map(|e| e.0).min().unwrap();
@@ -310,12 +320,12 @@ mod tests {
             for (start, end) in &awake {
                 busy[*start as usize..*end as usize].fill(true);
             }
-            let windows = finder.finish();
+            let windows = finder.into_windows();
             for moment in 0..400_u64 {
                 let inside = windows.list.iter().any(|w| (w.start..w.end).contains(&moment));
                 prop_assert_eq!(inside, !busy[moment as usize], "{}", moment);
             }
-            // A wake-up without any length ends a window, too.
+            // A wake-up without any busy time also ends a window.
             for (start, _) in &awake {
                 prop_assert!(!windows.list.iter().any(|w| w.start < *start && *start < w.end));
             }

@@ -41,6 +41,8 @@ pub enum RunOrigin {
     Lab,
     /// Another tool's results.
     Import,
+    /// Block requests of a recording, followed by `wakepath explain`.
+    Traced,
 }
 
 impl RunOrigin {
@@ -52,6 +54,7 @@ impl RunOrigin {
             Self::Live => "live",
             Self::Lab => "lab",
             Self::Import => "import",
+            Self::Traced => "traced",
         }
     }
 }
@@ -180,6 +183,19 @@ pub struct WorkloadInfo {
     /// Policies to run under; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
+    /// Only some requests of another workload count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subset: Option<RequestSubset>,
+}
+
+/// Requests of a workload that are a workload of their own, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestSubset {
+    /// Name of the whole workload.
+    pub workload: String,
+    /// The requests in words: `C6 met`.
+    pub requests: String,
 }
 
 /// A rate that a fio job asks for (`rate`, `rate_iops`).

@@ -36,7 +36,8 @@ pub mod timeline;
 
 pub use directory::{Mode, ResultWriter};
 pub use document::{
-    Design, Document, MachineInfo, PolicyInfo, RequestedRate, RunOrigin, StudyInfo, WorkloadInfo,
+    Design, Document, MachineInfo, PolicyInfo, RequestSubset, RequestedRate, RunOrigin, StudyInfo,
+    WorkloadInfo,
 };
 pub use error::ResultsError;
 pub use mean::Mean;

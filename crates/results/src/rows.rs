@@ -273,12 +273,14 @@ as_tuple!(TimelineSpan {
 /// The state for busy time in [`IdleRow`].
 pub const BUSY: &str = "(busy)";
 
-/// Parts on a request's way, in order, for [`AttributionRow`].
-pub const PARTS: [&str; 9] = [
+/// Parts on a request's way, in order, for [`AttributionRow`]. `drive` is queueing, wake-up and service together, where
+/// nothing tells them apart.
+pub const PARTS: [&str; 10] = [
     "submission",
     "queueing",
     "drive wake-up",
     "drive service",
+    "drive",
     "interrupt delivery",
     "idle exit",
     "frequency shortfall",

@@ -19,17 +19,25 @@
 //! ```
 
 pub mod daemon_config;
+mod entries;
 mod error;
+mod foreign;
+mod hold;
 mod journal;
 mod nvme;
 mod plan;
 pub mod policy;
 pub mod policy_set;
+mod put_back;
 mod session;
 mod store;
+mod text_file;
 mod write;
 
 pub use error::SettingsError;
+pub use foreign::ForeignValue;
+pub use hold::{Hold, Tenant, restore_before_exit};
 pub use plan::{Change, SettingsPlan, WantedSetting};
 pub use policy::Targets;
-pub use session::{Hold, Restored, Session, Tenant, restore_before_exit};
+pub use put_back::Restored;
+pub use session::Session;

@@ -5,7 +5,7 @@ use std::io;
 use wakepath_system::Root;
 use wakepath_system::nvme::{APST, ApstFeature, device, feature_file};
 
-use crate::write::echo;
+use crate::text_file::overwrite_file;
 
 /// Opcode of Set Features (NVMe Base Specification, "Admin Command Set").
 const SET_FEATURES: u8 = 0x09;
@@ -24,5 +24,5 @@ pub(crate) fn set_apst(root: &Root, name: &str, feature: &ApstFeature) -> io::Re
     }
     let mut content = dword11.to_le_bytes().to_vec();
     content.extend_from_slice(&table);
-    echo(root, &feature_file(name, APST), &content)
+    overwrite_file(root, &feature_file(name, APST), &content)
 }

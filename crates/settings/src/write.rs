@@ -1,15 +1,16 @@
 //! Writes and verifies single settings.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 
 use rustix::fs::OFlags;
 use wakepath_system::nvme::ApstFeature;
 use wakepath_system::setting::{Access, SettingInfo, same};
-use wakepath_system::{Root, SettingKey, System, SystemError};
+use wakepath_system::{SettingKey, System, SystemError};
 
 use crate::SettingsError;
 use crate::nvme::set_apst;
+use crate::text_file::overwrite_file;
 
 /// Writes a setting. What holds a request returns it; dropping it takes the request back.
 ///
@@ -28,7 +29,7 @@ pub(crate) fn write(
     match key.setting.mechanism {
         Access::Text => {
             let line = format!("{value}\n");
-            let written = echo(system.root(), &key.path(), line.as_bytes());
+            let written = overwrite_file(system.root(), &key.path(), line.as_bytes());
             written.map_err(write_error)?;
             Ok(None)
         }
@@ -58,15 +59,6 @@ pub(crate) fn write(
     }
 }
 
-/// Writes a value as a shell's `echo` does. The file must exist.
-///
-/// # Errors
-/// The system's.
-pub(crate) fn echo(root: &Root, relative: &str, value: &[u8]) -> io::Result<()> {
-    root.open(relative, OFlags::WRONLY | OFlags::TRUNC)?
-        .write_all(value)
-}
-
 /// Reads a setting back and compares.
 ///
 /// # Errors
@@ -89,7 +81,12 @@ pub(crate) fn verify(
 
 /// Whether what is found is what was written: the same, or what a maximum frequency that was lowered since leaves of
 /// a minimum.
-pub(crate) fn left_of(system: &System, key: &SettingKey, written: &str, found: &str) -> bool {
+pub(crate) fn results_from_write(
+    system: &System,
+    key: &SettingKey,
+    written: &str,
+    found: &str,
+) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
     let lowered = || {
         key.setting.name == "frequency-min"

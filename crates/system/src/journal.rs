@@ -101,7 +101,7 @@ impl fmt::Display for JournalOwner {
 /// Why settings were changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Why {
+pub enum ChangeReason {
     /// Changes stay until `restore`.
     Applied,
     /// Changes last as long as the process with the lock.
@@ -110,9 +110,9 @@ pub enum Why {
     Reserved,
 }
 
-impl Why {
+impl ChangeReason {
     /// Whether changes end with the process that holds the lock.
-    pub const fn ends(self) -> bool {
+    pub const fn ends_with_process(self) -> bool {
         matches!(self, Self::Held | Self::Reserved)
     }
 }
@@ -122,7 +122,8 @@ impl Why {
 #[serde(deny_unknown_fields)]
 pub struct Layer {
     /// Reason for the changes.
-    pub why: Why,
+    #[serde(rename = "why")]
+    pub reason: ChangeReason,
     /// The settings.
     pub settings: Vec<Entry>,
 }
@@ -163,13 +164,19 @@ impl Journal {
 
     /// Entry for a setting in the uppermost layer, if held by a process.
     pub fn held(&self, key: &SettingKey) -> Option<&Entry> {
-        let top = self.layers.last().filter(|l| l.why.ends())?;
+        let top = self
+            .layers
+            .last()
+            .filter(|l| l.reason.ends_with_process())?;
         top.settings.iter().find(|e| e.key == *key)
     }
 
     /// Adds settings to the uppermost layer, if a process holds that.
     pub fn hold(&mut self, settings: Vec<Entry>) {
-        let top = self.layers.last_mut().filter(|l| l.why.ends());
+        let top = self
+            .layers
+            .last_mut()
+            .filter(|l| l.reason.ends_with_process());
         if let Some(top) = top {
             top.settings.extend(settings);
         }
@@ -177,7 +184,10 @@ impl Journal {
 
     /// Removes a setting from the uppermost layer, if held by a process.
     pub fn forget_held(&mut self, key: &SettingKey) {
-        let top = self.layers.last_mut().filter(|l| l.why.ends());
+        let top = self
+            .layers
+            .last_mut()
+            .filter(|l| l.reason.ends_with_process());
         if let Some(top) = top {
             top.settings.retain(|e| e.key != *key);
         }
@@ -185,7 +195,10 @@ impl Journal {
 
     /// Mutable entry for a setting in the uppermost layer, if held by a process.
     pub fn held_mut(&mut self, key: &SettingKey) -> Option<&mut Entry> {
-        let top = self.layers.last_mut().filter(|l| l.why.ends())?;
+        let top = self
+            .layers
+            .last_mut()
+            .filter(|l| l.reason.ends_with_process())?;
         top.settings.iter_mut().find(|e| e.key == *key)
     }
 
@@ -206,11 +219,15 @@ impl Journal {
 
     /// The layer for `apply`.
     pub fn applied(&mut self) -> &mut Layer {
-        if self.layers.first().is_none_or(|l| l.why != Why::Applied) {
+        if self
+            .layers
+            .first()
+            .is_none_or(|l| l.reason != ChangeReason::Applied)
+        {
             self.layers.insert(
                 0,
                 Layer {
-                    why: Why::Applied,
+                    reason: ChangeReason::Applied,
                     settings: Vec::new(),
                 },
             );
@@ -221,7 +238,7 @@ impl Journal {
     /// Every setting once, with its oldest value.
     pub fn oldest(&self) -> Vec<Entry> {
         let mut all = Layer {
-            why: Why::Applied,
+            reason: ChangeReason::Applied,
             settings: Vec::new(),
         };
         for entry in self.layers.iter().flat_map(|l| &l.settings) {
@@ -259,7 +276,10 @@ pub fn held(root: &Root) -> Option<Vec<(SettingKey, Option<String>)>> {
         return Some(Vec::new());
     }
     let journal = Journal::peek(root)?;
-    let held = journal.layers.into_iter().filter(|l| l.why.ends());
+    let held = journal
+        .layers
+        .into_iter()
+        .filter(|l| l.reason.ends_with_process());
     let entries = held.flat_map(|layer| layer.settings);
     Some(entries.map(|entry| (entry.key, entry.new)).collect())
 }
@@ -418,7 +438,7 @@ mod tests {
             .applied()
             .add(entry("idle-governor", "teo", "ladder"));
         journal.layers.push(Layer {
-            why: Why::Held,
+            reason: ChangeReason::Held,
             settings: vec![
                 entry("idle-governor", "ladder", "menu"),
                 entry("cpu-latency:cpu0", "0", "20"),

@@ -14,6 +14,7 @@
 pub mod apst;
 pub mod capture;
 pub mod counters;
+mod drive_identity;
 pub mod dump;
 mod error;
 pub mod extents;
@@ -27,6 +28,7 @@ pub mod status;
 mod system;
 mod topology;
 
+pub use drive_identity::DriveIdentity;
 pub use error::SystemError;
 pub use haltpoll::HaltpollAsSet;
 pub use key::{At, SettingKey};

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Read;
 
 use rustix::fs::OFlags;
+use wakepath_hardware::drive::Drive;
 
 use crate::nvme::{self, ApstFeature};
 use crate::setting::Access;
@@ -70,6 +71,18 @@ impl System {
                     .to_string())
             }
         }
+    }
+
+    /// Asks the drive `name`, such as `nvme0`, what it is and can do.
+    ///
+    /// # Errors
+    /// The drive does not answer, or answers something else.
+    pub fn identify_drive(&self, name: &str) -> Result<Drive, SystemError> {
+        nvme::identify(&self.root, name).map_err(|source| SystemError::Nvme {
+            path: self.root.path(&format!("dev/{name}")),
+            command: "Identify Controller",
+            source,
+        })
     }
 
     /// The error for an NVMe command.

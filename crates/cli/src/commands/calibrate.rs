@@ -12,7 +12,9 @@ use wakepath_calibrate::{
 use wakepath_hardware::machine::{Origin, PredictionError};
 use wakepath_system::System;
 
-use super::measure::{PlanReport, announce, check_new, parse_size, print_notes, write_text};
+use super::measure::experiment::{
+    PlanReport, announce, check_new, parse_size, print_notes, write_text,
+};
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};
 use crate::{until, waiting};

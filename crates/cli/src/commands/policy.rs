@@ -229,7 +229,7 @@ struct TickArgs {
 fn idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     let spec: PolicySpec = args.governor.parse()?;
     spec.idle()?;
-    let set = governors::load(spec.into(), Path::new("."), args.programs.allowed)?;
+    let set = governors::load_governor(spec.into(), Path::new("."), args.programs.allowed)?;
     policy_set::tell_warnings([&set]);
     let spec = set.get(Kind::Idle).context("no idle governor")?;
     let policy = spec.idle()?;

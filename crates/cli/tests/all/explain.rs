@@ -11,6 +11,7 @@ use crate::common;
 use assert_cmd::Command;
 use tempfile::TempDir;
 use wakepath_hardware::IdleState;
+use wakepath_results::{AttributionRow, ResultReader, RunOrigin};
 use wakepath_trace::recording::{
     Block, BlockDevice, CpuIdleStates, Event, EventKind, IdlePeriod, Metadata, Overwrite, Writer,
 };
@@ -165,6 +166,7 @@ fn this_machine_is_explained_and_parts_add_up() {
             "queued_ns",
             "latency_ns",
             "hand_over_ns",
+            "through_ns",
             "task_exit_ns",
             "run_queue_ns",
         ];
@@ -392,4 +394,91 @@ fn a_truncated_recording_is_one_error() {
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     explain(&[path.to_str().unwrap()]).failure().code(1);
+}
+
+/// Explains a recording of 4,000 reads into a result directory.
+fn explain_into_results(folder: &Path) -> ResultReader {
+    let path = write_recording(folder, 4_000);
+    let results = folder.join("results");
+    explain(&[path.to_str().unwrap(), "-o", results.to_str().unwrap()]).success();
+    ResultReader::open(results).unwrap()
+}
+
+#[test]
+fn parts_in_results_add_up_to_the_latency() {
+    let folder = TempDir::new().unwrap();
+    let results = explain_into_results(folder.path());
+    assert_eq!(results.document().backend, RunOrigin::Traced);
+    assert_eq!(results.document().repeats, 10);
+    for run in results.runs().unwrap() {
+        let sum = |at: &str| -> f64 {
+            let parts = run.attribution.iter().filter(|part| part.at == at);
+            parts.map(|part| part.ns).sum::<f64>() / 1e3
+        };
+        let metric = |name: &str| run.metrics.iter().find(|m| m.0 == name).unwrap().1;
+        assert!(
+            (sum("mean") - metric("mean_us")).abs() < 1e-6,
+            "{}",
+            run.key
+        );
+        let p99 = metric("p99_us");
+        assert!((sum("p99") - p99).abs() < 0.03 * p99, "{}", run.key);
+        let counted: u64 = run.latency.iter().map(|bucket| bucket.count).sum();
+        assert!(counted > 0, "{}", run.key);
+    }
+}
+
+#[test]
+fn results_have_the_exit_of_the_state_that_requests_met() {
+    let folder = TempDir::new().unwrap();
+    let results = explain_into_results(folder.path());
+    let names: Vec<&str> = results
+        .document()
+        .workloads
+        .iter()
+        .filter_map(|workload| Some(workload.subset.as_ref()?.requests.as_str()))
+        .collect();
+    assert_eq!(names, ["C1 met", "C6 met"]);
+    for (subset, exit) in [("C1 met", 0.0), ("C6 met", 96_000.0)] {
+        let attribution = results.attribution().unwrap();
+        let mut rows = attribution.iter().filter(|row| {
+            row.workload.ends_with(subset) && row.at == "mean" && row.part == "idle exit"
+        });
+        let differs = |row: &&AttributionRow| (row.ns - exit).abs() > 500.0;
+        assert_eq!(rows.find(differs), None);
+    }
+}
+
+#[test]
+fn results_of_a_recording_go_to_report_compare_and_perfetto() {
+    let folder = TempDir::new().unwrap();
+    explain_into_results(folder.path());
+    for arguments in [
+        &["report", "results", "-o", "page.html"][..],
+        &["compare", "results", "--metric", "mean_us"],
+        &["results", "timeline", "results", "-o", "t.pftrace"],
+    ] {
+        let mut command = Command::cargo_bin("wakepath").unwrap();
+        let command = command.current_dir(folder.path()).args(arguments);
+        command.assert().success();
+    }
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("as recorded, C6 met"));
+    assert!(page.contains("request slot 0") || page.contains("requests 1"));
+}
+
+#[test]
+fn results_that_are_there_are_replaced_by_force_only() {
+    let folder = TempDir::new().unwrap();
+    let before = explain_into_results(folder.path()).runs().unwrap();
+    let recording = folder.path().join("load.parquet");
+    let results = folder.path().join("results");
+    let paths = [&recording, &results].map(|path| path.to_str().unwrap());
+    let refused = explain(&[paths[0], "-o", paths[1]]);
+    common::fails_with(refused, &["results are there already", "--force"]);
+    explain(&[paths[0], "-o", paths[1], "--force"]).success();
+    assert_eq!(
+        ResultReader::open(&results).unwrap().runs().unwrap(),
+        before
+    );
 }

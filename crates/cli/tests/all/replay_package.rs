@@ -116,7 +116,7 @@ fn replayed(machine: &Machine, recording: &Path, idle: &str) -> Report {
         policies,
         psd: None,
         latency: None,
-        ran: None,
+        recorded_governor: None,
         blocks: 1,
     };
     let mut reader = Reader::open(recording).unwrap();

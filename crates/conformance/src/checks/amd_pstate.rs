@@ -9,7 +9,7 @@ use wakepath_policies::freq::amd_pstate::{
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::Kilohertz;
 
-use super::{Check, GovernorSetting, double_words};
+use super::check::{Check, GovernorSetting, double_words};
 
 /// The first kernel whose driver has more than passive mode.
 const FIRST_WITH_MODES: (u16, u16, u16) = (6, 3, 0);

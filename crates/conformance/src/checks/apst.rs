@@ -5,7 +5,7 @@ use rand_pcg::Pcg64Mcg;
 use wakepath_hardware::drive::{DriveLibrary, PowerState};
 use wakepath_policies::apst::{ApstQuirks, ApstSettings, plan};
 
-use super::Check;
+use super::check::Check;
 use crate::generate;
 use crate::record::{ApstCommand, DriveCase, DriveState};
 

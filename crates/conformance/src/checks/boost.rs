@@ -7,10 +7,10 @@ use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits}
 use wakepath_policies::freq::iowait_boost::{IowaitBoost, Settings};
 use wakepath_units::{Capacity, Nanoseconds};
 
-use super::{Check, GovernorSetting, words};
+use super::check::{Check, GovernorSetting, words};
 use crate::generate;
-use crate::program::Subject;
 use crate::record::EventCase;
+use crate::subject::Subject;
 
 /// Checks an iowait boost for a tick rate.
 pub struct BoostCheck(pub GovernorSetting);

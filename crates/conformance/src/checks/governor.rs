@@ -6,10 +6,10 @@ use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::{self, HaltpollParameters, IdleGovernor, IdlePolicy};
 use wakepath_units::Nanoseconds;
 
-use super::{Check, GovernorSetting, double_words};
+use super::check::{Check, GovernorSetting, double_words};
 use crate::generate;
-use crate::program::Subject;
 use crate::record::{CallRecord, Case, HaltPoll, StateRecord, decision_byte, decision_text};
+use crate::subject::Subject;
 
 /// Checks a governor in a version, for a tick rate.
 pub struct GovernorCheck(pub GovernorSetting);

@@ -4,7 +4,8 @@ use anyhow::Result;
 use rand_pcg::Pcg64Mcg;
 use wakepath_policies::poll;
 
-use super::{Check, GovernorSetting, double_words, states_of};
+use super::check::{Check, GovernorSetting, double_words};
+use super::governor::states_of;
 use crate::generate;
 use crate::record::Case;
 

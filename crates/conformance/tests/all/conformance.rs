@@ -7,10 +7,11 @@ use anyhow::Result;
 use assert_cmd::cargo::cargo_bin;
 use wakepath_conformance::checks::{Check as _, GovernorCheck, GovernorSetting, compare_batch};
 use wakepath_conformance::generate;
-use wakepath_conformance::program::{Alteration, KernelProgram, Subject, compiler_found};
+use wakepath_conformance::program::{Alteration, KernelProgram, compiler_found};
 use wakepath_conformance::record::decision_text;
 use wakepath_conformance::shrink::shrink;
 use wakepath_conformance::source::{KernelSource, cache_dir};
+use wakepath_conformance::subject::Subject;
 use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
 

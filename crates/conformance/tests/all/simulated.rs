@@ -3,9 +3,10 @@
 
 use anyhow::Result;
 use wakepath_conformance::checks::{Check as _, GovernorCheck, GovernorSetting};
-use wakepath_conformance::program::{KernelProgram, Subject, compiler_found};
+use wakepath_conformance::program::{KernelProgram, compiler_found};
 use wakepath_conformance::record::{CallRecord, Case, StateRecord, decision_byte};
 use wakepath_conformance::source::{KernelSource, VERSIONS, cache_dir};
+use wakepath_conformance::subject::Subject;
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::LatencyRequest;
 use wakepath_policies::PolicySet;

@@ -129,19 +129,19 @@ const fn if_equal(number: u32, jf: u8) -> sock_filter {
     instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, jf, number)
 }
 
-const fn answer(with: u32) -> sock_filter {
+const fn return_value(with: u32) -> sock_filter {
     instruction(BPF_RET | BPF_K, 0, 0, with)
 }
 
-const ALLOW: sock_filter = answer(SECCOMP_RET_ALLOW);
-const REFUSE: sock_filter = answer(SECCOMP_RET_ERRNO | libc::EPERM as u32);
+const ALLOW: sock_filter = return_value(SECCOMP_RET_ALLOW);
+const REFUSE: sock_filter = return_value(SECCOMP_RET_ERRNO | libc::EPERM as u32);
 
 /// The filter, where it is known how calls are numbered.
-pub(super) fn program() -> Option<Vec<sock_filter>> {
+pub(super) fn filter_program() -> Option<Vec<sock_filter>> {
     let mut all = vec![
         load(AT_ARCHITECTURE),
         instruction(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE?),
-        answer(SECCOMP_RET_KILL_PROCESS),
+        return_value(SECCOMP_RET_KILL_PROCESS),
         load(AT_NUMBER),
         instruction(BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32),
         REFUSE,
@@ -152,7 +152,7 @@ pub(super) fn program() -> Option<Vec<sock_filter>> {
     // Its flags are in memory, where a filter cannot look; libraries then take clone().
     all.extend([
         if_equal(libc::SYS_clone3 as u32, 1),
-        answer(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
+        return_value(SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
     ]);
     all.extend([
         if_equal(libc::SYS_clone as u32, 4),

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use crate::compiler::has_gcc;
 use crate::processes::{running, script, wait};
-use wakepath_governors::load;
+use wakepath_governors::load_governor;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::{Governor, IdleGovernor, IdleQuery};
 use wakepath_units::{Nanoseconds, TickRate};
@@ -35,7 +35,7 @@ fn states() -> IdleStates {
 
 /// The choice of a policy, or why there is none.
 fn choice(policy: &str, base: &Path) -> Result<usize, String> {
-    let set = load(policy.parse().unwrap(), base, false).map_err(|e| e.to_string())?;
+    let set = load_governor(policy.parse().unwrap(), base, false).map_err(|e| e.to_string())?;
     let mut governor = Governor::new(&set.idle().unwrap(), &states(), TickRate::HZ_250);
     let state = governor.select(&IdleQuery::default()).state;
     governor
@@ -349,7 +349,7 @@ fn what_a_kernel_cannot_have_is_refused() {
         "\tint unused; /* \u{1b}]0;owned\u{7} \u{202e} */ if (unused)\n\t\treturn 2;",
     );
     fs::write(scene.own().join("x.c"), text).unwrap();
-    let set = load("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
+    let set = load_governor("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
     let warnings = set.program().unwrap().warnings().unwrap();
     assert!(warnings.contains("uninitialized"), "{warnings}");
     assert!(
@@ -357,7 +357,7 @@ fn what_a_kernel_cannot_have_is_refused() {
         "{warnings}"
     );
     fs::write(scene.own().join("x.c"), c_code("", "")).unwrap();
-    let set = load("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
+    let set = load_governor("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
     assert_eq!(set.program().unwrap().warnings(), None);
 }
 
@@ -373,7 +373,7 @@ fn a_process_that_is_used_again_remembers_nothing() {
         "\tcalls++;\n\tmine++;\n\treturn (calls + mine) / 2 % 3;",
     );
     fs::write(scene.own().join("x.c"), counts).unwrap();
-    let set = load("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
+    let set = load_governor("c:x.c".parse().unwrap(), &scene.own(), false).unwrap();
     let policy = set.idle().unwrap();
     for _ in 0..3 {
         let mut cpus = [(); 40].map(|()| Governor::new(&policy, &states(), TickRate::HZ_250));
@@ -448,7 +448,7 @@ fn what_leaves_its_group_ends_with_it() {
             "setsid sleep {mark} &\nsetsid sh -c 'setsid sleep {mark}' &\nread tick\necho 0,0\nread more\nsleep {mark}"
         ),
     );
-    let set = load("exec:x".parse().unwrap(), &scene.own(), false).unwrap();
+    let set = load_governor("exec:x".parse().unwrap(), &scene.own(), false).unwrap();
     let mut governor = Governor::new(&set.idle().unwrap(), &states(), TickRate::HZ_250);
     governor.select(&IdleQuery::default());
     assert_eq!(governor.failure(), None);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::compiler::has_gcc;
 use crate::processes::{running, script, wait};
-use wakepath_governors::load;
+use wakepath_governors::load_governor;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::{Governor, IdleDecision, IdleGovernor, IdleOutcome, IdleQuery};
 use wakepath_units::{Nanoseconds, TickRate};
@@ -32,7 +32,7 @@ fn states() -> IdleStates {
 
 /// The governor of a policy.
 fn governor(policy: &str, base: &Path) -> Result<Governor, String> {
-    let set = load(policy.parse().unwrap(), base, false).map_err(|e| e.to_string())?;
+    let set = load_governor(policy.parse().unwrap(), base, false).map_err(|e| e.to_string())?;
     Ok(Governor::new(
         &set.idle().unwrap(),
         &states(),
@@ -158,7 +158,7 @@ fn a_name_has_the_hash_of_the_content() {
     let text = fs::read_to_string(examples().join("last-idle.c")).unwrap();
     let name = |text: &str, policy: &str| {
         fs::write(folder.path().join("a.c"), text).unwrap();
-        let set = load(policy.parse().unwrap(), folder.path(), false);
+        let set = load_governor(policy.parse().unwrap(), folder.path(), false);
         set.map(|set| set.to_string()).map_err(|e| e.to_string())
     };
     let first = name(&text, "c:./a.c + schedutil").unwrap();

@@ -6,99 +6,31 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::validate::{Fault, idle_table};
-use super::{Cluster, Figure, Machine, MachineError, MachineIdleState};
+use super::{Cluster, ClusterIdleState, Machine, MachineError, MachineIdleState};
 use crate::idle::{IdleState, IdleStates, IdleStatesError};
 
-/// Override for an idle state on one cluster; the name refers to the machine's `[[idle_state]]`.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ClusterIdleState {
-    /// Name of the overridden state.
-    pub name: String,
-    /// The cluster's CPUs lack the state or do not use it. Absent: `false`.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub disabled: bool,
-    /// Declared exit latency (an upper bound). Absent: as the machine's state has it.
-    #[schemars(extend("unit" = "us"))]
-    #[serde(default)]
-    pub exit_latency_us: Figure,
-    /// Declared target residency. Absent: as the machine's state has it.
-    #[schemars(extend("unit" = "us"))]
-    #[serde(default)]
-    pub target_residency_us: Figure,
-    /// Time until the state is reached; a wake-up meanwhile waits for its end. Absent: as the machine's state has it.
-    #[schemars(extend("unit" = "us"))]
-    #[serde(default)]
-    pub true_entry_us: Figure,
-    /// Mean time that leaving the state really takes. Absent: as the machine's state has it.
-    #[schemars(extend("unit" = "us"))]
-    #[serde(default)]
-    pub true_exit_us: Figure,
-    /// Standard deviation of the exit time over the mean. Absent: as the machine's state has it.
-    #[schemars(extend("maximum" = 10.0))]
-    #[serde(default)]
-    pub exit_spread: Figure,
-    /// Extra work after a wake-up with cold caches and predictors, on the biggest core. Absent: as the machine's state
-    /// has it.
-    #[schemars(extend("unit" = "1000 cycles"))]
-    #[serde(default)]
-    pub cold_start_kcycles: Figure,
-    /// Power of a CPU in the state; of `scope = "cluster"`, while the cluster is down. Absent: as the machine's state
-    /// has it.
-    #[schemars(extend("unit" = "mW"))]
-    #[serde(default)]
-    pub power_mw: Figure,
-    /// Power of a CPU that enters or leaves the state, at least `power_mw`. Absent: as the machine's state has it.
-    #[schemars(extend("unit" = "mW"))]
-    #[serde(default)]
-    pub transition_mw: Figure,
-    /// Source of the table's plain figures.
-    pub source: String,
-}
-
-impl ClusterIdleState {
-    /// A state that differs in nothing yet.
-    pub fn named(name: &str, source: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            disabled: false,
-            exit_latency_us: Figure::default(),
-            target_residency_us: Figure::default(),
-            true_entry_us: Figure::default(),
-            true_exit_us: Figure::default(),
-            exit_spread: Figure::default(),
-            cold_start_kcycles: Figure::default(),
-            power_mw: Figure::default(),
-            transition_mw: Figure::default(),
-            source: source.to_owned(),
-        }
-    }
-
-    /// Overrides the figures of `state`.
-    fn apply(&self, state: &mut MachineIdleState) {
-        state.disabled |= self.disabled;
-        for (figure, own) in [
-            (&mut state.exit_latency_us, &self.exit_latency_us),
-            (&mut state.target_residency_us, &self.target_residency_us),
-            (&mut state.true_entry_us, &self.true_entry_us),
-            (&mut state.true_exit_us, &self.true_exit_us),
-            (&mut state.exit_spread, &self.exit_spread),
-            (&mut state.cold_start_kcycles, &self.cold_start_kcycles),
-            (&mut state.power_mw, &self.power_mw),
-            (&mut state.transition_mw, &self.transition_mw),
-        ] {
-            if own.is_given() {
-                figure.clone_from(own);
-            }
-        }
-    }
-}
-
 impl Machine {
+    /// Idle states as declared to a governor, without overrides per core type ([`Self::declared_idle_states_of`]).
+    ///
+    /// # Errors
+    /// The states form no valid table; impossible on a checked machine.
+    pub fn declared_idle_states(&self) -> Result<IdleStates, IdleStatesError> {
+        declared(&self.idle_state)
+    }
+
+    /// Switches idle states off, as writing 1 to their `disable` files in sysfs does on every CPU:
+    /// governors see them, and do not use them.
+    ///
+    /// # Errors
+    /// No state has this name, or none would remain.
+    pub fn disable_idle_states(&mut self, names: &[&str]) -> Result<(), MachineError> {
+        self.can_disable(&self.cluster, names)?;
+        for state in &mut self.idle_state {
+            state.disabled |= names.contains(&state.name.as_str());
+        }
+        Ok(())
+    }
+
     /// The idle states of a cluster's CPUs, shallowest first: as many as the machine has, under the same names.
     pub fn idle_states_of(&self, cluster: &Cluster) -> Cow<'_, [MachineIdleState]> {
         if cluster.idle_state.is_empty() {
@@ -183,13 +115,17 @@ impl Machine {
         }
     }
 
-    /// The cluster that a CPU belongs to.
-    pub fn cluster_of(&self, cpu: usize) -> Option<&Cluster> {
-        let mut end = 0;
-        self.cluster.iter().find(|cluster| {
-            end += cluster.cpus;
-            cpu < end
-        })
+    /// The deepest idle state that a CPU may be in: enabled and within its latency request, or else the shallowest
+    /// enabled one.
+    pub fn deepest_allowed(&self, cpu: usize) -> Option<usize> {
+        let limit = self.latency_request(cpu);
+        let enabled = |s: &MachineIdleState| !s.disabled;
+        let allowed = |s: &MachineIdleState| {
+            enabled(s) && limit.is_none_or(|limit| s.exit_latency_us.micros() <= limit)
+        };
+        let states = self.idle_states_of(self.cluster_of(cpu)?);
+        let deepest = states.iter().rposition(allowed);
+        deepest.or_else(|| states.iter().position(enabled))
     }
 }
 
@@ -205,36 +141,11 @@ pub(super) fn declared(states: &[MachineIdleState]) -> Result<IdleStates, IdleSt
     IdleStates::new(declared.collect())
 }
 
-/// Whether the states of each cluster can be.
-pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
-    for cluster in &machine.cluster {
-        let key = format!("cluster.{}.idle_state", cluster.name);
-        let mut seen: Vec<&str> = Vec::new();
-        for own in &cluster.idle_state {
-            if !machine.idle_state.iter().any(|s| s.name == own.name) {
-                let names: Vec<&str> = machine.idle_state.iter().map(|s| &*s.name).collect();
-                let known = names.join(", ");
-                let message = format!("the machine has no state '{}', but {known}", own.name);
-                return Err((key, message));
-            }
-            if seen.contains(&own.name.as_str()) {
-                return Err((key, format!("'{}' appears twice", own.name)));
-            }
-            seen.push(&own.name);
-        }
-        if !cluster.idle_state.is_empty() {
-            idle_table(&key, &machine.idle_states_of(cluster))?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use crate::Machine;
+    use crate::machine::ClusterIdleState;
     use crate::machine::Figure;
-
-    use super::ClusterIdleState;
 
     fn with(change: impl FnOnce(&mut ClusterIdleState)) -> Machine {
         let mut machine = Machine::find("rk3399").unwrap();

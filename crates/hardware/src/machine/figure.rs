@@ -1,9 +1,12 @@
 //! A number together with where it comes from.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use wakepath_units::{Microwatts, Nanoseconds};
 
 /// Where a figure comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -143,6 +146,38 @@ impl Figure {
     }
 }
 
+impl Figure {
+    /// The figure as a time, its value being in microseconds.
+    pub fn micros(&self) -> Nanoseconds {
+        nanoseconds(self.value)
+    }
+
+    /// The figure as a time, its value being in milliseconds.
+    pub fn millis(&self) -> Nanoseconds {
+        nanoseconds(self.value * 1e3)
+    }
+
+    /// A figure in thousands of cycles as cycles.
+    pub fn kilocycles(&self) -> u64 {
+        (self.value * 1e3).round() as u64
+    }
+
+    /// The figure as a power, its value being in milliwatts.
+    pub fn milliwatts(&self) -> Microwatts {
+        Microwatts((self.value * 1e3).round() as u64)
+    }
+
+    /// The figure as a power, its value being in watts.
+    pub fn watts(&self) -> Microwatts {
+        Microwatts((self.value * 1e6).round() as u64)
+    }
+}
+
+/// A time in microseconds as whole nanoseconds.
+fn nanoseconds(us: f64) -> Nanoseconds {
+    Nanoseconds((us * 1e3).round() as u64)
+}
+
 impl Default for Figure {
     fn default() -> Self {
         Self {
@@ -155,6 +190,36 @@ impl Default for Figure {
 impl<'de> Deserialize<'de> for Figure {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(FigureVisitor)
+    }
+}
+
+impl JsonSchema for Figure {
+    fn schema_name() -> Cow<'static, str> {
+        "Figure".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [
+                { "type": "number" },
+                {
+                    "type": "object",
+                    "properties": {
+                        "value": { "type": "number" },
+                        "source": { "type": "string" },
+                        "published": { "type": "string" },
+                        "declared": { "type": "string" },
+                        "measured": { "type": "object" },
+                        "fitted": { "type": "string" },
+                        "assumed": { "type": "string" },
+                    },
+                    "required": ["value"],
+                    "minProperties": 2,
+                    "maxProperties": 2,
+                    "additionalProperties": false,
+                },
+            ],
+        })
     }
 }
 

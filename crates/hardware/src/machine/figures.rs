@@ -2,8 +2,8 @@
 
 use toml::{Table, Value};
 
+use super::fault::Fault;
 use super::keys::{MachineKey, find_key, join_path};
-use super::validate::Fault;
 use super::{DriveModel, Figure, Machine, Origin};
 
 /// A figure of a machine, with its name and its place in a machine file.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Figure, Machine};
+use super::Figure;
 
 /// What a system call costs more on a CPU of `nohz_full`: 340 ns at 2.2 GHz.
 const SYSCALL_KCYCLES: f64 = 0.75;
@@ -66,18 +66,5 @@ impl Isolation {
         let none = !(0..cpus).any(|cpu| self.is_housekeeping(cpu));
         let message = "at least one CPU is left for everything else";
         none.then(|| ("nohz_full", message.to_owned()))
-    }
-}
-
-impl Machine {
-    /// The CPU that does `cpu`'s work for others: itself, or for a `nohz_full` CPU the next housekeeping CPU.
-    pub fn housekeeper_of(&self, cpu: usize) -> usize {
-        if !self.isolation.nohz_full.contains(&cpu) {
-            return cpu;
-        }
-        let cpus = self.cpus();
-        let mut all = (cpu..cpus).chain(0..cpu);
-        all.find(|cpu| self.isolation.is_housekeeping(*cpu))
-            .unwrap_or(cpu)
     }
 }

@@ -3,13 +3,12 @@
 //! A key is declared once, as the field of a struct with `JsonSchema`. The doc comment is its meaning; a last sentence
 //! `Absent: ...` is its default. `unit`, `minimum`, `maximum` and `see` are extensions of the field's schema.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
-use super::{Figure, Machine};
+use super::Machine;
 
 /// Largest value of a figure without a unit.
 const MAX_FIGURE: f64 = 1e12;
@@ -49,7 +48,7 @@ pub struct MachineKey {
     pub absent: String,
     /// Whether a file must have the key.
     pub required: bool,
-    /// Whether the value is a [`Figure`] with an origin.
+    /// Whether the value is a [`Figure`](super::Figure) with an origin.
     pub is_figure: bool,
     /// Smallest value of a figure.
     pub least: f64,
@@ -93,10 +92,16 @@ impl Machine {
     }
 }
 
-/// The figure's key in a table; `None` for a table that machine files do not have.
+/// The keys by table and name.
+static KEYS_BY_PLACE: LazyLock<HashMap<(&str, &str), &MachineKey>> = LazyLock::new(|| {
+    let keys = KEYS.iter();
+    keys.map(|key| ((key.table.as_str(), key.name.as_str()), key))
+        .collect()
+});
+
+/// The key `name` of a table; `None` for a table or key that machine files do not have.
 pub(super) fn find_key(table: &str, name: &str) -> Option<&'static MachineKey> {
-    KEYS.iter()
-        .find(|key| key.name == name && key.table == table)
+    KEYS_BY_PLACE.get(&(table, name)).copied()
 }
 
 /// The path of a table or key below `path`; an empty path is the top.
@@ -105,36 +110,6 @@ pub(super) fn join_path(path: &str, name: &str) -> String {
         name.to_owned()
     } else {
         format!("{path}.{name}")
-    }
-}
-
-impl JsonSchema for Figure {
-    fn schema_name() -> Cow<'static, str> {
-        "Figure".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                { "type": "number" },
-                {
-                    "type": "object",
-                    "properties": {
-                        "value": { "type": "number" },
-                        "source": { "type": "string" },
-                        "published": { "type": "string" },
-                        "declared": { "type": "string" },
-                        "measured": { "type": "object" },
-                        "fitted": { "type": "string" },
-                        "assumed": { "type": "string" },
-                    },
-                    "required": ["value"],
-                    "minProperties": 2,
-                    "maxProperties": 2,
-                    "additionalProperties": false,
-                },
-            ],
-        })
     }
 }
 
@@ -226,6 +201,14 @@ mod tests {
                 assert!(figure.is_declared(), "{name}: {}", figure.key);
             }
         }
+    }
+
+    #[test]
+    fn every_key_is_found_at_its_place() {
+        for key in Machine::keys() {
+            assert_eq!(find_key(&key.table, &key.name), Some(key));
+        }
+        assert_eq!(find_key("cluster", "no_such_key"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use wakepath_units::Kilohertz;
 
-use super::{Cluster, ClusterIdleState, Figure, Machine, MachineError, Opp, Origin, validate};
+use super::{Cluster, ClusterIdleState, Figure, Machine, MachineError, Opp, Origin};
 
 /// Names of the kinds, the biggest first.
 const NAMES: [&str; 3] = ["performance", "efficiency", "low-power"];
@@ -100,7 +100,7 @@ impl Machine {
         if let Some(limit) = &mut split.power_limit {
             limit.clusters = split.cluster.len();
         }
-        validate::check(&split).map_err(|(key, message)| invalid(&key, message))?;
+        split.check()?;
         *self = split;
         Ok(())
     }

@@ -2,9 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wakepath_units::Nanoseconds;
-
-use super::{Fault, Machine, MachineIdleState};
 
 /// The largest request in us: the next number is no request (`PM_QOS_RESUME_LATENCY_NO_CONSTRAINT`,
 /// `include/linux/pm_qos.h`, Linux 6.12).
@@ -31,68 +28,15 @@ impl LatencyRequest {
         }
     }
 
-    fn holds_for(&self, cpu: usize) -> bool {
+    pub(super) fn holds_for(&self, cpu: usize) -> bool {
         self.cpus.is_empty() || self.cpus.contains(&cpu)
     }
-}
-
-impl Machine {
-    /// The smallest latency request that applies to a CPU; `None` without requests (`cpuidle_governor_latency_req()`,
-    /// `drivers/cpuidle/governor.c`, Linux 6.1 and 6.12).
-    pub fn latency_request(&self, cpu: usize) -> Option<Nanoseconds> {
-        let requests = self.latency_requests.iter().filter(|r| r.holds_for(cpu));
-        requests.map(|r| Nanoseconds::from_micros(r.us)).min()
-    }
-
-    /// Replaces these CPUs' own request, in us, or removes it, as writing `pm_qos_resume_latency_us` does.
-    /// System-wide requests stay in force.
-    pub fn set_latency_requests(&mut self, cpus: &[usize], us: Option<u64>) {
-        self.latency_requests.retain_mut(|request| {
-            let of_system = request.cpus.is_empty();
-            request.cpus.retain(|cpu| !cpus.contains(cpu));
-            of_system || !request.cpus.is_empty()
-        });
-        self.latency_requests.extend(us.map(|us| LatencyRequest {
-            us,
-            cpus: cpus.to_vec(),
-        }));
-    }
-
-    /// The deepest idle state that a CPU may be in: enabled and within its latency request, or else the shallowest
-    /// enabled one.
-    pub fn deepest_allowed(&self, cpu: usize) -> Option<usize> {
-        let limit = self.latency_request(cpu);
-        let enabled = |s: &MachineIdleState| !s.disabled;
-        let allowed = |s: &MachineIdleState| {
-            enabled(s) && limit.is_none_or(|limit| s.exit_latency_us.micros() <= limit)
-        };
-        let states = self.idle_states_of(self.cluster_of(cpu)?);
-        let deepest = states.iter().rposition(allowed);
-        deepest.or_else(|| states.iter().position(enabled))
-    }
-}
-
-/// Checks that the kernel accepts every request, and that the CPUs exist.
-pub(super) fn check(machine: &Machine) -> Result<(), Fault> {
-    for request in &machine.latency_requests {
-        if request.us > MAX_LATENCY_REQUEST_US {
-            let message = format!(
-                "{} is not between 0 and {MAX_LATENCY_REQUEST_US}",
-                request.us
-            );
-            return Err(("latency_request.us".to_owned(), message));
-        }
-        if let Some(cpu) = request.cpus.iter().find(|cpu| **cpu >= machine.cpus()) {
-            let message = format!("CPU {cpu} of a machine with {} CPUs", machine.cpus());
-            return Err(("latency_request.cpus".to_owned(), message));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Machine;
 
     fn rk3399(requests: &str) -> Result<Machine, String> {
         let machine = Machine::find("rk3399").unwrap();

@@ -1,118 +1,13 @@
-//! Finding and reading machine descriptions.
+//! Finds machines by name or file.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use wakepath_units::pasted::decode_strictly;
-use wakepath_units::spelling::{LONGEST_NAME, closest, toml_error};
+use wakepath_units::spelling::{LONGEST_NAME, closest};
 
-use super::{Machine, like};
-use crate::drive::id_ctrl::IdCtrlError;
-use crate::drive::library::LookupError;
-
-/// The built-in machines, each with the text of the machine file.
-macro_rules! builtin {
-    ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../data/machines/", $name, ".toml")))),*]
-    };
-}
-
-const BUILTIN: [(&str, &str); 11] = builtin![
-    "rk3399",
-    "rk3399-depth",
-    "apple-m1-pro",
-    "xeon-e3-1240v5",
-    "skylake-2s-server",
-    "xeon-6741p",
-    "intel-tbench-80t",
-    "epyc-7502",
-    "laptop",
-    "ryzen-8840u",
-    "hybrid-i7-1260p",
-];
-
-/// Size limit for machine files; real ones have a few kilobytes.
-pub(super) const MAX_FILE: u64 = 1 << 20;
-
-/// Names of the built-in machines.
-pub fn builtin_names() -> impl Iterator<Item = &'static str> {
-    BUILTIN.iter().map(|(name, _)| *name)
-}
-
-/// Why a machine could not be had.
-#[derive(Debug, thiserror::Error)]
-pub enum MachineError {
-    /// No machine has this name.
-    #[error(
-        "unknown machine '{name}'; did you mean '{nearest}'? A machine is one of: {known}; a recorded system (wakepath machine list); or the path of a .toml file"
-    )]
-    Unknown {
-        /// The requested name.
-        name: String,
-        /// The most similar name.
-        nearest: String,
-        /// All names.
-        known: String,
-    },
-    /// Longer than any name.
-    #[error(
-        "a machine name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath machine list` prints them all"
-    )]
-    TooLong(usize),
-    /// A recorded system with too little data.
-    #[error(
-        "{name} is a recorded system whose {missing} were not recorded; it cannot be simulated"
-    )]
-    OnlyRecorded {
-        /// The requested name.
-        name: String,
-        /// The missing data.
-        missing: &'static str,
-    },
-    /// A driver's idle-state table.
-    #[error(
-        "{name} is a table of idle states of the intel_idle driver, without clock, power and drive; it cannot be simulated by \
-         itself. `wakepath machine show {name}` prints it; a machine is one that `wakepath machine list` has with CPUs"
-    )]
-    OnlyStates {
-        /// The requested name.
-        name: String,
-    },
-    /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file is not a machine description.
-    #[error("{origin}:{line}: {message}")]
-    Parse {
-        /// File or built-in name.
-        origin: String,
-        /// Line, from 1.
-        line: usize,
-        /// The fault.
-        message: String,
-    },
-    /// No drive has this name.
-    #[error(transparent)]
-    Drive(#[from] LookupError),
-    /// The file describes no drive.
-    #[error(transparent)]
-    Dump(#[from] IdCtrlError),
-    /// A value cannot be.
-    #[error("{origin}: {key}: {message}")]
-    Invalid {
-        /// File or built-in name.
-        origin: String,
-        /// MachineKey of the value.
-        key: String,
-        /// The fault and the expected value.
-        message: String,
-    },
-}
+use super::builtin::{builtin_names, builtin_text};
+use super::file::{parse_complete, read};
+use super::{Machine, MachineError, like};
+use crate::recorded::{self, intel_idle_tables, systems};
 
 impl Machine {
     /// A built-in machine or a recorded system by its name, or a file if the name ends in `.toml` or
@@ -127,13 +22,10 @@ impl Machine {
         if let Some(text) = builtin_text(name) {
             return Self::parse(text, name);
         }
-        if let Some(system) = crate::recorded::find(name) {
+        if let Some(system) = recorded::find(name) {
             return Self::from_recorded(system);
         }
-        if crate::recorded::intel_idle_tables()
-            .iter()
-            .any(|table| table.name == name)
-        {
+        if intel_idle_tables().iter().any(|table| table.name == name) {
             return Err(MachineError::OnlyStates {
                 name: name.to_owned(),
             });
@@ -141,15 +33,10 @@ impl Machine {
         if captured(Path::new(name)).is_file() {
             return Self::load(Path::new(name));
         }
-        let known = builtin_names().collect::<Vec<_>>().join(", ");
-        let recorded = crate::recorded::systems().iter().map(|s| s.name.as_str());
-        let by_name =
-            || closest(name, builtin_names().chain(recorded)).map_or("", |(_, near)| near);
-        let nearest = by_title(name).unwrap_or_else(by_name);
         Err(MachineError::Unknown {
             name: name.to_owned(),
-            nearest: nearest.to_owned(),
-            known,
+            nearest: nearest_name(name).to_owned(),
+            known: builtin_names().collect::<Vec<_>>().join(", "),
         })
     }
 
@@ -173,31 +60,28 @@ impl Machine {
 
     /// As [`Self::parse`]; the machine may also be `like` one in a file of `folder`.
     fn parse_in(text: &str, origin: &str, folder: Option<&Path>) -> Result<Self, MachineError> {
-        let machine: Self = match like::resolve(text, origin, folder)? {
-            Some(whole) => {
-                whole
-                    .try_into()
-                    .map_err(|e: toml::de::Error| MachineError::Invalid {
-                        origin: origin.to_owned(),
-                        key: "machine".to_owned(),
-                        message: e.to_string().trim_end().replace('\n', " "),
-                    })?
-            }
-            None => toml::from_str(text).map_err(|e| parse_error(text, origin, &e))?,
+        let Some(whole) = like::resolve(text, origin, folder)? else {
+            return parse_complete(text, origin);
         };
-        super::validate::check(&machine).map_err(|(key, message)| MachineError::Invalid {
-            origin: origin.to_owned(),
-            key,
-            message,
-        })?;
+        let machine: Self =
+            whole
+                .try_into()
+                .map_err(|e: toml::de::Error| MachineError::Invalid {
+                    origin: origin.to_owned(),
+                    key: "machine".to_owned(),
+                    message: e.to_string().trim_end().replace('\n', " "),
+                })?;
+        machine.check_from(origin)?;
         Ok(machine)
     }
 }
 
-/// The machine file of a built-in machine.
-pub(super) fn builtin_text(name: &str) -> Option<&'static str> {
-    let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
-    Some(text)
+/// The machine whose title or name is most similar.
+fn nearest_name(name: &str) -> &'static str {
+    let recorded = systems().iter().map(|s| s.name.as_str());
+    find_by_title(name)
+        .or_else(|| Some(closest(name, builtin_names().chain(recorded))?.1))
+        .unwrap_or_default()
 }
 
 /// The machine file in a capture's directory.
@@ -206,48 +90,25 @@ fn captured(directory: &Path) -> PathBuf {
 }
 
 /// The first system whose processor has every word of a title such as `Xeon 8460H`.
-fn by_title(name: &str) -> Option<&'static str> {
+fn find_by_title(name: &str) -> Option<&'static str> {
     let words: Vec<String> = name.split_whitespace().map(str::to_lowercase).collect();
-    let has_digit = |word: &String| word.bytes().any(|b| b.is_ascii_digit());
     // `Xeon` alone identifies no processor.
-    if !words.iter().any(has_digit) {
+    if !words.iter().any(|word| has_digit(word)) {
         return None;
     }
-    let has_all = |title: &str| {
-        let title = title.to_lowercase();
-        words.iter().all(|word| title.contains(word.as_str()))
-    };
-    let systems = crate::recorded::systems();
-    let found = systems.iter().find(|system| has_all(&system.cpu_model));
+    let mut systems = systems().iter();
+    let found = systems.find(|system| has_all_words(&system.cpu_model, &words));
     found.map(|system| system.name.as_str())
 }
 
-/// Reads a description file.
-pub(super) fn read(path: &Path) -> Result<String, MachineError> {
-    let bytes = read_bytes(path)?;
-    decode_strictly(bytes).map_err(|_| MachineError::Read {
-        path: path.to_owned(),
-        source: io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"),
-    })
+fn has_digit(word: &str) -> bool {
+    word.bytes().any(|b| b.is_ascii_digit())
 }
 
-/// Reads a whole file.
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, MachineError> {
-    let read_error = |source| MachineError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    wakepath_files::read(path, MAX_FILE).map_err(read_error)
-}
-
-/// What the TOML parser found, with the line.
-pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
-    let at = e.span().map_or(0, |s| s.start.min(text.len()));
-    MachineError::Parse {
-        origin: origin.to_owned(),
-        line: text[..at].matches('\n').count() + 1,
-        message: toml_error(e.message(), text, at),
-    }
+/// Whether a title has every word; the words are in lower case.
+fn has_all_words(title: &str, words: &[String]) -> bool {
+    let lower_case = title.to_lowercase();
+    words.iter().all(|word| lower_case.contains(word.as_str()))
 }
 
 #[cfg(test)]
@@ -255,6 +116,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::machine::builtin::BUILTIN;
 
     #[test]
     fn every_built_in_machine_loads_and_is_named_after_its_file() {

@@ -10,8 +10,11 @@ use toml::{Table, Value};
 use wakepath_files::{Links, Tree};
 use wakepath_units::pasted::decode_strictly;
 
+use super::builtin::builtin_text;
+use super::error::parse_error;
+use super::figures::read_figure;
+use super::file::MAX_FILE;
 use super::keys::{find_key, join_path};
-use super::library::{MAX_FILE, builtin_text, parse_error};
 use super::{DrivePower, Machine, MachineError};
 use crate::drive::Drive;
 
@@ -248,7 +251,7 @@ fn join_power_states(base: &mut Table, own: &mut Table) -> Result<(), String> {
 fn in_file_form(value: Value) -> Value {
     match value {
         Value::Table(table) => {
-            if let Some(figure) = super::figures::read_figure(&table) {
+            if let Some(figure) = read_figure(&table) {
                 return figure_in_file(figure.value, &table["origin"]);
             }
             let given = table

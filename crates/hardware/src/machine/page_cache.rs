@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Figure, Machine};
+use super::{Figure, Origin};
 
 /// Default memory size.
 const MEMORY_GIB: f64 = 16.0;
@@ -61,7 +61,7 @@ impl PageCache {
 
     /// The first fault: key and explanation.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
-        let plain = |figure: &Figure| figure.origin == super::Origin::Table;
+        let plain = |figure: &Figure| figure.origin == Origin::Table;
         if self.write_kcycles.value + self.page_kcycles.value <= 0.0 {
             return Some(("write_kcycles", "a write takes time"));
         }
@@ -73,12 +73,5 @@ impl PageCache {
         ];
         let sourceless = self.source.is_empty() && figures.into_iter().any(plain);
         sourceless.then_some(("source", "where the plain figures come from"))
-    }
-}
-
-impl Machine {
-    /// Memory available to the page cache, in pages of 4 KiB.
-    pub fn page_cache_pages(&self) -> u64 {
-        (self.page_cache.memory_gib.value * f64::from(1 << 18)) as u64
     }
 }

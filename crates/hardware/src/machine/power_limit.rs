@@ -30,7 +30,7 @@ pub struct PowerLimit {
     #[serde(default)]
     pub pl2_window_ms: Figure,
     /// How many clusters, in order, are one package and share the limits. Absent: 1.
-    #[serde(default = "super::one")]
+    #[serde(default = "one")]
     pub clusters: usize,
     /// Source of the table's plain figures.
     pub source: String,
@@ -66,4 +66,8 @@ impl PowerLimit {
             None
         }
     }
+}
+
+const fn one() -> usize {
+    1
 }

@@ -195,7 +195,8 @@ fn number_text(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{builtin_names, drive};
+    use crate::machine::builtin_names;
+    use crate::machine::drive_file::BUILTIN;
     use crate::recorded;
 
     #[test]
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_drive_beyond_what_it_declares_comes_back() {
         let mut more = 0;
-        for (name, _) in drive::BUILTIN {
+        for (name, _) in BUILTIN {
             let mut machine = Machine::find("laptop").unwrap();
             machine.replace_drive(DriveModel::find(name).unwrap());
             machine.other_drives.push(DriveModel::find(name).unwrap());

@@ -7,7 +7,10 @@ mod block_counters;
 mod declared;
 mod figures;
 mod load;
+mod measurement;
+mod parallel_units;
 mod plan;
+mod service;
 mod sleep;
 
 use std::fs::File;
@@ -16,7 +19,6 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use serde::Serialize;
 use wakepath_system::{Root, System};
 use wakepath_units::Nanoseconds;
 
@@ -30,62 +32,13 @@ use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold};
 
 pub use self::block_counters::BlockLayerView;
 pub use self::declared::DeclaredSleep;
-pub use self::figures::ParallelUnits;
 pub(crate) use self::load::random_block;
+pub use self::measurement::DriveMeasurement;
+pub use self::parallel_units::ParallelUnits;
 pub use self::plan::{AccessDirection, AddressOrder, DrivePlan, LoadShape};
+pub use self::service::ServiceTime;
 pub use self::sleep::{DriveSleep, GapLatency, SleepEntry};
 pub use crate::test_file::{BackingDevice, TestTarget};
-
-/// Service of equal requests.
-#[derive(Clone, Debug, Serialize)]
-pub struct ServiceTime {
-    /// The requests.
-    #[serde(flatten)]
-    pub shape: LoadShape,
-    /// Requests per second.
-    pub iops: f64,
-    /// Data rate in 10^6 bytes per second.
-    pub mb_per_s: f64,
-    /// Latency seen by a program: from system call to return.
-    pub latency: LatencySummary,
-    /// The block layer's account of the same requests.
-    pub block_layer: BlockLayerView,
-    /// Share of all CPUs' time that was busy meanwhile, with the requests and other work, in per cent; absent: not known.
-    pub busy_percent: Option<f64>,
-}
-
-/// Result of an experiment on a drive.
-#[derive(Clone, Debug, Serialize)]
-pub struct DriveMeasurement {
-    /// File or device.
-    pub file: String,
-    /// Size of the measured part in bytes.
-    pub bytes: u64,
-    /// Disk behind the file; absent for several disks or none.
-    pub device: Option<BackingDevice>,
-    /// Day, kernel, other work.
-    pub conditions: Conditions,
-    /// Whether CPUs were held in their first idle state. If not, idle exits are in the figures.
-    pub held_shallow: bool,
-    /// Requests as fast as they were served.
-    pub service: Vec<ServiceTime>,
-    /// A flush after a 4 KiB write; absent if nothing was written.
-    pub flush: Option<LatencySummary>,
-    /// A 4 KiB write that ends on the media; absent if nothing was written.
-    pub forced_write: Option<LatencySummary>,
-    /// Reads after pauses.
-    pub sleep: DriveSleep,
-    /// Sleep states seen from outside, shortest pause first.
-    pub sleep_entries: Vec<SleepEntry>,
-    /// Sleep states as the drive declares them and the kernel lets it enter them; empty where that cannot be read.
-    pub declared_sleep: Vec<DeclaredSleep>,
-    /// Requests served side by side; absent without a load at more than depth 1.
-    pub parallel_units: Option<ParallelUnits>,
-    /// Whether all steps were done; a signal ends an experiment early.
-    pub complete: bool,
-    /// What a reader should know.
-    pub notes: Vec<String>,
-}
 
 /// Carries the plan out. CPUs may sleep again when it returns, whatever happened.
 ///

@@ -1,13 +1,14 @@
 //! CPU frequency policies: which operating point to run at, and how far waiting for I/O raises it.
-
 //!
 //! Each governor receives events from its CPUs and answers with a new frequency, or none. `performance` and
 //! `powersave` need no code: see [`FrequencyTable::highest`] and [`FrequencyTable::lowest`].
 
 pub mod amd_pstate;
+pub mod epp;
 pub mod hwp_boost;
 pub mod intel_pstate;
 pub mod iowait_boost;
+pub mod limits;
 pub mod ondemand;
 pub mod schedutil;
 

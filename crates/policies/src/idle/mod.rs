@@ -9,6 +9,7 @@ pub mod haltpoll;
 mod interface;
 pub mod kernel;
 pub mod ladder;
+pub mod limit;
 pub mod menu;
 pub mod only_state;
 pub mod oracle;

@@ -1,7 +1,7 @@
 //! A governor of one's own: C code of a kernel, or a program that answers a call log line by line.
 //!
 //! Users' own governors run outside of this process. This module has their names and the interface; another crate
-//! compiles and runs them ([`Start`]).
+//! compiles and runs them ([`GovernorStarter`]).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -70,17 +70,17 @@ impl ProgramForm {
 }
 
 /// Starts a governor that runs outside of this process.
-pub trait Start: fmt::Debug + Send + Sync {
+pub trait GovernorStarter: fmt::Debug + Send + Sync {
     /// Checks the governor before any start; returns warnings for the author.
     ///
     /// # Errors
     /// The governor cannot be started; the message says why and what to do.
-    fn check(&self) -> Result<Option<String>, String> {
+    fn check_governor(&self) -> Result<Option<String>, String> {
         Ok(None)
     }
 
     /// File name and text of the copy kept with results.
-    fn copy(&self) -> Option<(String, &str)> {
+    fn copy_for_results(&self) -> Option<(String, &str)> {
         None
     }
 
@@ -88,11 +88,15 @@ pub trait Start: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The governor cannot be started; the message says why and what to do.
-    fn start(&self, states: &IdleStates, tick: TickRate) -> Result<Box<dyn Running>, String>;
+    fn start_governor(
+        &self,
+        states: &IdleStates,
+        tick: TickRate,
+    ) -> Result<Box<dyn RunningGovernor>, String>;
 }
 
 /// A governor outside of this process, for a single CPU. Dropping the value ends the governor.
-pub trait Running: fmt::Debug + Send {
+pub trait RunningGovernor: fmt::Debug + Send {
     /// Reports the last idle period, if any, and queries a state. `utilisation`: recent CPU utilisation, up to 1024;
     /// 0 before the first idle period.
     ///
@@ -127,7 +131,7 @@ pub struct Program {
     form: ProgramForm,
     path: Arc<str>,
     hash: Option<Arc<str>>,
-    start: Option<Arc<dyn Start>>,
+    starter: Option<Arc<dyn GovernorStarter>>,
     warnings: Option<Arc<str>>,
     /// The first failure on any CPU, after which no CPU queries the governor.
     failed: Arc<OnceLock<String>>,
@@ -166,7 +170,7 @@ impl Program {
             form,
             path: path.trim_start_matches("./").into(),
             hash,
-            start: None,
+            starter: None,
             warnings: None,
             failed: Arc::default(),
         })
@@ -198,10 +202,15 @@ impl Program {
 
     /// A copy with the file's hash, a way to start, and warnings for the author.
     #[must_use]
-    pub fn loaded(&self, hash: &str, start: Arc<dyn Start>, warnings: Option<&str>) -> Self {
+    pub fn loaded(
+        &self,
+        hash: &str,
+        starter: Arc<dyn GovernorStarter>,
+        warnings: Option<&str>,
+    ) -> Self {
         Self {
             hash: Some(hash.into()),
-            start: Some(start),
+            starter: Some(starter),
             warnings: warnings.map(Into::into),
             failed: Arc::default(),
             ..self.clone()
@@ -215,7 +224,7 @@ impl Program {
 
     /// File name and text of the copy kept with results.
     pub fn copy(&self) -> Option<(String, &str)> {
-        self.start.as_ref()?.copy()
+        self.starter.as_ref()?.copy_for_results()
     }
 }
 
@@ -259,7 +268,7 @@ pub struct Outside {
     program: Program,
     states: IdleStates,
     tick: TickRate,
-    running: Option<Box<dyn Running>>,
+    running: Option<Box<dyn RunningGovernor>>,
     /// Last idle period, reported with the next query.
     last: Option<(usize, IdleOutcome)>,
     utilisation: u16,
@@ -299,10 +308,10 @@ impl Outside {
 
     fn ask(&mut self, query: &IdleQuery) -> Result<IdleDecision, String> {
         if self.running.is_none() {
-            let start = self.program.start.as_ref().ok_or(
+            let starter = self.program.starter.as_ref().ok_or(
                 "it was not loaded: a governor of one's own runs where it is named, in sim, replay, study and policy idle",
             )?;
-            self.running = Some(start.start(&self.states, self.tick)?);
+            self.running = Some(starter.start_governor(&self.states, self.tick)?);
         }
         let running = self.running.as_mut().ok_or("it does not run")?;
         let last = self.last.take();
@@ -417,13 +426,17 @@ mod tests {
     #[derive(Debug)]
     struct Counting(usize);
 
-    impl Start for Counting {
-        fn start(&self, _: &IdleStates, _: TickRate) -> Result<Box<dyn Running>, String> {
+    impl GovernorStarter for Counting {
+        fn start_governor(
+            &self,
+            _: &IdleStates,
+            _: TickRate,
+        ) -> Result<Box<dyn RunningGovernor>, String> {
             Ok(Box::new(Self(0)))
         }
     }
 
-    impl Running for Counting {
+    impl RunningGovernor for Counting {
         fn ask(
             &mut self,
             last: Option<(usize, &IdleOutcome)>,
@@ -474,13 +487,17 @@ mod tests {
         fails: bool,
     }
 
-    impl Start for UtilisationRecorder {
-        fn start(&self, _: &IdleStates, _: TickRate) -> Result<Box<dyn Running>, String> {
+    impl GovernorStarter for UtilisationRecorder {
+        fn start_governor(
+            &self,
+            _: &IdleStates,
+            _: TickRate,
+        ) -> Result<Box<dyn RunningGovernor>, String> {
             Ok(Box::new(self.clone()))
         }
     }
 
-    impl Running for UtilisationRecorder {
+    impl RunningGovernor for UtilisationRecorder {
         fn ask(
             &mut self,
             _: Option<(usize, &IdleOutcome)>,

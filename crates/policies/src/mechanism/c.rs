@@ -1,6 +1,6 @@
 //! `c:FILE`: a governor of one's own, in the kernel's C.
 
-use super::{Kind, Mechanism, Place, program_of};
+use super::{Kind, Mechanism, Place, build_program};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "c",
@@ -11,5 +11,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Sim, Place::Replay],
     keys: &[],
     overlaps: &[],
-    build: program_of,
+    build: build_program,
 };

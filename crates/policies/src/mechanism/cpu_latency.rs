@@ -1,93 +1,12 @@
 //! `cpu-latency`: a latency request, which the kernel hands to the idle governor.
 
-use serde::Serialize;
 use wakepath_hardware::machine::MAX_LATENCY_REQUEST_US;
 use wakepath_units::{Nanoseconds, cpus, quantity};
 
-use super::idle_states::{NoSuchState, state_name};
+use super::idle_states::state_name;
 use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit};
 use super::{EVERYWHERE, Kind, Mechanism, Policy};
-
-/// A latency request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct CpuLatency {
-    /// The longest exit latency.
-    pub limit: LatencyLimit,
-    /// Scope of the request.
-    pub scope: LatencyScope,
-}
-
-/// The longest exit latency that a request allows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum LatencyLimit {
-    /// The request is lifted.
-    Lifted,
-    /// A fixed limit, in whole microseconds.
-    Of(Nanoseconds),
-    /// Exit latency of a machine's state. Without such a state, or with exit latency 0, `or` applies; without `or`, a
-    /// missing state is an error, and exit latency 0 a limit of 0.
-    State {
-        /// The state.
-        state: StateName,
-        /// Alternative limit, in whole microseconds.
-        or: Option<Nanoseconds>,
-    },
-}
-
-/// An idle state of a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum StateName {
-    /// By the driver's name.
-    Name(String),
-    /// By kernel index: the shallowest is 0.
-    Index(usize),
-}
-
-/// Scope of a latency request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum LatencyScope {
-    /// The whole system, for as long as a process holds it (`/dev/cpu_dma_latency`).
-    System,
-    /// Each CPU by itself (`pm_qos_resume_latency_us`).
-    EachCpu,
-    /// Listed CPUs, ascending.
-    Cpus(Vec<usize>),
-}
-
-impl LatencyLimit {
-    /// The limit on a machine with these idle states, shallowest first, each with name and declared exit latency; `None`: no
-    /// limit.
-    ///
-    /// # Errors
-    /// The state does not exist, and there is no alternative.
-    pub fn on<'a>(
-        &self,
-        states: impl Iterator<Item = (&'a str, Nanoseconds)> + Clone,
-    ) -> Result<Option<Nanoseconds>, NoSuchState> {
-        let (state, or) = match self {
-            Self::Lifted => return Ok(None),
-            Self::Of(limit) => return Ok(Some(*limit)),
-            Self::State { state, or } => (state, or),
-        };
-        let mut all = states.clone();
-        let found = match state {
-            StateName::Name(name) => all.find(|(known, _)| known.eq_ignore_ascii_case(name)),
-            StateName::Index(index) => all.nth(*index),
-        };
-        match (found, or) {
-            (Some((_, latency)), None) => Ok(Some(latency)),
-            (Some((_, latency)), Some(_)) if latency > Nanoseconds::ZERO => Ok(Some(latency)),
-            (_, Some(or)) => Ok(Some(*or)),
-            (None, None) => Err(NoSuchState {
-                name: match state {
-                    StateName::Name(name) => name.clone(),
-                    StateName::Index(index) => index.to_string(),
-                },
-                known: states.map(|(known, _)| known.to_owned()).collect(),
-            }),
-        }
-    }
-}
+use crate::latency::{CpuLatency, LatencyLimit, LatencyScope, StateName};
 
 static LIMIT: Key<Option<Nanoseconds>> = Key {
     info: KeyInfo {

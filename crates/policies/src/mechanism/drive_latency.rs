@@ -1,35 +1,10 @@
 //! `drive-latency`: the exit latency that the kernel's APST table of a drive may use.
 
-use std::fmt;
-
-use serde::Serialize;
 use wakepath_hardware::machine::MAX_LATENCY_REQUEST_US;
-use wakepath_units::Nanoseconds;
 
 use super::key::{Fallback, Form, Key, KeyInfo, TimeUnit};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
-
-/// A drive's latency tolerance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub enum DriveLatency {
-    /// At most this, in whole microseconds; 0 switches APST off.
-    Limit(Nanoseconds),
-    /// Any latency.
-    Any,
-    /// The kernel's default for drives.
-    Auto,
-}
-
-impl fmt::Display for DriveLatency {
-    /// Notation in sysfs (`pm_qos_latency_tolerance_us`).
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Limit(limit) => write!(f, "{}", limit.as_micros()),
-            Self::Any => f.write_str("any"),
-            Self::Auto => f.write_str("auto"),
-        }
-    }
-}
+use crate::latency::DriveLatency;
 
 static TOLERANCE: Key<DriveLatency> = Key {
     info: KeyInfo {

@@ -1,6 +1,6 @@
 //! `exec:FILE`: a governor of one's own, a program.
 
-use super::{Kind, Mechanism, Place, program_of};
+use super::{Kind, Mechanism, Place, build_program};
 
 pub(super) static MECHANISM: Mechanism = Mechanism {
     name: "exec",
@@ -11,5 +11,5 @@ pub(super) static MECHANISM: Mechanism = Mechanism {
     on: &[Place::Sim, Place::Replay],
     keys: &[],
     overlaps: &[],
-    build: program_of,
+    build: build_program,
 };

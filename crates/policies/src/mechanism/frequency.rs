@@ -1,19 +1,10 @@
 //! `frequency`: the range that the frequency policy may use.
 
-use serde::Serialize;
 use wakepath_units::Kilohertz;
 
 use super::key::{Fallback, Form, Key, KeyInfo};
 use super::{Kind, Mechanism, Place, Policy};
-
-/// Limits to the frequency. At least one is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct FrequencyLimits {
-    /// The lowest frequency to use.
-    pub min: Option<Kilohertz>,
-    /// The highest frequency to use.
-    pub max: Option<Kilohertz>,
-}
+use crate::freq::limits::FrequencyLimits;
 
 const fn limit(name: &'static str, example: &'static str, meaning: &'static str) -> Key<Kilohertz> {
     Key {

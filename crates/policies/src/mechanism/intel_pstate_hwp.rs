@@ -1,9 +1,9 @@
 //! `intel_pstate-hwp`: the driver in active mode with HWP.
 
-use super::epp::NAMED;
 use super::key::{Fallback, Form, Key, KeyInfo, switch};
 use super::{Kind, Mechanism, Policy, SIM_AND_MACHINE};
 use crate::freq::FreqPolicy;
+use crate::freq::epp::NAMED;
 
 static DYNAMIC_BOOST: Key<bool> = switch(
     "hwp_dynamic_boost",

@@ -4,15 +4,7 @@ use wakepath_units::{TickRate, quantity};
 
 use super::key::{Fallback, Form, Key, KeyInfo, SWITCH};
 use super::{Kind, Mechanism, Place, Policy};
-
-/// Options in the kernel's configuration that power policies depend on. `None`: unchanged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelConfig {
-    /// Ticks per second (`CONFIG_HZ`).
-    pub hz: Option<TickRate>,
-    /// Interrupt time counts as utilisation (`CONFIG_IRQ_TIME_ACCOUNTING`).
-    pub irq_time: Option<bool>,
-}
+use crate::kernel_config::KernelConfig;
 
 static HZ: Key<TickRate> = Key {
     info: KeyInfo {

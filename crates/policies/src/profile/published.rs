@@ -8,7 +8,7 @@
 //!
 //! power-profiles-daemon: `src/ppd-driver-intel-pstate.c` and `src/ppd-driver-amd-pstate.c`.
 
-use super::{Profile, Tool};
+use super::declaration::{Profile, Tool};
 
 static TUNED: Tool = Tool {
     name: "tuned",

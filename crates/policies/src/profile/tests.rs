@@ -1,5 +1,6 @@
 use super::*;
 use crate::mechanism::{Kind, Place};
+use crate::spec::{PolicySet, PolicySpec};
 
 fn set(text: &str) -> PolicySet {
     text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))

@@ -1,8 +1,5 @@
 //! Errors in policy names.
 
-use crate::mechanism::{Kind, MECHANISMS};
-use crate::profile;
-
 /// Why a text is not the name of a policy, or not a policy set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
@@ -132,24 +129,4 @@ pub enum SpecError {
         /// Setting changed by both.
         key: &'static str,
     },
-}
-
-/// `an idle`, `a frequency`.
-pub(super) fn with_article(kind: &str) -> String {
-    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'H']) {
-        "an"
-    } else {
-        "a"
-    };
-    format!("{article} {kind}")
-}
-
-/// Names of mechanisms of a kind, or of all mechanisms and tools with profiles.
-pub(super) fn names(kind: Option<Kind>) -> String {
-    let mechanisms = MECHANISMS
-        .iter()
-        .filter(|mechanism| kind.is_none_or(|kind| mechanism.kind == kind))
-        .map(|mechanism| mechanism.label());
-    let profiles = profile::tools().filter(|_| kind.is_none());
-    mechanisms.chain(profiles).collect::<Vec<_>>().join(", ")
 }

@@ -5,16 +5,18 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{PolicySpec, SpecError, split_outside};
+use super::{PolicySpec, SpecError};
 use crate::apst::ApstSettings;
 use crate::freq::FreqPolicy;
-use crate::idle::program::Program;
+use crate::freq::epp::Epp;
+use crate::idle::limit::IdleStatesLimit;
+use crate::idle::program::{Program, ProgramForm};
 use crate::idle::{IdlePolicy, KernelVersion};
-use crate::mechanism::{
-    CpuLatency, DriveLatency, Epp, IdleStatesLimit, KernelConfig, Kind, Policy,
-};
+use crate::kernel_config::KernelConfig;
+use crate::latency::{CpuLatency, DriveLatency};
+use crate::mechanism::{Kind, Policy};
 use crate::poll::PollPolicy;
-use crate::profile::{self, Profile};
+use crate::profile::{Profile, find_profile};
 use crate::psd::PsdSettings;
 
 /// Name of the empty set: everything stays unchanged.
@@ -57,7 +59,7 @@ impl PolicySet {
     /// # Errors
     /// As [`PolicySet::join`], or a name belongs to no policy and no profile.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, SpecError> {
-        let parts = names.into_iter().map(|name| match profile::parse(name) {
+        let parts = names.into_iter().map(|name| match find_profile(name) {
             Some(profile) => profile.map(Self::from),
             None => name.parse::<PolicySpec>().map(Self::from),
         });
@@ -406,4 +408,43 @@ impl<'de> Deserialize<'de> for PolicySet {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
+}
+
+/// Whether a character belongs to the path of an own governor that begins at `start`. After a path, the joining sign
+/// needs spaces on both sides.
+fn in_path(text: &str, start: usize, at: usize) -> bool {
+    let spaced = text[..at].ends_with(' ') && text[at + 1..].starts_with(' ');
+    text.as_bytes()[at] == b'+' && !spaced && ProgramForm::of(text[start..].trim_start()).is_some()
+}
+
+/// Splits a text at a separator, but not within brackets.
+fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
+    let syntax = |problem| SpecError::Syntax {
+        text: text.to_owned(),
+        problem,
+    };
+    let mut names = Vec::new();
+    let mut start = 0;
+    let mut inside = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' if inside => return Err(syntax("brackets do not nest")),
+            '[' => inside = true,
+            ']' if !inside => return Err(syntax("there is a `]` without a `[`")),
+            ']' => inside = false,
+            c if c == separator && !inside && !in_path(text, start, at) => {
+                names.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if inside {
+        return Err(syntax("the `[` is not closed"));
+    }
+    names.push(text[start..].trim());
+    if names.iter().any(|name| name.is_empty()) {
+        return Err(syntax("a name is missing"));
+    }
+    Ok(names)
 }

@@ -5,11 +5,15 @@ use wakepath_hardware::idle::IdleState;
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::*;
-use crate::apst::{ApstQuirks, ApstRule};
-use crate::freq::{SchedutilSettings, iowait_boost};
-use crate::idle::HaltpollParameters;
-use crate::mechanism::{CpuLatency, Epp, FrequencyLimits, LatencyLimit, LatencyScope, StateLimit};
-use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdPolicy};
+use crate::apst::{ApstQuirks, ApstRule, ApstSettings};
+use crate::freq::epp::Epp;
+use crate::freq::limits::FrequencyLimits;
+use crate::freq::{FreqPolicy, SchedutilSettings, iowait_boost};
+use crate::idle::limit::StateLimit;
+use crate::idle::{HaltpollParameters, IdlePolicy, KernelVersion};
+use crate::latency::{CpuLatency, LatencyLimit, LatencyScope};
+use crate::mechanism::{MECHANISMS, Mechanism, Policy, find_mechanism};
+use crate::psd::{Ceiling, Grant, LeaseCeiling, LeaseRule, PsdPolicy, PsdSettings};
 
 fn parse(text: &str) -> Result<PolicySpec, SpecError> {
     text.parse()
@@ -477,7 +481,7 @@ proptest! {
 
     #[test]
     fn every_other_name_and_key_is_an_error(name in "[a-z_-]{1,20}", policy in any_name()) {
-        prop_assume!(crate::mechanism::find(&name).is_none());
+        prop_assume!(find_mechanism(&name).is_none());
         prop_assert!(parse(&name).is_err());
         let policy = parse(&policy).unwrap();
         prop_assume!(policy.mechanism().key(&name).is_none());

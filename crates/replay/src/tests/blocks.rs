@@ -48,7 +48,7 @@ proptest! {
         setup.states = States::of_machine(&Machine::find("skylake-2s-server").unwrap()).unwrap();
         setup.package = Some(PACKAGE);
         setup.psd = Some(PsdPolicy::default());
-        setup.ran = Some(Ran {
+        setup.recorded_governor = Some(RecordedGovernor {
             name: "menu".to_owned(),
             policy: KERNELS[0].clone(),
             parameters_known: true,

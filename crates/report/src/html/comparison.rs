@@ -72,7 +72,7 @@ fn line(view: &View, workload: usize, metric: usize) -> Option<Line> {
         return None;
     }
     let about = &view.metrics[metric];
-    let cells = (0..view.policies.len()).map(|policy| {
+    let cells = view.compared_policies().map(|(policy, _)| {
         let row = rows.iter().find(|row| row.policy == policy);
         row.map_or_else(Cell::default, |row| cell(row))
     });

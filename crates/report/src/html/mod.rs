@@ -91,7 +91,7 @@ fn page(view: &View) -> Result<String, RenderError> {
             class => a.tone.class(),
             sign => a.tone.sign(),
         }).collect::<Vec<_>>(),
-        policies => view.policies.iter().map(|p| context! {
+        policies => view.compared_policies().map(|(_, p)| context! {
             name => p.name, settings => p.settings, baseline => p.baseline,
         }).collect::<Vec<_>>(),
         settings => setting_names(view),

@@ -37,6 +37,12 @@ pub struct View {
 }
 
 impl View {
+    /// Policies that are compared, with their indices.
+    pub(crate) fn compared_policies(&self) -> impl Iterator<Item = (usize, &PagePolicy)> {
+        let policies = self.policies.iter().enumerate();
+        policies.filter(|(_, policy)| !policy.is_subset)
+    }
+
     /// The baseline in words.
     pub(crate) fn baseline_name(&self) -> &str {
         let mut baselines = self.policies.iter().filter(|p| p.baseline);
@@ -108,6 +114,8 @@ pub struct PagePolicy {
     pub settings: Vec<(String, String)>,
     /// Whether other policies are compared with this policy; each machine has a baseline.
     pub baseline: bool,
+    /// Only a line in pictures: some requests of a policy, such as those that met an idle state.
+    pub is_subset: bool,
 }
 
 /// A metric.

@@ -17,8 +17,8 @@ use wakepath_report::html::view::{PageRow, Tone, View};
 use wakepath_results::document::CpuKind;
 use wakepath_results::rows::BUSY;
 use wakepath_results::{
-    Document, Goal, MachineInfo, Mode, Question, ResultReader, ResultWriter, ResultsError,
-    RunOrigin, RunRecord,
+    Document, Goal, MachineInfo, Mode, Question, RequestSubset, ResultReader, ResultWriter,
+    ResultsError, RunOrigin, RunRecord,
 };
 
 const POLICIES: [&str; 3] = ["menu", "teo", "ladder"];
@@ -492,6 +492,38 @@ fn an_interrupted_study_is_reported_as_far_as_it_got() {
     );
     assert_eq!(view.workloads[1].curves.len(), 2);
     render(&view).unwrap();
+}
+
+/// The second workload is some requests of the first one.
+fn with_subset(whole: &str) -> View {
+    let mut document = document(4);
+    document.workloads[1].subset = Some(RequestSubset {
+        workload: whole.to_owned(),
+        requests: "C6 met".to_owned(),
+    });
+    view_of(&results(&document, |_| {}))
+}
+
+#[test]
+fn a_subset_of_requests_is_a_line_in_the_pictures_of_the_whole() {
+    let view = with_subset(WORKLOADS[0]);
+    assert_eq!(view.workloads.len(), 1);
+    let shown = &view.workloads[0];
+    assert_eq!(shown.curves.len(), 2 * POLICIES.len());
+    let lines: Vec<usize> = shown.parts.iter().map(|parts| parts.policy).collect();
+    let subset = view.policies.iter().position(|p| p.name == "menu, C6 met");
+    assert!(lines.contains(&subset.unwrap()), "{lines:?}");
+    // It is compared with nothing.
+    assert!(view.rows.iter().all(|row| row.policy < POLICIES.len()));
+    let page = render(&view).unwrap();
+    assert!(page.contains("1 workload × 3 policies"));
+}
+
+#[test]
+fn a_subset_of_no_known_workload_is_a_workload() {
+    let view = with_subset("removed");
+    assert_eq!(view.workloads.len(), 2);
+    assert_eq!(view.policies.len(), POLICIES.len());
 }
 
 #[test]

@@ -1,36 +1,36 @@
 //! The APST table of a drive: planned as the kernel would, with the quirk list respected.
 
 use wakepath_policies::apst::{ApstSettings, plan};
+use wakepath_system::At;
 use wakepath_system::apst::apst_quirks;
-use wakepath_system::nvme::{self, ApstFeature};
-use wakepath_system::{At, SystemError};
+use wakepath_system::nvme::ApstFeature;
 
-use super::Target;
+use super::target::SettingsBuilder;
 use crate::SettingsError;
 
-impl Target<'_> {
-    pub(super) fn apst(&mut self, settings: &ApstSettings) -> Result<(), SettingsError> {
+impl SettingsBuilder<'_> {
+    /// Wants a table on every selected drive.
+    pub(super) fn want_apst(&mut self, settings: &ApstSettings) -> Result<(), SettingsError> {
         let drives = self.drives();
         if drives.is_empty() {
             return Err(self.error("this machine shows no NVMe drive"));
         }
         for name in drives {
-            let feature = self.table(&name, settings)?;
+            let feature = self.plan_table(&name, settings)?;
             self.want("apst", At::Drive(name), feature.to_string());
         }
         Ok(())
     }
 
-    fn table(&mut self, name: &str, settings: &ApstSettings) -> Result<ApstFeature, SettingsError> {
-        let root = self.system.root();
-        let drive = nvme::identify(root, name).map_err(|source| SystemError::Nvme {
-            path: root.path(&format!("dev/{name}")),
-            command: "Identify Controller",
-            source,
-        })?;
-        let mut settings = *settings;
-        let quirks = apst_quirks(root, name, &drive);
-        if !self.selection.force {
+    fn plan_table(
+        &mut self,
+        name: &str,
+        settings: &ApstSettings,
+    ) -> Result<ApstFeature, SettingsError> {
+        let drive = self.system.identify_drive(name)?;
+        let mut allowed = *settings;
+        let quirks = apst_quirks(self.system.root(), name, &drive);
+        if !self.targets.force {
             if quirks.no_apst {
                 return Err(self.error(format!(
                     "{name} ({}): the kernel never uses APST on this drive, because it is known to break it; \
@@ -38,8 +38,8 @@ impl Target<'_> {
                     drive.model
                 )));
             }
-            if quirks.no_deepest && !settings.quirks.no_deepest {
-                settings.quirks.no_deepest = true;
+            if quirks.no_deepest && !allowed.quirks.no_deepest {
+                allowed.quirks.no_deepest = true;
                 self.note(format!(
                     "{name} ({}): the deepest power state is left out, because it is known to break this drive; \
                      --force uses it",
@@ -48,7 +48,7 @@ impl Target<'_> {
             }
         }
         let supported = drive.apsta.unwrap_or(true);
-        let planned = plan(drive.npss, supported, &drive.states, &settings)
+        let planned = plan(drive.npss, supported, &drive.states, &allowed)
             .map_err(|why| self.error(format!("{name} ({}): {why}", drive.model)))?;
         if let Some(problem) = planned.table.problems(Some(drive.npss)).first() {
             return Err(self.error(format!(

@@ -1,43 +1,85 @@
-//! Idle states by exit latency or name: a state's index means something else on every machine.
+//! Idle governors, and idle states by exit latency or name: a state's index means something else on every machine.
 
-use wakepath_policies::mechanism::{IdleStatesLimit, StateLimit};
+use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::idle::limit::{IdleStatesLimit, StateLimit};
+use wakepath_system::setting::SettingInfo;
 use wakepath_system::{At, StateInfo, find_state};
 use wakepath_units::Nanoseconds;
 
-use super::Target;
+use super::target::{SettingsBuilder, binary};
 use crate::SettingsError;
 
-impl Target<'_> {
+impl SettingsBuilder<'_> {
+    /// Wants a governor, and what the set says of its parameters.
+    pub(super) fn want_idle_governor(&mut self, policy: &IdlePolicy) -> Result<(), SettingsError> {
+        let spec = self.spec;
+        let name = spec.mechanism().name;
+        if matches!(
+            policy,
+            IdlePolicy::Shallowest | IdlePolicy::Deepest | IdlePolicy::Oracle(_)
+        ) {
+            return Err(self.error(
+                "exists only in the simulator; a limit on a real machine is idle-states[ceiling=20us]",
+            ));
+        }
+        if let IdlePolicy::Program(_) = policy {
+            return Err(self.error(
+                "runs in sim, replay and study; on a real machine a governor is part of its kernel",
+            ));
+        }
+        self.want("idle-governor", At::System, name);
+        if !spec.is_bare() && spec.version() != Some(self.system.kernel_version()) {
+            let running = self
+                .system
+                .kernel_release()
+                .unwrap_or_else(|| "unknown".to_owned());
+            self.note(format!(
+                "{spec}: the running kernel ({running}) has its own version of {name}; that is the one that runs"
+            ));
+        }
+        for (key, value) in spec.given() {
+            if let Some(info) = SettingInfo::of_haltpoll(key) {
+                self.want(info.name, At::System, module_parameter(value));
+            }
+        }
+        Ok(())
+    }
+
     /// Switches idle states on and off, on every selected CPU. A ceiling switches states above it off and
     /// those up to it on; states that the driver has off by default stay off. The shallowest one always
     /// stays on, unless it is named.
-    pub(super) fn idle_states(&mut self, limit: &IdleStatesLimit) -> Result<(), SettingsError> {
+    pub(super) fn want_idle_states(
+        &mut self,
+        limit: &IdleStatesLimit,
+    ) -> Result<(), SettingsError> {
         self.check_names(&limit.disable)?;
         let mut found = false;
         for cpu in self.cpus() {
             let states = self.system.idle_states(cpu);
-            let named = limit.disable.iter();
-            let named: Vec<&StateInfo> =
-                named.filter_map(|n| find_state(&states, n).ok()).collect();
-            let most = self.ceiling(&states, limit.ceiling.as_ref())?;
-            if let Some(most) = most {
-                self.warn_of_polling(&states, most);
+            let names = limit.disable.iter();
+            let named: Vec<&StateInfo> = names
+                .filter_map(|name| find_state(&states, name).ok())
+                .collect();
+            let ceiling = self.ceiling(&states, limit.ceiling.as_ref())?;
+            if let Some(ceiling) = ceiling {
+                self.warn_of_polling(&states, ceiling);
             }
             for (place, state) in states.iter().enumerate() {
                 found = true;
-                let above = |most: Nanoseconds| place > 0 && state.latency() > most;
-                let by_default = place > 0 && state.off_by_default;
+                let deeper = place > 0;
                 let off = if named.contains(&state) {
                     Some(true)
                 } else {
-                    most.map(|most| above(most) || by_default)
+                    ceiling.map(|ceiling| {
+                        deeper && (state.latency() > ceiling || state.off_by_default)
+                    })
                 };
                 if let Some(off) = off {
                     let at = At::IdleState {
                         cpu,
                         state: state.index,
                     };
-                    self.want("idle-state-off", at, if off { "1" } else { "0" });
+                    self.want("idle-state-off", at, binary(off));
                 }
             }
         }
@@ -50,12 +92,14 @@ impl Target<'_> {
 
     /// Each of these states is on a selected CPU: CPUs of two kinds have different ones.
     fn check_names(&self, names: &[String]) -> Result<(), SettingsError> {
-        let cpus = self.cpus().into_iter();
-        let states: Vec<_> = cpus.map(|cpu| self.system.idle_states(cpu)).collect();
+        let states: Vec<_> = self
+            .cpus()
+            .into_iter()
+            .map(|cpu| self.system.idle_states(cpu))
+            .collect();
         for name in names {
             let found = states.iter().map(|states| find_state(states, name));
-            let found = found.reduce(Result::or);
-            if let Some(Err(why)) = found {
+            if let Some(Err(why)) = found.reduce(Result::or) {
                 return Err(self.error(why));
             }
         }
@@ -89,5 +133,14 @@ impl Target<'_> {
                 most.as_micros()
             ));
         }
+    }
+}
+
+/// A value of a module's parameter: the kernel has Y and N where policies have on and off.
+fn module_parameter(value: &str) -> &str {
+    match value {
+        "on" => "Y",
+        "off" => "N",
+        number => number,
     }
 }

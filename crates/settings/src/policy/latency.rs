@@ -1,18 +1,18 @@
 //! Latency requests: of the whole system, or of CPUs.
 
-use wakepath_policies::mechanism::{CpuLatency, LatencyScope};
+use wakepath_policies::latency::{CpuLatency, LatencyScope};
 use wakepath_system::At;
 use wakepath_system::setting::{self, NO_SYSTEM_LATENCY_LIMIT_US};
 use wakepath_units::Nanoseconds;
 
-use super::{Target, check_cpus};
+use super::target::{SettingsBuilder, check_cpus};
 use crate::SettingsError;
 
-impl Target<'_> {
+impl SettingsBuilder<'_> {
     /// Requests a latency. A limit by the name of a state is that of each CPU, and for the whole system that of the first.
-    pub(super) fn cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), SettingsError> {
+    pub(super) fn want_cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), SettingsError> {
         let places = match &latency.scope {
-            LatencyScope::System if self.selection.cpus.is_some() => {
+            LatencyScope::System if self.targets.cpus.is_some() => {
                 return Err(self.error(
                     "without `cpus` it holds for the whole system, whatever --cpus says; \
                      cpu-latency[limit=20us,cpus=all] holds for those of --cpus",
@@ -20,8 +20,8 @@ impl Target<'_> {
             }
             LatencyScope::System => {
                 let first = self.system.cpus().first().copied().unwrap_or(0);
-                let us = self.limit_of(latency, first)?;
-                let us = us.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
+                let limit = self.limit_us(latency, first)?;
+                let us = limit.unwrap_or(NO_SYSTEM_LATENCY_LIMIT_US);
                 return self.want_everywhere("system-latency", &us.to_string());
             }
             LatencyScope::EachCpu => self.places("cpu-latency", |_| true)?,
@@ -35,7 +35,7 @@ impl Target<'_> {
         };
         for at in places {
             if let At::Cpu(cpu) = at {
-                let limit = self.limit_of(latency, cpu)?;
+                let limit = self.limit_us(latency, cpu)?;
                 self.want("cpu-latency", at, setting::resume_latency(limit));
             }
         }
@@ -43,11 +43,13 @@ impl Target<'_> {
     }
 
     /// The limit in us by the idle states of a CPU.
-    fn limit_of(&self, latency: &CpuLatency, cpu: usize) -> Result<Option<u64>, SettingsError> {
+    fn limit_us(&self, latency: &CpuLatency, cpu: usize) -> Result<Option<u64>, SettingsError> {
         let states = self.system.idle_states(cpu);
-        let states = states.iter().map(|s| (s.name.as_str(), s.latency()));
-        let limit = latency.limit.on(states);
-        let limit = limit.map_err(|why| self.error(why.to_string()))?;
-        Ok(limit.map(Nanoseconds::as_micros))
+        let latencies = states.iter().map(|s| (s.name.as_str(), s.latency()));
+        latency
+            .limit
+            .on(latencies)
+            .map(|limit| limit.map(Nanoseconds::as_micros))
+            .map_err(|why| self.error(why.to_string()))
     }
 }

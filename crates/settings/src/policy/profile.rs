@@ -7,34 +7,58 @@ use wakepath_policies::profile::Expanded;
 use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_system::System;
 
-use super::cpufreq_file;
+use super::frequency::{ACTIVE_AMD_DRIVER, cpufreq_file};
 use crate::SettingsError;
 
 /// The set with the policies of its profile that this machine has.
-pub(super) fn expanded(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
-    let driver = cpufreq_file(system, "scaling_driver");
-    let governors = cpufreq_file(system, "scaling_available_governors").unwrap_or_default();
-    let offers = |name: &str| governors.split_whitespace().any(|offered| offered == name);
-    let epp = cpufreq_file(system, "energy_performance_preference").is_some();
-    let intel = driver.as_deref() == Some("intel_pstate");
-    // These call the algorithm powersave that scales with the load.
-    let active = intel || driver.as_deref() == Some(super::ACTIVE_AMD_DRIVER);
-    let has = |policy: &PolicySpec, _: &PolicySet| match policy.policy() {
-        Policy::Frequency(FreqPolicy::IntelPstateHwp { .. }) => intel && epp,
-        Policy::Frequency(FreqPolicy::IntelPstate { .. }) => intel && !epp,
-        Policy::Frequency(FreqPolicy::AmdPstate(of)) if of.mode != AmdMode::Active => false,
-        Policy::Frequency(FreqPolicy::AmdPstate(_)) => {
-            driver.as_deref() == Some(super::ACTIVE_AMD_DRIVER)
-        }
-        Policy::Frequency(FreqPolicy::Powersave) => !active && offers("powersave"),
-        Policy::Frequency(_) => offers(policy.mechanism().name),
-        Policy::Epp(_) => epp,
-        _ => policy.mechanism().on.contains(&Place::Machine),
-    };
+pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
+    let offers = OfferedPolicies::read(system);
     // What no policy sets stays on a machine by itself.
-    set.expand(&PolicySet::default(), has)
+    set.expand(&PolicySet::default(), |policy, _| offers.has(policy))
         .map_err(|why| SettingsError::Policy {
             policy: set.to_string(),
             why: why.to_string(),
         })
+}
+
+/// What a machine offers of the policies in a profile.
+struct OfferedPolicies {
+    driver: Option<String>,
+    governors: Vec<String>,
+    /// Whether there are energy-performance preferences.
+    epp: bool,
+}
+
+impl OfferedPolicies {
+    fn read(system: &System) -> Self {
+        let governors = cpufreq_file(system, "scaling_available_governors").unwrap_or_default();
+        Self {
+            driver: cpufreq_file(system, "scaling_driver"),
+            governors: governors.split_whitespace().map(str::to_owned).collect(),
+            epp: cpufreq_file(system, "energy_performance_preference").is_some(),
+        }
+    }
+
+    fn has_governor(&self, name: &str) -> bool {
+        self.governors.iter().any(|governor| governor == name)
+    }
+
+    fn has(&self, policy: &PolicySpec) -> bool {
+        let intel = self.driver.as_deref() == Some("intel_pstate");
+        let amd = self.driver.as_deref() == Some(ACTIVE_AMD_DRIVER);
+        match policy.policy() {
+            Policy::Frequency(FreqPolicy::IntelPstateHwp { .. }) => intel && self.epp,
+            Policy::Frequency(FreqPolicy::IntelPstate { .. }) => intel && !self.epp,
+            Policy::Frequency(FreqPolicy::AmdPstate(settings)) => {
+                amd && settings.mode == AmdMode::Active
+            }
+            // These drivers call the algorithm powersave that scales with the load.
+            Policy::Frequency(FreqPolicy::Powersave) => {
+                !intel && !amd && self.has_governor("powersave")
+            }
+            Policy::Frequency(_) => self.has_governor(policy.mechanism().name),
+            Policy::Epp(_) => self.epp,
+            _ => policy.mechanism().on.contains(&Place::Machine),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod policies;
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::Beside;
+use wakepath_hardware::machine::WorkloadKind;
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
@@ -33,10 +33,10 @@ use crate::task::rtapp::program::Programs;
 /// Longest time that an rt-app file with a duration is simulated for, if nobody asks for another one.
 pub const LONGEST_TIMED: Nanoseconds = Nanoseconds(600_000_000_000);
 
-fn kind_of(workload: &Workload) -> Beside {
+fn kind_of(workload: &Workload) -> WorkloadKind {
     match workload {
-        Workload::Fio(_) => Beside::Fio,
-        Workload::RtApp(_) => Beside::RtApp,
+        Workload::Fio(_) => WorkloadKind::Fio,
+        Workload::RtApp(_) => WorkloadKind::RtApp,
     }
 }
 

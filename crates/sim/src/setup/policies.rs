@@ -11,12 +11,12 @@ use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::apst::ApstSettings;
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::{AmdGovernor, AmdMode};
+use wakepath_policies::freq::epp::{Epp, busy_under_performance};
 use wakepath_policies::idle::IdlePolicy;
+use wakepath_policies::idle::limit::IdleStatesLimit;
+use wakepath_policies::latency::{CpuLatency, DriveLatency, LatencyScope};
 use wakepath_policies::mechanism::amd_pstate::epp_number;
-use wakepath_policies::mechanism::{
-    CpuLatency, DriveLatency, Epp, IdleStatesLimit, Kind, LatencyScope, Place, Policy,
-    busy_under_performance,
-};
+use wakepath_policies::mechanism::{Kind, Place, Policy};
 use wakepath_policies::poll::PollPolicy;
 use wakepath_policies::profile::Expanded;
 use wakepath_policies::psd::PsdPolicy;

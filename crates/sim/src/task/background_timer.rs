@@ -1,7 +1,7 @@
 //! The timers of background work: what becomes of a machine's figures.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Background, BackgroundTimer as TimerKind, Per};
+use wakepath_hardware::machine::{Background, BackgroundTimer as TimerKind, Instances};
 
 /// The first kernel whose awake CPUs take over timers of the timer wheel from CPUs that sleep (`kernel/time/timer_migration.c`).
 const TIMERS_MIGRATE: (u16, u16, u16) = (6, 9, 0);
@@ -30,7 +30,7 @@ pub(crate) struct BackgroundTimer {
 impl BackgroundTimer {
     pub(crate) fn new(machine: &Machine, source: &Background) -> Self {
         let wheel = source.timer() == TimerKind::Wheel;
-        let roams = source.per == Per::Machine;
+        let roams = source.instances == Instances::PerMachine;
         Self {
             mean_interval: source.every_ms.value * 1e6,
             periodic: source.periodic,

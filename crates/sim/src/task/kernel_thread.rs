@@ -1,7 +1,7 @@
 //! Background work: timers and threads of the kernel.
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Beside, Runs};
+use wakepath_hardware::machine::{Runs, WorkloadKind};
 
 use crate::core::basics::Cycles;
 use crate::task::background_timer::BackgroundTimer;
@@ -60,11 +60,11 @@ impl BackgroundSetup {
 }
 
 /// Background work of a machine beside a workload of this kind, with the thread of grace periods as the last.
-pub(crate) fn background(machine: &Machine, kind: Beside) -> Vec<BackgroundSetup> {
+pub(crate) fn background(machine: &Machine, kind: WorkloadKind) -> Vec<BackgroundSetup> {
     machine
         .background
         .iter()
-        .filter(|source| source.beside.is_none_or(|beside| beside == kind))
+        .filter(|source| source.workload.is_none_or(|workload| workload == kind))
         .map(|source| BackgroundSetup {
             timer: BackgroundTimer::new(machine, source),
             cycles: source.kcycles.kilocycles(),

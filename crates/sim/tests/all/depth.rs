@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{Background, BackgroundTimer, Figure, Per, Rcu};
+use wakepath_hardware::machine::{Background, BackgroundTimer, Figure, Instances, Rcu};
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_sim::observer::Observer;
@@ -137,7 +137,7 @@ fn work_that_there_is_once_wakes_one_cpu_at_a_time() {
         ..Background::of_every_kernel().swap_remove(0)
     };
     let once = Background {
-        per: Per::Machine,
+        instances: Instances::PerMachine,
         ..source.clone()
     };
     machine.background = vec![once];
@@ -198,7 +198,7 @@ fn a_cpu_that_is_awake_takes_over_the_timers_of_one_that_sleeps() {
     let mut machine = board();
     machine.background = vec![Background {
         every_ms: figure(40.0),
-        per: Per::Machine,
+        instances: Instances::PerMachine,
         ..Background::of_every_kernel().swap_remove(0)
     }];
     // No other timer is near on that CPU: it sees that of the CPU on which the task sleeps, or none.

@@ -55,7 +55,7 @@ impl PlannedPolicy {
         {
             return Err(source.policy_error(named.at.as_ref(), &named.name, message));
         }
-        let set = governors::load(named.set, folder, allow_programs)
+        let set = governors::load_governor(named.set, folder, allow_programs)
             .map_err(|e| source.policy_error(named.at.as_ref(), &named.name, e.to_string()))?;
         Ok(Self {
             // Results have to tell two versions of a file apart.

@@ -139,7 +139,7 @@ pub(crate) fn sha256_of(path: &Path) -> Result<String, StudyError> {
             count => hash.update(&buffer[..count]),
         }
     }
-    Ok(wakepath_governors::hex(&hash.finalize()))
+    Ok(wakepath_governors::format_hex(&hash.finalize()))
 }
 
 fn read_error(path: &Path) -> impl FnOnce(std::io::Error) -> StudyError {

@@ -237,6 +237,7 @@ impl PlannedWorkload {
             warm_up_s: self.warm_up().map(Nanoseconds::as_secs_f64),
             machines: self.machines.clone(),
             policies: self.policies.clone(),
+            subset: None,
         }
     }
 

@@ -33,7 +33,7 @@ pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
         RunOrigin::Sim => Ok(Box::new(Sim::new(plan)?)),
         RunOrigin::Live => Ok(Box::new(Live::new(plan)?)),
         RunOrigin::Replay => Ok(Box::new(Replay::new(plan)?)),
-        RunOrigin::Lab | RunOrigin::Import => Err(StudyError::Settings(format!(
+        RunOrigin::Lab | RunOrigin::Import | RunOrigin::Traced => Err(StudyError::Settings(format!(
             "{}: runs only in the simulator, live and on recordings",
             plan.origin
         ))),

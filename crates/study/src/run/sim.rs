@@ -431,7 +431,7 @@ impl Backend for Sim<'_> {
         let mut total = 0.0;
         let has_program = self.plan.policies.iter().any(|p| p.set.program().is_some());
         let exchange = if has_program {
-            wakepath_governors::time_exchange().as_secs_f64()
+            wakepath_governors::measure_exchange_time().as_secs_f64()
         } else {
             0.0
         };

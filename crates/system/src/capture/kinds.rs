@@ -10,7 +10,7 @@ use wakepath_hardware::machine::{
 use wakepath_hardware::recorded::RecordedPolicy;
 use wakepath_units::{Kilohertz, cpus};
 
-use super::machine::policy;
+use super::cpufreq::frequency_policy;
 use crate::System;
 use crate::topology::{CPUS, StateInfo};
 
@@ -174,7 +174,7 @@ fn cpufreq_policy(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     let listed = system.cpufreq_policies().into_iter();
     let own = listed.filter(|number| system.policy_cpus(*number).contains(&cpu));
     let mut numbers = related.into_iter().flatten().chain(own).chain([cpu]);
-    numbers.find_map(|number| policy(system.root(), number))
+    numbers.find_map(|number| frequency_policy(system.root(), number))
 }
 
 /// The core type of some equal CPUs. `index`: position among an Intel processor's types, performance cores first.

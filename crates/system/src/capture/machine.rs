@@ -14,9 +14,10 @@ use wakepath_hardware::machine::{
 };
 use wakepath_hardware::recorded::{RecordedIdle, RecordedPolicy, RecordedSystem};
 use wakepath_hardware::{Machine, machine::MachineError};
-use wakepath_units::{KernelVersion, Kilohertz, Nanoseconds, cpus, printable};
+use wakepath_units::{KernelVersion, Nanoseconds, cpus, printable};
 
 use super::class::MachineClass;
+use super::cpufreq::frequencies;
 use super::running::RunningPolicies;
 use super::{clocks, irq_time_accounting, kinds, power_limit, tick_rate};
 use crate::counters::RefusedState;
@@ -24,9 +25,6 @@ use crate::nvme::ApstFeature;
 use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
 use crate::{Root, SettingKey, System, journal, nvme};
-
-/// A clock to assume where nothing tells one.
-const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
 
 /// The machine below a root, and what had to be assumed that other machines tell.
 ///
@@ -274,20 +272,6 @@ fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<St
     }
 }
 
-/// The clock that `/proc/cpuinfo` tells: x86 and POWER.
-fn clock(root: &Root) -> Option<Kilohertz> {
-    let text = root.optional("proc/cpuinfo").unwrap_or_default();
-    let told = text.lines().filter_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        let value = value.trim().trim_end_matches("MHz");
-        matches!(key.trim(), "cpu MHz" | "clock").then(|| value.parse::<f64>().ok())
-    });
-    let mhz = told.flatten().next()?;
-    (1.0..25_000.0)
-        .contains(&mhz)
-        .then_some(Kilohertz((mhz * 1e3) as u32))
-}
-
 /// Idle states of the first CPU, with the reason if assumed.
 fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<String>) {
     let of = |cpu: &usize| system.idle_states(*cpu);
@@ -327,75 +311,6 @@ fn only_state(name: &str, us: u64, polling: bool) -> IdleStates {
     };
     #[expect(clippy::expect_used, reason = "one state is a table")]
     IdleStates::new(vec![state]).expect("one state")
-}
-
-/// Frequency policies, with the reason if assumed.
-fn frequencies(system: &System, notes: &mut Vec<String>) -> (Vec<RecordedPolicy>, Option<String>) {
-    let policies: Vec<RecordedPolicy> = system
-        .cpufreq_policies()
-        .into_iter()
-        .filter_map(|number| policy(system.root(), number))
-        .collect();
-    if !policies.is_empty() {
-        return (policies, None);
-    }
-    let told = clock(system.root());
-    let clock = told.unwrap_or(ANY_CLOCK);
-    let why = match told {
-        Some(_) => "no cpufreq driver: the clock that /proc/cpuinfo tells, and no other".to_owned(),
-        None => "nothing tells a frequency: 2 GHz".to_owned(),
-    };
-    notes.push(why.clone());
-    let only = RecordedPolicy {
-        policy: 0,
-        driver: "none".to_owned(),
-        governor: "none".to_owned(),
-        min: clock,
-        max: clock,
-        base: None,
-        transition_latency: Nanoseconds::ZERO,
-        available: vec![clock],
-        epp: None,
-        highest_performance: None,
-    };
-    (vec![only], Some(why))
-}
-
-pub(super) fn policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
-    let file = |name: &str| root.optional(&format!("{CPUS}/cpufreq/policy{number}/{name}"));
-    let khz = |name: &str| Some(Kilohertz(file(name)?.parse().ok()?));
-    let bound = |hardware: &str, set: &str| khz(hardware).or_else(|| khz(set));
-    let min = bound("cpuinfo_min_freq", "scaling_min_freq")?;
-    let max = bound("cpuinfo_max_freq", "scaling_max_freq")?;
-    if min.0 == 0 || min > max {
-        return None;
-    }
-    let listed = file("scaling_available_frequencies").unwrap_or_default();
-    let mut available: Vec<Kilohertz> = listed
-        .split_whitespace()
-        .filter_map(|f| f.parse().ok().map(Kilohertz))
-        .collect();
-    available.sort_unstable();
-    let is_intel =
-        file("scaling_driver").is_some_and(|d| ["intel_pstate", "intel_cpufreq"].contains(&&*d));
-    let untold = || clocks::untold_base(root, number).filter(|_| is_intel);
-    let base = khz("base_frequency").or_else(untold);
-    let latency = file("cpuinfo_transition_latency").and_then(|t| t.parse().ok());
-    Some(RecordedPolicy {
-        policy: number,
-        driver: file("scaling_driver").unwrap_or_default(),
-        governor: file("scaling_governor").unwrap_or_default(),
-        min,
-        max,
-        base: base.filter(|base| (min..=max).contains(base)),
-        // Drivers without a value report all bits set (`CPUFREQ_ETERNAL`).
-        transition_latency: Nanoseconds(latency.filter(|ns| *ns < 1_000_000_000).unwrap_or(0)),
-        available,
-        epp: file("energy_performance_preference"),
-        highest_performance: root
-            .number(&format!("{CPUS}/cpu{number}/acpi_cppc/highest_perf"))
-            .and_then(|n| u32::try_from(n).ok()),
-    })
 }
 
 /// The latency requests in force, but for those that a running wakepath holds: a lease of the daemon is over in a

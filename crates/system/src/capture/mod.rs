@@ -5,6 +5,7 @@
 
 pub mod class;
 mod clocks;
+mod cpufreq;
 pub mod guest;
 mod isolation;
 mod kinds;

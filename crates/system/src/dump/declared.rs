@@ -9,8 +9,8 @@ use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::input::{ReadError, read_states};
 use wakepath_units::{Nanoseconds, pasted};
 
+use super::counters::{Counters, Dump, DumpError};
 use super::text::Values;
-use super::{Counters, Dump, DumpError, MAX_DEPTH, MAX_FILES};
 
 /// More than any table or dump of states has, in bytes.
 const LONGEST: u64 = 16 << 20;
@@ -55,8 +55,7 @@ impl GivenStates {
             return Self::read(wakepath_files::open(path).map_err(failed)?, &name);
         }
         let mut values = Values::default();
-        let mut left = MAX_FILES;
-        values.folder(path, MAX_DEPTH, &mut left).map_err(failed)?;
+        values.add_folder(path).map_err(failed)?;
         Ok(declared(values, path)?)
     }
 
@@ -76,7 +75,7 @@ impl GivenStates {
             .read_to_end(&mut bytes)
             .map_err(failed)?;
         let mut values = Values::default();
-        let found = values.input(&bytes[..]);
+        let found = values.add_input(&bytes[..]);
         if !values.is_empty() {
             found.map_err(failed)?;
             return Ok(declared(values, path)?);

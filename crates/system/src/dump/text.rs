@@ -8,7 +8,12 @@ use wakepath_hardware::idle::MAX_STATES;
 use wakepath_units::cpus::MAX_CPUS;
 use wakepath_units::pasted;
 
-use super::{Counters, Dump, MAX_FILE, MAX_FILES};
+use super::counters::{Counters, Dump};
+
+/// Files of sysfs have at most a page.
+pub(super) const MAX_FILE: u64 = 4096;
+/// Most files of a dump: 8192 CPUs with 10 states of 17 files, and as many others.
+pub(super) const MAX_FILES: usize = 3_000_000;
 
 /// A relevant sysfs file, or the uptime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -160,7 +165,7 @@ impl Values {
     }
 
     /// Adds a file's content.
-    pub(super) fn push(&mut self, place: Place, text: &str) {
+    pub(super) fn add_content(&mut self, place: Place, text: &str) {
         self.0.push(Value {
             place,
             text: text.to_owned(),
@@ -169,8 +174,8 @@ impl Values {
         });
     }
 
-    /// Reads lines of text.
-    pub(super) fn read(&mut self, mut input: impl BufRead) -> io::Result<()> {
+    /// Adds the values in lines of text.
+    pub(super) fn add_lines(&mut self, mut input: impl BufRead) -> io::Result<()> {
         let mut reader = LineReader::default();
         let mut bytes = Vec::new();
         for number in 1..=MAX_FILES {

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use rustix::fs::OFlags;
 use wakepath_hardware::drive::id_ctrl;
 
-use super::NvmeAdmin;
+use super::commands::NvmeAdmin;
 use crate::Root;
 
 /// `NVME_IOCTL_ADMIN_CMD`, `_IOWR('N', 0x41, struct nvme_admin_cmd)` (`include/uapi/linux/nvme_ioctl.h`).

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::NvmeAdmin;
+use super::commands::NvmeAdmin;
 use crate::Root;
 
 /// The file below a captured root that holds a drive's Identify Controller structure.

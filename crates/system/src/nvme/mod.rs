@@ -3,6 +3,7 @@
 //! [`NvmeAdmin`] is what the rest needs of a drive. [`NvmeDevice`] sends the commands to a character device;
 //! [`NvmeFiles`] answers them from the files of a captured machine. [`admin`] picks the right one.
 
+mod commands;
 mod device;
 mod files;
 
@@ -14,26 +15,12 @@ use wakepath_hardware::drive::id_ctrl;
 use wakepath_policies::apst::{ApstTable, TABLE_BYTES};
 
 use crate::Root;
+pub use commands::NvmeAdmin;
 pub use device::NvmeDevice;
 pub use files::{NvmeFiles, feature_file, identify_file};
 
 /// The APST feature (NVMe Base Specification, Feature Identifier 0Ch).
 pub const APST: u8 = 0x0c;
-
-/// What a drive does for the commands that are used here.
-pub trait NvmeAdmin {
-    /// The Identify Controller data structure.
-    ///
-    /// # Errors
-    /// The device's; `Other` with the status if the drive refuses.
-    fn identify(&self) -> io::Result<Vec<u8>>;
-
-    /// The value in force of a feature: dword 0 of the completion, and the data.
-    ///
-    /// # Errors
-    /// The device's; `Other` with the status if the drive refuses.
-    fn get_feature(&self, feature: u8, data: &mut [u8]) -> io::Result<u32>;
-}
 
 /// The drive `name` of a machine: its character device if there is one, else its captured answers.
 pub fn admin(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {

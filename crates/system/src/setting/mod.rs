@@ -1,103 +1,13 @@
 //! Every setting as data: its name, what it belongs to, where it is, its unit, what it may be, and what
 //! else changes with it.
 
+mod info;
 mod value;
 
+pub use info::{Access, SettingInfo, SettingScope, Values};
 pub use value::{
     NO_LATENCY_LIMIT_US, NO_SYSTEM_LATENCY_LIMIT_US, resume_latency, resume_limit_us, same,
 };
-
-/// What a setting belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SettingScope {
-    /// The whole machine.
-    System,
-    /// Each CPU.
-    Cpu,
-    /// Each idle state of each CPU.
-    IdleState,
-    /// Each frequency policy: CPUs that share a clock.
-    CpufreqPolicy,
-    /// Each drive.
-    Drive,
-}
-
-impl SettingScope {
-    /// What users call it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::Cpu => "CPU",
-            Self::IdleState => "idle state",
-            Self::CpufreqPolicy => "policy",
-            Self::Drive => "drive",
-        }
-    }
-}
-
-/// How a setting is read and written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// A text file of sysfs.
-    Text,
-    /// A device that holds a request for as long as it is open: four bytes, a signed number in the
-    /// machine's byte order. The kernel takes the request back when the process ends, however it ends.
-    Held,
-    /// An NVMe feature of this number, by Get and Set Features.
-    NvmeFeature(u8),
-}
-
-/// What a setting may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Values {
-    /// One of the words in this file beside it.
-    Listed(&'static str),
-    /// One of the words in this file beside it, or a whole number up to this one.
-    ListedOrUpTo(&'static str, u64),
-    /// A whole number from the first to the second.
-    Between(u64, u64),
-    /// A whole number between those in two files beside it.
-    BetweenFiles(&'static str, &'static str),
-    /// `N` or `Y`, or 0 or 1.
-    YesNo,
-    /// A resume latency limit: whole microseconds, 0 for no limit, `n/a` for no latency at all.
-    ResumeLatency,
-    /// A drive's latency tolerance: whole microseconds, `any`, or `auto` for the drive's default.
-    Tolerance,
-    /// `on` or `off`, a colon, and the 256 bytes of the table in hexadecimal.
-    ApstTable,
-}
-
-/// A setting.
-#[derive(Debug)]
-pub struct SettingInfo {
-    /// Its name.
-    pub name: &'static str,
-    /// What it belongs to.
-    pub scope: SettingScope,
-    /// Where it is, below the root: `{n}` is the number of the CPU or policy or the drive's name,
-    /// `{state}` the index of the idle state.
-    pub path: &'static str,
-    /// How it is read and written.
-    pub mechanism: Access,
-    /// The unit of its numbers; empty if it has none.
-    pub unit: &'static str,
-    /// What it may be.
-    pub values: Values,
-    /// What it means.
-    pub meaning: &'static str,
-    /// Settings that the kernel changes along with it. Their old values are kept, too, and are written
-    /// after it when it is put back.
-    pub changes: &'static [&'static str],
-}
-
-impl PartialEq for SettingInfo {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for SettingInfo {}
 
 const CPUIDLE: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const HALTPOLL: &str = "sys/module/haltpoll/parameters/";

@@ -1,8 +1,8 @@
 //! Values as texts: what is possible, and when two texts mean the same.
 
-use wakepath_policies::mechanism::Epp;
+use wakepath_policies::freq::epp::Epp;
 
-use super::{SettingInfo, Values};
+use super::info::{SettingInfo, Values};
 
 /// No latency limit of a CPU: `PM_QOS_RESUME_LATENCY_NO_CONSTRAINT` (`include/linux/pm_qos.h`, Linux 6.12).
 pub const NO_LATENCY_LIMIT_US: u64 = i32::MAX as u64;

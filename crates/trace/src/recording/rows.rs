@@ -575,22 +575,22 @@ impl Default for FlagCounts {
 }
 
 impl FlagCounts {
-    /// Counts those of an idle period.
+    /// Adds the flags of an idle period.
     #[inline]
-    pub fn count(&mut self, period: &PackedIdlePeriod) {
+    pub fn add(&mut self, period: &PackedIdlePeriod) {
         self.0[period.flags as usize % (1 << FLAG_BITS)] += 1;
     }
 
-    /// How many of the periods are so, as far as their flags tell.
-    pub fn of(&self, are: impl Fn(&PackedIdlePeriod) -> bool) -> u64 {
-        let periods = self.0.iter().enumerate().map(|(flags, &count)| {
+    /// Number of idle periods for which `holds`, which may only look at flags.
+    pub fn count_where(&self, holds: impl Fn(&PackedIdlePeriod) -> bool) -> u64 {
+        let counts = self.0.iter().enumerate().map(|(flags, &count)| {
             let period = PackedIdlePeriod {
                 flags: flags as i32,
                 ..PackedIdlePeriod::default()
             };
-            if are(&period) { count } else { 0 }
+            if holds(&period) { count } else { 0 }
         });
-        periods.sum()
+        counts.sum()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The answer of `wakepath explain`: sentences first, then tables.
 
 use wakepath_explain::{
-    ExitCost, Explanation, InterruptParts, ProbeCost, ProcessParts, RequestKind, TimerLateness,
-    Unseparated, WaitParts,
+    ExitCost, Explanation, HopParts, InterruptParts, ProbeCost, ProcessParts, RequestKind,
+    TimerLateness, Unseparated, WaitParts,
 };
 
 use crate::output::{self, Format, Screen};
@@ -69,6 +69,10 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
         let rows = explanation.processes.iter().map(process_cells);
         output::table(out, [&PROCESSES[..], &WAITS].concat(), rows)?;
     }
+    if !explanation.hops.is_empty() {
+        writeln!(out)?;
+        output::table(out, HOPS, explanation.hops.iter().map(hop_cells))?;
+    }
     if explanation.kinds.iter().any(RequestKind::has_unknown_exits) {
         let text = "States without a cost: a longer recording helps where there are too few requests, one with varied \
                     pauses where a state goes with the gap.";
@@ -128,7 +132,7 @@ fn probe_sentence(probes: &ProbeCost) -> String {
 const LEAST_SHARE: f64 = 0.02;
 
 /// How many kinds have sentences; those with most time are first.
-fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
+pub(super) fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
     let all: f64 = kinds.iter().map(RequestKind::total_ns).sum();
     let said = kinds
         .iter()
@@ -201,8 +205,13 @@ fn wake_sentence(kind: &RequestKind) -> Option<String> {
             us(parts.task_exit_ns)
         ));
     };
+    let through = if wait.through_ns > 0.0 {
+        format!(" + through other threads {}", us(wait.through_ns))
+    } else {
+        String::new()
+    };
     Some(format!(
-        "  {} tasks waited {} us = queued {} + latency {} + hand-over {} + idle exit of the task's CPU {} + run queue {}.",
+        "  {} tasks waited {} us = queued {} + latency {} + hand-over {}{through} + idle exit of the task's CPU {} + run queue {}.",
         wait.requests,
         us(wait.wait_ns),
         us(wait.queued_ns),
@@ -214,7 +223,7 @@ fn wake_sentence(kind: &RequestKind) -> Option<String> {
 }
 
 /// What is left when the known exits are charged.
-fn rest_name(kind: &RequestKind, reference: u8) -> String {
+pub(super) fn rest_name(kind: &RequestKind, reference: u8) -> String {
     let unknown = kind.has_unknown_exits();
     let polls = kind.polling.contains(&reference);
     match (polls, kind.state_name(reference), unknown) {
@@ -315,12 +324,13 @@ const PARTS: [&str; 20] = [
     "unknown",
 ];
 
-const WAITS: [&str; 9] = [
+const WAITS: [&str; 10] = [
     "tasks that ran",
     "wait us",
     "queued us",
     "latency us",
     "wait hand-over us",
+    "other threads us",
     "wait exit us",
     "run queue us",
     "woken by IPI",
@@ -335,6 +345,8 @@ const INTERRUPTS: [&str; 6] = [
     "out us",
     "interrupt us",
 ];
+
+const HOPS: [&str; 4] = ["thread between", "requests", "woken to run us", "ran us"];
 
 const PROCESSES: [&str; 3] = ["process", "requests", "mean us"];
 
@@ -416,6 +428,7 @@ fn wait_cells(wait: Option<&WaitParts>) -> [String; WAITS.len()] {
         us(wait.queued_ns),
         us(wait.latency_ns),
         us(wait.hand_over_ns),
+        us(wait.through_ns),
         us(wait.task_exit_ns),
         us(wait.run_queue_ns),
         wait.by_ipi.to_string(),
@@ -435,6 +448,15 @@ fn interrupt_cells(parts: &InterruptParts) -> [String; INTERRUPTS.len()] {
         parts.remote.to_string(),
         us(parts.out_ns),
         us(parts.interrupt_ns),
+    ]
+}
+
+fn hop_cells(hop: &HopParts) -> [String; HOPS.len()] {
+    [
+        hop.name.clone(),
+        hop.requests.to_string(),
+        us(hop.waited_ns),
+        us(hop.ran_ns),
     ]
 }
 
@@ -496,7 +518,7 @@ const fn direction(kind: &RequestKind) -> &'static str {
 }
 
 /// Direction, device and size.
-fn kind_name(kind: &RequestKind) -> String {
+pub(super) fn kind_name(kind: &RequestKind) -> String {
     format!(
         "{} of {}, {}",
         direction(kind),

@@ -10,7 +10,10 @@ use wakepath_explain::{Collector, Coverage, Explanation, ProbeCost};
 use wakepath_record::{BUFFER_BYTES, EventStream, GOVERNOR_INPUTS, LiveRecording, Overhead};
 use wakepath_system::{System, capture};
 
-use super::{Args, answer, find_drive, keep_device, name_missing, note_guest, warn_of_gaps};
+use super::arguments::{Args, find_drive};
+use super::gaps::{name_missing, note_guest, warn_of_gaps};
+use super::results::{self, ResultTarget};
+use super::{answer, moments};
 use crate::commands::record::{STEP, end_command, said_once, start_command};
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};
@@ -166,6 +169,7 @@ impl Watch<'_> {
                 break Ended::Asked;
             }
             self.stream.take(|event| collector.push(event))?;
+            collector.learn_names(&self.stream.metadata().tasks);
             if let Some(child) = &mut command
                 && let Some(status) = child.try_wait().context("waiting for the command")?
             {
@@ -178,11 +182,22 @@ impl Watch<'_> {
         // What the buffers still hold.
         std::thread::sleep(SETTLE);
         self.stream.take(|event| collector.push(event))?;
-        let (requests, coverage, timers) = collector.finish();
-        let tasks: HashSet<u32> = requests.iter().filter_map(|request| request.task).collect();
-        let kept = keep_device(requests, self.device);
-        let mut explanation = wakepath_explain::explain(&kept, coverage, self.stream.metadata());
-        explanation.timers = timers;
+        let mut collected = collector.finish();
+        let submitters = collected.requests.iter().filter_map(|r| r.task);
+        let passed_on = collected.hops.iter().map(|hop| hop.task);
+        let tasks: HashSet<u32> = submitters.chain(passed_on).collect();
+        if let Some(device) = self.device {
+            collected.keep_device(device);
+        }
+        let metadata = self.stream.metadata();
+        let groups = wakepath_explain::explain_kinds(&collected, metadata);
+        let mut explanation = wakepath_explain::summarize(&groups, &collected, metadata);
+        if let Some(dir) = self.args.output.as_ref().filter(|_| !groups.is_empty()) {
+            let force = self.args.force;
+            let target = ResultTarget { dir, force };
+            let moments = moments::find(results::keep_large_kinds(&groups));
+            results::write(&target, &groups, &moments, metadata, "this machine")?;
+        }
         explanation.probes = self.cost().map(ProbeCost::new);
         self.stream.forget_names(&tasks);
         Ok((explanation, ended))

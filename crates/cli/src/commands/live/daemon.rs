@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use wakepath_daemon::daemon::{self, LockLender};
-use wakepath_daemon::psd;
+use wakepath_daemon::{DaemonError, LockLender, psd};
 use wakepath_settings::daemon_config;
 
 use super::RootArgs;
@@ -40,7 +39,7 @@ const NOT_AGAIN: u8 = 78;
 
 /// Exit code for the daemon's own errors.
 pub(crate) fn exit_code(error: &anyhow::Error) -> Option<u8> {
-    let error = error.downcast_ref::<daemon::DaemonError>()?;
+    let error = error.downcast_ref::<DaemonError>()?;
     error.lasts().then_some(NOT_AGAIN)
 }
 
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return Ok(());
     }
     if args.check_config {
-        let config = daemon::load(args.config.as_deref())?;
+        let config = wakepath_daemon::load(args.config.as_deref())?;
         if let Some(leases) = config.policy.leases() {
             psd::check_ceiling(&args.root.system()?, &leases.ceiling)
                 .map_err(|why| anyhow::anyhow!("policy: {why}"))?;
@@ -72,7 +71,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .map(LockLender::parent)
         .transpose()
         .context("--lent-by")?;
-    Ok(daemon::run(
+    Ok(wakepath_daemon::run(
         &args.root.system()?,
         args.config.as_deref(),
         lender.as_ref(),

@@ -9,7 +9,7 @@ use wakepath_measure::summary::LatencySummary;
 use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
-use super::{OutputArgs, PlanReport, announce, parse_size, print_notes};
+use super::experiment::{OutputArgs, PlanReport, announce, parse_size, print_notes};
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};
 use crate::{until, waiting};

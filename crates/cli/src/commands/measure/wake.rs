@@ -12,7 +12,7 @@ use wakepath_measure::wake::{
 };
 use wakepath_units::Nanoseconds;
 
-use super::{OutputArgs, PlanReport, announce, print_notes};
+use super::experiment::{OutputArgs, PlanReport, announce, print_notes};
 use crate::commands::live::RootArgs;
 use crate::messages::tell;
 use crate::output::{self, Format, Screen};

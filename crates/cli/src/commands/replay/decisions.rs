@@ -11,7 +11,7 @@ use wakepath_policies::mechanism::Kind;
 use wakepath_policies::spec::PolicySet;
 use wakepath_replay::StateReport;
 use wakepath_replay::cost::Totals;
-use wakepath_replay::score::Asked;
+use wakepath_replay::score::CallLog;
 use wakepath_study::run::replay::Replaying;
 use wakepath_units::cpus;
 
@@ -75,7 +75,7 @@ pub(super) fn run(
         calls.len()
     );
     let (states, tick) = recording.states_of(cpu);
-    let asked = Asked {
+    let asked = CallLog {
         states: states.clone(),
         tick,
         calls,
@@ -114,7 +114,7 @@ pub(super) fn run(
     }
 }
 
-fn scored(asked: &Asked, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
+fn scored(asked: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
     let by_state = asked.score(answers).with_context(|| name.to_owned())?;
     let has_power = asked.states.power.is_some();
     let mut all = Totals::default();
@@ -125,7 +125,7 @@ fn scored(asked: &Asked, name: &str, answers: &[IdleDecision]) -> anyhow::Result
     let rows = names.zip(by_state).chain([("all".to_owned(), all)]);
     Ok(rows
         .map(|(state, totals)| {
-            let report = StateReport::new(state, &totals, has_power);
+            let report = StateReport::from_totals(state, &totals, has_power);
             Row {
                 governor: name.to_owned(),
                 state: report.state,

@@ -165,6 +165,8 @@ impl SourceFile {
                 Some("pub") if is_restriction(tokens.get(at + 1)) => at + 2,
                 Some("mod") => at + self.add_inline_module(&tokens[at..], own),
                 Some(_) => at + self.add_path(&tokens[at..], own),
+                // A lifetime: `'static` begins no item.
+                None if is_sign(&tokens[at], '\'') => at + 2,
                 None => {
                     if let TokenTree::Group(group) = &tokens[at] {
                         self.add_code(group.stream(), own);
@@ -361,6 +363,12 @@ fn circles_are_found_through_every_kind_of_path() {
     }
     let tests = ("b", "#[cfg(test)] mod tests { use crate::a::one; }");
     assert_eq!(crate_with(&[a, tests]), BTreeSet::new());
+    let lifetime = ("", "pub use c::X; pub fn x() -> &'static X { a::one() }");
+    let below = ("a", "use crate::X; pub fn one() {}");
+    assert_eq!(
+        crate_with(&[lifetime, below, ("c", "pub struct X;")]),
+        BTreeSet::new()
+    );
     let comment = (
         "b",
         "// crate::a::one\nconst TEXT: &str = \"crate::a::one\";",

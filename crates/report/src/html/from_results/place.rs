@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_compare::results::Load;
-use wakepath_results::{ResultReader, ResultsError};
+use wakepath_results::{Document, ResultReader, ResultsError, WorkloadInfo};
 
 use super::super::view::{PagePolicy, PageWorkload, View};
 
@@ -14,6 +14,8 @@ pub(super) struct Place<'a> {
     pub(super) workloads: BTreeMap<(&'a str, &'a str), usize>,
     /// Index in the view by policy.
     pub(super) policies: BTreeMap<&'a str, usize>,
+    /// Lines in the pictures of the whole workload: index of the policy by workload that is a subset, and policy.
+    subsets: BTreeMap<(&'a str, &'a str), usize>,
 }
 
 impl<'a> Place<'a> {
@@ -22,6 +24,10 @@ impl<'a> Place<'a> {
         let document = reader.document();
         let mut workloads = BTreeMap::new();
         for (machine, workload) in document.loads() {
+            // A subset's pictures are those of its whole.
+            if find_whole(document, workload).is_some() {
+                continue;
+            }
             let name = Load::new(document, &machine.name, &workload.name).to_string();
             let known = view.workloads.iter().position(|w| w.name == name);
             let index = known.unwrap_or_else(|| {
@@ -46,20 +52,65 @@ impl<'a> Place<'a> {
                 name: format!("{}{suffix}", policy.name),
                 settings: policy.settings.clone().into_iter().collect(),
                 baseline: false,
+                is_subset: false,
             });
         }
-        Self {
+        let mut place = Self {
             reader,
             workloads,
             policies,
+            subsets: BTreeMap::new(),
+        };
+        place.add_subsets(view, suffix);
+        place
+    }
+
+    /// Adds a line for each subset of a workload, with one name for the same requests of different workloads.
+    fn add_subsets(&mut self, view: &mut View, suffix: &str) {
+        let document = self.reader.document();
+        let mut lines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (machine, workload) in document.loads() {
+            let Some((whole, requests)) = find_whole(document, workload) else {
+                continue;
+            };
+            let key = |name| (machine.name.as_str(), name);
+            let Some(index) = self.workloads.get(&key(whole)).copied() else {
+                continue;
+            };
+            self.workloads.insert(key(&workload.name), index);
+            for policy in &document.policies {
+                let line = lines.entry((&policy.name, requests)).or_insert_with(|| {
+                    view.policies.push(PagePolicy {
+                        name: format!("{}, {requests}{suffix}", policy.name),
+                        settings: Vec::new(),
+                        baseline: false,
+                        is_subset: true,
+                    });
+                    view.policies.len() - 1
+                });
+                self.subsets.insert((&workload.name, &policy.name), *line);
+            }
         }
     }
 
     /// Indices of a row's workload and policy; `None` if the document does not name them.
     pub(super) fn find(&self, [machine, workload, policy]: [&str; 3]) -> Option<(usize, usize)> {
-        let workload = self.workloads.get(&(machine, workload))?;
-        Some((*workload, *self.policies.get(policy)?))
+        let index = self.workloads.get(&(machine, workload))?;
+        let line = self.subsets.get(&(workload, policy));
+        Some((*index, *line.or_else(|| self.policies.get(policy))?))
     }
+}
+
+/// The whole of a workload that is a subset, and its requests in words; `None` for whole workloads, and where the document
+/// has no such whole.
+fn find_whole<'a>(
+    document: &'a Document,
+    workload: &'a WorkloadInfo,
+) -> Option<(&'a str, &'a str)> {
+    let subset = workload.subset.as_ref()?;
+    let mut wholes = document.workloads.iter().filter(|w| w.subset.is_none());
+    wholes.find(|whole| whole.name == subset.workload)?;
+    Some((&subset.workload, &subset.requests))
 }
 
 /// A table's rows. A missing table counts as empty, and the report says so.

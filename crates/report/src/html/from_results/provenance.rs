@@ -42,7 +42,7 @@ pub(super) fn add(
     view.facts.push(format!(
         "{} × {}",
         count(view.workloads.len(), workloads.0, workloads.1),
-        count(view.policies.len(), "policy", "policies")
+        count(view.compared_policies().count(), "policy", "policies")
     ));
     let mut repeats: Vec<String> = results
         .iter()
@@ -72,6 +72,7 @@ pub(super) fn origin_in_words(origin: RunOrigin) -> &'static str {
         RunOrigin::Live => "measured",
         RunOrigin::Lab => "measured in the laboratory",
         RunOrigin::Import => "imported",
+        RunOrigin::Traced => "traced",
     }
 }
 
@@ -241,7 +242,7 @@ fn backend_option(reader: &ResultReader) -> Option<&'static str> {
         RunOrigin::Sim => Some(""),
         RunOrigin::Live => Some(" --on live"),
         RunOrigin::Replay => Some(" --on replay"),
-        RunOrigin::Lab | RunOrigin::Import => None,
+        RunOrigin::Lab | RunOrigin::Import | RunOrigin::Traced => None,
     }
 }
 

@@ -93,9 +93,14 @@ pub(crate) fn run(workload: &str, policy: &str, repeat: u32, factor: f64) -> Run
     run.attribution = ["mean", "p99"]
         .iter()
         .flat_map(|at| {
-            PARTS
-                .iter()
-                .map(move |part| ((*at).to_owned(), (*part).to_owned(), us * 1e3 / 9.0).into())
+            PARTS.iter().map(move |part| {
+                (
+                    (*at).to_owned(),
+                    (*part).to_owned(),
+                    us * 1e3 / PARTS.len() as f64,
+                )
+                    .into()
+            })
         })
         .collect();
     let idle = |state: &str, seconds: u64, entries: u64| Idle {

@@ -95,6 +95,7 @@ pub(crate) fn view(
                     ("freq".into(), "schedutil".into()),
                 ],
                 baseline: p == 0,
+                is_subset: false,
             })
             .collect(),
         metrics,

@@ -6,11 +6,13 @@ use std::io::Write;
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
 use wakepath_policies::idle::IdlePolicy;
-use wakepath_policies::mechanism::{CpuLatency, LatencyScope};
+use wakepath_policies::latency::{CpuLatency, LatencyScope};
 use wakepath_policies::psd::{PsdPolicy, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
 use wakepath_replay::package::PackageFigures;
-use wakepath_replay::{LatencyLimits, Ran, ReplayError, Report, Setup, States, replay};
+use wakepath_replay::{
+    LatencyLimits, RecordedGovernor, ReplayError, Report, Setup, States, replay,
+};
 use wakepath_results::document::CpuKind;
 use wakepath_system::HaltpollAsSet;
 use wakepath_trace::recording::{Metadata, Reader};
@@ -82,13 +84,13 @@ impl<'a> Replaying<'a> {
         let recorded_hz = metadata.hz.and_then(TickRate::new);
         let of_machine = machine.map(Machine::tick_rate);
         let tick = recording.tick.or(recorded_hz).or(of_machine);
-        let ran = match &recording.ran {
-            Some(spec) => Some(Ran {
+        let recorded_governor = match &recording.ran {
+            Some(spec) => Some(RecordedGovernor {
                 name: spec.to_string(),
                 policy: spec.idle().map_err(|e| recording.error(&with_causes(&e)))?,
                 parameters_known: true,
             }),
-            None => that_ran(metadata),
+            None => recorded_governor(metadata),
         };
         let setup = Setup {
             states,
@@ -97,7 +99,7 @@ impl<'a> Replaying<'a> {
             policies: Vec::new(),
             psd: None,
             latency: None,
-            ran,
+            recorded_governor,
             blocks: 1,
         };
         Ok(Self {
@@ -266,11 +268,12 @@ fn replayed_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Str
     if let Some(message) = cannot_replay(set) {
         return Err(message);
     }
-    let ran = setup.ran.as_ref().map(|ran| ran.policy.clone());
+    let recorded = setup.recorded_governor.as_ref();
+    let recorded_idle = recorded.map(|governor| governor.policy.clone());
     Ok(ReplayedPolicy {
         idle: set
             .idle()
-            .or(ran)
+            .or(recorded_idle)
             .ok_or("it names no idle governor, and the recording does not say which one ran")?,
         psd: set
             .psd()
@@ -320,7 +323,7 @@ fn limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, Stri
 }
 
 /// The recorded governor in its kernel's version, or the nearest known version.
-fn that_ran(metadata: &Metadata) -> Option<Ran> {
+fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
     let governor = metadata.idle_governor.as_deref()?;
     let version = KernelVersion::nearest(metadata.kernel.as_deref()?)?;
     let (spec, parameters_known) = if governor == "haltpoll" {
@@ -335,7 +338,7 @@ fn that_ran(metadata: &Metadata) -> Option<Ran> {
             true,
         )
     };
-    Some(Ran {
+    Some(RecordedGovernor {
         name: spec.to_string(),
         policy: spec.idle().ok()?,
         parameters_known,

@@ -1,0 +1,73 @@
+//! Arguments of `wakepath explain`, and which requests they ask for.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use wakepath_trace::recording::Metadata;
+
+use crate::output::Format;
+use crate::until;
+
+/// Where the time of block requests goes: queues, drive, idle exits, interrupt, hand-over, run queue.
+///
+/// Without a recording, this machine is watched (needs root). Measured parts add up to each request's latency, and to the
+/// wait of its task. The exit from an idle state is estimated, with a 95 % interval, from requests that are alike but for
+/// the state that the interrupted CPU was in.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo wakepath explain
+  sudo wakepath explain --drive nvme0n1 -- fio job.fio
+  sudo wakepath explain --watch
+  sudo wakepath explain -o load --duration 1m && wakepath report load
+  sudo wakepath record -o load.parquet --duration 30s && wakepath explain load.parquet")]
+pub(crate) struct Args {
+    /// A recording of `wakepath record` or `wakepath import` [default: this machine, now].
+    #[arg(value_name = "RECORDING")]
+    pub(super) recording: Option<PathBuf>,
+    /// How long to watch, such as 30s or 5m [default: 30s, or until COMMAND ends, or Ctrl-C].
+    #[arg(long, value_name = "TIME", value_parser = until::duration, conflicts_with = "recording")]
+    pub(super) duration: Option<Duration>,
+    /// Only requests of this drive, such as nvme0n1.
+    #[arg(long, value_name = "NAME")]
+    pub(super) drive: Option<String>,
+    /// Explain each interval, until Ctrl-C.
+    #[arg(long, conflicts_with = "recording")]
+    pub(super) watch: bool,
+    /// How long an interval of --watch is.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::duration, requires = "watch")]
+    pub(super) interval: Duration,
+    /// Also write a result directory, for `compare`, `report` and Python.
+    #[arg(short, long, value_name = "DIR", conflicts_with = "watch")]
+    pub(super) output: Option<PathBuf>,
+    /// Replace the results that are in DIR.
+    #[arg(long, requires = "output")]
+    pub(super) force: bool,
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t)]
+    pub(super) format: Format,
+    /// A command to run meanwhile; watching ends with it.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "recording")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// The number of the drive that is asked for.
+pub(super) fn find_drive(name: Option<&str>, metadata: &Metadata) -> anyhow::Result<Option<u32>> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let short = name.strip_prefix("/dev/").unwrap_or(name);
+    let found = metadata.devices.iter().find(|drive| drive.name == short);
+    if let Some(drive) = found {
+        return Ok(Some(drive.device));
+    }
+    let names: Vec<&str> = metadata.devices.iter().map(|d| d.name.as_str()).collect();
+    if names.is_empty() {
+        bail!("--drive {name}: no drives are known by name; leave --drive out");
+    }
+    bail!(
+        "--drive {name}: no such drive; expected one of {} (a partition's requests count for its drive)",
+        names.join(", ")
+    )
+}

@@ -1,0 +1,92 @@
+//! What an explanation leaves out or cannot know.
+
+use wakepath_explain::{Coverage, MAX_REQUESTS};
+use wakepath_trace::recording::{Known, Metadata, SCHEMA};
+
+use crate::messages::{note, warning};
+
+/// Says what is left out. `lost`: events that found no room, of a live run.
+pub(super) fn warn_of_gaps(coverage: &Coverage, lost: u64) {
+    if lost > 0 {
+        warning!(
+            "{lost} events found no room in the buffers; requests in flight there are left out"
+        );
+    } else if coverage.gaps > 0 {
+        warning!(
+            "events are missing at {} places; requests in flight there are left out",
+            coverage.gaps
+        );
+    }
+    let unpaired = coverage.without_issue + coverage.without_completion;
+    if unpaired > 0 {
+        warning!("{unpaired} requests have only an issue or only a completion, and are left out");
+    }
+    if coverage.backwards > 0 {
+        warning!(
+            "{} requests completed before they were issued: the trace's clock differs from CPU to CPU",
+            coverage.backwards
+        );
+    }
+    if coverage.beyond_limit > 0 {
+        warning!(
+            "{} requests beyond the first {MAX_REQUESTS} are left out",
+            coverage.beyond_limit
+        );
+    }
+}
+
+/// Says which parts cannot be known.
+pub(super) fn name_missing(metadata: &Metadata) {
+    if metadata.schema < SCHEMA {
+        note!(
+            "a recording of an older schema ({} of {SCHEMA}): it has no queueing, interrupts and steps of tasks",
+            metadata.schema
+        );
+    }
+    if metadata.idle_driver.as_deref() == Some("haltpoll") {
+        note_guest();
+    }
+    let recorded = &metadata.recorded;
+    for (known, what) in [
+        (recorded.idle, "no idle periods: no idle exits"),
+        (
+            recorded.queueing,
+            "no queueing: time before issue, process, and who waits for nobody are not known",
+        ),
+        (
+            recorded.interrupts,
+            "no interrupts: out ends where the CPU leaves its idle state or the request completes, and another device's \
+             interrupt may count as the drive's",
+        ),
+        (
+            recorded.ipis,
+            "no IPIs: completions that one CPU hands to another count as one, and how tasks' CPUs are woken is not known",
+        ),
+        (
+            recorded.tasks,
+            "no steps of tasks: run queue and wait are not known, and the next wake-up counts as the request's",
+        ),
+        (
+            recorded.wakes,
+            "no wake-ups: an exit that a wake-up caused may count as the drive's",
+        ),
+        (
+            recorded.frequency,
+            "no frequency changes: requests at different clocks are compared",
+        ),
+        (
+            recorded.timers,
+            "no timers: an exit that a timer caused may count as the drive's",
+        ),
+    ] {
+        if known == Known::Missing {
+            note!("{what}");
+        }
+    }
+}
+
+pub(super) fn note_guest() {
+    note!(
+        "a virtual machine: its C1 is a halt that the host answers, so that an exit from C1 has the host's part, too"
+    );
+}

@@ -1,0 +1,165 @@
+//! What experiments share: the file of their figures, their plan and their notes.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use serde::Serialize;
+use wakepath_units::quantity;
+
+use crate::messages::{note, tell};
+use crate::new_file;
+use crate::output::{self, Format, Screen};
+use crate::until;
+
+/// Where measured figures go.
+#[derive(clap::Args)]
+pub(super) struct OutputArgs {
+    /// Write the measured figures as a part of a machine file.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+impl OutputArgs {
+    /// Checks the file before anything is measured for it.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let Some(path) = &self.output else {
+            return Ok(());
+        };
+        check_new(path, self.force)
+    }
+
+    /// Writes the figures.
+    pub(super) fn write(&self, text: &str) -> anyhow::Result<()> {
+        let Some(path) = &self.output else {
+            return Ok(());
+        };
+        write_text(path, self.force, text).with_context(|| path.display().to_string())?;
+        tell!("measured figures are in {}", path.display());
+        Ok(())
+    }
+}
+
+/// Checks before an experiment that its result can be written.
+pub(in crate::commands) fn check_new(path: &Path, force: bool) -> anyhow::Result<()> {
+    new_file::check(path, force).with_context(|| path.display().to_string())?;
+    let folder = new_file::folder(path);
+    // A file without a name, which is gone when closed.
+    tempfile::tempfile_in(folder)
+        .with_context(|| format!("{}: nothing can be written there", folder.display()))?;
+    Ok(())
+}
+
+pub(in crate::commands) fn write_text(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    new_file::write(path, force, |mut file| Ok(file.write_all(text.as_bytes())?))
+}
+
+/// What an experiment would do.
+#[derive(Serialize)]
+pub(in crate::commands) struct PlanReport {
+    dry_run: bool,
+    steps: usize,
+    seconds: f64,
+    bytes_to_fill: u64,
+    most_bytes_written: u64,
+    pub(in crate::commands) does: Vec<String>,
+}
+
+impl PlanReport {
+    /// A plan that writes nothing.
+    pub(in crate::commands) fn new(steps: usize, duration: Duration, does: Vec<String>) -> Self {
+        Self {
+            dry_run: true,
+            steps,
+            seconds: duration.as_secs_f64(),
+            bytes_to_fill: 0,
+            most_bytes_written: 0,
+            does,
+        }
+    }
+
+    /// The plan with the bytes that it writes: into new files first, and at most in all.
+    pub(in crate::commands) fn with_bytes(
+        self,
+        bytes_to_fill: u64,
+        most_bytes_written: u64,
+    ) -> Self {
+        Self {
+            bytes_to_fill,
+            most_bytes_written,
+            ..self
+        }
+    }
+
+    pub(in crate::commands) fn print(self, format: Format, out: &mut Screen) -> anyhow::Result<()> {
+        match format {
+            Format::Json => output::json(out, &self),
+            Format::Csv => output::csv(out, ["does"], self.does.into_iter().map(|line| [line])),
+            Format::Table => {
+                for line in &self.does {
+                    out.prose(line, 2)?;
+                }
+                let seconds = until::in_words(self.seconds);
+                writeln!(out, "takes about {seconds} in {} steps", self.steps)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Says what an experiment will do and how long that takes.
+pub(in crate::commands) fn announce(lines: &[String], time: Duration, beyond: &str) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let _ = writeln!(text, "{line}");
+    }
+    let seconds = until::in_words(time.as_secs_f64());
+    let _ = write!(
+        text,
+        "takes about {seconds}{beyond}; Ctrl-C ends it and puts everything back"
+    );
+    text
+}
+
+/// Notes of an experiment.
+pub(in crate::commands) fn print_notes(notes: &[String]) {
+    for text in notes {
+        note!("{text}");
+    }
+}
+
+/// Parses whole MiB such as `256m` or `4g`.
+pub(in crate::commands) fn parse_size(text: &str) -> anyhow::Result<u64> {
+    let lower = text.trim().to_ascii_lowercase();
+    let number = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &lower[number.len()..];
+    let mib = match unit.trim_end_matches("ib").trim_end_matches('b') {
+        "m" => Some(1_u64),
+        "g" => Some(1 << 10),
+        "t" => Some(1 << 20),
+        _ => None,
+    };
+    let size = quantity::whole(number)
+        .zip(mib)
+        .and_then(|(number, mib)| number.checked_mul(mib)?.checked_mul(1 << 20));
+    size.ok_or_else(|| anyhow::anyhow!("expected a size such as 256m or 4g"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(parse_size("256m").unwrap(), 256 << 20);
+        assert_eq!(parse_size("4GiB").unwrap(), 4 << 30);
+        for bad in ["", "m", "12", "-1g", "1.5g", "99999999999999t", "4 parsecs"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+}

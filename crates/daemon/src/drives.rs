@@ -1,0 +1,190 @@
+//! Drives with profiles: when they are looked at, and what happens then.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use wakepath_policies::apst::gaps::Gaps;
+use wakepath_settings::daemon_config::Config;
+use wakepath_settings::{Hold, SettingsError};
+use wakepath_system::System;
+
+use crate::log;
+use crate::power::on_mains;
+use crate::profile::{CheckOutcome, DriveProfile, SupplyState, find_profiles};
+
+/// How often the power supply is looked at, where a profile depends on it.
+const SUPPLY_INTERVAL: Duration = Duration::from_secs(5);
+/// A longer time asleep between two looks was a suspend; the two clocks are not read at one instant.
+const LEAST_SLEEP: Duration = Duration::from_millis(100);
+
+/// Drives with profiles, and when to look at them.
+pub(crate) struct ManagedDrives {
+    pub(crate) profiles: Vec<DriveProfile>,
+    interval: Duration,
+    next: Instant,
+    mains: bool,
+    /// When to look at the power supply; `None` where no profile depends on it.
+    supply_next: Option<Instant>,
+    /// How long the machine had slept at the last look.
+    slept: Duration,
+}
+
+/// Result of a look at the drives.
+#[derive(Default)]
+pub(crate) struct DriveReport {
+    /// How many tables were set again because something had changed them.
+    pub(crate) set_again: u64,
+    /// Drives that could not be asked or set.
+    pub(crate) errors: Vec<SettingsError>,
+}
+
+impl ManagedDrives {
+    /// The drives that a profile fits, and those whose profile cannot be followed, with the reason.
+    pub(crate) fn new(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
+        let mains = on_mains(system.root());
+        let (profiles, unfit) = find_profiles(system, config, mains);
+        let by_supply = profiles.iter().any(DriveProfile::depends_on_supply);
+        let now = Instant::now();
+        let drives = Self {
+            interval: config.drives.check.0,
+            next: now + config.drives.check.0,
+            supply_next: by_supply.then(|| now + SUPPLY_INTERVAL),
+            profiles,
+            mains,
+            slept: time_asleep(),
+        };
+        (drives, unfit)
+    }
+
+    /// The block devices of each drive whose idle gaps have to be counted.
+    pub(crate) fn observed_devices(&self) -> Vec<Vec<u32>> {
+        let profiles = self.profiles.iter();
+        profiles
+            .map(|profile| profile.observed_devices().collect())
+            .filter(|devices: &Vec<u32>| !devices.is_empty())
+            .collect()
+    }
+
+    /// Sets the tables, and drops profiles whose drive refuses; returns the reasons.
+    pub(crate) fn set_tables(&mut self, hold: &Hold) -> Vec<String> {
+        let mut refused = Vec::new();
+        self.profiles
+            .retain(|profile| match profile.set_table(hold) {
+                Ok(()) => true,
+                Err(why) => {
+                    // The drive may have taken a part of the table. If it refuses the old one, too, the end tries again.
+                    let _ = hold.set(&profile.setting().0, None);
+                    refused.push(format!("drive {}: {why}", profile.name));
+                    false
+                }
+            });
+        refused
+    }
+
+    /// When to look again; `None` without profiles.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        let tables = (!self.profiles.is_empty()).then_some(self.next);
+        tables.into_iter().chain(self.supply_next).min()
+    }
+
+    /// Looks at the drives, if it is time, or the power supply has changed, or the machine has slept. `gaps` has the
+    /// idle gaps of a block device.
+    pub(crate) fn look(
+        &mut self,
+        system: &System,
+        hold: &Hold,
+        gaps: impl Fn(u32) -> Option<Gaps>,
+    ) -> DriveReport {
+        let mut report = DriveReport::default();
+        let Some(supply) = self.take_due(system) else {
+            return report;
+        };
+        self.profiles.retain_mut(|profile| {
+            // Each of them leads to the gaps of the drive.
+            let device = profile.observed_devices().next();
+            let gaps = device.and_then(&gaps);
+            match profile.check(system, hold, supply, gaps.as_ref()) {
+                CheckOutcome::Fine => {}
+                CheckOutcome::SetAgain(who) => {
+                    report.set_again += 1;
+                    log::warning(&format!(
+                        "{}: the APST table had changed and is set again; {who}",
+                        profile.name
+                    ));
+                }
+                CheckOutcome::Changed => {
+                    log::info(&format!("{}: another APST table is set", profile.name));
+                }
+                CheckOutcome::Replaced(model) => {
+                    report.errors.extend(abandon(profile, &model, hold));
+                    return false;
+                }
+                CheckOutcome::Failed(error) => report.errors.push(error),
+            }
+            true
+        });
+        report
+    }
+
+    /// The state of the power supply, if the drives have to be looked at now.
+    fn take_due(&mut self, system: &System) -> Option<SupplyState> {
+        let now = Instant::now();
+        let due = !self.profiles.is_empty() && self.next <= now;
+        let supply_due = self.supply_next.is_some_and(|next| next <= now);
+        if !due && !supply_due {
+            return None;
+        }
+        if supply_due {
+            self.supply_next = Some(now + SUPPLY_INTERVAL);
+        }
+        let mains = on_mains(system.root());
+        let slept = time_asleep();
+        let has_slept = slept > self.slept + LEAST_SLEEP;
+        if !due && !has_slept && mains == self.mains {
+            return None;
+        }
+        self.next = now + self.interval;
+        if mains != self.mains {
+            log::info(if mains {
+                "on mains power"
+            } else {
+                "on battery"
+            });
+        }
+        self.mains = mains;
+        self.slept = slept;
+        Some(SupplyState { mains, has_slept })
+    }
+
+    /// Forgets the old values of drives that are gone, before everything is put back.
+    pub(crate) fn abandon_replaced(&self, system: &System, hold: &Hold) {
+        for profile in &self.profiles {
+            if let Some(model) = profile.replacement(system)
+                && let Some(error) = abandon(profile, &model, hold)
+            {
+                log::error(&error.to_string());
+            }
+        }
+    }
+}
+
+/// Leaves a drive alone that has taken the place of one with a profile: neither the table of the profile nor the one that
+/// the other drive had before is its own.
+fn abandon(profile: &DriveProfile, model: &str, hold: &Hold) -> Option<SettingsError> {
+    log::warning(&format!(
+        "{} is another drive now ({model}, after {}): it is left alone until the next reload",
+        profile.name,
+        profile.model()
+    ));
+    hold.forget(&profile.setting().0).err()
+}
+
+/// How long the machine has slept since its start.
+fn time_asleep() -> Duration {
+    read_clock(ClockId::Boottime).saturating_sub(read_clock(ClockId::Monotonic))
+}
+
+fn read_clock(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+}

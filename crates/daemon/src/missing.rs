@@ -1,0 +1,63 @@
+//! Parts of a configuration that are not in force on this machine.
+
+use std::collections::BTreeSet;
+
+use wakepath_settings::daemon_config::{BoostMode, Config};
+
+use crate::error::DaemonError;
+
+/// Requested policies that this machine does not support, with reasons.
+#[derive(Clone, Default)]
+pub(crate) struct MissingPolicies {
+    /// The reasons, for people.
+    pub(crate) reasons: Vec<String>,
+    /// Reasons of policies that the configuration asks for only where they help.
+    optional: Vec<String>,
+    /// Policies of which at least a part is missing: `psd`, `boost`, `drives`.
+    policies: BTreeSet<&'static str>,
+}
+
+impl MissingPolicies {
+    /// Adds a reason why a policy, or a part of it, is off.
+    pub(crate) fn add(&mut self, policy: &'static str, why: String) {
+        self.policies.insert(policy);
+        self.reasons.push(why);
+    }
+
+    /// Adds a policy that the configuration asks for only where it helps.
+    pub(crate) fn add_optional(&mut self, policy: &'static str, why: String) {
+        self.optional.push(why.clone());
+        self.add(policy, why);
+    }
+
+    /// Refuses a configuration that misses more than its predecessor does.
+    ///
+    /// # Errors
+    /// [`DaemonError::Partly`] with the reasons that are new.
+    pub(crate) fn check_against(&self, predecessor: &Self) -> Result<(), DaemonError> {
+        let new: Vec<&str> = self
+            .reasons
+            .iter()
+            .filter(|why| !predecessor.reasons.contains(why) && !self.optional.contains(why))
+            .map(String::as_str)
+            .collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        Err(DaemonError::Partly(new.join("; ")))
+    }
+
+    /// Policies that a configuration asks for, and whether each is in force as a whole.
+    pub(crate) fn requested_policies(&self, config: &Config) -> Vec<(&'static str, bool)> {
+        let requests = [
+            ("psd", config.policy.leases().is_some()),
+            ("boost", config.boost.mode != BoostMode::Off),
+            ("drives", !config.drive.is_empty()),
+        ];
+        requests
+            .into_iter()
+            .filter(|(_, is_requested)| *is_requested)
+            .map(|(policy, _)| (policy, !self.policies.contains(policy)))
+            .collect()
+    }
+}

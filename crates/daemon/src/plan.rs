@@ -1,0 +1,248 @@
+//! A configuration as it can be had on a machine, before anything is in force.
+
+use std::time::Duration;
+
+use wakepath_ebpf::LoadError;
+use wakepath_policies::psd::LeaseRule;
+use wakepath_settings::daemon_config::{BoostMode, Config};
+use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, WantedSetting};
+use wakepath_system::capture::tick_rate;
+use wakepath_system::{SettingKey, System};
+use wakepath_units::TickRate;
+
+use crate::boost::{self, Boost, BoostOwner};
+use crate::drives::ManagedDrives;
+use crate::error::DaemonError;
+use crate::missing::MissingPolicies;
+use crate::profile::DriveProfile;
+use crate::psd::{LeaseLimits, module_settings};
+use crate::watch::{Watch, WatchOptions};
+
+/// Parts of a configuration that a machine supports.
+pub(crate) struct DaemonPlan {
+    /// Settings that keep one value while the daemon runs.
+    constant: Vec<(SettingKey, String)>,
+    pub(crate) limits: Option<LeaseLimits>,
+    pub(crate) boost: Option<Boost>,
+    pub(crate) drives: ManagedDrives,
+    pub(crate) missing: MissingPolicies,
+    /// Whether missing parts may be there another time.
+    passes: bool,
+    /// Whether the kernel module gives the leases.
+    pub(crate) kernel_module: bool,
+}
+
+impl DaemonPlan {
+    /// Looks at the machine. `held`: settings of a daemon that would be stopped before; their old values count.
+    pub(crate) fn new(system: &System, config: &Config, held: Option<&Hold>) -> Self {
+        let (drives, unfit) = ManagedDrives::new(system, config);
+        // A drive may answer another time. A policy that cannot be applied to it never can.
+        let passes = unfit
+            .iter()
+            .any(|(_, why)| !matches!(why, SettingsError::Policy { .. }));
+        let mut plan = Self {
+            constant: Vec::new(),
+            limits: None,
+            boost: None,
+            drives,
+            missing: MissingPolicies::default(),
+            passes,
+            kernel_module: false,
+        };
+        if let Err(why) = plan.add_leases(system, config, held) {
+            plan.missing.add("psd", format!("psd: {why}"));
+        }
+        plan.add_boost(system, config.boost.mode, held);
+        plan.note_missing_drives(system, config, &unfit);
+        plan
+    }
+
+    /// Adds leases: by the kernel module where it is loaded and allowed, else by the daemon.
+    ///
+    /// # Errors
+    /// The reason why there are none.
+    fn add_leases(
+        &mut self,
+        system: &System,
+        config: &Config,
+        held: Option<&Hold>,
+    ) -> Result<(), String> {
+        let Some(psd) = config.policy.leases() else {
+            return Ok(());
+        };
+        if config.kernel_module
+            && let Some(settings) = module_settings(system, psd)?
+        {
+            self.kernel_module = true;
+            self.constant.extend(settings);
+            return Ok(());
+        }
+        self.limits = Some(LeaseLimits::new(system, &psd.ceiling, held)?);
+        Ok(())
+    }
+
+    /// Adds I/O boost, or the reason why there is none.
+    fn add_boost(&mut self, system: &System, mode: BoostMode, held: Option<&Hold>) {
+        if mode == BoostMode::Off {
+            return;
+        }
+        match self.try_boost(system, mode, held) {
+            Ok(()) => {}
+            Err(why) if mode == BoostMode::Auto => {
+                self.missing.add_optional("boost", format!("boost: {why}"));
+            }
+            Err(why) => self.missing.add("boost", format!("boost: {why}")),
+        }
+    }
+
+    fn try_boost(
+        &mut self,
+        system: &System,
+        mode: BoostMode,
+        held: Option<&Hold>,
+    ) -> Result<(), String> {
+        match boost::choose_owner(system, mode)? {
+            BoostOwner::Kernel(setting) => {
+                self.constant.push((setting.parse()?, "1".to_owned()));
+            }
+            BoostOwner::Daemon => {
+                let hz = tick_rate(system.root()).and_then(|hz| u32::try_from(hz).ok());
+                let tick = hz.and_then(TickRate::new).unwrap_or_default();
+                self.boost = Some(Boost::new(system, tick, held)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes drives and parts of their profiles that are not to be had.
+    fn note_missing_drives(
+        &mut self,
+        system: &System,
+        config: &Config,
+        unfit: &[(String, SettingsError)],
+    ) {
+        let profiles = &self.drives.profiles;
+        if profiles.is_empty() && unfit.is_empty() && !config.drive.is_empty() {
+            let names = system.drives();
+            let why = match names.len() {
+                0 => "drives: this machine shows no NVMe drive".to_owned(),
+                _ => format!("drives: no profile fits any of {}", names.join(", ")),
+            };
+            self.missing.add("drives", why);
+        }
+        for (name, why) in unfit {
+            self.missing.add("drives", format!("drive {name}: {why}"));
+        }
+        for profile in profiles {
+            if profile.observes() && profile.observed_devices().next().is_none() {
+                let why = format!(
+                    "observed timeouts of {}: this machine shows no block device of it; those of the policy hold",
+                    profile.name
+                );
+                self.missing.add("drives", why);
+            }
+        }
+    }
+
+    /// Refuses a plan with nothing in it, and a plan that misses more than its predecessor, if there is one.
+    ///
+    /// # Errors
+    /// As said.
+    pub(crate) fn check(&self, predecessor: Option<&MissingPolicies>) -> Result<(), DaemonError> {
+        if self.is_empty() {
+            return Err(DaemonError::nothing(&self.missing.reasons, self.passes));
+        }
+        predecessor.map_or(Ok(()), |predecessor| {
+            self.missing.check_against(predecessor)
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.constant.is_empty()
+            && self.limits.is_none()
+            && self.boost.is_none()
+            && self.drives.profiles.is_empty()
+    }
+
+    /// Starts the eBPF programs that leases, boost and observed timeouts need. Without the programs these parts are
+    /// missing.
+    pub(crate) fn start_watch(&mut self, config: &Config) -> Option<Watch> {
+        let observed = self.drives.observed_devices();
+        if self.limits.is_none() && self.boost.is_none() && observed.is_empty() {
+            return None;
+        }
+        let observes = !observed.is_empty();
+        match start_watch(config, self.boost.is_some(), observed) {
+            Ok(watch) => Some(watch),
+            Err(why) => {
+                if self.limits.take().is_some() {
+                    self.missing.add("psd", format!("psd: {why}"));
+                }
+                if self.boost.take().is_some() {
+                    self.missing.add("boost", format!("boost: {why}"));
+                }
+                if observes {
+                    let part = "observed timeouts, instead of which those of the policy hold";
+                    self.missing.add("drives", format!("{part}: {why}"));
+                }
+                None
+            }
+        }
+    }
+
+    /// Notes the old values of all settings that the daemon is going to change.
+    ///
+    /// # Errors
+    /// A setting cannot be read, or the journal cannot be written.
+    pub(crate) fn reserve(&self, system: &System, session: Session) -> Result<Hold, SettingsError> {
+        let mut values = self.constant.clone();
+        values.extend(self.drives.profiles.iter().map(DriveProfile::setting));
+        values.extend(self.limits.iter().flat_map(LeaseLimits::settings));
+        values.extend(self.boost.iter().flat_map(Boost::settings));
+        let wanted = WantedSetting {
+            values,
+            notes: Vec::new(),
+        };
+        session.reserve(&SettingsPlan::new(system, wanted)?)
+    }
+
+    /// Writes the settings that keep one value.
+    ///
+    /// # Errors
+    /// The first that cannot be written; the end of the hold puts the others back.
+    pub(crate) fn set_constant(&self, hold: &Hold) -> Result<(), SettingsError> {
+        self.constant
+            .iter()
+            .try_for_each(|(key, value)| hold.set(key, Some(value)))
+    }
+
+    /// Sets the tables of drives. A drive that refuses its table has no profile any more; the others keep theirs.
+    /// Returns the reasons.
+    ///
+    /// # Errors
+    /// Nothing is left to do.
+    pub(crate) fn set_tables(&mut self, hold: &Hold) -> Result<Vec<String>, DaemonError> {
+        let refused = self.drives.set_tables(hold);
+        for why in &refused {
+            self.missing.add("drives", why.clone());
+        }
+        if self.is_empty() {
+            return Err(DaemonError::nothing(&self.missing.reasons, true));
+        }
+        Ok(refused)
+    }
+}
+
+/// Starts the programs that tell bursts. Boost without leases goes by the bursts that leases would go by.
+fn start_watch(config: &Config, boost: bool, drives: Vec<Vec<u32>>) -> Result<Watch, LoadError> {
+    let leases = config.policy.leases().cloned();
+    let psd = leases.unwrap_or_else(|| LeaseRule::Daemon.settings());
+    Watch::start(WatchOptions {
+        timeout: Duration::from_millis(psd.timeout_ms.into()),
+        grant: psd.grant,
+        first: psd.start_after,
+        told: if boost { boost::EVENTS_PER_BURST } else { 1 },
+        drives,
+        kernel_timers: true,
+    })
+}

@@ -1,0 +1,54 @@
+//! The cost of the eBPF programs, measured now and then: measuring costs, too.
+
+use std::time::{Duration, Instant};
+
+use crate::watch::{Cost, CostMeter, Watch};
+
+/// How long the cost is measured.
+const MEASURED: Duration = Duration::from_secs(5);
+/// How long it then is not.
+const UNMEASURED: Duration = Duration::from_secs(55);
+
+/// Measurements of the programs' cost.
+#[derive(Default)]
+pub(crate) struct ProbeCost {
+    meter: Option<CostMeter>,
+    /// When a measurement begins or ends; `None` without programs.
+    next: Option<Instant>,
+    last: Option<Cost>,
+}
+
+impl ProbeCost {
+    /// Begins with a measurement, if there are programs.
+    pub(crate) fn new(has_programs: bool) -> Self {
+        Self {
+            next: has_programs.then(Instant::now),
+            ..Self::default()
+        }
+    }
+
+    /// When [`ProbeCost::step`] has something to do.
+    pub(crate) const fn next_step(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Begins a measurement or ends one, if it is time.
+    pub(crate) fn step(&mut self, watch: &mut Watch) {
+        let now = Instant::now();
+        if self.next.is_none_or(|next| next > now) {
+            return;
+        }
+        if let Some(meter) = self.meter.take() {
+            self.last = meter.read().or(self.last);
+            self.next = Some(now + UNMEASURED);
+        } else {
+            self.meter = Some(watch.meter());
+            self.next = Some(now + MEASURED);
+        }
+    }
+
+    /// The latest figures.
+    pub(crate) fn read(&self) -> Option<Cost> {
+        self.meter.as_ref().and_then(CostMeter::read).or(self.last)
+    }
+}

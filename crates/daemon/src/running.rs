@@ -1,0 +1,330 @@
+//! A daemon under one configuration: starts, waits, acts, and puts everything back.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sd_notify::NotifyState;
+use wakepath_settings::daemon_config::Config;
+use wakepath_settings::{Hold, Session, SettingsError};
+use wakepath_system::System;
+
+use crate::boost::{Boost, MinimumChange};
+use crate::drives::ManagedDrives;
+use crate::error::DaemonError;
+use crate::lease::{LeaseChange, Leases};
+use crate::log;
+use crate::managed_setting::{ManagedSetting, WriteOutcome};
+use crate::metrics::Metrics;
+use crate::metrics_server::MetricsServer;
+use crate::missing::MissingPolicies;
+use crate::plan::DaemonPlan;
+use crate::probe_cost::ProbeCost;
+use crate::psd::LeaseLimits;
+use crate::signals::{Interruption, Signals};
+use crate::watch::{Watch, now_ns};
+
+/// Everything that runs under one configuration.
+pub(crate) struct Daemon {
+    system: System,
+    hold: Hold,
+    watch: Option<Watch>,
+    leases: Leases,
+    limits: Option<LeaseLimits>,
+    boost: Option<Boost>,
+    /// Minimum frequencies that the boost raises.
+    minima: Vec<ManagedSetting>,
+    drives: ManagedDrives,
+    server: Option<MetricsServer>,
+    cost: ProbeCost,
+    metrics: Metrics,
+    missing: MissingPolicies,
+}
+
+impl Daemon {
+    /// Whether a configuration can take the place of the one that runs: this machine has all of it, except for parts that
+    /// were missing before.
+    ///
+    /// # Errors
+    /// The parts that are missing.
+    pub(crate) fn can_become(&self, config: &Config) -> Result<(), DaemonError> {
+        let plan = DaemonPlan::new(&self.system, config, Some(&self.hold));
+        plan.missing.check_against(&self.missing)?;
+        plan.check(None)?;
+        let port = config.metrics.port;
+        if port != 0 && self.server.as_ref().and_then(MetricsServer::port) != Some(port) {
+            listen(port)?;
+        }
+        Ok(())
+    }
+
+    /// Starts what the configuration asks for. `predecessor`: missing parts of the configuration in whose place this one
+    /// comes; then it is refused if it misses more.
+    pub(crate) fn start(
+        system: &System,
+        session: Session,
+        config: &Config,
+        predecessor: Option<&MissingPolicies>,
+    ) -> Result<Self, DaemonError> {
+        let mut plan = DaemonPlan::new(system, config, None);
+        // The programs first: without them there are no leases to keep old values for.
+        let watch = plan.start_watch(config);
+        plan.check(predecessor)?;
+        log_missing(&plan.missing.reasons);
+        let hold = plan.reserve(system, session)?;
+        // An error puts back what was changed until then, as the hold goes.
+        plan.set_constant(&hold)?;
+        let refused = plan.set_tables(&hold)?;
+        log_missing(&refused);
+        plan.check(predecessor)?;
+        let server = match config.metrics.port {
+            0 => None,
+            port => Some(listen(port)?),
+        };
+        let minima = plan.boost.iter().flat_map(Boost::settings);
+        let daemon = Self {
+            minima: minima.map(|(key, _)| ManagedSetting::new(key)).collect(),
+            system: system.clone(),
+            hold,
+            cost: ProbeCost::new(watch.is_some()),
+            watch,
+            leases: Leases::default(),
+            limits: plan.limits,
+            boost: plan.boost,
+            drives: plan.drives,
+            server,
+            metrics: Metrics {
+                kernel_module: plan.kernel_module,
+                policies: plan.missing.requested_policies(config),
+                ..Metrics::default()
+            },
+            missing: plan.missing,
+        };
+        log::info(&daemon.status());
+        Ok(daemon)
+    }
+
+    /// Requested policies that are not in force.
+    pub(crate) const fn missing(&self) -> &MissingPolicies {
+        &self.missing
+    }
+
+    /// The policies in force, in a line.
+    pub(crate) fn status(&self) -> String {
+        let mut parts = Vec::new();
+        if self.metrics.kernel_module {
+            parts.push("leases by the kernel module wakepath_psd".to_owned());
+        }
+        if let Some(limits) = &self.limits {
+            parts.push(format!("leases on {}", limits.describe()));
+        }
+        if self.boost.is_some() {
+            parts.push("I/O boost".to_owned());
+        }
+        for profile in &self.drives.profiles {
+            parts.push(format!("table of {} ({})", profile.name, profile.model()));
+        }
+        if let Some(watch) = &self.watch
+            && !watch.has_kernel_timers()
+        {
+            parts.push("without timers of the kernel".to_owned());
+        }
+        match parts.len() {
+            0 => "settings only".to_owned(),
+            _ => parts.join(", "),
+        }
+    }
+
+    /// Waits and acts until it is interrupted.
+    pub(crate) fn serve(&mut self, signals: &Signals) -> Result<Interruption, DaemonError> {
+        let watchdog = sd_notify::watchdog_enabled()
+            .filter(|time| !time.is_zero())
+            .map(|time| time / 2);
+        let mut watchdog_next = watchdog.map(|_| Instant::now());
+        loop {
+            if let (Some(interval), Some(next)) = (watchdog, watchdog_next)
+                && next <= Instant::now()
+            {
+                notify_systemd(&[NotifyState::Watchdog]);
+                watchdog_next = Some(Instant::now() + interval);
+            }
+            let has_client = self.wait(signals, watchdog_next)?;
+            if let Some(interruption) = signals.take() {
+                return Ok(interruption);
+            }
+            self.handle_bursts();
+            self.look_at_drives();
+            if let Some(watch) = &mut self.watch {
+                self.cost.step(watch);
+            }
+            if has_client && let Some(server) = &self.server {
+                server.answer(|| self.current_metrics().render());
+            }
+        }
+    }
+
+    /// Waits until something happens, or is due. Returns whether a client asks for metrics.
+    fn wait(&self, signals: &Signals, watchdog_next: Option<Instant>) -> io::Result<bool> {
+        let readable = PollFlags::IN;
+        let mut fds: Vec<PollFd<'_>> = signals
+            .descriptors()
+            .map(|fd| PollFd::from_borrowed_fd(fd, readable))
+            .collect();
+        if let Some(watch) = &self.watch {
+            fds.push(PollFd::from_borrowed_fd(watch.fd(), readable));
+        }
+        let server_index = fds.len();
+        if let Some(server) = &self.server {
+            fds.push(PollFd::from_borrowed_fd(server.fd(), readable));
+        }
+        let time_left = self.time_to_next(watchdog_next);
+        let timeout = time_left.and_then(|time| Timespec::try_from(time).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let server = fds.get(server_index);
+        Ok(server.is_some_and(|fd| !fd.revents().is_empty()))
+    }
+
+    /// The time until the next thing to do; `None`: nothing is due.
+    fn time_to_next(&self, watchdog_next: Option<Instant>) -> Option<Duration> {
+        let now = Instant::now();
+        let instants = [
+            watchdog_next,
+            self.cost.next_step(),
+            self.drives.next_look(),
+        ];
+        let bursts = [
+            self.watch.as_ref().and_then(Watch::due_ns),
+            self.boost.as_ref().and_then(Boost::due_ns),
+        ];
+        let until_instants = instants
+            .into_iter()
+            .flatten()
+            .map(|at| at.saturating_duration_since(now));
+        let until_bursts = bursts
+            .into_iter()
+            .flatten()
+            .map(|due| Duration::from_nanos(due.saturating_sub(now_ns())));
+        until_instants.chain(until_bursts).min()
+    }
+
+    /// Gives leases and boosts, and takes them back.
+    fn handle_bursts(&mut self) {
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        let events = watch.take_events();
+        let changes = self.leases.handle(&events);
+        for change in &changes {
+            self.change_lease(*change);
+        }
+        if let Some(boost) = &mut self.boost {
+            for change in boost.handle(&events, &changes, now_ns()) {
+                self.change_minimum(&change);
+            }
+        }
+    }
+
+    fn change_lease(&mut self, change: LeaseChange) {
+        let Some(limits) = &mut self.limits else {
+            return;
+        };
+        match limits.add_cpu(&self.system, &self.hold, change.cpu) {
+            Ok(note) => note.iter().for_each(|text| log::info(text)),
+            Err(error) => return self.count_failure(&error),
+        }
+        let outcome = limits.change(&self.hold, change);
+        if matches!(outcome, WriteOutcome::Written) {
+            self.metrics.lease_writes += 1;
+            self.metrics.leases_given += u64::from(change.give);
+        }
+        self.report_unwritten(outcome, "this CPU gets no more leases");
+    }
+
+    fn change_minimum(&mut self, change: &MinimumChange) {
+        let mut minima = self.minima.iter_mut();
+        let Some(minimum) = minima.find(|minimum| *minimum.key() == change.key) else {
+            return;
+        };
+        let value = change.khz.map(|khz| khz.to_string());
+        let outcome = minimum.set(&self.hold, value.as_deref());
+        self.metrics.boost_writes += u64::from(matches!(outcome, WriteOutcome::Written));
+        self.report_unwritten(outcome, "this policy is boosted no more");
+    }
+
+    /// Says why a setting was not written, and the consequence if somebody else has set it.
+    fn report_unwritten(&mut self, outcome: WriteOutcome, consequence: &str) {
+        match outcome {
+            WriteOutcome::Written | WriteOutcome::Unchanged => {}
+            WriteOutcome::Foreign { key, value } => log::warning(&format!(
+                "{key} is '{}' instead of '{}': somebody else has set it, so {consequence} until the next reload",
+                value.found, value.expected
+            )),
+            WriteOutcome::Failed(error) => self.count_failure(&error),
+        }
+    }
+
+    /// Counts a setting that could not be written. Lines become rarer as failures go on.
+    fn count_failure(&mut self, error: &SettingsError) {
+        self.metrics.failures += 1;
+        if self.metrics.failures.is_power_of_two() {
+            log::error(&format!("{error} (failure {})", self.metrics.failures));
+        }
+    }
+
+    fn look_at_drives(&mut self) {
+        let watch = self.watch.as_ref();
+        let report = self
+            .drives
+            .look(&self.system, &self.hold, |device| watch?.gaps(device));
+        self.metrics.tables_set_again += report.set_again;
+        for error in report.errors {
+            self.count_failure(&error);
+        }
+    }
+
+    /// The metrics with all that is read only on demand.
+    fn current_metrics(&self) -> Metrics {
+        let mut metrics = self.metrics.clone();
+        if let Some(watch) = &self.watch {
+            (metrics.ios, metrics.lost) = watch.totals();
+        }
+        metrics.timed = self.cost.read();
+        metrics.leases = self.limits.as_ref().map_or(0, LeaseLimits::given);
+        metrics.boosted = self.minima.iter().filter(|own| own.in_force()).count();
+        metrics
+    }
+
+    /// Puts everything back. `None`: somebody has done so before.
+    pub(crate) fn stop(mut self) -> Result<Option<Session>, DaemonError> {
+        let summary = self.current_metrics().summary();
+        // No new leases while they are put back.
+        self.watch = None;
+        self.drives.abandon_replaced(&self.system, &self.hold);
+        let released = self.hold.release()?;
+        if let Some((_, restored)) = &released {
+            for note in restored.notes.iter().chain(&restored.away) {
+                log::warning(note);
+            }
+        }
+        log::info(&summary);
+        Ok(released.map(|(session, _)| session))
+    }
+}
+
+fn log_missing(reasons: &[String]) {
+    for why in reasons {
+        log::warning(&format!("off: {why}"));
+    }
+}
+
+fn listen(port: u16) -> Result<MetricsServer, DaemonError> {
+    MetricsServer::listen(port).map_err(|source| DaemonError::Port { port, source })
+}
+
+/// Tells systemd, if it started this process. A lost message does no harm: the next one says all that matters.
+pub(crate) fn notify_systemd(state: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(state);
+}

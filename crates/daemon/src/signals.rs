@@ -1,0 +1,115 @@
+//! Reasons for the daemon to leave its loop: signals, and the end of the process that lent its lock.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// The process that started this daemon and lent its lock on the machine's settings.
+#[derive(Debug)]
+pub struct LockLender {
+    lock: OwnedFd,
+    /// Readable once the process has ended.
+    process: OwnedFd,
+}
+
+impl LockLender {
+    /// The parent process, by its id; its lock is standard input.
+    ///
+    /// # Errors
+    /// Another process is the parent, or the parent is gone.
+    pub fn parent(id: i32) -> io::Result<Self> {
+        let parent = Pid::from_raw(id).ok_or_else(|| parent_is_gone(id))?;
+        let process = pidfd_open(parent, PidfdFlags::empty())?;
+        // Another process may have got the id meanwhile.
+        if getppid() != Some(parent) {
+            return Err(parent_is_gone(id));
+        }
+        Ok(Self {
+            lock: io::stdin().as_fd().try_clone_to_owned()?,
+            process,
+        })
+    }
+
+    /// Another descriptor of the lock.
+    pub(crate) fn clone_lock(&self) -> io::Result<OwnedFd> {
+        self.lock.try_clone()
+    }
+}
+
+fn parent_is_gone(id: i32) -> io::Error {
+    io::Error::other(format!("process {id}, which started this one, is gone"))
+}
+
+/// Request to leave the loop.
+pub(crate) enum Interruption {
+    /// SIGTERM, SIGINT, or the end of the lender.
+    Stop,
+    /// SIGHUP.
+    Reload,
+}
+
+/// Signals that were sent to this process.
+pub(crate) struct Signals {
+    wake: UnixStream,
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    lender: Option<OwnedFd>,
+}
+
+impl Signals {
+    /// Catches signals from now on.
+    pub(crate) fn catch(lender: Option<&LockLender>) -> io::Result<Self> {
+        let (wake, send) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        let lender = lender.map(|lender| lender.process.try_clone());
+        let signals = Self {
+            wake,
+            stop: Arc::default(),
+            reload: Arc::default(),
+            lender: lender.transpose()?,
+        };
+        for (signal, flag) in [
+            (SIGTERM, &signals.stop),
+            (SIGINT, &signals.stop),
+            (SIGHUP, &signals.reload),
+        ] {
+            // The flag first: the loop wakes up and has to find the flag set.
+            signal_hook::flag::register(signal, Arc::clone(flag))?;
+            signal_hook::low_level::pipe::register(signal, send.try_clone()?)?;
+        }
+        Ok(signals)
+    }
+
+    /// Descriptors that become readable when there is an [`Interruption`].
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let lender = self.lender.as_ref().map(AsFd::as_fd);
+        [self.wake.as_fd()].into_iter().chain(lender)
+    }
+
+    /// The interruption since the last call, if any.
+    pub(crate) fn take(&self) -> Option<Interruption> {
+        let mut bytes = [0; 64];
+        while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}
+        if self.stop.load(Ordering::SeqCst) || self.lender_has_ended() {
+            Some(Interruption::Stop)
+        } else {
+            self.reload
+                .swap(false, Ordering::SeqCst)
+                .then_some(Interruption::Reload)
+        }
+    }
+
+    fn lender_has_ended(&self) -> bool {
+        self.lender.as_ref().is_some_and(|process| {
+            let mut fds = [PollFd::new(process, PollFlags::IN)];
+            let at_once = Timespec::default();
+            matches!(poll(&mut fds, Some(&at_once)), Ok(1..))
+        })
+    }
+}

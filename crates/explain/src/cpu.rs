@@ -1,0 +1,228 @@
+//! A CPU's interrupts, notifications and idle periods, as far as requests need them.
+
+use std::collections::VecDeque;
+
+use crate::period::{LateExit, Period};
+use crate::requests::{MetState, Notification, RemoteCompletion, TracedRequest};
+
+/// Idle periods remembered per CPU. A request that saw more keeps no first state.
+const PERIODS: usize = 64;
+/// Requests per CPU that wait for the idle period around their interrupt.
+pub(crate) const MAX_PENDING: usize = 1024;
+/// Longest way from the end of an idle period to the completion behind it, from an interrupt to its first completion or the
+/// next, and from a completion to its wake-up. Assumed: handlers of NVMe drives take 1 to 10 us.
+pub(crate) const HANDLER_NS: u64 = 50_000;
+/// Longest way from the notification of another CPU to its answer: the CPU may leave a deep state, or have interrupts off.
+const NOTIFICATION_NS: u64 = 10_000_000;
+
+/// A device's handler, or the arrival of an IPI, that may complete requests.
+#[derive(Clone, Copy)]
+pub(crate) struct Handler {
+    pub(crate) began: u64,
+    /// The last time that it completed something, or it began.
+    pub(crate) active: u64,
+    pub(crate) irq: Option<u32>,
+    /// The CPU's last disturbance before.
+    pub(crate) disturbed: Option<u64>,
+}
+
+/// A CPU that told another one to complete requests.
+#[derive(Clone, Copy)]
+pub(crate) struct Sender {
+    pub(crate) cpu: u32,
+    pub(crate) sent: u64,
+    pub(crate) notification: Notification,
+    /// The device's handler that ran there.
+    pub(crate) handler: Option<Handler>,
+}
+
+/// A completion whose idle period on the interrupted CPU may still come.
+#[derive(Clone, Copy)]
+pub(crate) struct Pending {
+    pub(crate) request: usize,
+    pub(crate) issued: u64,
+    /// When the handler began; at completion where no event shows the handler.
+    pub(crate) signal: u64,
+    /// When the interrupted CPU was done: at completion, or when it told another CPU.
+    pub(crate) handled: u64,
+    /// The CPU's last event of another kind, or a wake-up from elsewhere.
+    pub(crate) disturbed: Option<u64>,
+    /// The CPU's completion before this one.
+    pub(crate) previous: Option<u64>,
+}
+
+/// A completion on another CPU than the interrupted one, whose idle period may still come.
+#[derive(Clone, Copy)]
+pub(crate) struct PendingRemote {
+    pub(crate) request: usize,
+    pub(crate) sent: u64,
+    /// When its first event says that it runs.
+    pub(crate) runs: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Cpu {
+    pub(crate) periods: VecDeque<Period>,
+    pub(crate) pending: VecDeque<Pending>,
+    pub(crate) remotes: Vec<PendingRemote>,
+    /// Requests of a sibling CPU, with the time of their interrupt.
+    pub(crate) sibling_requests: Vec<(usize, u64)>,
+    /// The last idle period, if it ended after a timer was due; until a timer expires.
+    pub(crate) late: Option<LateExit>,
+    /// Requests whose wake-up went to this CPU, with its time; only where no event shows when tasks run.
+    pub(crate) woken: Vec<(usize, u64)>,
+    /// The last completion, until its wake-up comes.
+    pub(crate) last_request: Option<(usize, u64)>,
+    pub(crate) disturbed: Option<u64>,
+    pub(crate) completed: Option<u64>,
+    /// The last device's handler, or IPI, that may complete requests.
+    pub(crate) handler: Option<Handler>,
+    /// Who sent the IPI that began it.
+    pub(crate) sender: Option<Sender>,
+    /// The last notification from another CPU.
+    pub(crate) notified: Option<Sender>,
+    /// The last one sent by a device's handler, until this CPU answers.
+    pub(crate) completion_sender: Option<Sender>,
+    pub(crate) khz: u32,
+}
+
+impl Handler {
+    /// It may still run at this time, or the softirq that it raised.
+    pub(crate) fn may_run(&self, time: u64) -> bool {
+        time.saturating_sub(self.active) <= HANDLER_NS
+    }
+
+    /// A device's handler runs at this time.
+    pub(crate) fn serves_device(&self, time: u64) -> bool {
+        self.irq.is_some() && self.may_run(time)
+    }
+}
+
+impl Cpu {
+    /// Something else than the drive's interrupt wakes the CPU.
+    pub(crate) fn disturb(&mut self, time: u64) {
+        self.disturbed = self.disturbed.max(Some(time));
+    }
+
+    /// Keeps the last idle periods.
+    pub(crate) fn remember_period(&mut self, period: Period) {
+        if self.periods.len() >= PERIODS {
+            self.periods.pop_front();
+        }
+        self.periods.push_back(period);
+    }
+
+    /// A handler begins that may complete requests.
+    pub(crate) fn enter_handler(&mut self, time: u64, irq: Option<u32>) {
+        let asked = match irq {
+            Some(_) => None,
+            None => self.completion_sender.take(),
+        };
+        let sender = asked.filter(|sender| time.saturating_sub(sender.sent) <= NOTIFICATION_NS);
+        let device_runs = self
+            .handler
+            .is_some_and(|handler| handler.serves_device(time));
+        // An IPI for something else may interrupt the softirq of a device.
+        if irq.is_some() || sender.is_some() || !device_runs {
+            self.handler = Some(self.begin_handler(time, irq));
+            self.sender = sender;
+        }
+        // To other requests, this handler is a disturbance.
+        self.disturb(time);
+    }
+
+    /// The handler that completes a request now, and the CPU that asked for it.
+    pub(crate) fn take_handler(&mut self, time: u64) -> (Option<Handler>, Option<Sender>) {
+        let stored = self.completion_sender.filter(|sender| {
+            sender.notification == Notification::Store
+                && time.saturating_sub(sender.sent) <= NOTIFICATION_NS
+                && self
+                    .handler
+                    .is_none_or(|handler| handler.began < sender.sent)
+        });
+        if stored.is_some() {
+            return (Some(self.begin_handler(time, None)), stored);
+        }
+        let running = self
+            .handler
+            .as_mut()
+            .filter(|handler| handler.may_run(time));
+        let Some(handler) = running else {
+            return (None, None);
+        };
+        handler.active = time;
+        (Some(*handler), self.sender)
+    }
+
+    fn begin_handler(&self, began: u64, irq: Option<u32>) -> Handler {
+        Handler {
+            began,
+            active: began,
+            irq,
+            disturbed: self.disturbed,
+        }
+    }
+
+    /// Begins to cut the time of a completion that another CPU asked for.
+    pub(crate) fn await_remote(
+        &mut self,
+        pending: PendingRemote,
+        completed: u64,
+        notification: Notification,
+    ) -> RemoteCompletion {
+        let known = self
+            .periods
+            .iter()
+            .rfind(|period| period.contains(pending.sent));
+        let exit = known.map_or(0, |period| period.exit.min(pending.runs) - pending.sent);
+        if known.is_none() && self.remotes.len() < MAX_PENDING {
+            self.remotes.push(pending);
+        }
+        RemoteCompletion {
+            exit,
+            handling: completed - pending.sent - exit,
+            notification,
+        }
+    }
+}
+
+/// Finds the state that a request met, once the idle period around its interrupt is known or known to be missing.
+pub(crate) fn resolve(
+    requests: &mut [TracedRequest],
+    periods: &VecDeque<Period>,
+    pending: Pending,
+    around: Option<Period>,
+) {
+    let Some(request) = requests.get_mut(pending.request) else {
+        return;
+    };
+    request.out = pending.signal - pending.issued;
+    request.interrupt = pending.handled - pending.signal;
+    let full = periods.len() >= PERIODS;
+    if full && periods.front().is_some_and(|p| p.exit > pending.issued) {
+        return;
+    }
+    let since_issue = |p: &&Period| {
+        p.exit > pending.issued && (p.exit <= pending.signal || p.contains(pending.signal))
+    };
+    let mut seen = periods.iter().filter(since_issue).chain(&around);
+    request.first = seen.next().map(|period| period.state);
+    request.periods = u32::from(request.first.is_some()) + seen.count() as u32;
+    let last = around.or_else(|| periods.iter().rfind(since_issue).copied());
+    let Some(period) = last.filter(|p| p.exit.saturating_add(HANDLER_NS) >= pending.signal) else {
+        request.met = MetState::Awake;
+        return;
+    };
+    if period.exit <= pending.signal {
+        request.out = period.exit - pending.issued;
+        request.interrupt = pending.handled - period.exit;
+    }
+    let within = |time: Option<u64>| time.is_some_and(|time| time > period.entry);
+    request.met = if within(pending.previous) {
+        MetState::Behind
+    } else if within(pending.disturbed) {
+        MetState::Leaving
+    } else {
+        MetState::State(period.state)
+    };
+}

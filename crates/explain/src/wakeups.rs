@@ -1,0 +1,246 @@
+//! Wake-ups that follow completions, also through other threads to the task that waits in the end.
+//!
+//! A thread that a completion wakes may only pass the request on: `jbd2`, a worker of `dm-crypt`, a thread of `md`. Such a
+//! thread wakes the waiting task soon after it ran. A thread passes on if another one submitted the request, or if its name
+//! is that of a kernel thread.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::cpu::{Cpu, HANDLER_NS};
+use crate::requests::{Hop, MAX_HOPS, Notification, TaskWake, TracedRequest};
+
+/// Tasks on their way to a CPU that are remembered.
+const MAX_WAKING: usize = 1 << 20;
+/// Longest run of a thread from its wake-up by a completion until it wakes the next one. Assumed: `jbd2` and `dm-crypt` take
+/// some 10 us, the decryption of 1 MiB some 500 us.
+const PASSING_NS: u64 = 1_000_000;
+/// Kernel threads that do I/O for others, by the start of their names.
+const KERNEL_THREADS: [&str; 11] = [
+    "jbd2/", "kworker/", "kcryptd", "dmcrypt_", "md", "raid", "loop", "xfsaild/", "btrfs-", "z_",
+    "irq/",
+];
+
+/// A task on its way from a completion, or from the thread before, to a CPU.
+#[derive(Clone, Copy)]
+struct Waking {
+    request: usize,
+    time: u64,
+    waker: u32,
+}
+
+/// A thread that runs because of a completion, and may wake the task that waits.
+#[derive(Clone, Copy)]
+struct Passing {
+    request: usize,
+    task: u32,
+    since: u64,
+    /// It wakes anybody for others; otherwise only the submitter.
+    for_others: bool,
+}
+
+/// Tasks between completions and CPUs.
+#[derive(Default)]
+pub(crate) struct WakeUps {
+    waking: HashMap<u32, Waking>,
+    /// By CPU.
+    passing: HashMap<u32, Passing>,
+    kernel_threads: HashSet<u32>,
+    pub(crate) hops: Vec<Hop>,
+}
+
+impl WakeUps {
+    /// Learns which tasks are kernel threads that do I/O for others.
+    pub(crate) fn learn_names(&mut self, names: &BTreeMap<u32, String>) {
+        let threads = names.iter().filter(|(_, name)| is_kernel_thread(name));
+        self.kernel_threads = threads.map(|(task, _)| *task).collect();
+    }
+
+    /// Events are missing.
+    pub(crate) fn clear(&mut self) {
+        self.waking.clear();
+        self.passing.clear();
+    }
+
+    /// A thread submits a bio: from now on it waits for another request.
+    pub(crate) fn submit(&mut self, on: u32, task: u32) {
+        if self.passing.get(&on).is_some_and(|p| p.task == task) {
+            self.passing.remove(&on);
+        }
+    }
+
+    /// A CPU that becomes idle ran no thread to its next wake-up.
+    pub(crate) fn enter_idle(&mut self, on: u32, entry: u64) {
+        if self.passing.get(&on).is_some_and(|p| p.since < entry) {
+            self.passing.remove(&on);
+        }
+    }
+
+    /// A CPU begins to wake a task, with `last_request` if it has just completed that.
+    pub(crate) fn begin(
+        &mut self,
+        time: u64,
+        waker: u32,
+        task: u32,
+        last_request: Option<(usize, u64)>,
+        requests: &mut [TracedRequest],
+    ) {
+        self.waking.remove(&task);
+        let request = match last_request {
+            Some((request, completed)) => {
+                let hand_over = time.checked_sub(completed);
+                let Some(hand_over) = hand_over.filter(|ns| *ns <= HANDLER_NS) else {
+                    return;
+                };
+                start_wake(requests, request, Some(task), hand_over);
+                request
+            }
+            None => match self.pass_on(time, waker, task, requests) {
+                Some(request) => request,
+                None => return,
+            },
+        };
+        if self.waking.len() < MAX_WAKING {
+            let waking = Waking {
+                request,
+                time,
+                waker,
+            };
+            self.waking.insert(task, waking);
+        }
+    }
+
+    /// A thread that a completion woke wakes the next one.
+    fn pass_on(
+        &mut self,
+        time: u64,
+        waker: u32,
+        task: u32,
+        requests: &mut [TracedRequest],
+    ) -> Option<usize> {
+        let passing = *self.passing.get(&waker)?;
+        let request = requests.get_mut(passing.request)?;
+        let is_late = time.saturating_sub(passing.since) > PASSING_NS;
+        let is_meant = passing.for_others || request.task == Some(task);
+        let wake = request.wake.as_mut()?;
+        if is_late || !is_meant || task == passing.task || usize::from(wake.hops) >= MAX_HOPS {
+            return None;
+        }
+        self.passing.remove(&waker);
+        let waited = wake.exit + wake.run_queue?;
+        let ran = time.checked_sub(passing.since)?;
+        self.hops.push(Hop {
+            request: passing.request,
+            task: passing.task,
+            waited,
+            ran,
+        });
+        *wake = TaskWake {
+            task: Some(task),
+            hops: wake.hops + 1,
+            through: wake.through + waited + ran,
+            exit: 0,
+            run_queue: None,
+            notification: Notification::Unknown,
+            ..*wake
+        };
+        Some(passing.request)
+    }
+
+    /// A task runs, perhaps after a wait for a request.
+    pub(crate) fn run_task(
+        &mut self,
+        time: u64,
+        on: u32,
+        task: u32,
+        cpu: &Cpu,
+        requests: &mut [TracedRequest],
+    ) {
+        self.passing.remove(&on);
+        let Some(waking) = self.waking.remove(&task) else {
+            return;
+        };
+        let Some(request) = requests.get_mut(waking.request) else {
+            return;
+        };
+        let submitter = request.task;
+        let Some(wake) = request.wake.as_mut() else {
+            return;
+        };
+        let mut periods = cpu.periods.iter();
+        let slept = periods.rfind(|period| period.contains(waking.time));
+        let exit = slept.map_or(0, |period| {
+            period.exit.min(time).saturating_sub(waking.time)
+        });
+        let notified = cpu.notified.filter(|sender| {
+            sender.cpu == waking.waker && (waking.time..=time).contains(&sender.sent)
+        });
+        wake.exit = exit;
+        wake.run_queue = time.checked_sub(waking.time.saturating_add(exit));
+        wake.notification = match notified {
+            _ if waking.waker == on => Notification::SameCpu,
+            Some(sender) => sender.notification,
+            None => Notification::Unknown,
+        };
+        let for_others = self.kernel_threads.contains(&task);
+        if for_others || submitter.is_some_and(|submitter| submitter != task) {
+            let passing = Passing {
+                request: waking.request,
+                task,
+                since: time,
+                for_others,
+            };
+            self.passing.insert(on, passing);
+        }
+    }
+}
+
+/// Begins a request's way to its task.
+pub(crate) fn start_wake(
+    requests: &mut [TracedRequest],
+    request: usize,
+    task: Option<u32>,
+    hand_over: u64,
+) {
+    if let Some(request) = requests.get_mut(request) {
+        request.wake = Some(TaskWake {
+            task,
+            hand_over,
+            hops: 0,
+            through: 0,
+            exit: 0,
+            run_queue: None,
+            notification: Notification::Unknown,
+        });
+    }
+}
+
+/// The name is that of a kernel thread that does I/O for others.
+fn is_kernel_thread(name: &str) -> bool {
+    KERNEL_THREADS.iter().any(|start| {
+        name.strip_prefix(start).is_some_and(|rest| {
+            // `md127_raid1`, `raid5wq` and `loop0`, but no program such as `mdadm` or `loopback`.
+            start.ends_with(['/', '_', '-']) || rest.starts_with(|c: char| c.is_ascii_digit())
+        }) || (*start == "kcryptd" && name.starts_with(start))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_threads_are_told_from_programs() {
+        for name in [
+            "jbd2/nvme0n1p2-8",
+            "kworker/u8:2",
+            "kcryptd/253:0",
+            "md127_raid1",
+            "loop0",
+        ] {
+            assert!(is_kernel_thread(name), "{name}");
+        }
+        for name in ["fio", "mdadm", "loopback", "raider", "irqbalance"] {
+            assert!(!is_kernel_thread(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The machines that come with wakepath.
+
+use wakepath_units::spelling::closest;
+
+use super::file::parse_complete;
+use super::{Machine, MachineError};
+
+/// The built-in machines, each with the text of the machine file.
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../data/machines/", $name, ".toml")))),*]
+    };
+}
+
+pub(super) const BUILTIN: [(&str, &str); 11] = builtin![
+    "rk3399",
+    "rk3399-depth",
+    "apple-m1-pro",
+    "xeon-e3-1240v5",
+    "skylake-2s-server",
+    "xeon-6741p",
+    "intel-tbench-80t",
+    "epyc-7502",
+    "laptop",
+    "ryzen-8840u",
+    "hybrid-i7-1260p",
+];
+
+/// Names of the built-in machines.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().map(|(name, _)| *name)
+}
+
+/// The machine file of a built-in machine.
+pub(super) fn builtin_text(name: &str) -> Option<&'static str> {
+    let (_, text) = BUILTIN.iter().find(|(known, _)| *known == name)?;
+    Some(text)
+}
+
+/// A built-in machine, which lends figures to others.
+pub(super) fn find_builtin(name: &str) -> Result<Machine, MachineError> {
+    let Some(text) = builtin_text(name) else {
+        let nearest = closest(name, builtin_names()).map_or("", |(_, near)| near);
+        return Err(MachineError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest.to_owned(),
+            known: builtin_names().collect::<Vec<_>>().join(", "),
+        });
+    };
+    parse_complete(text, name)
+}

@@ -1,0 +1,94 @@
+//! Why a machine or a drive could not be had.
+
+use std::io;
+use std::path::PathBuf;
+
+use wakepath_units::spelling::{LONGEST_NAME, toml_error};
+
+use crate::drive::id_ctrl::IdCtrlError;
+use crate::drive::library::LookupError;
+
+/// Why a machine could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// No machine has this name.
+    #[error(
+        "unknown machine '{name}'; did you mean '{nearest}'? A machine is one of: {known}; a recorded system (wakepath machine list); or the path of a .toml file"
+    )]
+    Unknown {
+        /// The requested name.
+        name: String,
+        /// The most similar name.
+        nearest: String,
+        /// All names.
+        known: String,
+    },
+    /// Longer than any name.
+    #[error(
+        "a machine name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath machine list` prints them all"
+    )]
+    TooLong(usize),
+    /// A recorded system with too little data.
+    #[error(
+        "{name} is a recorded system whose {missing} were not recorded; it cannot be simulated"
+    )]
+    OnlyRecorded {
+        /// The requested name.
+        name: String,
+        /// The missing data.
+        missing: &'static str,
+    },
+    /// A driver's idle-state table.
+    #[error(
+        "{name} is a table of idle states of the intel_idle driver, without clock, power and drive; it cannot be simulated by \
+         itself. `wakepath machine show {name}` prints it; a machine is one that `wakepath machine list` has with CPUs"
+    )]
+    OnlyStates {
+        /// The requested name.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is not a machine description.
+    #[error("{origin}:{line}: {message}")]
+    Parse {
+        /// File or built-in name.
+        origin: String,
+        /// Line, from 1.
+        line: usize,
+        /// The fault.
+        message: String,
+    },
+    /// No drive has this name.
+    #[error(transparent)]
+    Drive(#[from] LookupError),
+    /// The file describes no drive.
+    #[error(transparent)]
+    Dump(#[from] IdCtrlError),
+    /// A value cannot be.
+    #[error("{origin}: {key}: {message}")]
+    Invalid {
+        /// File or built-in name.
+        origin: String,
+        /// MachineKey of the value.
+        key: String,
+        /// The fault and the expected value.
+        message: String,
+    },
+}
+
+/// What the TOML parser found, with the line.
+pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
+    let at = e.span().map_or(0, |s| s.start.min(text.len()));
+    MachineError::Parse {
+        origin: origin.to_owned(),
+        line: text[..at].matches('\n').count() + 1,
+        message: toml_error(e.message(), text, at),
+    }
+}

@@ -1,0 +1,31 @@
+//! What checks of a machine report.
+
+use super::Figure;
+
+/// Key of an impossible value, and an explanation.
+pub(super) type Fault = (String, String);
+
+/// The error of a check: an impossible value under a key.
+pub(super) fn fault<T>(key: &str, message: &str) -> Result<T, Fault> {
+    Err((key.to_owned(), message.to_owned()))
+}
+
+/// Names are parts of keys, hence unique.
+pub(super) fn check_unique<'a>(
+    key: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), Fault> {
+    let mut seen = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            return fault(key, &format!("'{name}' appears twice"));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
+/// Whether a figure is a whole number.
+pub(super) fn is_whole(figure: &Figure) -> bool {
+    figure.value.fract() == 0.0
+}

@@ -1,0 +1,205 @@
+//! Clusters of a recorded system: cores, clocks and operating points.
+
+use wakepath_units::Kilohertz;
+
+use super::record::{Kind, Record, figure_if};
+use crate::machine::builtin::find_builtin;
+use crate::machine::{
+    Cluster, CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY, Figure, Opp, TurboLimit,
+};
+use crate::processor::Processor;
+use crate::recorded::{RecordedPolicy, RecordedSystem};
+
+/// Bus clock on x86 processors: the step between operating points.
+const STEP_KHZ: usize = 100_000;
+
+/// How often an AMD processor looks at frequency requests, and what a change takes from then on.
+const AMD_SLOT_US: f64 = 1000.0;
+const AMD_SLOT_WHY: &str = "as measured on an EPYC 7502: changes are uniform within 1 ms";
+const SLOTTED_TRANSITION_US: f64 = 371.0;
+const SLOTTED_TRANSITION_WHY: &str =
+    "as measured on an EPYC 7502: 871 us in the median, less half a slot of 1 ms";
+
+/// An additional MHz in the name of the highest frequency: acpi-cpufreq's way to offer turbo.
+const TURBO_MARK_KHZ: u32 = 1000;
+
+/// One cluster for each socket, all alike; `policy`: the one with the highest frequency.
+pub(super) fn clusters(record: &Record<'_>, policy: &RecordedPolicy) -> Vec<Cluster> {
+    let sockets = record.processor().map_or(1, |p| p.sockets);
+    let first = cluster(record, record.cpus() / sockets, policy);
+    if sockets == 1 {
+        return vec![first];
+    }
+    (0..sockets)
+        .map(|n| Cluster {
+            name: format!("socket{n}"),
+            ..first.clone()
+        })
+        .collect()
+}
+
+fn cluster(record: &Record<'_>, cpus: usize, policy: &RecordedPolicy) -> Cluster {
+    let like = &record.lender.cluster[0];
+    let threads = threads_per_core(record, cpus);
+    let (frequencies, opps_assumed) = frequencies(policy, record.processor());
+    // All Intel processors accept frequency requests alike.
+    let intel = find_builtin("xeon-e3-1240v5")
+        .and_then(|m| m.borrowed())
+        .ok()
+        .filter(|_| matches!(record.kind, Kind::Client | Kind::Server));
+    let clock = &intel.as_ref().unwrap_or(record.lender).cluster[0];
+    let cppc = record.processor().and_then(|p| p.cppc.as_ref());
+    // HWP's range of clocks hangs on the base clock.
+    let has_hwp = policy.driver == "intel_pstate" && policy.epp.is_some() && policy.base.is_some();
+    let base = policy.base.map(|b| Figure::plain(f64::from(b.0) / 1e3));
+    Cluster {
+        name: "package".to_owned(),
+        core: record.system.cpu_model.clone(),
+        cpus,
+        threads_per_core: threads,
+        smt_speedup: figure_if(threads > 1, &like.smt_speedup),
+        smt_poll_loss: figure_if(threads > 1, &like.smt_poll_loss),
+        // Servers have a clock per core, clients and Arm's clusters one for all.
+        clock_cpus: matches!(record.kind, Kind::Amd | Kind::Server).then_some(threads),
+        capacity: 1024,
+        capacity_assumed: None,
+        transition_latency_us: transition_latency(record, policy),
+        fixed_speed: false,
+        clock_slot_us: match cppc {
+            Some(_) => Figure::assumed(AMD_SLOT_US, AMD_SLOT_WHY),
+            None => clock.clock_slot_us.clone(),
+        },
+        clock_stall_us: clock.clock_stall_us.clone(),
+        base_mhz: base.unwrap_or_default(),
+        turbo: turbo_limits(record.processor()),
+        turbo_assumed: None,
+        hwp_ramp_ms: figure_if(has_hwp, &clock.hwp_ramp_ms),
+        hwp_full_at_percent: figure_if(has_hwp, &clock.hwp_full_at_percent),
+        cppc: cppc.cloned(),
+        opps: frequencies
+            .into_iter()
+            .map(|f| Opp { khz: f.0, uv: 0 })
+            .collect(),
+        opps_assumed,
+        lowest_uv: Figure::assumed(650_000.0, "no published curve"),
+        highest_uv: Figure::assumed(1_100_000.0, "no published curve"),
+        dynamic_power_uw_per_mhz_v2: like.dynamic_power_uw_per_mhz_v2.clone(),
+        static_mw: like.static_mw.clone(),
+        cluster_on_mw: like.cluster_on_mw.clone(),
+        cluster_off_mw: like.cluster_off_mw.clone(),
+        idle_state: Vec::new(),
+        source: record.source(),
+    }
+}
+
+/// Hardware threads per core of every core in a cluster, whose cores are all alike.
+fn threads_per_core(record: &Record<'_>, cpus: usize) -> usize {
+    let lent = record.lender.cluster[0].threads_per_core;
+    match record.processor() {
+        Some(processor) if processor.is_hybrid() => 1,
+        Some(processor) => processor.threads_per_core,
+        None if cpus.is_multiple_of(lent) => lent,
+        None => 1,
+    }
+}
+
+fn transition_latency(record: &Record<'_>, policy: &RecordedPolicy) -> Figure {
+    let declared_us = policy.transition_latency.0 as f64 / 1e3;
+    if record.processor().is_some_and(|p| p.cppc.is_some()) {
+        Figure::assumed(SLOTTED_TRANSITION_US, SLOTTED_TRANSITION_WHY)
+    } else if declared_us > 0.0 {
+        Figure::plain(declared_us)
+    } else {
+        record.lender.cluster[0].transition_latency_us.clone()
+    }
+}
+
+/// Turbo limits by active cores of a socket.
+fn turbo_limits(processor: Option<&Processor>) -> Vec<TurboLimit> {
+    let limits = processor.map_or(&[][..], |p| &p.turbo).iter();
+    limits
+        .map(|(cores, mhz)| TurboLimit {
+            active_cores: *cores,
+            khz: mhz * 1000,
+        })
+        .collect()
+}
+
+/// The operating points: those recorded, or else every step of the recorded range. With turbo the
+/// highest frequency is not in the list, or stands there as 1 MHz more than the one before.
+pub(super) fn frequencies(
+    policy: &RecordedPolicy,
+    processor: Option<&Processor>,
+) -> (Vec<Kilohertz>, Option<String>) {
+    let (mut points, why) = if policy.available.is_empty() {
+        let range = (policy.min.0..=policy.max.0).step_by(STEP_KHZ);
+        let why = "the recorded range in steps of 100 MHz".to_owned();
+        (range.map(Kilohertz).collect(), Some(why))
+    } else {
+        (policy.available.clone(), None)
+    };
+    let turbo = processor.and_then(|p| p.turbo.first());
+    let marked = Kilohertz(policy.max.0.saturating_sub(TURBO_MARK_KHZ));
+    match turbo {
+        Some((_, mhz)) if policy.available.contains(&marked) => {
+            points.retain(|point| *point != policy.max);
+            points.push(Kilohertz(mhz * 1000));
+        }
+        _ => points.push(policy.max),
+    }
+    points.sort_unstable();
+    points.dedup();
+    (points, why)
+}
+
+/// Core types of a hybrid processor. A record leaves out repeated policies, so a new highest frequency marks the next
+/// core type. `None`: one type only, or a record that does not fit the processor.
+pub(super) fn core_kinds(system: &RecordedSystem) -> Option<Vec<CoreKind>> {
+    let processor = system.processor.as_ref().filter(|p| p.is_hybrid())?;
+    let mut firsts = system.frequency.clone();
+    firsts.sort_by_key(|policy| policy.policy);
+    firsts.dedup_by_key(|policy| policy.max);
+    let next_firsts = firsts.iter().skip(1).map(|policy| policy.policy);
+    let ends = next_firsts.chain([processor.cpus()]);
+    let fastest = firsts.iter().max_by_key(|policy| policy.max)?;
+    let kinds: Option<Vec<CoreKind>> = firsts
+        .iter()
+        .zip(ends)
+        .map(|(policy, end)| core_kind(processor, policy, fastest, end))
+        .collect();
+    let biggest = processor.cpus() - processor.efficiency_cores;
+    kinds.filter(|kinds| kinds.len() > 1 && kinds[0].cpus == biggest)
+}
+
+/// The core type whose CPUs begin with a policy's and go up to `end`; `None` if that is before the policy.
+fn core_kind(
+    processor: &Processor,
+    policy: &RecordedPolicy,
+    fastest: &RecordedPolicy,
+    end: usize,
+) -> Option<CoreKind> {
+    let is_fastest = policy.max == fastest.max;
+    let (points, points_assumed) = frequencies(policy, None);
+    let (capacity, capacity_assumed) =
+        match (policy.highest_performance, fastest.highest_performance) {
+            _ if is_fastest => (1024, None),
+            (Some(own), Some(biggest)) if biggest > 0 => (1024 * own / biggest, None),
+            _ => (
+                EFFICIENCY_CAPACITY,
+                Some(EFFICIENCY_CAPACITY_WHY.to_owned()),
+            ),
+        };
+    Some(CoreKind {
+        cpus: end.checked_sub(policy.policy)?,
+        threads_per_core: if is_fastest {
+            processor.threads_per_core
+        } else {
+            1
+        },
+        capacity,
+        capacity_assumed,
+        points,
+        points_assumed,
+        base: policy.base,
+    })
+}

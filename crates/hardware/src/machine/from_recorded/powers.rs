@@ -1,0 +1,199 @@
+//! Powers of a recorded system: borrowed, and scaled by its sockets.
+
+use wakepath_units::Kilohertz;
+
+use super::record::{Captured, Kind, Record};
+use crate::machine::{
+    Cluster, Figure, Machine, Opp, Origin, Platform, PowerLimit, PowerScope, Uncore,
+};
+use crate::processor::Processor;
+use crate::recorded::RecordedSystem;
+
+/// Default power limits for Intel processors without recorded registers: PL1 and PL2 for clients and for servers.
+/// Each is a multiple of thermal design power, and seconds.
+const CLIENT_LIMITS: [(f64, f64); 2] = [(1.0, 28.0), (1.25, 0.01)];
+const CLIENT_LIMITS_WHY: [&str; 2] = [
+    "thermal design power over 28 s: the default of PL1, and the window for mobile use (MSR 610h), by the data sheet of the 4th \
+     generation Core. turbostat shows 28 s of a Tiger Lake laptop (github.com/horshack-dpreview/setPL, issue 1)",
+    "1.25 times the thermal design power, exceeded for at most 10 ms: the default of PL2 (data sheet of the 4th generation Core, MSR 610h)",
+];
+const SERVER_LIMITS: [(f64, f64); 2] = [(1.0, 1.0), (1.2, 0.011_718_75)];
+const SERVER_LIMITS_WHY: [&str; 2] = [
+    "thermal design power over 1 s, as recorded of emr0, gnr0 and spr1",
+    "1.2 times PL1 over 11.7 ms, as recorded of emr0, gnr0 and spr1",
+];
+
+/// Power of a socket of Sapphire Rapids, by its energy counters: 2 x Xeon Platinum 8480+, all cores in C6 or in C1E at 0.8 and
+/// 1.4 GHz (github.com/marenz2569/2025-sapphire-rapids-ee at 8f28a6e, read from vector figures).
+const SAPPHIRE_RAPIDS_PACKAGE_MW: [(f64, &str); 2] = [
+    (
+        68_900.0,
+        "of each socket, 68.9 to 70.5 W by RAPL with all cores of 2 x Xeon Platinum 8480+ in C6 \
+         (marenz2569/2025-sapphire-rapids-ee), less what its CPUs draw in it",
+    ),
+    (
+        39_500.0,
+        "of each socket, 38.0 to 39.5 W by RAPL more with all cores of 2 x Xeon Platinum 8480+ in C1E than in C6 \
+         (marenz2569/2025-sapphire-rapids-ee): what a first core in C1E costs at most; less the mesh at its lowest clock",
+    ),
+];
+
+/// Built-in machines with a battery: their power at rest stands for others of their segment.
+const PORTABLE: [&str; 4] = ["laptop", "hybrid-i7-1260p", "ryzen-8840u", "apple-m1-pro"];
+
+/// Copies powers and voltages from another cluster.
+pub(super) fn take_power(cluster: &mut Cluster, like: &Cluster) {
+    cluster.dynamic_power_uw_per_mhz_v2 = like.dynamic_power_uw_per_mhz_v2.clone();
+    cluster.static_mw = like.static_mw.clone();
+    cluster.cluster_on_mw = like.cluster_on_mw.clone();
+    cluster.cluster_off_mw = like.cluster_off_mw.clone();
+    let lowest = end_voltage(like, like.opps.first(), &like.lowest_uv);
+    let highest = end_voltage(like, like.opps.last(), &like.highest_uv);
+    if lowest.is_given() && highest.is_given() {
+        (cluster.lowest_uv, cluster.highest_uv) = (lowest, highest);
+    }
+}
+
+/// Voltage at an end of the operating points: the figure, or else that of the point itself.
+fn end_voltage(like: &Cluster, point: Option<&Opp>, figure: &Figure) -> Figure {
+    match point {
+        Some(point) if !figure.is_given() && point.uv > 0 => {
+            let why = format!("as the {} of the machine that lends its powers", like.core);
+            Figure::assumed(f64::from(point.uv), why)
+        }
+        _ => figure.clone(),
+    }
+}
+
+/// A captured machine is one cluster whatever the number of sockets, so the package stands for all sockets.
+pub(super) fn package_of_sockets(machine: &mut Machine, sockets: usize) {
+    let Some(package) = machine.package.as_mut().filter(|_| sockets > 1) else {
+        return;
+    };
+    for figure in [&mut package.idle_mw, &mut package.active_mw] {
+        if let Origin::Assumed(why) = &figure.origin {
+            let why = format!("of {sockets} sockets; {why}");
+            *figure = Figure::assumed(figure.value * sockets as f64, why);
+        }
+    }
+}
+
+/// Power besides the CPUs: the lender's, scaled by sockets.
+pub(super) fn scale_package(machine: &mut Machine, template: &Machine) {
+    let (sockets, lender_sockets) = (machine.cluster.len(), template.cluster.len());
+    let package = machine.package.as_mut();
+    let Some(package) = package.filter(|_| sockets != lender_sockets) else {
+        return;
+    };
+    for figure in [&mut package.idle_mw, &mut package.active_mw] {
+        if let Origin::Assumed(why) = &figure.origin {
+            let why = format!(
+                "{sockets} socket(s), each with its share of the {lender_sockets} there; {why}"
+            );
+            *figure = Figure::assumed(figure.value * sockets as f64 / lender_sockets as f64, why);
+        }
+    }
+}
+
+/// Package power for a processor family measured by package counters: without fans, memory and losses.
+pub(super) fn measured_package(machine: &mut Machine, record: &Record<'_>) {
+    if !record.is_sapphire_rapids() {
+        return;
+    }
+    let sockets = machine.cluster.len() as f64;
+    let cpus = machine.cpus() as f64;
+    let resting = machine.idle_state.last().map_or(0.0, |s| s.power_mw.value) * cpus;
+    let lowest = machine
+        .uncore
+        .as_ref()
+        .map_or(0, |u| u.power(u.clock(Kilohertz(0))).0);
+    let mesh = lowest as f64 / 1e3 * sockets;
+    let [(idle, idle_why), (step, step_why)] = SAPPHIRE_RAPIDS_PACKAGE_MW;
+    if let Some(package) = &mut machine.package {
+        package.scope = PowerScope::Package;
+        package.idle_mw = Figure::assumed((idle * sockets - resting).max(0.0), idle_why);
+        package.active_mw = Figure::assumed((step * sockets - mesh).max(0.0), step_why);
+    }
+}
+
+/// Limits the uncore's clock to the recorded range.
+pub(super) fn limit_uncore(uncore: &mut Uncore, processor: &Processor) {
+    let Some((lowest, highest)) = processor.uncore_mhz else {
+        return;
+    };
+    [uncore.min_mhz, uncore.max_mhz] =
+        [lowest, highest].map(|mhz| Figure::sourced(f64::from(mhz), processor.source.clone()));
+}
+
+/// Power limits of an Intel processor: from the register, or else usual multiples of thermal design power.
+pub(super) fn power_limit(processor: &Processor, kind: Kind) -> Option<PowerLimit> {
+    if let Some(recorded) = processor.power_limits {
+        let limits = recorded
+            .map(|(watts, seconds)| [watts, seconds].map(|value| Figure::plain(value * 1e3)));
+        return Some(with_limits(processor, limits));
+    }
+    if !processor.tdp_w.is_given() {
+        return None;
+    }
+    let (rule, why) = match kind {
+        Kind::Client | Kind::Other => (CLIENT_LIMITS, CLIENT_LIMITS_WHY),
+        Kind::Server | Kind::Amd => (SERVER_LIMITS, SERVER_LIMITS_WHY),
+    };
+    let mut figures = [0, 1].map(|index| {
+        let (times, seconds) = rule[index];
+        let milliwatts = processor.tdp_w.value * times * 1e3;
+        [milliwatts, seconds * 1e3].map(|value| Figure::assumed(value, why[index]))
+    });
+    // The rating may have a source, but not the claim that the system uses the rating as limit.
+    let rating = &processor.max_turbo_w;
+    if let (true, Origin::Assumed(why) | Origin::Source(why)) = (rating.is_given(), &rating.origin)
+    {
+        let why = format!("the rated maximum turbo power as PL2: {why}");
+        figures[1][0] = Figure::assumed(rating.value * 1e3, why);
+    }
+    Some(with_limits(processor, figures))
+}
+
+/// Power limits of one package; `limits`: power and window, of PL1 and of PL2.
+fn with_limits(processor: &Processor, limits: [[Figure; 2]; 2]) -> PowerLimit {
+    let [[pl1_mw, pl1_window_ms], [pl2_mw, pl2_window_ms]] = limits;
+    PowerLimit {
+        pl1_mw,
+        pl1_window_ms,
+        pl2_mw,
+        pl2_window_ms,
+        clusters: 1,
+        source: processor.source.clone(),
+    }
+}
+
+/// Power of the whole machine at rest. Servers of an unknown family have no figure: families differ by a factor of
+/// five for each socket.
+pub(super) fn platform(record: &Record<'_>, clusters: usize) -> Option<Platform> {
+    let system = record.system;
+    let sockets = record.processor().map_or(clusters, |p| p.sockets);
+    let published = Platform::for_server(&system.family_model, &system.cpu_model, sockets);
+    let name = system.cpu_model.to_lowercase();
+    // Recorded Atoms are parts of servers and network devices.
+    let is_portable =
+        record.kind == Kind::Client && !name.contains("xeon") && !name.contains("atom");
+    published.or_else(|| record.lender.platform.clone().filter(|_| is_portable))
+}
+
+/// Power at rest of a captured machine: published for its family, or else that of a lender with a battery.
+pub(super) fn captured_platform(
+    system: &RecordedSystem,
+    captured: &Captured<'_>,
+    template: &Machine,
+) -> Option<Platform> {
+    let lender = captured.lender;
+    let published = Platform::for_server(
+        &system.family_model,
+        &system.cpu_model,
+        captured.sockets.max(1),
+    );
+    let lent = template.platform.as_ref();
+    published
+        .or_else(|| lent.filter(|_| PORTABLE.contains(&lender.machine)).cloned())
+        .filter(|_| lender.power)
+}

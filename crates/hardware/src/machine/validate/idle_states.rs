@@ -1,0 +1,125 @@
+//! Checks of idle states, and of what chooses among them.
+
+use crate::machine::cluster_states::declared;
+use crate::machine::fault::{Fault, check_unique, fault, is_whole};
+use crate::machine::{MAX_LATENCY_REQUEST_US, Machine, MachineIdleState, Scope};
+
+/// Checks that states form a table; `key` is the table's position for messages.
+pub(super) fn check_idle_table(key: &str, states: &[MachineIdleState]) -> Result<(), Fault> {
+    if let Err(e) = declared(states) {
+        return fault(key, &e.to_string());
+    }
+    check_unique(key, states.iter().map(|s| s.name.as_str()))?;
+    if states.iter().all(|s| s.disabled) {
+        return fault(key, "at least one state has to stay enabled");
+    }
+    if states[0].scope == Scope::Cluster {
+        return fault(
+            key,
+            "the shallowest state cannot be one of the whole cluster",
+        );
+    }
+    if states
+        .windows(2)
+        .any(|w| w[0].target_residency_us.value > w[1].target_residency_us.value)
+    {
+        return fault(
+            key,
+            "states go from shallow to deep: target residency must not fall",
+        );
+    }
+    let mut shallower: Option<&MachineIdleState> = None;
+    for state in states.iter().filter(|s| s.power_mw.is_given()) {
+        if let Some(s) = shallower.filter(|s| s.power_mw.value < state.power_mw.value) {
+            return fault(
+                &format!("{key}.{}.power_mw", state.name),
+                &format!("more than in the shallower {}", s.name),
+            );
+        }
+        shallower = Some(state);
+    }
+    for state in states.iter().filter(|s| s.transition_mw.is_given()) {
+        if state.transition_mw.value < state.power_mw.value {
+            return fault(
+                &format!("{key}.{}.transition_mw", state.name),
+                "less than in the state itself",
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Checks the idle states of each cluster that has some of its own.
+pub(in crate::machine) fn check_cluster_states(machine: &Machine) -> Result<(), Fault> {
+    for cluster in &machine.cluster {
+        let key = format!("cluster.{}.idle_state", cluster.name);
+        let mut seen: Vec<&str> = Vec::new();
+        for own in &cluster.idle_state {
+            if !machine.idle_state.iter().any(|s| s.name == own.name) {
+                let names: Vec<&str> = machine.idle_state.iter().map(|s| &*s.name).collect();
+                let known = names.join(", ");
+                let message = format!("the machine has no state '{}', but {known}", own.name);
+                return Err((key, message));
+            }
+            if seen.contains(&own.name.as_str()) {
+                return Err((key, format!("'{}' appears twice", own.name)));
+            }
+            seen.push(&own.name);
+        }
+        if !cluster.idle_state.is_empty() {
+            check_idle_table(&key, &machine.idle_states_of(cluster))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the kernel accepts every request, and that the CPUs exist.
+pub(in crate::machine) fn check_latency_requests(machine: &Machine) -> Result<(), Fault> {
+    for request in &machine.latency_requests {
+        if request.us > MAX_LATENCY_REQUEST_US {
+            let message = format!(
+                "{} is not between 0 and {MAX_LATENCY_REQUEST_US}",
+                request.us
+            );
+            return fault("latency_request.us", &message);
+        }
+        if let Some(cpu) = request.cpus.iter().find(|cpu| **cpu >= machine.cpus()) {
+            let message = format!("CPU {cpu} of a machine with {} CPUs", machine.cpus());
+            return fault("latency_request.cpus", &message);
+        }
+    }
+    Ok(())
+}
+
+/// Checks that C1 demotion leads from deeper states to a shallower one.
+pub(super) fn check_demotion(machine: &Machine) -> Result<(), Fault> {
+    let Some(demotion) = &machine.c1_demotion else {
+        return Ok(());
+    };
+    let states = &machine.idle_state;
+    let to = find_sleep_state(machine, "c1_demotion.to", &demotion.to)?;
+    if states[to].scope == Scope::Cluster {
+        return fault("c1_demotion.to", "a demoted CPU rests alone");
+    }
+    for name in &demotion.states {
+        if find_sleep_state(machine, "c1_demotion.states", name)? <= to {
+            return fault(
+                "c1_demotion.states",
+                &format!("{name} is not deeper than {}", demotion.to),
+            );
+        }
+    }
+    if !is_whole(&demotion.wake_ups) {
+        return fault("c1_demotion.wake_ups", "a whole number of wake-ups");
+    }
+    Ok(())
+}
+
+/// The index of an idle state that does not poll; `key` names it in errors.
+fn find_sleep_state(machine: &Machine, key: &str, name: &str) -> Result<usize, Fault> {
+    let mut states = machine.idle_state.iter();
+    match states.position(|s| s.name == *name && !s.polling) {
+        Some(index) => Ok(index),
+        None => fault(key, &format!("no sleep state '{name}'")),
+    }
+}

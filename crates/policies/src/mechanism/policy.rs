@@ -1,0 +1,130 @@
+//! What a mechanism decides: its kind, and its keys in typed form.
+
+use wakepath_units::Nanoseconds;
+
+use crate::apst::ApstSettings;
+use crate::freq::FreqPolicy;
+use crate::freq::epp::Epp;
+use crate::freq::limits::FrequencyLimits;
+use crate::idle::IdlePolicy;
+use crate::idle::limit::IdleStatesLimit;
+use crate::kernel_config::KernelConfig;
+use crate::latency::{CpuLatency, DriveLatency};
+use crate::poll::PollPolicy;
+use crate::psd::PsdSettings;
+
+/// Kind of decision by a mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A CPU's idle state.
+    Idle,
+    /// A CPU's frequency.
+    Frequency,
+    /// Available idle states.
+    IdleStates,
+    /// The longest exit latency that the governor may accept.
+    CpuLatency,
+    /// The longest exit latency during suspend-to-idle.
+    WakeupLatency,
+    /// Whether the firmware keeps CPUs out of deep idle states.
+    C1Demotion,
+    /// How long the polling idle state polls.
+    Poll,
+    /// How deeply a CPU may sleep after I/O.
+    Psd,
+    /// Frequency range.
+    FrequencyLimits,
+    /// What the hardware prefers: performance or energy.
+    Epp,
+    /// Whether wake-ups from I/O wait raise the hardware's minimum performance.
+    HwpBoost,
+    /// When a drive goes to sleep by itself.
+    Apst,
+    /// The exit latency that a drive's power states may have.
+    DriveLatency,
+    /// Whether waiting with `io_uring` counts as waiting for I/O.
+    IoUring,
+    /// How the kernel was configured.
+    KernelConfig,
+}
+
+impl Kind {
+    /// Name for users.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::IdleStates => "idle state",
+            Self::CpuLatency => "CPU latency",
+            Self::WakeupLatency => "wake-up latency",
+            Self::C1Demotion => "C1 demotion",
+            Self::Poll => "polling",
+            Self::Psd => "PSD",
+            Self::Frequency => "frequency",
+            Self::FrequencyLimits => "frequency limit",
+            Self::Epp => "EPP",
+            Self::HwpBoost => "HWP boost",
+            Self::Apst => "APST",
+            Self::DriveLatency => "drive latency",
+            Self::IoUring => "io_uring",
+            Self::KernelConfig => "kernel configuration",
+        }
+    }
+}
+
+/// A mechanism's keys in typed form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Idle governor.
+    Idle(IdlePolicy),
+    /// Available idle states.
+    IdleStates(IdleStatesLimit),
+    /// The longest exit latency.
+    CpuLatency(CpuLatency),
+    /// The longest exit latency during suspend-to-idle; `None`: no limit.
+    WakeupLatency(Option<Nanoseconds>),
+    /// The firmware may demote deep idle states to C1.
+    C1Demotion(bool),
+    /// How long to poll.
+    Poll(PollPolicy),
+    /// How deeply after I/O.
+    Psd(PsdSettings),
+    /// Frequency governor.
+    Frequency(FreqPolicy),
+    /// Frequency range.
+    FrequencyLimits(FrequencyLimits),
+    /// Energy-performance preference.
+    Epp(Epp),
+    /// HWP dynamic boost is on.
+    HwpBoost(bool),
+    /// When a drive sleeps.
+    Apst(ApstSettings),
+    /// A drive's latency tolerance.
+    DriveLatency(DriveLatency),
+    /// Waiting with `io_uring` counts as waiting for I/O.
+    IoUring(bool),
+    /// How the kernel was configured.
+    KernelConfig(KernelConfig),
+}
+
+impl Policy {
+    /// Kind of decision.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Idle(_) => Kind::Idle,
+            Self::IdleStates(_) => Kind::IdleStates,
+            Self::CpuLatency(_) => Kind::CpuLatency,
+            Self::WakeupLatency(_) => Kind::WakeupLatency,
+            Self::C1Demotion(_) => Kind::C1Demotion,
+            Self::Poll(_) => Kind::Poll,
+            Self::Psd(_) => Kind::Psd,
+            Self::Frequency(_) => Kind::Frequency,
+            Self::FrequencyLimits(_) => Kind::FrequencyLimits,
+            Self::Epp(_) => Kind::Epp,
+            Self::HwpBoost(_) => Kind::HwpBoost,
+            Self::Apst(_) => Kind::Apst,
+            Self::DriveLatency(_) => Kind::DriveLatency,
+            Self::IoUring(_) => Kind::IoUring,
+            Self::KernelConfig(_) => Kind::KernelConfig,
+        }
+    }
+}

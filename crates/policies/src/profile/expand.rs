@@ -1,0 +1,76 @@
+//! What a profile becomes on a machine.
+
+use super::declaration::Profile;
+use crate::spec::{PolicySet, PolicySpec, SpecError};
+
+/// A set with its profile expanded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expanded {
+    /// The set.
+    pub set: PolicySet,
+    /// Notes on profile settings that are missing in the set.
+    pub notes: Vec<String>,
+}
+
+impl Profile {
+    /// Alternative policies for each setting.
+    pub fn choices(&self) -> impl Iterator<Item = Vec<PolicySpec>> {
+        let parsed = |names: &&[&str]| names.iter().flat_map(|name| name.parse()).collect();
+        self.policies.iter().map(parsed)
+    }
+}
+
+impl PolicySet {
+    /// Expands the profile on a machine. A callback tells whether the machine has a policy, given the set so far.
+    /// Profile mechanisms also found in `own`, the machine's policies, keep the keys that the profile leaves out.
+    ///
+    /// # Errors
+    /// Two policies contradict each other; impossible with [`PROFILES`](super::PROFILES).
+    pub fn expand(
+        &self,
+        own: &Self,
+        has: impl Fn(&PolicySpec, &Self) -> bool,
+    ) -> Result<Expanded, SpecError> {
+        let Some(profile) = self.profile() else {
+            return Ok(Expanded {
+                set: self.clone(),
+                notes: Vec::new(),
+            });
+        };
+        let mut set = self.without_profile();
+        let mut notes: Vec<String> = profile.left_out().into_iter().collect();
+        for choices in profile.choices() {
+            if choices.iter().any(|policy| set.says(policy)) {
+                continue;
+            }
+            if let Some(policy) = choices.iter().find(|policy| has(policy, &set)) {
+                set = set.with(policy.clone())?;
+            } else {
+                let names: Vec<String> = choices.iter().map(ToString::to_string).collect();
+                notes.push(format!(
+                    "{profile}: {} does not apply to this machine and is left out",
+                    names.join(" or ")
+                ));
+            }
+        }
+        Ok(Expanded {
+            set: set.keeping_keys_of(own, self)?,
+            notes,
+        })
+    }
+
+    /// A copy where each policy missing in `said` inherits keys from the same kind of policy in `own`.
+    fn keeping_keys_of(&self, own: &Self, said: &Self) -> Result<Self, SpecError> {
+        let mut kept = self.clone();
+        for policy in self.policies() {
+            let Some(own) = own.get(policy.kind()).filter(|_| !said.says(policy)) else {
+                continue;
+            };
+            let overlaps = policy.mechanism().overlaps.iter();
+            let elsewhere = overlaps.filter(|(_, kind)| self.get(*kind).is_some());
+            let elsewhere: Vec<&str> = elsewhere.map(|(key, _)| *key).collect();
+            kept = kept.with(policy.filled_from(own, &elsewhere))?;
+        }
+        Ok(kept)
+    }
+}

@@ -1,0 +1,61 @@
+//! Profiles by name.
+
+use wakepath_units::spelling::suggestion;
+
+use super::declaration::{Profile, Tool};
+use super::published::{PROFILES, TOOLS};
+use crate::spec::SpecError;
+
+/// Names of the tools.
+pub(crate) fn profile_tools() -> impl Iterator<Item = &'static str> {
+    TOOLS.iter().map(|tool| tool.name)
+}
+
+/// Splits a part of a set into tool and profile name.
+fn tool_of(text: &str) -> Option<(&'static Tool, &str)> {
+    let end = text.find(['[', '@']).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let tool = TOOLS.iter().find(|tool| tool.name == name.trim());
+    tool.map(|tool| (*tool, rest.trim()))
+}
+
+/// Whether a part of a set names a profile, or tries to.
+pub(crate) fn is_profile(text: &str) -> bool {
+    tool_of(text).is_some()
+}
+
+/// The profile in `TOOL[NAME]`; `None` without a tool that has profiles.
+///
+/// # Errors
+/// The tool has no such profile here, or it is written otherwise.
+pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecError>> {
+    let (tool, rest) = tool_of(text.trim())?;
+    let of_tool = || PROFILES.iter().filter(move |profile| profile.tool == tool);
+    let name = rest
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let name = name.map(str::trim).unwrap_or_default();
+    let found = of_tool().find(|profile| profile.name() == name);
+    Some(found.ok_or_else(|| {
+        let known: Vec<&str> = of_tool().map(Profile::name).collect();
+        let problem = if name.is_empty() {
+            format!(
+                "a profile of {} is written {}[{}]. Known: {}",
+                tool.title,
+                tool.name,
+                known[0],
+                known.join(", ")
+            )
+        } else {
+            format!(
+                "`{name}` is no profile of {}{}",
+                tool.title,
+                suggestion(name, &known)
+            )
+        };
+        SpecError::Profile {
+            text: text.trim().to_owned(),
+            problem,
+        }
+    }))
+}

@@ -1,0 +1,194 @@
+//! How deeply a CPU with a lease may sleep, and what its governor is asked.
+
+use serde::Serialize;
+use wakepath_hardware::IdleStates;
+use wakepath_units::Nanoseconds;
+
+use crate::idle::limit::{NoSuchState, state_index};
+use crate::idle::{IdleDecision, IdleGovernor, IdleQuery};
+
+/// How deeply a CPU with a lease may sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ceiling {
+    /// Only in its shallowest enabled state, as in the patch.
+    #[default]
+    Shallowest,
+    /// The state with this index is the deepest.
+    State(usize),
+    /// Only states with exit latency up to this limit.
+    Latency(Nanoseconds),
+}
+
+/// A ceiling as people give it: a state's name means another state on another machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum LeaseCeiling {
+    /// A ceiling independent of the machine.
+    Of(Ceiling),
+    /// The state with this name is the deepest.
+    Named(String),
+    /// Just above C1 and C1E ([`auto_ceiling`]).
+    Auto,
+}
+
+/// States that take longer to leave are deep: reviewers of the kernel asked for a ceiling "just above
+/// C1/C1E", which are left within 10 us on every recorded system.
+const SHALLOW: Nanoseconds = Nanoseconds(10_000);
+
+/// The latency just above C1 and C1E: the exit latency of the deepest state that is still shallow, or of
+/// the shallowest one; at least 1 us, since 0 would be polling. `sleeping`: the exit latencies of the states
+/// that do not poll. `None` if there is no such state.
+///
+/// ```
+/// use wakepath_policies::psd::auto_ceiling;
+/// use wakepath_units::Nanoseconds;
+///
+/// let skylake = [2, 10, 85].map(Nanoseconds::from_micros);
+/// assert_eq!(auto_ceiling(skylake.into_iter()), Some(Nanoseconds(10_000)));
+/// ```
+pub fn auto_ceiling(sleeping: impl Iterator<Item = Nanoseconds> + Clone) -> Option<Nanoseconds> {
+    let shallow = sleeping.clone().filter(|latency| *latency <= SHALLOW);
+    let ceiling = shallow.max().or_else(|| sleeping.min())?;
+    Some(ceiling.max(Nanoseconds::from_micros(1)))
+}
+
+impl LeaseCeiling {
+    /// The ceiling on a machine with these idle states.
+    ///
+    /// # Errors
+    /// No state has the name.
+    pub fn on(&self, states: &IdleStates) -> Result<Ceiling, NoSuchState> {
+        let name = match self {
+            Self::Of(ceiling) => return Ok(*ceiling),
+            Self::Named(name) => name,
+            Self::Auto => {
+                let sleeping = states.iter().filter(|state| !state.polling);
+                let ceiling = auto_ceiling(sleeping.map(|state| state.exit_latency));
+                return Ok(ceiling.map_or(Ceiling::Shallowest, Ceiling::Latency));
+            }
+        };
+        state_index(states, name).map(Ceiling::State)
+    }
+}
+
+impl Ceiling {
+    /// The longest exit latency that a CPU with a lease tolerates.
+    pub fn latency_limit(self, states: &IdleStates) -> Nanoseconds {
+        match self {
+            Self::Shallowest => Nanoseconds::ZERO,
+            Self::State(_) => states[self.deepest_index(states)].exit_latency,
+            Self::Latency(limit) => limit,
+        }
+    }
+
+    /// The deepest index that a CPU with a lease may enter, as far as the ceiling limits the index.
+    fn deepest_index(self, states: &IdleStates) -> usize {
+        let deepest = states.len() - 1;
+        let shallowest = || states.iter().position(|s| !s.disabled).unwrap_or(0);
+        match self {
+            Self::Shallowest => shallowest(),
+            // The CPU has to be in some state even where those up to the ceiling are switched off.
+            Self::State(index) => index.min(deepest).max(shallowest()),
+            Self::Latency(_) => deepest,
+        }
+    }
+
+    /// Whether a governor was driven into a state that is switched off by a ceiling that names a state: menu takes state 0
+    /// when no latency is allowed, enabled or not.
+    fn names_disabled(self, states: &IdleStates, state: usize) -> bool {
+        matches!(self, Self::State(_)) && states[state].disabled
+    }
+
+    /// Asks `governor` on behalf of a CPU with a lease.
+    ///
+    /// The governor sees the lowered latency request, so that its memory stays in step with what happens. An answer
+    /// deeper than the ceiling is replaced by the deepest enabled state up to it. In the shallowest state the tick is
+    /// left alone, so that the CPU decides anew when the lease is over.
+    pub fn select<G: IdleGovernor>(
+        self,
+        states: &IdleStates,
+        governor: &mut G,
+        query: &IdleQuery,
+    ) -> IdleDecision {
+        let limit = i64::try_from(self.latency_limit(states).0).unwrap_or(i64::MAX);
+        let mut decision = governor.select(&IdleQuery {
+            latency_request: query.latency_request.min(limit),
+            ..*query
+        });
+        let deepest = self.deepest_index(states);
+        if self == Self::Shallowest {
+            decision = IdleDecision {
+                state: deepest,
+                stop_tick: false,
+            };
+        } else if decision.state > deepest || self.names_disabled(states, decision.state) {
+            let enabled = |i: &usize| !states[*i].disabled;
+            let within = |i: &usize| {
+                enabled(i) && states[*i].exit_latency.0 <= query.latency_request.max(0) as u64
+            };
+            decision.state = (0..=deepest)
+                .rfind(within)
+                .or_else(|| (0..=deepest).find(enabled))
+                .unwrap_or(0);
+            decision.stop_tick &= !states[decision.state].polling;
+        }
+        decision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::idle::testing::{calls, states, tables};
+    use crate::idle::{Governor, IdlePolicy, KernelVersion};
+    use proptest::prelude::*;
+    use wakepath_units::TickRate;
+
+    #[test]
+    fn a_request_below_the_ceiling_counts() {
+        let mut list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true)
+            .as_slice()
+            .to_vec();
+        list[0].disabled = true;
+        let list = IdleStates::new(list).unwrap();
+        let policy = IdlePolicy::Menu(KernelVersion::V6_12);
+        let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
+        let mut state = |latency_request| {
+            let query = IdleQuery {
+                sleep_length: 10_000_000,
+                delta_tick: 3_000_000,
+                latency_request,
+                ..IdleQuery::default()
+            };
+            Ceiling::State(2).select(&list, &mut governor, &query).state
+        };
+        // menu takes state 0 where no latency is allowed, which is off; C6 takes too long.
+        assert_eq!([0, 50_000].map(&mut state), [1, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_ceiling_is_kept(
+            list in tables(),
+            history in prop::collection::vec(calls(), 1..20),
+            index in 0_usize..12,
+        ) {
+            let policy = IdlePolicy::Menu(KernelVersion::V6_12);
+            for ceiling in [Ceiling::Shallowest, Ceiling::State(index)] {
+                let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
+                for (query, outcome) in &history {
+                    let decision = ceiling.select(&list, &mut governor, query);
+                    let first = list.iter().position(|s| !s.disabled).unwrap_or(0);
+                    if ceiling == Ceiling::Shallowest {
+                        prop_assert_eq!(decision.state, first);
+                    } else {
+                        prop_assert!(decision.state <= index.max(first));
+                        let any = list.iter().any(|s| !s.disabled);
+                        prop_assert!(!any || !list[decision.state].disabled);
+                    }
+                    governor.reflect(decision.state, outcome);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! A policy by name: `NAME@VERSION[key=value,...]`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use wakepath_units::spelling::nearest;
+
+use super::error::SpecError;
+use super::version::BARE;
+use crate::apst::ApstSettings;
+use crate::freq::FreqPolicy;
+use crate::idle::program::{Program, ProgramForm};
+use crate::idle::{IdlePolicy, KernelVersion};
+use crate::mechanism::key::AnyKey;
+use crate::mechanism::{
+    GivenKey, GivenPolicy, Kind, MECHANISMS, Mechanism, Policy, find_mechanism,
+};
+use crate::profile::{is_profile, profile_tools};
+use crate::psd::PsdSettings;
+
+/// A policy with version and keys, as given by name.
+#[derive(Clone)]
+pub struct PolicySpec {
+    mechanism: &'static Mechanism,
+    version: Option<KernelVersion>,
+    /// The version was not given.
+    bare: bool,
+    keys: Vec<GivenKey>,
+    policy: Policy,
+}
+
+impl PolicySpec {
+    /// Mechanism of the policy.
+    pub fn mechanism(&self) -> &'static Mechanism {
+        self.mechanism
+    }
+
+    /// Kind of decision.
+    pub fn kind(&self) -> Kind {
+        self.policy.kind()
+    }
+
+    /// The version, if the policy has versions.
+    pub fn version(&self) -> Option<KernelVersion> {
+        self.version
+    }
+
+    /// Whether the name lacks a version although versions exist: the kernel at hand decides then.
+    pub fn is_bare(&self) -> bool {
+        self.bare && self.version.is_some()
+    }
+
+    /// Given keys, in the order given.
+    pub fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.keys
+            .iter()
+            .map(|(key, value)| (key.info().name, &**value))
+    }
+
+    /// The policy in typed form.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The user's own governor, if the policy is one.
+    pub fn program(&self) -> Option<&Program> {
+        match &self.policy {
+            Policy::Idle(IdlePolicy::Program(program)) => Some(program),
+            _ => None,
+        }
+    }
+
+    /// A copy with another own governor, if the policy is one.
+    #[must_use]
+    pub fn with_program(&self, program: Program) -> Self {
+        let mut changed = self.clone();
+        if self.program().is_some() {
+            changed.policy = Policy::Idle(IdlePolicy::Program(program));
+        }
+        changed
+    }
+
+    /// The policy as an idle policy, else an error with the actual kind.
+    pub fn idle(&self) -> Result<IdlePolicy, SpecError> {
+        match &self.policy {
+            Policy::Idle(policy) => Ok(policy.clone()),
+            _ => Err(self.wrong_kind(Kind::Idle)),
+        }
+    }
+
+    /// The policy as a frequency policy, else an error with the actual kind.
+    pub fn frequency(&self) -> Result<FreqPolicy, SpecError> {
+        match self.policy {
+            Policy::Frequency(policy) => Ok(policy),
+            _ => Err(self.wrong_kind(Kind::Frequency)),
+        }
+    }
+
+    /// The policy as PSD settings, else an error with the actual kind.
+    pub fn psd(&self) -> Result<PsdSettings, SpecError> {
+        match &self.policy {
+            Policy::Psd(policy) => Ok(policy.clone()),
+            _ => Err(self.wrong_kind(Kind::Psd)),
+        }
+    }
+
+    /// The policy as APST settings, else an error with the actual kind.
+    pub fn apst(&self) -> Result<ApstSettings, SpecError> {
+        match self.policy {
+            Policy::Apst(policy) => Ok(policy),
+            _ => Err(self.wrong_kind(Kind::Apst)),
+        }
+    }
+
+    fn wrong_kind(&self, wanted: Kind) -> SpecError {
+        SpecError::WrongKind {
+            name: self.to_string(),
+            wanted: with_article(wanted.name()),
+            actual: with_article(self.kind().name()),
+            known: names(Some(wanted)),
+        }
+    }
+
+    /// A copy with another value for a key.
+    ///
+    /// # Errors
+    /// The policy has no such key, or the key cannot have the value.
+    pub fn with(&self, key: &str, value: &str) -> Result<Self, SpecError> {
+        let (key, value) = check_key(self.mechanism, key, value)?;
+        let mut keys = self.keys.clone();
+        match keys
+            .iter_mut()
+            .find(|(given, _)| given.info().name == key.info().name)
+        {
+            Some((_, old)) => *old = value,
+            None => keys.push((key, value)),
+        }
+        let bare = self.bare;
+        let changed = Self::new(self.mechanism, self.version, keys, self.program())?;
+        Ok(Self { bare, ..changed })
+    }
+
+    /// The policy in another kernel, or in the next known series if that kernel is unknown; unchanged if versions do
+    /// not differ.
+    #[must_use]
+    pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
+        let of =
+            |version| Self::new(self.mechanism, version, self.keys.clone(), self.program()).ok();
+        let named = if self.mechanism.versioned {
+            of(Some(kernel)).or_else(|| kernel.next_series().map(Some).find_map(of))
+        } else {
+            of(None)
+        };
+        named.unwrap_or_else(|| self.clone())
+    }
+
+    /// The policy on a kernel: a bare name gets the kernel's version; a given version stays.
+    #[must_use]
+    pub fn on_kernel(&self, kernel: KernelVersion) -> Self {
+        if self.bare {
+            self.of_kernel(kernel)
+        } else {
+            self.clone()
+        }
+    }
+
+    /// A copy that keeps today's version of its name, also on a machine with another kernel.
+    pub(crate) fn with_version(&self) -> Self {
+        Self {
+            bare: self.bare && self.version.is_none(),
+            ..self.clone()
+        }
+    }
+
+    /// A copy without some keys, which fall back to defaults. Required keys stay.
+    pub(crate) fn without(&self, keys: &[&str]) -> Self {
+        let kept = self
+            .keys
+            .iter()
+            .filter(|(key, _)| !keys.contains(&key.info().name));
+        let kept = kept.cloned().collect();
+        let bare = self.bare;
+        Self::new(self.mechanism, self.version, kept, self.program())
+            .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
+    }
+
+    /// Fills gaps from `own`, the policy that a machine runs: with the same mechanism, its version and keys apply
+    /// where this policy has none. Keys in `left_out`, and keys that contradict this policy, are ignored.
+    pub(crate) fn filled_from(&self, own: &Self, left_out: &[&str]) -> Self {
+        if own.mechanism != self.mechanism {
+            return self.clone();
+        }
+        let version = if self.bare { own.version } else { self.version };
+        let keys = self.keys.clone();
+        let versioned = Self::new(self.mechanism, version, keys, self.program());
+        let mut filled = versioned.map_or_else(
+            |_| self.clone(),
+            |versioned| Self {
+                bare: self.bare && own.bare,
+                ..versioned
+            },
+        );
+        for (key, value) in own.given() {
+            let is_given = self.given().any(|(given, _)| given == key);
+            if !is_given && !left_out.contains(&key) {
+                filled = filled.with(key, value).unwrap_or(filled);
+            }
+        }
+        filled
+    }
+
+    fn new(
+        mechanism: &'static Mechanism,
+        version: Option<KernelVersion>,
+        keys: Vec<GivenKey>,
+        program: Option<&Program>,
+    ) -> Result<Self, SpecError> {
+        let policy = (mechanism.build)(&GivenPolicy {
+            mechanism,
+            version,
+            keys: &keys,
+            program,
+        })?;
+        Ok(Self {
+            mechanism,
+            version,
+            bare: false,
+            keys,
+            policy,
+        })
+    }
+}
+
+impl PolicySpec {
+    /// Text as given by a person: a bare name stays without version, because machines differ in its meaning.
+    pub fn as_written(&self) -> String {
+        let mut written = self.clone();
+        if self.bare {
+            written.version = None;
+        }
+        written.to_string()
+    }
+}
+
+impl PartialEq for PolicySpec {
+    /// Whether both are written alike.
+    fn eq(&self, other: &Self) -> bool {
+        self.mechanism == other.mechanism
+            && self.version == other.version
+            && self.given().eq(other.given())
+            && self.program() == other.program()
+    }
+}
+
+impl Eq for PolicySpec {}
+
+impl fmt::Debug for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(program) = self.program() {
+            return fmt::Display::fmt(program, f);
+        }
+        f.write_str(self.mechanism.name)?;
+        if let Some(version) = self.version {
+            write!(f, "@{version}")?;
+        }
+        for (i, (key, value)) in self.given().enumerate() {
+            let separator = if i == 0 { '[' } else { ',' };
+            write!(f, "{separator}{key}={value}")?;
+        }
+        if self.keys.is_empty() {
+            Ok(())
+        } else {
+            f.write_str("]")
+        }
+    }
+}
+
+impl Serialize for PolicySpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for PolicySpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let text = text.trim();
+        let syntax = |problem| SpecError::Syntax {
+            text: text.to_owned(),
+            problem,
+        };
+        if is_profile(text) {
+            return Err(SpecError::Profile {
+                text: text.to_owned(),
+                problem: "a profile stands for several policies; one is wanted here".to_owned(),
+            });
+        }
+
+        if let Some((form, rest)) = ProgramForm::of(text) {
+            let program = Program::parse(form, rest)?;
+            return Self::new(find(form.name())?, None, Vec::new(), Some(&program));
+        }
+        let (head, keys) = match text.split_once('[') {
+            Some((head, rest)) => {
+                let inside = rest
+                    .strip_suffix(']')
+                    .ok_or(syntax("the `[` is not closed"))?;
+                (head, Some(inside))
+            }
+            None => (text, None),
+        };
+        let (name, version) = match head.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (head, None),
+        };
+        if name.is_empty() {
+            return Err(syntax("the name is missing"));
+        }
+
+        let mechanism = find(name)?;
+        let bare = version.is_none();
+        let version = choose_version(mechanism, version)?;
+        let mut given: Vec<GivenKey> = Vec::new();
+        if let Some(keys) = keys {
+            for (key, value) in
+                split_keys(mechanism, keys).ok_or(syntax("a setting is written key=value"))?
+            {
+                let (key, value) = check_key(mechanism, key, &value)?;
+                if given
+                    .iter()
+                    .any(|(known, _)| known.info().name == key.info().name)
+                {
+                    return Err(SpecError::DuplicateKey {
+                        name: mechanism.name,
+                        key: key.info().name,
+                    });
+                }
+                given.push((key, value));
+            }
+        }
+        let named = Self::new(mechanism, version, given, None)?;
+        Ok(Self { bare, ..named })
+    }
+}
+
+/// Splits `a=1,b=2,3` at the commas; what follows a comma and has no `=` belongs to the value of a
+/// list. `None` if there is something else without `=`.
+fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&'a str, String)>> {
+    let mut keys: Vec<(&str, String)> = Vec::new();
+    for part in text.split(',') {
+        if let Some((key, value)) = part.split_once('=') {
+            keys.push((key.trim(), value.trim().to_owned()));
+        } else {
+            let (key, value) = keys.last_mut()?;
+            mechanism.key(key).filter(|key| key.is_list())?;
+            value.push(',');
+            value.push_str(part.trim());
+        }
+    }
+    Some(keys)
+}
+
+fn find(name: &str) -> Result<&'static Mechanism, SpecError> {
+    if let Some(found) = find_mechanism(name) {
+        return Ok(found);
+    }
+    if name.starts_with("file:") {
+        return Err(SpecError::Program {
+            text: name.to_owned(),
+            problem:
+                "sim, replay and study take a daemon's configuration as a policy; on a machine \
+                      `wakepath daemon --config FILE` follows it"
+                    .to_owned(),
+        });
+    }
+    let mechanisms = MECHANISMS.iter().map(|known| known.name);
+    let meant = nearest(name, mechanisms.chain(profile_tools()));
+    Err(SpecError::UnknownName {
+        name: name.to_owned(),
+        meant: meant.map_or_else(
+            || ".".to_owned(),
+            |name| format!("; did you mean `{name}`?"),
+        ),
+        known: names(None),
+    })
+}
+
+fn check_key(
+    mechanism: &'static Mechanism,
+    key: &str,
+    value: &str,
+) -> Result<(&'static dyn AnyKey, String), SpecError> {
+    let Some(known) = mechanism.key(key) else {
+        let known: Vec<_> = mechanism.keys.iter().map(|k| k.info().name).collect();
+        let meant = nearest(key, known.iter().copied());
+        let meant = meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+        return Err(SpecError::UnknownKey {
+            name: mechanism.name,
+            key: key.to_owned(),
+            known: if known.is_empty() {
+                "it has no settings".to_owned()
+            } else {
+                format!("{meant}known: {}", known.join(", "))
+            },
+        });
+    };
+    if known.allows(value) {
+        Ok((known, value.to_owned()))
+    } else {
+        Err(SpecError::BadValue {
+            name: mechanism.name,
+            key: known.info().name,
+            value: value.to_owned(),
+            allowed: known.describe(),
+        })
+    }
+}
+
+/// The version for a mechanism: given after the `@`, or else the bare name's. `None` for a mechanism without
+/// versions.
+fn choose_version(
+    mechanism: &'static Mechanism,
+    wanted: Option<&str>,
+) -> Result<Option<KernelVersion>, SpecError> {
+    let Some(wanted) = wanted else {
+        return Ok(mechanism.versioned.then_some(BARE));
+    };
+    let problem = if mechanism.versioned {
+        match wanted.parse::<KernelVersion>() {
+            Ok(version) => return Ok(Some(version)),
+            Err(error) => error.problem().to_owned(),
+        }
+    } else {
+        format!("`{}` has no versions", mechanism.name)
+    };
+    Err(SpecError::UnknownVersion {
+        name: mechanism.name,
+        version: wanted.to_owned(),
+        problem,
+    })
+}
+
+/// `an idle`, `a frequency`.
+fn with_article(kind: &str) -> String {
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u', 'A', 'E', 'H']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {kind}")
+}
+
+/// Names of mechanisms of a kind, or of all mechanisms and tools with profiles.
+fn names(kind: Option<Kind>) -> String {
+    let mechanisms = MECHANISMS
+        .iter()
+        .filter(|mechanism| kind.is_none_or(|kind| mechanism.kind == kind))
+        .map(|mechanism| mechanism.label());
+    let profiles = profile_tools().filter(|_| kind.is_none());
+    mechanisms.chain(profiles).collect::<Vec<_>>().join(", ")
+}

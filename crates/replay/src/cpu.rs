@@ -1,0 +1,166 @@
+//! A CPU during a replay: its open idle span, its lease, and its governors.
+
+use wakepath_policies::idle::Governor;
+use wakepath_policies::poll;
+use wakepath_units::TickRate;
+
+use crate::agreement::ShadowGovernor;
+use crate::blocks::{BlockCursor, Blocks};
+use crate::cost::{Judge, TotalsByBlock};
+use crate::error::ReplayError;
+use crate::idle_loop::{IdleLoop, SpanContext};
+use crate::leases::Leases;
+use crate::setup::{Setup, States};
+use crate::span::IdleSpans;
+
+/// CPUs with the same idle states.
+pub(crate) struct CpuGroup<'a> {
+    pub(crate) states: &'a States,
+    pub(crate) judge: Judge,
+    /// Limit of the polling state in ns, unless a governor has its own.
+    pub(crate) poll_limit: u64,
+}
+
+impl<'a> CpuGroup<'a> {
+    /// Prepares the CPUs with these states.
+    pub(crate) fn new(states: &'a States, tick: TickRate) -> Self {
+        Self {
+            states,
+            judge: Judge::new(states, tick),
+            poll_limit: poll::limit(&states.declared, tick, None).0,
+        }
+    }
+}
+
+/// The last wake-up from a recorded idle span.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RecordedWakeUp {
+    /// Block of time in which the span began.
+    pub(crate) block: usize,
+    /// Idle state that the CPU left.
+    pub(crate) state: usize,
+    /// Time beyond the oracle's wake-up in ns.
+    pub(crate) added: u64,
+}
+
+/// One CPU of the recording.
+pub(crate) struct Cpu<'a> {
+    pub(crate) number: usize,
+    pub(crate) group: &'a CpuGroup<'a>,
+    pub(crate) spans: IdleSpans,
+    pub(crate) leases: Option<Leases>,
+    latency_limit: i64,
+    /// End of the last idle span in ns, while the cause of the wake-up is not known.
+    pub(crate) woken_at: Option<u64>,
+    /// Time of the last request completion here, in ns.
+    pub(crate) completed_at: u64,
+    /// A completion ended the idle span before the CPU left its idle state.
+    pub(crate) woken_inside: bool,
+    /// A time at which the tick ran, in ns.
+    pub(crate) tick_phase: u64,
+    pub(crate) loops: Vec<IdleLoop>,
+    /// End of the last idle span that all governors have gone through, in ns.
+    pub(crate) asked_until: u64,
+    /// Index of a window near the last idle span.
+    pub(crate) window: usize,
+    pub(crate) recorded: TotalsByBlock,
+    pub(crate) last_wake_up: RecordedWakeUp,
+    /// Block of the last idle span.
+    pub(crate) block_cursor: BlockCursor,
+    /// The shadow governor answers too, or its calls are exported.
+    pub(crate) is_watched: bool,
+    pub(crate) shadow: ShadowGovernor,
+    /// Time of the last event in ns.
+    pub(crate) last_event: u64,
+    pub(crate) has_periods: bool,
+}
+
+impl<'a> Cpu<'a> {
+    /// A CPU before its first event. `exports_calls`: its governor call log is wanted.
+    pub(crate) fn new(
+        setup: &Setup,
+        group: &'a CpuGroup<'a>,
+        number: u32,
+        blocks: Blocks,
+        exports_calls: bool,
+    ) -> Self {
+        let states = group.states;
+        let totals = TotalsByBlock::new(blocks.count(), states.declared.len());
+        let recorded = setup.recorded_governor.as_ref();
+        let shadow = setup.shadow_governor(states);
+        Self {
+            number: number as usize,
+            group,
+            spans: IdleSpans::default(),
+            leases: setup.psd.map(|psd| Leases::new(&psd, setup.tick)),
+            latency_limit: setup.latency_limit(number),
+            woken_at: None,
+            completed_at: 0,
+            woken_inside: false,
+            tick_phase: 0,
+            loops: idle_loops(setup, group, &totals),
+            asked_until: 0,
+            window: 0,
+            recorded: totals,
+            last_wake_up: RecordedWakeUp::default(),
+            block_cursor: BlockCursor::default(),
+            is_watched: recorded.is_some() || exports_calls,
+            shadow: ShadowGovernor::new(shadow, recorded, blocks.count()),
+            last_event: 0,
+            has_periods: false,
+        }
+    }
+
+    /// Drops the state after missing events, because nothing is known of the time between.
+    pub(crate) fn forget(&mut self, setup: &Setup) {
+        self.spans.forget();
+        self.woken_at = None;
+        self.woken_inside = false;
+        self.shadow
+            .restart(setup.shadow_governor(self.group.states));
+    }
+
+    /// Starts leases and governors without history, as a CPU that comes online has them.
+    pub(crate) fn restart_governors(&mut self, setup: &Setup) {
+        self.leases = setup.psd.map(|psd| Leases::new(&psd, setup.tick));
+        let nothing = TotalsByBlock::new(1, self.group.states.declared.len());
+        let fresh = idle_loops(setup, self.group, &nothing);
+        for (idle_loop, fresh_loop) in self.loops.iter_mut().zip(fresh) {
+            idle_loop.restart(fresh_loop);
+        }
+    }
+
+    /// The context of this CPU's idle spans. `tick_period` in ns.
+    pub(crate) fn span_context(&self, setup: &Setup, tick_period: u64) -> SpanContext<'a> {
+        let group = self.group;
+        SpanContext {
+            states: &group.states.declared,
+            judge: &group.judge,
+            tick_period,
+            ceiling: setup.psd.map(|psd| psd.ceiling),
+            latency_limit: self.latency_limit,
+        }
+    }
+
+    /// Fails if a governor of one's own no longer answers.
+    pub(crate) fn check_governors(&self) -> Result<(), ReplayError> {
+        let failures = self.loops.iter().filter_map(IdleLoop::failure);
+        match failures.chain(self.shadow.failure()).next() {
+            Some(why) => Err(ReplayError::Governor(why.to_owned())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// An idle loop around each governor of the setup. `totals`: empty sums to start with.
+fn idle_loops(setup: &Setup, group: &CpuGroup<'_>, totals: &TotalsByBlock) -> Vec<IdleLoop> {
+    let states = group.states;
+    let loops = setup.policies.iter().map(|(_, policy)| {
+        let governor = match &states.power {
+            Some(power) => Governor::with_power(policy, &states.declared, setup.tick, power),
+            None => Governor::in_kernel(policy, &states.declared, setup.tick),
+        };
+        IdleLoop::new(governor, group.poll_limit, totals.clone())
+    });
+    loops.collect()
+}

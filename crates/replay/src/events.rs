@@ -1,0 +1,344 @@
+//! Events of a recording: idle periods become idle spans, and finished spans go through the governors.
+
+use std::io::Write;
+
+use wakepath_policies::psd::Grant;
+use wakepath_trace::recording::{
+    Block, Event, EventKind, FlagCounts, IdlePeriod, PackedIdlePeriod, TimerKind,
+};
+use wakepath_units::Nanoseconds;
+
+use crate::blocks::Blocks;
+use crate::cpu::{Cpu, CpuGroup, RecordedWakeUp};
+use crate::drives::Drives;
+use crate::error::ReplayError;
+use crate::hotplug::HotplugRule;
+use crate::package;
+use crate::package_stage::{PackageStage, tally_span};
+use crate::setup::Setup;
+use crate::span::{CAUSE_WITHIN, MAX_IDLE_PERIOD};
+
+/// A CPU, and the destination for its governor call log.
+pub(crate) type CallExport<'a> = (u32, &'a mut dyn Write);
+
+/// State of a pass that belongs to no single CPU.
+pub(crate) struct SharedState<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) groups: &'a [CpuGroup<'a>],
+    tick_period: u64,
+    pub(crate) drives: Drives,
+    /// Recorded idle periods.
+    pub(crate) periods: u64,
+    pub(crate) blocks: Blocks,
+    /// One for each block of time.
+    pub(crate) counts: Vec<BlockCounts>,
+    pub(crate) flags: FlagCounts,
+    calls: Option<CallExport<'a>>,
+    /// Idle periods left out because of their length.
+    pub(crate) long_periods: u64,
+    /// Times at which a CPU's clock went back.
+    pub(crate) clock_jumps: u64,
+    hotplug: HotplugRule,
+    pub(crate) package: PackageStage,
+    /// Neither leases nor a package, as in most replays.
+    is_plain: bool,
+}
+
+/// Counts in a block of time that do not depend on governors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BlockCounts {
+    pub(crate) spans: u64,
+    pub(crate) leased_spans: u64,
+    pub(crate) io_wake_ups: u64,
+    pub(crate) io_completions: u64,
+}
+
+impl<'a> SharedState<'a> {
+    /// Empty counts for a pass over these blocks of time.
+    pub(crate) fn new(
+        setup: &'a Setup,
+        groups: &'a [CpuGroup<'a>],
+        blocks: Blocks,
+        calls: Option<CallExport<'a>>,
+        hotplug: HotplugRule,
+        package: PackageStage,
+    ) -> Self {
+        Self {
+            setup,
+            groups,
+            tick_period: setup.tick.period().0,
+            drives: Drives::default(),
+            periods: 0,
+            blocks,
+            counts: vec![BlockCounts::default(); blocks.count()],
+            flags: FlagCounts::default(),
+            calls,
+            long_periods: 0,
+            clock_jumps: 0,
+            hotplug,
+            is_plain: setup.psd.is_none() && matches!(package, PackageStage::None),
+            package,
+        }
+    }
+
+    /// A CPU before its first event.
+    pub(crate) fn new_cpu(&self, number: u32) -> Cpu<'a> {
+        let group = &self.groups[self.setup.group_of(number)];
+        let exports_calls = self.calls.as_ref().is_some_and(|(cpu, _)| *cpu == number);
+        Cpu::new(self.setup, group, number, self.blocks, exports_calls)
+    }
+
+    /// Tells a CPU's shadow governor how its last idle period ended, and exports the call if wanted.
+    pub(crate) fn settle_shadow(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
+        let out: Option<&mut dyn Write> = match &mut self.calls {
+            Some((wanted, out)) if *wanted as usize == cpu.number => Some(&mut **out),
+            _ => None,
+        };
+        Ok(cpu.shadow.settle(out)?)
+    }
+
+    /// Handles an event other than an idle period.
+    pub(crate) fn handle_event(
+        &mut self,
+        cpu: &mut Cpu<'_>,
+        event: &Event,
+    ) -> Result<(), ReplayError> {
+        let time = event.time.0;
+        match &event.kind {
+            EventKind::Idle(period) => {
+                return self.handle_idle_period(cpu, time, &period.into());
+            }
+            EventKind::Timer(TimerKind::Tick) => {
+                cpu.tick_phase = time;
+                cpu.spans.note_tick(time);
+                cpu.shadow.note_tick(time);
+            }
+            EventKind::Timer(_) | EventKind::Wake { .. } => self.end_span(cpu),
+            EventKind::BlockIssue(block) => {
+                self.end_span(cpu);
+                self.drives.issue(time, event.cpu, block);
+                self.extend_lease(cpu, time, Grant::on_issue);
+            }
+            EventKind::BlockComplete(block) => self.complete_request(cpu, time, block),
+            EventKind::Frequency(_)
+            | EventKind::Queueing(_)
+            | EventKind::Interrupt(_)
+            | EventKind::Task { .. } => {}
+            EventKind::Lost { .. } => {
+                cpu.forget(self.setup);
+                self.drives.forget_requests();
+            }
+            EventKind::Hotplug { .. } => return self.change_online(cpu),
+        }
+        Ok(())
+    }
+
+    /// Handles the completion of a block request.
+    fn complete_request(&mut self, cpu: &mut Cpu<'_>, time: u64, block: &Block) {
+        self.end_span(cpu);
+        self.drives.complete(time, cpu.number as u32, block);
+        let time_block = cpu.block_cursor.block(&self.blocks, time);
+        self.counts[time_block].io_completions += 1;
+        let woken_at = cpu.woken_at.take();
+        if woken_at.is_some_and(|at| time.saturating_sub(at) <= CAUSE_WITHIN) {
+            self.count_io_wake_up(cpu);
+        }
+        cpu.completed_at = time;
+        self.extend_lease(cpu, time, Grant::on_completion);
+    }
+
+    /// Handles a CPU that goes offline or comes online.
+    fn change_online(&mut self, cpu: &mut Cpu<'_>) -> Result<(), ReplayError> {
+        self.end_span(cpu);
+        self.settle_shadow(cpu)?;
+        cpu.woken_at = None;
+        if self.hotplug == HotplugRule::Restarts {
+            self.ask_governors(cpu);
+            cpu.forget(self.setup);
+            cpu.restart_governors(self.setup);
+        }
+        Ok(())
+    }
+
+    /// Handles an idle period that ended at `end`.
+    #[inline(always)]
+    pub(crate) fn handle_idle_period(
+        &mut self,
+        cpu: &mut Cpu<'_>,
+        end: u64,
+        period: &PackedIdlePeriod,
+    ) -> Result<(), ReplayError> {
+        let group = cpu.group;
+        let Some(state) = group.judge.rule(usize::from(period.state())) else {
+            return Err(ReplayError::NoSuchState {
+                cpu: cpu.number as u32,
+                state: period.state(),
+                time: end,
+                states: group.states.declared.len(),
+            });
+        };
+        let continues = cpu.spans.continues_with(period);
+        if !continues {
+            self.end_span(cpu);
+        }
+        self.periods += 1;
+        cpu.has_periods = true;
+        if cpu.is_watched {
+            self.settle_shadow(cpu)?;
+        }
+        if period.duration() > MAX_IDLE_PERIOD {
+            self.long_periods += 1;
+            cpu.forget(self.setup);
+            return Ok(());
+        }
+        let start = end.saturating_sub(period.duration());
+        // Where interrupts are on in the idle state, as in the polling state and in halt states, they come before
+        // the exit from the state.
+        let cause_within = CAUSE_WITHIN + state.exit_latency;
+        let got_tick = period.got_tick().or_else(|| {
+            let tick_inside = is_inside(cpu.tick_phase, start..end, cause_within);
+            (tick_inside && !state.polling).then_some(true)
+        });
+        if cpu.is_watched {
+            self.ask_shadow(cpu, end, period, got_tick);
+        }
+        self.flags.add(period);
+        let limit_hit = period
+            .poll_limit_hit()
+            .unwrap_or_else(|| state.polling && period.duration() >= group.poll_limit);
+        cpu.woken_inside = is_inside(cpu.completed_at, start..end, cause_within);
+        if continues {
+            cpu.spans.extend();
+        } else {
+            if cpu.spans.is_full() {
+                self.ask_governors(cpu);
+            }
+            cpu.spans.begin(start, period, self.tick_period);
+        }
+        cpu.spans
+            .add(end, period, got_tick == Some(true) || limit_hit);
+        Ok(())
+    }
+
+    /// Asks the shadow governor about an idle period that ended at `end`.
+    fn ask_shadow(
+        &self,
+        cpu: &mut Cpu<'_>,
+        end: u64,
+        packed: &PackedIdlePeriod,
+        got_tick: Option<bool>,
+    ) {
+        let period = IdlePeriod {
+            got_tick,
+            ..IdlePeriod::from(packed)
+        };
+        let start = end.saturating_sub(packed.duration());
+        let place = (end, cpu.block_cursor.block(&self.blocks, start));
+        cpu.shadow
+            .ask(place, &period, self.tick_period, cpu.spans.longest());
+    }
+
+    /// Ends a CPU's open idle span, and judges what was recorded in the span.
+    #[inline(never)]
+    pub(crate) fn end_span(&mut self, cpu: &mut Cpu<'_>) {
+        let judge = &cpu.group.judge;
+        let Some((span, earlier, last)) = cpu.spans.close(self.tick_period, cpu.tick_phase) else {
+            return;
+        };
+        span.block = cpu.block_cursor.block(&self.blocks, span.start);
+        let counts = &mut self.counts[span.block];
+        counts.spans += 1;
+        if self.is_plain {
+            span.judge(judge);
+        } else {
+            if let Some(leases) = &mut cpu.leases {
+                span.lease = leases.found_at(span.start);
+                counts.leased_spans += u64::from(span.lease.holds(Nanoseconds(span.start)));
+            }
+            match &mut self.package {
+                PackageStage::None => span.judge(judge),
+                PackageStage::FindsWindows(finder) => {
+                    finder.add_span(cpu.number, span.start, span.end);
+                    return;
+                }
+                PackageStage::Tallies(tally) => {
+                    tally_span(tally, &mut cpu.window, judge, span, earlier, last);
+                }
+            }
+        }
+        let totals = cpu.recorded.block_mut(span.block);
+        for period in earlier {
+            let state = usize::from(period.state);
+            judge.account(totals, state, period.duration, false, span.best);
+        }
+        let last_state = usize::from(last.state);
+        let added = judge.account(totals, last_state, last.duration, true, span.best);
+        cpu.last_wake_up = RecordedWakeUp {
+            block: span.block,
+            state: last_state,
+            added,
+        };
+        cpu.woken_at = Some(span.end);
+        if std::mem::take(&mut cpu.woken_inside) {
+            cpu.woken_at = None;
+            self.count_io_wake_up(cpu);
+        }
+    }
+
+    /// Sends a CPU's finished idle spans through all governors.
+    pub(crate) fn ask_governors(&mut self, cpu: &mut Cpu<'_>) {
+        let context = cpu.span_context(self.setup, self.tick_period);
+        let spans = cpu.spans.closed();
+        let mut tally = self.package.tally_mut();
+        for (i, idle_loop) in cpu.loops.iter_mut().enumerate() {
+            let place = tally
+                .as_deref_mut()
+                .map(|tally| (tally, package::FIRST + i));
+            idle_loop.run_spans(context, spans, place);
+        }
+        if let Some(tally) = tally {
+            for span in spans {
+                tally.end_span(&span.windows, span.end, span.woken_by_io);
+            }
+        }
+        if let Some(last) = spans.last() {
+            cpu.asked_until = last.end;
+        }
+        cpu.spans.clear();
+    }
+
+    /// Gives a CPU a lease at `time`, if an I/O event of this kind (`counts`) gives leases.
+    fn extend_lease(&self, cpu: &mut Cpu<'_>, time: u64, counts: fn(Grant) -> bool) {
+        if let (Some(leases), Some(psd)) = (&mut cpu.leases, self.setup.psd)
+            && counts(psd.grant)
+        {
+            leases.note_io(time);
+        }
+    }
+
+    /// Counts that an I/O completion ended the last idle span.
+    fn count_io_wake_up(&mut self, cpu: &mut Cpu<'_>) {
+        if let Some(span) = cpu.spans.last_mut() {
+            span.woken_by_io = true;
+        }
+        let wake_up = cpu.last_wake_up;
+        self.counts[wake_up.block].io_wake_ups += 1;
+        let totals = cpu.recorded.block_mut(wake_up.block);
+        if let Some(state_totals) = totals.get_mut(wake_up.state) {
+            state_totals.delay_io(wake_up.added);
+        }
+    }
+
+    /// Handles a CPU's clock that went back.
+    #[cold]
+    pub(crate) fn note_clock_jump(&mut self, cpu: &mut Cpu<'_>) {
+        self.clock_jumps += 1;
+        cpu.forget(self.setup);
+    }
+}
+
+/// Whether an event at `at` came during an idle period, and at most `within` ns before the period's end.
+#[inline(always)]
+fn is_inside(at: u64, period: std::ops::Range<u64>, within: u64) -> bool {
+    at > period.start && period.end.saturating_sub(at) <= within
+}

@@ -1,0 +1,26 @@
+//! Governors of a CPU that goes offline and comes back.
+
+/// What a governor knows after its CPU was offline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HotplugRule {
+    /// Nothing: the governor starts without history.
+    Restarts,
+    /// Everything from before.
+    KeepsHistory,
+}
+
+impl HotplugRule {
+    /// The rule of an idle driver, by the driver's name.
+    ///
+    /// Drivers that enable a CPU's idle states anew each time the CPU comes online reset the governor's data:
+    /// `acpi_processor_hotplug()`, `haltpoll_cpu_online()`, and the drivers for POWER (Linux 6.1 and 6.12).
+    /// Others, such as `intel_idle` and drivers for device trees, leave the states alone.
+    pub(crate) fn for_driver(driver: Option<&str>) -> Self {
+        match driver {
+            None | Some("acpi_idle" | "haltpoll" | "powernv_idle" | "pseries_idle") => {
+                Self::Restarts
+            }
+            Some(_) => Self::KeepsHistory,
+        }
+    }
+}

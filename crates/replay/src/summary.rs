@@ -1,0 +1,291 @@
+//! The report of a finished replay, summed up over CPUs, groups of CPUs and blocks of time.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use wakepath_trace::recording::{Before, Known, Metadata, PackedIdlePeriod};
+
+use crate::agreement::Agreement;
+use crate::cost::{Totals, TotalsByBlock};
+use crate::cpu::{Cpu, CpuGroup};
+use crate::drives::DriveReport;
+use crate::error::ReplayError;
+use crate::events::{BlockCounts, SharedState};
+use crate::idle_loop::Counts;
+use crate::package;
+use crate::report::{BlockPolicy, BlockReport, PolicyReport, Report, StateReport};
+
+/// Sums up a pass whose idle spans are all finished.
+pub(crate) fn summarise<'a>(
+    pass: &SharedState<'a>,
+    cpus: &[Box<Cpu<'a>>],
+    metadata: &Metadata,
+) -> Result<Report, ReplayError> {
+    if pass.periods == 0 && pass.drives.is_empty() {
+        return Err(ReplayError::NoPeriods);
+    }
+    let summary = Summary { pass, cpus };
+    let whole = 0..pass.blocks.count();
+    let mut policies = vec![summary.recorded_policy(metadata)];
+    policies.extend((0..pass.setup.policies.len()).map(|policy| summary.policy(policy)));
+    let drives = pass.drives.report(|device| device_name(metadata, device));
+    let mut warned = metadata.clone();
+    add_warnings(&mut warned, pass, &drives);
+    let with_periods = cpus.iter().filter(|cpu| cpu.has_periods);
+    Ok(Report {
+        periods: pass.periods,
+        spans: summary.count(|counts| counts.spans),
+        cpus: with_periods.map(|cpu| cpu.number as u32).collect(),
+        duration_ns: pass.blocks.duration(whole.clone()),
+        policies,
+        agreement: summary.agreement(),
+        drives,
+        io_wake_ups: summary.count(|counts| counts.io_wake_ups),
+        io_completions: summary.count(|counts| counts.io_completions),
+        blocks: whole.map(|block| summary.block(block)).collect(),
+        approximate: summary.approximations(),
+        measured_latencies: pass.setup.states.iter().all(|s| s.measured),
+        warnings: warned.warnings,
+    })
+}
+
+/// The kernel's name for a device, or the device number.
+fn device_name(metadata: &Metadata, device: u32) -> String {
+    let known = metadata.devices.iter().find(|d| d.device == device);
+    known.map_or_else(
+        || format!("{}:{}", device >> 20, device & 0xf_ffff),
+        |d| d.name.clone(),
+    )
+}
+
+/// Adds to the recording's warnings what the replay found.
+fn add_warnings(metadata: &mut Metadata, pass: &SharedState<'_>, drives: &[DriveReport]) {
+    if pass.periods == 0 {
+        metadata.warn("no-idle-periods", || {
+            "the recording has no idle periods, so that governors have nothing to choose. Its drives are all that it shows"
+                .to_owned()
+        });
+    }
+    for _ in 0..pass.long_periods {
+        metadata.warn("long-idle-period", || {
+            "idle periods of more than ten minutes are left out; the clock may have jumped"
+                .to_owned()
+        });
+    }
+    for _ in 0..pass.clock_jumps {
+        metadata.warn("clock-jump", || {
+            "the clock of a CPU goes back; the idle period at that place is left out".to_owned()
+        });
+    }
+    if let Some(tally) = pass.package.tally() {
+        for _ in 0..tally.silent_cpus() {
+            metadata.warn("silent-cpu", || {
+                "a CPU of the machine has no idle periods in the recording; for the package's energy it counts as \
+                 asleep"
+                    .to_owned()
+            });
+        }
+        let left_out = tally.windows.left_out;
+        if left_out > 0 {
+            metadata.warn("short-windows", || {
+                format!(
+                    "too many times in which all CPUs are idle: the package counts as awake in those of up to \
+                     {left_out} ns"
+                )
+            });
+        }
+    }
+    for drive in drives.iter().filter(|drive| drive.is_uncertain()) {
+        metadata.warn("missing-completions", || {
+            format!(
+                "{} of the {} requests issued to {} have no recorded completion, so its idle gaps and the timeouts \
+                 that follow from them are uncertain",
+                drive.missed, drive.issued, drive.name
+            )
+        });
+    }
+}
+
+/// A finished pass and its CPUs.
+struct Summary<'s, 'a> {
+    pass: &'s SharedState<'a>,
+    cpus: &'s [Box<Cpu<'a>>],
+}
+
+/// Selects a CPU's sums for the governor in question.
+type SelectTotals<'f> = dyn for<'b> Fn(&'b Cpu<'_>) -> &'b TotalsByBlock + 'f;
+
+impl Summary<'_, '_> {
+    /// The sum of a count over all blocks of time.
+    fn count(&self, count: fn(&BlockCounts) -> u64) -> u64 {
+        self.pass.counts.iter().map(count).sum()
+    }
+
+    /// The sum of a count over all CPUs, under a policy of the setup.
+    fn policy_count(&self, policy: usize, count: fn(&Counts) -> u64) -> u64 {
+        let counts = self.cpus.iter().map(|cpu| &cpu.loops[policy].counts);
+        counts.map(count).sum()
+    }
+
+    /// What was recorded.
+    fn recorded_policy(&self, metadata: &Metadata) -> PolicyReport {
+        let tick_known = metadata.recorded.tick != Known::Missing;
+        let flags = &self.pass.flags;
+        let tick_stops = flags.count_where(|period| period.stop_tick() == Some(true));
+        let limit_hits = flags.count_where(|period| period.poll_limit_hit() == Some(true));
+        PolicyReport {
+            policy: "recorded".to_owned(),
+            selections: self.pass.periods,
+            tick_stops: tick_known.then_some(tick_stops),
+            poll_limit_hits: tick_known.then_some(limit_hits),
+            ..self.policy_report(package::RECORDED, &|cpu| &cpu.recorded)
+        }
+    }
+
+    /// What came of a policy of the setup.
+    fn policy(&self, policy: usize) -> PolicyReport {
+        let sums = self.policy_report(package::FIRST + policy, &|cpu| {
+            &cpu.loops[policy].counts.totals
+        });
+        PolicyReport {
+            policy: self.pass.setup.policies[policy].0.clone(),
+            selections: self.policy_count(policy, |counts| counts.selections),
+            tick_stops: Some(self.policy_count(policy, |counts| counts.tick_stops)),
+            poll_limit_hits: Some(self.policy_count(policy, |counts| counts.poll_limit_hits)),
+            ..sums
+        }
+    }
+
+    /// A report with states and package only. `governor`: index in the package's tally.
+    fn policy_report(&self, governor: usize, totals: &SelectTotals<'_>) -> PolicyReport {
+        let whole = 0..self.pass.blocks.count();
+        let tally = self.pass.package.tally();
+        PolicyReport {
+            policy: String::new(),
+            states: merge_groups(self.states_by_group(totals, &whole)),
+            selections: 0,
+            tick_stops: None,
+            poll_limit_hits: None,
+            package: tally.map(|tally| tally.report(governor, whole)),
+        }
+    }
+
+    /// How often the governor that ran answers as recorded, with its name.
+    fn agreement(&self) -> Option<(String, Agreement)> {
+        let recorded = self.pass.setup.recorded_governor.as_ref()?;
+        let mut all = Agreement::default();
+        for agreement in self.cpus.iter().flat_map(|cpu| &cpu.shadow.agreements) {
+            all.add(agreement);
+        }
+        Some((recorded.name.clone(), all))
+    }
+
+    /// Idle periods that make the result approximate, by reason.
+    fn approximations(&self) -> BTreeMap<&'static str, u64> {
+        let flags = &self.pass.flags;
+        let counts = [
+            (
+                "sleep length inferred from timer events",
+                flags.count_where(PackedIdlePeriod::inferred),
+            ),
+            (
+                "sleep length unknown; the CPU's longest idle span so far stands in for it",
+                flags.count_where(|period| period.sleep_length().is_none()),
+            ),
+            (
+                "not known whether a task ran before; one is taken to have",
+                flags.count_where(|period| period.before() == Before::Unknown),
+            ),
+        ];
+        counts.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// One block of time.
+    fn block(&self, block: usize) -> BlockReport {
+        let counts = self.pass.counts[block];
+        let setup = self.pass.setup;
+        let recorded = self.block_policy(block, package::RECORDED, &|cpu| &cpu.recorded);
+        let governors = (0..setup.policies.len()).map(|i| BlockPolicy {
+            leased_spans: setup.psd.map(|_| counts.leased_spans),
+            ..self.block_policy(block, package::FIRST + i, &|cpu| {
+                &cpu.loops[i].counts.totals
+            })
+        });
+        let mut agreement = Agreement::default();
+        for cpu in self.cpus {
+            if let Some(cpu_agreement) = cpu.shadow.agreements.get(block) {
+                agreement.add(cpu_agreement);
+            }
+        }
+        BlockReport {
+            duration_ns: self.pass.blocks.duration(block..block + 1),
+            spans: counts.spans,
+            io_wake_ups: counts.io_wake_ups,
+            io_completions: counts.io_completions,
+            agreement,
+            policies: std::iter::once(recorded).chain(governors).collect(),
+        }
+    }
+
+    /// One governor in one block of time. `governor`: index in the package's tally.
+    fn block_policy(
+        &self,
+        block: usize,
+        governor: usize,
+        totals: &SelectTotals<'_>,
+    ) -> BlockPolicy {
+        let only = block..block + 1;
+        let tally = self.pass.package.tally();
+        BlockPolicy {
+            groups: self.states_by_group(totals, &only),
+            package: tally.map(|tally| tally.report(governor, only)),
+            leased_spans: None,
+        }
+    }
+
+    /// Sums over CPUs and blocks, by group of CPUs and by state; empty for a group without CPUs in the recording.
+    fn states_by_group(
+        &self,
+        totals: &SelectTotals<'_>,
+        blocks: &Range<usize>,
+    ) -> Vec<Vec<StateReport>> {
+        let groups = self.pass.groups.iter();
+        groups
+            .map(|group| self.group_states(group, totals, blocks))
+            .collect()
+    }
+
+    /// Sums over a group's CPUs and over blocks, by state.
+    fn group_states(
+        &self,
+        group: &CpuGroup<'_>,
+        totals: &SelectTotals<'_>,
+        blocks: &Range<usize>,
+    ) -> Vec<StateReport> {
+        let mut sums: Vec<Totals> = Vec::new();
+        let cpus = self.cpus.iter();
+        for cpu in cpus.filter(|cpu| std::ptr::eq(cpu.group, group)) {
+            sums.resize(group.states.declared.len(), Totals::default());
+            for (sum, cpu_totals) in sums.iter_mut().zip(totals(cpu).sums(blocks.clone())) {
+                sum.add(&cpu_totals);
+            }
+        }
+        let power_known = group.states.power.is_some();
+        let states = group.states.declared.iter().zip(&sums);
+        states
+            .map(|(state, sum)| StateReport::from_totals(state.name.clone(), sum, power_known))
+            .collect()
+    }
+}
+
+/// Sums over groups of CPUs, by the states' names.
+fn merge_groups(groups: Vec<Vec<StateReport>>) -> Vec<StateReport> {
+    let mut merged: Vec<StateReport> = Vec::new();
+    for state in groups.into_iter().flatten() {
+        match merged.iter_mut().find(|known| known.state == state.state) {
+            Some(known) => known.add(&state),
+            None => merged.push(state),
+        }
+    }
+    merged
+}

@@ -1,0 +1,345 @@
+//! Settings that a process holds: they are put back when it lets go of them, or ends.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use wakepath_system::SettingKey;
+use wakepath_system::journal::{ChangeReason, Entry, Layer};
+
+use crate::entries::{change_entry, plan_entries};
+use crate::foreign::{ForeignValue, OwnValues, read_foreign};
+use crate::put_back::Restored;
+use crate::session::Session;
+use crate::write::{verify, write};
+use crate::{SettingsError, SettingsPlan};
+
+/// Settings that are held; they are put back when it is dropped. After a kill, the next
+/// [`Session::open`] or `wakepath restore` does it.
+#[derive(Debug)]
+pub struct Hold(SharedHolding);
+
+/// A process changing settings above a [`Hold`], under the same lock.
+pub trait Tenant: Debug + Send + Sync {
+    /// Ends the process, and waits for its end.
+    fn leave(&self);
+}
+
+/// Held settings, until they are released or put back before the process exits.
+type SharedHolding = Arc<Mutex<Option<Holding>>>;
+
+/// Holds that are alive, for [`restore_before_exit`].
+static ALIVE: Mutex<Vec<Weak<Mutex<Option<Holding>>>>> = Mutex::new(Vec::new());
+
+/// The settings of a [`Hold`], and what putting them back takes.
+#[derive(Debug)]
+struct Holding {
+    session: Session,
+    /// Place of this hold's layer in the journal; those above are a tenant's.
+    own_layer: usize,
+    /// Requests that last as long as these files are open.
+    requests: Vec<File>,
+    /// The values that were written to reserved settings; `None`: all settings were set at once, and all are put back.
+    own_values: Option<Vec<OwnValues>>,
+    /// What was put back after tenants that failed to start.
+    after_tenants: Restored,
+    /// Process that changes further settings under the same lock.
+    tenant: Option<Arc<dyn Tenant>>,
+}
+
+impl Session {
+    /// Applies a plan for as long as the hold lives.
+    ///
+    /// # Errors
+    /// As [`Session::apply`].
+    pub fn hold(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
+        let current = plan.again(&self.system)?;
+        let before = self.journal.clone();
+        self.journal.layers.push(Layer {
+            reason: ChangeReason::Held,
+            settings: plan_entries(&self.system, &current),
+        });
+        let requests = self.execute(&current, before)?;
+        Ok(Hold::new(self, requests, None))
+    }
+
+    /// Notes the old values of settings that a process is going to change repeatedly ([`Hold::set`]), and changes nothing
+    /// yet. What somebody else changes meanwhile is not put back.
+    ///
+    /// # Errors
+    /// A setting cannot be read, or the journal cannot be written.
+    pub fn reserve(mut self, plan: &SettingsPlan) -> Result<Hold, SettingsError> {
+        let current = plan.again(&self.system)?;
+        let changes = current.changes.iter();
+        self.journal.layers.push(Layer {
+            reason: ChangeReason::Reserved,
+            settings: changes
+                .map(|change| change_entry(&self.system, change))
+                .collect(),
+        });
+        self.save_journal()?;
+        Ok(Hold::new(self, Vec::new(), Some(Vec::new())))
+    }
+}
+
+impl Hold {
+    /// Holds the settings in the topmost layer of a session's journal.
+    fn new(session: Session, requests: Vec<File>, own_values: Option<Vec<OwnValues>>) -> Self {
+        let holding = Holding {
+            own_layer: session.journal.layers.len().saturating_sub(1),
+            session,
+            requests,
+            own_values,
+            after_tenants: Restored::default(),
+            tenant: None,
+        };
+        let shared = Arc::new(Mutex::new(Some(holding)));
+        let mut alive = lock_even_poisoned(&ALIVE);
+        alive.retain(|other| other.strong_count() > 0);
+        alive.push(Arc::downgrade(&shared));
+        Self(shared)
+    }
+
+    /// Puts the settings back and returns the session for the next plan; `None` if
+    /// [`restore_before_exit`] has put them back already.
+    ///
+    /// # Errors
+    /// [`SettingsError::NotRestored`]; the journal keeps what could not be put back.
+    pub fn release(self) -> Result<Option<(Session, Restored)>, SettingsError> {
+        take_holding(&self.0).map(Holding::release).transpose()
+    }
+
+    /// Lends the lock to a process started by `start`, for [`Session::lent`]. The process ends before these settings are put
+    /// back. `Ok(None)` if [`restore_before_exit`] came first.
+    ///
+    /// # Errors
+    /// From `start`, whose argument is an error if the lock cannot be shared.
+    pub fn lend<T: Tenant + 'static, E>(
+        &self,
+        start: impl FnOnce(io::Result<OwnedFd>) -> Result<Arc<T>, E>,
+    ) -> Result<Option<Arc<T>>, E> {
+        let mut shared = lock_even_poisoned(&self.0);
+        let Some(holding) = shared.as_mut() else {
+            return Ok(None);
+        };
+        match start(holding.session.store.lend()) {
+            Ok(tenant) => {
+                holding.tenant = Some(Arc::<T>::clone(&tenant));
+                Ok(Some(tenant))
+            }
+            Err(error) => {
+                holding.put_back_after_failed_tenant();
+                Err(error)
+            }
+        }
+    }
+
+    /// Changes a setting that is held, or, with `None`, puts its old value back.
+    ///
+    /// # Errors
+    /// The setting is not held, cannot be written, or reads back differently.
+    pub fn set(&self, key: &SettingKey, value: Option<&str>) -> Result<(), SettingsError> {
+        match lock_even_poisoned(&self.0).as_mut() {
+            Some(holding) => holding.set(key, value),
+            None => Err(SettingsError::NotHeld(key.to_string())),
+        }
+    }
+
+    /// The value before a setting was held; `None` if it is not held.
+    pub fn before(&self, key: &SettingKey) -> Option<String> {
+        let shared = lock_even_poisoned(&self.0);
+        Some(shared.as_ref()?.session.journal.held(key)?.old.clone())
+    }
+
+    /// Notes the old values of further settings, as [`Session::reserve`] does.
+    ///
+    /// # Errors
+    /// As there; then none of them is held.
+    pub fn add(&self, plan: &SettingsPlan) -> Result<(), SettingsError> {
+        match lock_even_poisoned(&self.0).as_mut() {
+            Some(holding) => holding.add(plan),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets a setting that is held, so that it stays as it is, after a kill, too: what it belonged to is gone.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub fn forget(&self, key: &SettingKey) -> Result<(), SettingsError> {
+        match lock_even_poisoned(&self.0).as_mut() {
+            Some(holding) => {
+                holding.session.journal.forget_held(key);
+                holding.session.save_journal()
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The value that somebody else has given to a reserved setting since [`Hold::set`]; `None` while it has ours.
+    ///
+    /// # Errors
+    /// The setting is not held, or cannot be read.
+    pub fn foreign(&self, key: &SettingKey) -> Result<Option<ForeignValue>, SettingsError> {
+        let shared = lock_even_poisoned(&self.0);
+        let held = shared.as_ref().and_then(|holding| {
+            let entry = holding.session.journal.held(key)?;
+            Some((
+                &holding.session.system,
+                entry,
+                holding.own_values.as_deref()?,
+            ))
+        });
+        let Some((system, entry, own)) = held else {
+            return Err(SettingsError::NotHeld(key.to_string()));
+        };
+        read_foreign(system, entry, own)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(holding) = take_holding(&self.0) {
+            // There is no one to tell, and the journal keeps what is left to do.
+            let _ = holding.release();
+        }
+    }
+}
+
+impl Holding {
+    /// Puts everything back: settings of tenants first, then requests, then this hold's own.
+    fn release(self) -> Result<(Session, Restored), SettingsError> {
+        let Self {
+            mut session,
+            own_layer,
+            requests,
+            own_values,
+            after_tenants: mut restored,
+            tenant,
+        } = self;
+        if let Some(tenant) = tenant {
+            tenant.leave();
+            if let Err(error) = session.reload_journal(own_layer) {
+                drop(requests);
+                // Only the journal on disk knows what the tenant has changed.
+                session.put_back_unsaved(own_layer, own_values.as_deref());
+                return Err(error);
+            }
+        }
+        // Also after a tenant that failed to start.
+        let above = session.restore_above(own_layer);
+        drop(requests);
+        let notes = own_values.map(|own| session.leave_foreign(own_layer, &own));
+        // Even where the tenant's settings could not be put back.
+        let own_restored = session.restore_layer(own_layer);
+        restored.add(above?);
+        restored.add(own_restored?);
+        restored.notes.extend(notes.unwrap_or_default());
+        Ok((session, restored))
+    }
+
+    /// Puts back what a tenant changed that then failed to start. The journal keeps what cannot be put back.
+    fn put_back_after_failed_tenant(&mut self) {
+        let restored = self
+            .session
+            .reload_journal(self.own_layer)
+            .and_then(|()| self.session.restore_above(self.own_layer));
+        if let Ok(restored) = restored {
+            self.after_tenants.add(restored);
+        }
+    }
+
+    fn add(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
+        let session = &mut self.session;
+        let new: Vec<Entry> = plan
+            .changes
+            .iter()
+            .filter(|change| session.journal.held(&change.key).is_none())
+            .map(|change| change_entry(&session.system, change))
+            .collect();
+        let before = session.journal.clone();
+        session.journal.hold(new);
+        let saved = session.save_journal();
+        if saved.is_err() {
+            session.journal = before;
+        }
+        saved
+    }
+
+    fn set(&mut self, key: &SettingKey, value: Option<&str>) -> Result<(), SettingsError> {
+        let Some(entry) = self.session.journal.held(key) else {
+            return Err(SettingsError::NotHeld(key.to_string()));
+        };
+        let old = entry.old.clone();
+        let new = value.unwrap_or(&old);
+        self.session.system.check(key, new)?;
+        if self.own_values.is_some() {
+            self.session.note_written(key, new)?;
+        }
+        let mut unnoted = Vec::new();
+        let values = match &mut self.own_values {
+            None => &mut unnoted,
+            Some(own) => values_written_to(own, key, &old),
+        };
+        if !values.iter().any(|known| known == new) {
+            values.push(new.to_owned());
+        }
+        write(&self.session.system, key, new)?;
+        let result = verify(&self.session.system, key, new);
+        match &result {
+            Ok(()) => values.retain(|known| known == new),
+            // Some drivers round frequencies. Any other setting that reads back differently is somebody else's.
+            Err(SettingsError::ReadBack { found, .. }) if key.setting.name == "frequency-min" => {
+                values.push(found.clone());
+                self.session.note_written(key, found)?;
+            }
+            Err(_) => {}
+        }
+        result
+    }
+}
+
+/// The values that were written to a setting; at first only the old one.
+fn values_written_to<'a>(
+    own: &'a mut Vec<OwnValues>,
+    key: &SettingKey,
+    old: &str,
+) -> &'a mut Vec<String> {
+    let known = own.iter().position(|own| own.key == *key);
+    let index = known.unwrap_or_else(|| {
+        own.push(OwnValues {
+            key: key.clone(),
+            values: vec![old.to_owned()],
+        });
+        own.len() - 1
+    });
+    &mut own[index].values
+}
+
+/// The value behind a lock. A thread that panicked leaves it usable: each change is journalled before it is made.
+fn lock_even_poisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn take_holding(shared: &SharedHolding) -> Option<Holding> {
+    lock_even_poisoned(shared).take()
+}
+
+/// Puts back what this process holds; to be called before `std::process::exit`, which drops nothing.
+/// A hold that is just being released on another thread is left to it.
+///
+/// # Errors
+/// The first thing that could not be put back; the rest is tried all the same.
+pub fn restore_before_exit() -> Result<(), SettingsError> {
+    let alive = std::mem::take(&mut *lock_even_poisoned(&ALIVE));
+    let holdings = alive
+        .iter()
+        .filter_map(Weak::upgrade)
+        .filter_map(|shared| take_holding(&shared));
+    let results: Vec<_> = holdings.map(Holding::release).collect();
+    results
+        .into_iter()
+        .try_for_each(|result| result.map(|_| ()))
+}

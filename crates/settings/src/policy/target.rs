@@ -1,0 +1,180 @@
+//! A policy on its way to settings: where it applies, and what it wants there.
+
+use wakepath_policies::PolicySet;
+use wakepath_policies::spec::PolicySpec;
+use wakepath_system::capture::is_virtual;
+use wakepath_system::setting::{self, SettingScope};
+use wakepath_system::{At, SettingKey, System};
+
+use crate::{SettingsError, WantedSetting};
+
+/// Which CPUs and drives a policy is for.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    /// Only these CPUs; `None`: all. Of CPUs that share a clock, one is enough.
+    pub cpus: Option<Vec<usize>>,
+    /// Only these drives, such as `nvme0`; `None`: all.
+    pub drives: Option<Vec<String>>,
+    /// Use power states that the kernel avoids on this drive because they are known to break it.
+    pub force: bool,
+}
+
+/// Turns a policy of a set into settings of a machine.
+pub(super) struct SettingsBuilder<'a> {
+    pub(super) system: &'a System,
+    pub(super) targets: &'a Targets,
+    /// The whole set.
+    pub(super) set: &'a PolicySet,
+    /// The policy.
+    pub(super) spec: &'a PolicySpec,
+    /// The settings so far.
+    pub(super) wanted: &'a mut WantedSetting,
+}
+
+impl SettingsBuilder<'_> {
+    pub(super) fn error(&self, why: impl Into<String>) -> SettingsError {
+        SettingsError::Policy {
+            policy: self.spec.to_string(),
+            why: why.into(),
+        }
+    }
+
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.wanted.notes.contains(&note) {
+            self.wanted.notes.push(note);
+        }
+    }
+
+    /// Wants a value of the setting `name` of something.
+    pub(super) fn want(&mut self, name: &str, at: At, value: impl Into<String>) {
+        if let Some(key) = SettingKey::new(setting::known(name), at) {
+            self.wanted.values.push((key, value.into()));
+        }
+    }
+
+    /// Wants a value everywhere that the setting exists and is selected.
+    pub(super) fn want_everywhere(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
+        for at in self.places(name, |_| true)? {
+            self.want(name, at, value);
+        }
+        Ok(())
+    }
+
+    /// Where a setting exists, is selected, and a test holds; nowhere is an error.
+    pub(super) fn places(
+        &self,
+        name: &str,
+        test: impl Fn(&At) -> bool,
+    ) -> Result<Vec<At>, SettingsError> {
+        let info = setting::known(name);
+        let places = self.system.places(info.scope).into_iter();
+        let places: Vec<At> = places
+            .filter(|at| self.is_selected(at) && test(at))
+            .filter(|at| {
+                SettingKey::new(info, at.clone())
+                    .is_some_and(|key| self.system.root().exists(&key.path()))
+            })
+            .collect();
+        if places.is_empty() {
+            return Err(self.error(self.explain_missing(info.name)));
+        }
+        Ok(places)
+    }
+
+    fn is_selected(&self, at: &At) -> bool {
+        let cpus = self.targets.cpus.as_ref();
+        let drives = self.targets.drives.as_ref();
+        match at {
+            At::System => true,
+            At::Cpu(cpu) | At::IdleState { cpu, .. } => cpus.is_none_or(|c| c.contains(cpu)),
+            At::CpufreqPolicy(policy) => cpus.is_none_or(|cpus| {
+                let shared = self.system.policy_cpus(*policy);
+                shared.iter().any(|cpu| cpus.contains(cpu))
+            }),
+            At::Drive(drive) => drives.is_none_or(|d| d.contains(drive)),
+        }
+    }
+
+    /// The selected CPUs.
+    pub(super) fn cpus(&self) -> Vec<usize> {
+        let all = self.system.places(SettingScope::Cpu).into_iter();
+        all.filter(|at| self.is_selected(at))
+            .filter_map(|at| match at {
+                At::Cpu(cpu) => Some(cpu),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The selected drives.
+    pub(super) fn drives(&self) -> Vec<String> {
+        let all = self.system.drives().into_iter();
+        all.filter(|d| self.is_selected(&At::Drive(d.clone())))
+            .collect()
+    }
+
+    /// Why a setting is nowhere to be had.
+    fn explain_missing(&self, name: &str) -> String {
+        let what = match setting::known(name).scope {
+            SettingScope::CpufreqPolicy => "this machine offers no cpufreq setting of that kind",
+            SettingScope::Drive => "this machine shows no NVMe drive with that setting",
+            _ => "this machine has no such setting",
+        };
+        let path = setting::known(name).path;
+        let hypervisor = if is_virtual(self.system.root()) {
+            "; it is a virtual machine, whose host keeps it"
+        } else {
+            ""
+        };
+        format!("{what} (/{path}){hypervisor}")
+    }
+}
+
+/// The CPUs and drives that are asked for must exist: a typing error must not select nothing.
+pub(super) fn check_targets(system: &System, targets: &Targets) -> Result<(), SettingsError> {
+    if let Some(cpus) = &targets.cpus {
+        check_cpus(system, cpus).map_err(|why| wrong_option("--cpus", why))?;
+    }
+    let drives = system.drives();
+    if let Some(drive) = targets
+        .drives
+        .iter()
+        .flatten()
+        .find(|d| !drives.contains(d))
+    {
+        let known = if drives.is_empty() {
+            "this machine shows no NVMe drive".to_owned()
+        } else {
+            format!("there are {}", drives.join(", "))
+        };
+        return Err(wrong_option(
+            "--drives",
+            format!("no drive {drive}; {known}"),
+        ));
+    }
+    Ok(())
+}
+
+fn wrong_option(option: &str, why: String) -> SettingsError {
+    SettingsError::Policy {
+        policy: option.to_owned(),
+        why,
+    }
+}
+
+/// All of these CPUs have to be online.
+pub(super) fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> {
+    let online = system.cpus();
+    cpus.iter()
+        .find(|cpu| !online.contains(cpu))
+        .map_or(Ok(()), |cpu| {
+            let last = online.last().copied().unwrap_or(0);
+            Err(format!("no CPU {cpu} is online; the last is {last}"))
+        })
+}
+
+/// A switch as files of sysfs have it.
+pub(super) const fn binary(on: bool) -> &'static str {
+    if on { "1" } else { "0" }
+}

@@ -1,0 +1,141 @@
+//! Old values are written back, each setting by itself.
+
+use wakepath_system::journal::Entry;
+use wakepath_system::setting::{Access, same};
+use wakepath_system::{SettingKey, System};
+
+use crate::entries::drive_identity;
+use crate::plan::in_order;
+use crate::write::{verify, write};
+use crate::{Change, SettingsError};
+
+/// What a restore did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Settings that had another value and now have the old one.
+    pub written: Vec<Change>,
+    /// How many settings had their old value already.
+    pub unchanged: usize,
+    /// Remarks for the user.
+    pub notes: Vec<String>,
+    /// Settings of dead processes that are not there for the moment, such as those of an offline CPU; the journal keeps
+    /// them.
+    pub away: Vec<String>,
+}
+
+impl Restored {
+    /// Adds what another restore did.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.written.extend(other.written);
+        self.unchanged += other.unchanged;
+        self.notes.extend(other.notes);
+        self.away.extend(other.away);
+    }
+}
+
+/// A setting that could not be put back.
+#[derive(Debug)]
+pub(crate) struct FailedRestore {
+    pub(crate) key: SettingKey,
+    pub(crate) error: SettingsError,
+}
+
+impl FailedRestore {
+    /// Whether the setting is only away for the moment.
+    pub(crate) const fn is_away(&self) -> bool {
+        matches!(self.error, SettingsError::Away { .. })
+    }
+
+    /// One error for all failures.
+    ///
+    /// # Errors
+    /// [`SettingsError::NotRestored`] if there are any.
+    pub(crate) fn join(failed: Vec<Self>) -> Result<(), SettingsError> {
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let errors = failed.into_iter().map(|failure| failure.error).collect();
+        Err(SettingsError::NotRestored(errors))
+    }
+}
+
+/// Puts every entry back that can be; returns those that cannot.
+pub(crate) fn put_back(
+    system: &System,
+    entries: &[Entry],
+    restored: &mut Restored,
+) -> Vec<FailedRestore> {
+    let mut failed = Vec::new();
+    for change in changes_back(system, entries) {
+        let key = change.key.clone();
+        let entry = entries.iter().find(|entry| entry.key == key);
+        let drive = entry.and_then(|entry| entry.drive.as_deref());
+        if let Err(error) = put_back_setting(system, change, drive, restored) {
+            failed.push(FailedRestore { key, error });
+        }
+    }
+    failed
+}
+
+/// Changes from the present values to the old ones, in the order of writing.
+fn changes_back(system: &System, entries: &[Entry]) -> Vec<Change> {
+    let live = system.root().is_live();
+    let mut changes: Vec<Change> = entries
+        .iter()
+        // The kernel has taken requests back when the process ended.
+        .filter(|entry| !(live && entry.key.setting.mechanism == Access::Held))
+        .map(|entry| Change {
+            key: entry.key.clone(),
+            // What cannot be read is written anyway.
+            old: system.read(&entry.key).unwrap_or_default(),
+            new: Some(entry.old.clone()),
+        })
+        .collect();
+    in_order(&mut changes, |change| change.new.as_deref());
+    changes
+}
+
+/// Puts a setting back. `noted_drive`: the drive that had the old value.
+///
+/// # Errors
+/// The setting is away, cannot be written, or reads back differently.
+fn put_back_setting(
+    system: &System,
+    mut change: Change,
+    noted_drive: Option<&str>,
+    restored: &mut Restored,
+) -> Result<(), SettingsError> {
+    let key = &change.key;
+    let old = change.new.clone().unwrap_or_default();
+    if !system.root().exists(&key.path()) && !is_captured_feature(system, key) {
+        return Err(SettingsError::Away {
+            key: key.to_string(),
+            path: system.root().path(&key.path()),
+            old,
+        });
+    }
+    if let (Some(now), Some(noted)) = (drive_identity(system, &key.at), noted_drive)
+        && now != noted
+    {
+        restored.notes.push(format!(
+            "{key} is of another drive now ({now}, after {noted}); nothing to put back"
+        ));
+        return Ok(());
+    }
+    // Read again: one setting can have changed another meanwhile.
+    let present = system.read(key).unwrap_or_default();
+    if same(key.setting, &present, &old) {
+        restored.unchanged += 1;
+        return Ok(());
+    }
+    let _request = write(system, key, &old)?;
+    verify(system, key, &old)?;
+    change.old = present;
+    restored.written.push(change);
+    Ok(())
+}
+
+/// Whether a setting is a feature of a captured drive, which has no device, only its answers.
+fn is_captured_feature(system: &System, key: &SettingKey) -> bool {
+    matches!(key.setting.mechanism, Access::NvmeFeature(_)) && !system.root().is_live()
+}

@@ -1,0 +1,61 @@
+//! Which drive has a name now: names of drives are given anew at each start and after each reset.
+
+use std::fmt;
+
+use crate::Root;
+
+/// Model and serial number of a drive as sysfs has them; empty where sysfs has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DriveIdentity {
+    /// The model.
+    pub model: String,
+    /// The serial number.
+    pub serial: String,
+}
+
+impl DriveIdentity {
+    /// Reads the identity of the drive `name`, such as `nvme0`. The drive is asked for nothing, so it sleeps on.
+    pub fn read(root: &Root, name: &str) -> Self {
+        Self {
+            model: read_file(root, name, "model"),
+            serial: read_file(root, name, "serial"),
+        }
+    }
+
+    /// Whether there is a drive of this name, and sysfs tells its model.
+    pub const fn is_known(&self) -> bool {
+        !self.model.is_empty()
+    }
+}
+
+impl fmt::Display for DriveIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.model, self.serial)
+    }
+}
+
+fn read_file(root: &Root, name: &str, file: &str) -> String {
+    let path = format!("sys/class/nvme/{name}/{file}");
+    root.optional(&path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_drive_of_the_same_name_is_another_identity() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::at(directory.path());
+        assert!(!DriveIdentity::read(&root, "nvme0").is_known());
+        let folder = directory.path().join("sys/class/nvme/nvme0");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("model"), "SN530   \n").unwrap();
+        std::fs::write(folder.join("serial"), "1\n").unwrap();
+        let first = DriveIdentity::read(&root, "nvme0");
+        assert!(first.is_known());
+        assert_eq!(first.to_string(), "SN530 1");
+        std::fs::write(folder.join("serial"), "2\n").unwrap();
+        assert_ne!(DriveIdentity::read(&root, "nvme0"), first);
+    }
+}
