@@ -51,14 +51,8 @@ validation: ## Simulate all published experiments and write docs/validation.md
 	@target/release/wakepath reproduce --format markdown > target/validation.md
 	@mv target/validation.md docs/validation.md
 
-bench: setup ## Time the simulator beside NeXosim and SimPy, imports beside trace-cmd, governors beside the kernel's C
-	@scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
-	scripts/setup-llvm-tools.sh
-	scripts/profiled-build.sh bench/Cargo.toml wakepath-bench sh -c '"$$PROGRAM" --train'
-	target/profiled/wakepath-bench
-	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- bench
-	$(CARGO) build --quiet --release --locked -p wakepath-cli
-	scripts/study-figures.sh
+bench: setup ## Time simulator, imports, governors and a large study, and write docs/performance.md
+	@scripts/bench.sh
 
 lab: setup ## Run real kernels in virtual time beside the simulator and write docs/fidelity.md
 	$(CARGO) build --quiet --release --locked -p wakepath-cli

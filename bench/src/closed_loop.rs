@@ -1,15 +1,14 @@
-//! The same closed loops of events in wakepath's engine core, NeXosim and SimPy.
+//! The same closed event loops in wakepath's engine core, NeXosim and SimPy.
 //!
-//! [`wakepath_sim::pattern`] has the loops. An event is the end of a stage. All three simulators must end at the same
-//! nanosecond after the same number of events.
+//! [`wakepath_sim::pattern`] has the loops. An event ends a stage. All simulators must end at the same nanosecond after as
+//! many events.
 
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Context;
 use wakepath_sim::pattern::{self, Looped};
 
-use crate::{Effort, median, nexosim_loop, report, timed};
+use crate::{Effort, median, nexosim_loop, print_figure, print_judged, timed};
 
 /// A loop for all three simulators.
 struct Loop {
@@ -53,56 +52,73 @@ fn event_rate(looped: Looped, seconds: f64) -> f64 {
     looped.events as f64 / seconds
 }
 
-/// Prints the events per second of each simulator.
-pub fn run(effort: Effort) -> anyhow::Result<()> {
-    for closed in &LOOPS {
+/// Figures from a loop: wakepath's events per second, and how many times those of other simulators.
+#[derive(Default)]
+struct Speeds {
+    rates: Vec<f64>,
+    nexosim_ratios: Vec<f64>,
+    simpy_ratios: Vec<f64>,
+}
+
+impl Speeds {
+    /// Runs a loop once in each simulator.
+    fn add_round(&mut self, closed: &Loop, effort: Effort) -> anyhow::Result<()> {
         let [rounds, simpy_rounds] = closed.rounds.map(|rounds| rounds / effort.divisor);
-        let (mut rates, mut ratios, mut simpy_ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..effort.rounds {
-            let (time, looped) = timed(|| (closed.wakepath)(closed.tokens, rounds));
-            let (nexosim_time, nexosim) = timed(|| (closed.nexosim)(closed.tokens, rounds));
-            anyhow::ensure!(looped == nexosim?, "NeXosim did something else");
-            let rate = event_rate(looped, time.as_secs_f64());
-            ratios.push(rate / event_rate(looped, nexosim_time.as_secs_f64()));
-            rates.push(rate);
-            if effort.peers
-                && let Some((seconds, simpy)) = run_simpy(closed, simpy_rounds)?
-            {
-                let expected = (closed.wakepath)(closed.tokens, simpy_rounds);
-                anyhow::ensure!(
-                    simpy == expected,
-                    "SimPy did something else: {simpy:?}, not {expected:?}"
-                );
-                simpy_ratios.push(rate / event_rate(simpy, seconds));
-            }
+        let (time, looped) = timed(|| (closed.wakepath)(closed.tokens, rounds));
+        let (nexosim_time, nexosim) = timed(|| (closed.nexosim)(closed.tokens, rounds));
+        anyhow::ensure!(looped == nexosim?, "NeXosim did something else");
+        let rate = event_rate(looped, time.as_secs_f64());
+        let nexosim_rate = event_rate(looped, nexosim_time.as_secs_f64());
+        self.nexosim_ratios.push(rate / nexosim_rate);
+        self.rates.push(rate);
+        if effort.peers
+            && let Some((seconds, simpy)) = run_simpy(closed, simpy_rounds)?
+        {
+            let expected = (closed.wakepath)(closed.tokens, simpy_rounds);
+            anyhow::ensure!(
+                simpy == expected,
+                "SimPy did something else: {simpy:?}, not {expected:?}"
+            );
+            self.simpy_ratios.push(rate / event_rate(simpy, seconds));
         }
+        Ok(())
+    }
+
+    fn print(self, closed: &Loop, effort: Effort) {
         let title = format!(
             "closed loop, {}, {} request(s): events per second",
             closed.name, closed.tokens
         );
-        println!("{title:<62} {:>8.1} M", median(rates) / 1e6);
-        let ratio = median(ratios);
-        report(
-            "    times NeXosim's",
-            &format!("{ratio:.1} x"),
-            "at least 3 x",
-            ratio >= 3.0,
-        );
+        print_figure(&title, &format!("{:.1} M", median(self.rates) / 1e6));
+        let ratio = median(self.nexosim_ratios);
+        let text = format!("{ratio:.1} x");
+        print_judged("    times NeXosim's", &text, "at least 3 x", ratio >= 3.0);
         if !effort.peers {
-            continue;
+            return;
         }
-        if simpy_ratios.is_empty() {
+        if self.simpy_ratios.is_empty() {
             println!("    SimPy is not installed; scripts/setup-python.sh does it");
-            continue;
+            return;
         }
-        let ratio = median(simpy_ratios);
+        let ratio = median(self.simpy_ratios);
         let text = format!("{ratio:.0} x");
-        report("    times SimPy's", &text, "at least 100 x", ratio >= 100.0);
+        print_judged("    times SimPy's", &text, "at least 100 x", ratio >= 100.0);
+    }
+}
+
+/// Prints each simulator's events per second.
+pub fn measure_event_rates(effort: Effort) -> anyhow::Result<()> {
+    for closed in &LOOPS {
+        let mut speeds = Speeds::default();
+        for _ in 0..effort.rounds {
+            speeds.add_round(closed, effort)?;
+        }
+        speeds.print(closed, effort);
     }
     Ok(())
 }
 
-/// Runs a loop in SimPy: its CPU seconds and result; `None` if SimPy is not installed.
+/// Runs a loop in SimPy: CPU seconds and result; `None` where SimPy is not installed.
 fn run_simpy(closed: &Loop, rounds: u64) -> anyhow::Result<Option<(f64, Looped)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = root.join("../.cache/python/bin/python");
@@ -123,12 +139,13 @@ fn run_simpy(closed: &Loop, rounds: u64) -> anyhow::Result<Option<(f64, Looped)>
         String::from_utf8_lossy(&output.stderr)
     );
     let text = String::from_utf8(output.stdout)?;
-    let mut words = text.split_whitespace();
-    let mut next = || words.next().context("too few words from simpy_loop.py");
-    let seconds = next()?.parse()?;
-    let looped = Looped {
-        events: next()?.parse()?,
-        end_ns: next()?.parse()?,
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [seconds, events, end_ns] = words[..] else {
+        anyhow::bail!("simpy_loop.py printed {} words, not 3", words.len());
     };
-    Ok(Some((seconds, looped)))
+    let looped = Looped {
+        events: events.parse()?,
+        end_ns: end_ns.parse()?,
+    };
+    Ok(Some((seconds.parse()?, looped)))
 }

@@ -1,10 +1,12 @@
-//! Benchmarks of the simulator (speed by machine size, memory, events beside NeXosim and SimPy) and of traces (import
+//! Benchmarks for the simulator (speed by machine size, memory, events beside NeXosim and SimPy) and for traces (import
 //! beside trace-cmd, replay).
 //!
-//! `make bench` runs them. All times are CPU time of one thread, so that a busy machine disturbs little. The sides of a
-//! comparison take turns, and medians count. `--train` does a little of each benchmark, without peers in other languages.
+//! `make bench` runs all benchmarks. Times are CPU time in one thread, so that a busy machine disturbs little. Sides of a
+//! comparison take turns, and medians count. `--quick` does a tenth of the work once, to see that everything runs.
+//! `--train` does a tenth, without memory and without peers in other languages, for `scripts/profiled-build.sh`.
 
 mod closed_loop;
+mod long_trace;
 mod memory;
 mod nexosim_loop;
 mod simulator;
@@ -14,14 +16,14 @@ use std::time::Duration;
 
 use cpu_time::ProcessTime;
 
-/// Amount of work that is timed.
+/// How much work is timed.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// Turns of each side of a comparison.
+    /// Turns per side in a comparison.
     rounds: usize,
-    /// Divisor of the work of each turn.
+    /// The work in each turn is divided by this number.
     divisor: u64,
-    /// Seed of each simulation.
+    /// Seed for simulations.
     seed: u64,
     /// Whether SimPy and trace-cmd take their turns.
     peers: bool,
@@ -30,6 +32,14 @@ struct Effort {
 const BENCHMARK: Effort = Effort {
     rounds: 5,
     divisor: 1,
+    seed: 1,
+    peers: true,
+};
+
+/// Shows that every benchmark runs; figures mean little.
+const QUICK: Effort = Effort {
+    rounds: 1,
+    divisor: 10,
     seed: 1,
     peers: true,
 };
@@ -44,37 +54,53 @@ const TRAINING: Effort = Effort {
 
 fn main() -> anyhow::Result<()> {
     if let Some(factor) = memory::requested_length() {
-        return memory::measure_run(factor);
+        return memory::print_run_peak(factor);
     }
     if let Some(trace) = traces::requested_trace() {
-        return traces::measure_import(&trace);
+        return traces::print_import_peak(&trace);
     }
-    if std::env::args().any(|a| a == "--train") {
-        simulator::run(TRAINING)?;
-        closed_loop::run(TRAINING)?;
-        return traces::run(TRAINING);
+    if is_given("--train") {
+        return measure_speeds(TRAINING);
     }
-    simulator::run(BENCHMARK)?;
-    memory::run()?;
-    closed_loop::run(BENCHMARK)?;
-    traces::run(BENCHMARK)?;
-    traces::measure_memory()
+    let effort = if is_given("--quick") {
+        QUICK
+    } else {
+        BENCHMARK
+    };
+    measure_speeds(effort)?;
+    memory::measure_growth(effort)?;
+    traces::measure_growth(effort)
 }
 
-/// CPU time of some work, and its result.
+fn is_given(flag: &str) -> bool {
+    std::env::args().any(|argument| argument == flag)
+}
+
+fn measure_speeds(effort: Effort) -> anyhow::Result<()> {
+    simulator::measure_speed(effort)?;
+    closed_loop::measure_event_rates(effort)?;
+    traces::measure_speed(effort)
+}
+
+/// Does some work: CPU time and result.
 fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = ProcessTime::now();
     let result = work();
     (start.elapsed(), result)
 }
 
-/// The median of one round or more.
+/// Median over rounds; there is at least one.
 fn median(rounds: Vec<f64>) -> f64 {
     wakepath_units::median(rounds).unwrap_or(f64::NAN)
 }
 
-/// Prints a line of the report: measurement, value, target.
-fn report(measurement: &str, value: &str, target: &str, met: bool) {
+/// Prints a figure without a target.
+fn print_figure(measurement: &str, value: &str) {
+    println!("{measurement:<62} {value:>10}");
+}
+
+/// Prints a figure with its target and whether the figure meets the target.
+fn print_judged(measurement: &str, value: &str, target: &str, met: bool) {
     let verdict = if met { "met" } else { "NOT MET" };
     println!("{measurement:<62} {value:>10}   {target:<20} {verdict}");
 }

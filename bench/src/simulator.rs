@@ -1,4 +1,4 @@
-//! Simulated I/Os and events per second of one core.
+//! Simulated I/Os and events per second and core.
 
 use anyhow::Context;
 use wakepath_hardware::Machine;
@@ -6,11 +6,11 @@ use wakepath_policies::PolicySet;
 use wakepath_sim::{Run, simulate};
 use wakepath_workloads::{Workload, fio};
 
-use crate::{Effort, median, report, timed};
+use crate::{Effort, median, print_figure, print_judged, timed};
 
 const IOWAIT: &str = include_str!("../../workloads/iowait-rk3399.fio");
 
-/// 8 jobs at depth 32, the load of the published experiment on this server.
+/// The published experiment's load for this server: 8 jobs at depth 32.
 const SERVER: &str = "[reader]\nfilename=/dev/md0\nrw=randread\nbs=4k\ndirect=1\nioengine=libaio\n\
                       iodepth=32\nnumjobs=8\nruntime=1\ntime_based\n";
 
@@ -30,7 +30,7 @@ impl Case {
         })
     }
 
-    /// The job of iowait-rk3399, made `factor` times longer.
+    /// The job iowait-rk3399, made `factor` times longer.
     pub fn iowait(factor: u64) -> anyhow::Result<Self> {
         let job = format!("{}\nruntime={}\n", IOWAIT.trim_end(), 30 * factor);
         Self::new(Machine::find("rk3399")?, &job, "teo@6.12", "schedutil")
@@ -54,7 +54,7 @@ impl Case {
     }
 }
 
-/// I/Os and events per second of CPU time, one value per round.
+/// I/Os and events per second of CPU time, a value per round.
 struct Rates {
     ios: Vec<f64>,
     events: Vec<f64>,
@@ -81,8 +81,8 @@ fn millions(value: f64) -> String {
     format!("{:.2} M", value / 1e6)
 }
 
-/// Prints the speed of the simulator.
-pub fn run(effort: Effort) -> anyhow::Result<()> {
+/// Prints the simulator's speed.
+pub fn measure_speed(effort: Effort) -> anyhow::Result<()> {
     let iowait = Case::iowait(10 / effort.divisor)?;
     let large = Case::server(96)?;
     let small = Case::server(4)?;
@@ -92,31 +92,23 @@ pub fn run(effort: Effort) -> anyhow::Result<()> {
             rates.add(case, effort.seed)?;
         }
     }
-    let [b, large, small] = rates.map(|r| (median(r.ios), median(r.events)));
-    report(
+    let [board, large, small] = rates.map(|r| (median(r.ios), median(r.events)));
+    print_judged(
         "job of iowait-rk3399 on RK3399: simulated I/Os per second and core",
-        &millions(b.0),
+        &millions(board.0),
         "at least 5 M",
-        b.0 >= 5e6,
+        board.0 >= 5e6,
     );
-    println!(
-        "{:<62} {:>10}",
-        "    events per second and core",
-        millions(b.1)
-    );
-    report(
+    print_figure("    events per second and core", &millions(board.1));
+    print_judged(
         "8 jobs at depth 32 on 96 CPUs: events per second and core",
         &millions(large.1),
         "at least 10 M",
         large.1 >= 10e6,
     );
-    println!(
-        "{:<62} {:>10}",
-        "    simulated I/Os per second and core",
-        millions(large.0)
-    );
+    print_figure("    simulated I/Os per second and core", &millions(large.0));
     let ratio = small.1 / large.1;
-    report(
+    print_judged(
         "the same on 4 CPUs: cost of an event on 96, times that on 4",
         &format!("{ratio:.2} x"),
         "at most 2 x",

@@ -1,12 +1,10 @@
-//! Import of a `trace.dat` beside `trace-cmd report`, replay of a recording, and the peak memory of an import.
+//! Import of a `trace.dat` beside `trace-cmd report`, replay of a recording, peak memory of an import.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Context;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::spec::PolicySpec;
@@ -17,11 +15,8 @@ use wakepath_trace::recording::{
 };
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::{Effort, median, memory, report, timed};
+use crate::{Effort, long_trace, median, memory, print_figure, print_judged, timed};
 
-/// The packed trace of an Arm board, from the tests of imports.
-const TRACE: &str = "../crates/trace/tests/data/arm-sched-load.trace.dat.zst";
-const PAGE: usize = 4096;
 /// Tick rate of the recording to replay.
 const HZ: TickRate = TickRate::HZ_250;
 /// Default governors of `wakepath replay`.
@@ -30,50 +25,52 @@ const DEFAULT: &str = "menu@6.1,menu@6.12,teo@6.1,teo@6.12";
 const PERIODS: u64 = 4_000_000;
 const FLAG: &str = "--import";
 
-/// The trace to import, where this process is a child that measures its memory.
+/// The trace of `--import`, which only a child process has: the process measures its own memory.
 pub fn requested_trace() -> Option<PathBuf> {
     let mut arguments = std::env::args_os().skip_while(|a| a != FLAG).skip(1);
     arguments.next().map(PathBuf::from)
 }
 
-/// Imports a trace, and prints the peak memory of this process in KiB.
-pub fn measure_import(trace: &Path) -> anyhow::Result<()> {
-    import(trace, &trace.with_extension("parquet"))?;
-    println!("{}", memory::peak_kib()?);
+/// Imports a trace and prints the process's peak memory in KiB.
+pub fn print_import_peak(trace: &Path) -> anyhow::Result<()> {
+    import_trace(trace, &trace.with_extension("parquet"))?;
+    println!("{}", memory::read_own_peak()?);
     Ok(())
 }
 
-pub fn run(effort: Effort) -> anyhow::Result<()> {
+/// Prints the speed of imports and of replay.
+pub fn measure_speed(effort: Effort) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR"))?;
-    importing(folder.path(), effort)?;
-    replaying(folder.path(), effort)
+    measure_import_speed(folder.path(), effort)?;
+    measure_replay_speed(folder.path(), effort)
 }
 
-fn import(trace: &Path, recording: &Path) -> anyhow::Result<u64> {
+/// Imports a trace into a recording, and returns the number of events.
+fn import_trace(trace: &Path, recording: &Path) -> anyhow::Result<u64> {
     let mut writer = Writer::create(recording, Overwrite::Yes, Metadata::default())?;
     let imported = import_file(trace, &mut writer, ImportOptions::default(), &mut |_| ())?;
     writer.finish()?;
     Ok(imported.counts.iter().map(|(_, count)| count).sum())
 }
 
-fn importing(folder: &Path, effort: Effort) -> anyhow::Result<()> {
+fn measure_import_speed(folder: &Path, effort: Effort) -> anyhow::Result<()> {
     let trace = folder.join("trace.dat");
-    write_trace(&trace, (40 << 20) / effort.divisor)?;
+    long_trace::write_repeated(&trace, (40 << 20) / effort.divisor)?;
     let recording = folder.join("trace.parquet");
     let (mut rates, mut trace_cmd_rates) = (Vec::new(), Vec::new());
     for _ in 0..effort.rounds {
-        let (time, events) = timed(|| import(&trace, &recording));
+        let (time, events) = timed(|| import_trace(&trace, &recording));
         rates.push(events? as f64 / time.as_secs_f64());
         if effort.peers
-            && let Some((time, events)) = report_of_trace_cmd(&trace)?
+            && let Some((time, events)) = run_trace_cmd(&trace)?
         {
             trace_cmd_rates.push(events as f64 / time.as_secs_f64());
         }
     }
     let rate = median(rates);
-    println!(
-        "importing a trace.dat: million events per second {:>12.2} M",
-        rate / 1e6
+    print_figure(
+        "importing a trace.dat: events per second",
+        &format!("{:.2} M", rate / 1e6),
     );
     if !effort.peers {
         return Ok(());
@@ -83,7 +80,7 @@ fn importing(folder: &Path, effort: Effort) -> anyhow::Result<()> {
         return Ok(());
     }
     let ratio = rate / median(trace_cmd_rates);
-    report(
+    print_judged(
         "    times trace-cmd report's",
         &format!("{ratio:.1} x"),
         "at least 3 x",
@@ -92,9 +89,9 @@ fn importing(folder: &Path, effort: Effort) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CPU time of `trace-cmd report` and the number of events in its output; `None` without trace-cmd.
-fn report_of_trace_cmd(trace: &Path) -> anyhow::Result<Option<(Duration, u64)>> {
-    let before = time_of_children()?;
+/// Runs `trace-cmd report`: CPU time and number of printed events; `None` without trace-cmd.
+fn run_trace_cmd(trace: &Path) -> anyhow::Result<Option<(Duration, u64)>> {
+    let before = child_time()?;
     let text = trace.with_extension("txt");
     let run = Command::new("trace-cmd")
         .arg("report")
@@ -106,14 +103,11 @@ fn report_of_trace_cmd(trace: &Path) -> anyhow::Result<Option<(Duration, u64)>> 
     anyhow::ensure!(status.success(), "trace-cmd report: {status}");
     let lines = String::from_utf8_lossy(&fs::read(&text)?).lines().count() as u64;
     // The first line is the number of CPUs.
-    Ok(Some((
-        time_of_children()?.saturating_sub(before),
-        lines - 1,
-    )))
+    Ok(Some((child_time()?.saturating_sub(before), lines - 1)))
 }
 
-/// User and system time of finished children (`cutime` and `cstime` of proc(5), in hundredths of a second).
-fn time_of_children() -> anyhow::Result<Duration> {
+/// User and system time of finished children: `cutime` and `cstime` in proc(5), in hundredths of a second.
+fn child_time() -> anyhow::Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks: u64 = fields
@@ -125,64 +119,11 @@ fn time_of_children() -> anyhow::Result<Duration> {
     Ok(Duration::from_millis(10 * ticks))
 }
 
-/// Writes a trace of about `size` bytes that repeats the events of the real trace.
-fn write_trace(path: &Path, size: u64) -> anyhow::Result<()> {
-    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join(TRACE);
-    let real =
-        zstd::decode_all(File::open(&packed).with_context(|| packed.display().to_string())?)?;
-    let find = |text: &[u8]| {
-        let found = real.windows(text.len()).position(|window| window == text);
-        found.context("the trace has changed")
-    };
-    let cpus = find(b"options  \0")? - 4;
-    let table = find(b"flyrecord\0")? + 10;
-    let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| real[at + i]));
-    let cpus = real[cpus] as usize;
-    let places: Vec<(usize, usize)> = (0..cpus)
-        .map(|cpu| {
-            (
-                word(table + 16 * cpu) as usize,
-                word(table + 16 * cpu + 8) as usize,
-            )
-        })
-        .collect();
-    let stamps = || {
-        let pages = places
-            .iter()
-            .flat_map(|(at, size)| (*at..at + size).step_by(PAGE));
-        pages.map(word)
-    };
-    let span = stamps().max().unwrap_or(0) - stamps().min().unwrap_or(0) + 100_000_000;
-    let once: usize = places.iter().map(|(_, size)| size).sum();
-    let times = (size / once as u64).max(1);
-    let mut out = BufWriter::new(File::create(path)?);
-    out.write_all(&real[..table])?;
-    let start = places.iter().map(|(at, _)| *at).min().unwrap_or(0) as u64;
-    let mut at = start;
-    for (_, size) in &places {
-        let size = *size as u64 * times;
-        out.write_all(&at.to_le_bytes())?;
-        out.write_all(&size.to_le_bytes())?;
-        at += size;
-    }
-    out.seek(SeekFrom::Start(start))?;
-    for (from, size) in &places {
-        for time in 0..times {
-            for page in (*from..from + size).step_by(PAGE) {
-                out.write_all(&(word(page) + time * span).to_le_bytes())?;
-                out.write_all(&real[page + 8..page + PAGE])?;
-            }
-        }
-    }
-    out.flush()?;
-    Ok(())
-}
-
-fn replaying(folder: &Path, effort: Effort) -> anyhow::Result<()> {
+fn measure_replay_speed(folder: &Path, effort: Effort) -> anyhow::Result<()> {
     let recording = folder.join("idle.parquet");
     write_recording(&recording, PERIODS / effort.divisor)?;
     for governors in [DEFAULT, "ladder", "teo@6.12", "menu@6.12", "menu@6.1"] {
-        let setup = setup(governors)?;
+        let setup = replay_setup(governors)?;
         let each = setup.policies.len() as f64;
         let mut rates = Vec::new();
         for _ in 0..effort.rounds {
@@ -198,7 +139,7 @@ fn replaying(folder: &Path, effort: Effort) -> anyhow::Result<()> {
         } else {
             format!("replaying through {governors}: idle periods per second and core")
         };
-        report(
+        print_judged(
             &measurement,
             &format!("{rate:.2} M"),
             "at least 20 M",
@@ -218,7 +159,8 @@ fn idle_state(name: &str, exit_us: u64, residency_us: u64) -> IdleState {
     }
 }
 
-fn setup(governors: &str) -> anyhow::Result<Setup> {
+/// A replay through governors on four idle states.
+fn replay_setup(governors: &str) -> anyhow::Result<Setup> {
     // Idle states of Skylake-SP, from drivers/idle/intel_idle.c.
     let states = IdleStates::new(vec![
         idle_state("POLL", 0, 0),
@@ -247,28 +189,28 @@ fn setup(governors: &str) -> anyhow::Result<Setup> {
 struct Xorshift(u64);
 
 impl Xorshift {
-    fn next(&mut self) -> u64 {
+    fn next_number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    /// A number, and an idle period in ns: mostly some 10 or 100 us, sometimes milliseconds.
-    fn idle_period(&mut self) -> (u64, u64) {
-        let random = self.next();
+    /// Draws a number, and an idle period in ns: mostly some 10 or 100 us, sometimes milliseconds.
+    fn draw_idle_period(&mut self) -> (u64, u64) {
+        let random = self.next_number();
         (random, (20_000 + random % 200_000) << (random >> 60 & 3))
     }
 }
 
-/// Writes a recording of four CPUs that rest for varying times between tasks. The next event is the earlier of tick and
-/// timer; an idle period beyond that event has its tick stopped.
+/// Writes a recording: four CPUs rest for varying times between tasks. The next event is the earlier of tick and timer; an
+/// idle period beyond the next event has its tick stopped.
 fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
     let mut writer = Writer::create(path, Overwrite::Yes, Metadata::default())?;
     let mut numbers = Xorshift(0x9e37_79b9_7f4a_7c15);
     let tick = HZ.period().0;
     let mut free = [1_000_000_000; 4];
-    let mut next = [(); 4].map(|()| numbers.idle_period());
+    let mut next = [(); 4].map(|()| numbers.draw_idle_period());
     for _ in 0..periods {
         let first = (0..free.len()).min_by_key(|&cpu| free[cpu] + next[cpu].1);
         let cpu = first.unwrap_or(0);
@@ -300,26 +242,29 @@ fn write_recording(path: &Path, periods: u64) -> anyhow::Result<()> {
             kind: EventKind::Idle(period),
         })?;
         free[cpu] = end + 5_000 + random % 20_000;
-        next[cpu] = numbers.idle_period();
+        next[cpu] = numbers.draw_idle_period();
     }
     writer.finish()?;
     Ok(())
 }
 
-/// Prints whether the memory of an import grows with the size of its file.
-pub fn measure_memory() -> anyhow::Result<()> {
+/// Prints whether the memory for an import grows with the file.
+pub fn measure_growth(effort: Effort) -> anyhow::Result<()> {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR"))?;
     let mut peaks = Vec::new();
-    for size in [100 << 20, 1000 << 20] {
+    let sizes = [100, 1000].map(|mib: u64| mib / effort.divisor);
+    for mib in sizes {
         let trace = folder.path().join("long.dat");
-        write_trace(&trace, size)?;
+        long_trace::write_repeated(&trace, mib << 20)?;
         let mut command = Command::new(std::env::current_exe()?);
-        peaks.push(memory::read_peak(command.arg(FLAG).arg(&trace))?);
+        peaks.push(memory::read_child_peak(command.arg(FLAG).arg(&trace))?);
     }
     let ratio = peaks[1] / peaks[0];
-    report(
+    print_judged(
         &format!(
-            "peak memory, importing 100 MiB and 1000 MiB: {:.0} and {:.0} MiB",
+            "peak memory, importing {} MiB and {} MiB: {:.0} and {:.0} MiB",
+            sizes[0],
+            sizes[1],
             peaks[0] / 1024.0,
             peaks[1] / 1024.0
         ),

@@ -10,7 +10,7 @@ use wakepath_results::import::parse;
 
 fuzz_target!(|text: &str| {
     if let Some((name, log)) = text.split_once('\n')
-        && let Some((benchmark, _)) = Benchmark::of_log("fuzz", name)
+        && let Some((benchmark, _)) = Benchmark::from_log_name("fuzz", name)
     {
         for sample in benchmark.read(log).unwrap_or_default() {
             assert!(sample.values.iter().all(|(_, value)| value.is_finite()));
@@ -23,7 +23,7 @@ fuzz_target!(|text: &str| {
             let mut buckets = run.latency.iter();
             assert!(buckets.all(|bucket| bucket.low_ns <= bucket.high_ns));
         }
-        let document = imported.document("fuzz");
+        let document = imported.make_document("fuzz");
         let results = ResultReader::of_runs("fuzz", document, imported.runs);
         let source = Source::read("fuzz", &results).expect("it is in memory");
         let options = CompareOptions {

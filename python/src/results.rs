@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use wakepath_compare::results::{
-    CompareOptions, ComparisonFile, Objective, Points, ScopeList, Source, add_idle_rates, answers,
-    choose, compare as compare_sources, front, scopes,
+    CompareOptions, Comparison, ComparisonFile, Objective, Points, ScopeList, Source,
+    add_idle_rates, answers, choose, compare as compare_sources, front, scopes,
 };
 use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::{from_results, render};
@@ -137,6 +137,94 @@ pub(crate) struct CompareArguments {
     level: Option<f64>,
 }
 
+/// What a comparison is asked, checked.
+struct ComparisonRequest {
+    arguments: CompareArguments,
+    /// Metric to be as small or as large as possible.
+    goal: Option<(String, Goal)>,
+    keep: Vec<Condition>,
+}
+
+impl ComparisonRequest {
+    fn parse(arguments: CompareArguments) -> PyResult<Self> {
+        let goal = match (&arguments.minimise, &arguments.maximise) {
+            (Some(metric), _) => Some((metric.clone(), Goal::Minimise)),
+            (None, Some(metric)) => Some((metric.clone(), Goal::Maximise)),
+            (None, None) => None,
+        };
+        let keep = arguments.keep.iter().map(|text| text.parse());
+        Ok(Self {
+            goal,
+            keep: keep
+                .collect::<Result<_, String>>()
+                .map_err(|wrong| errors::message(&wrong))?,
+            arguments,
+        })
+    }
+
+    /// Metrics to compare: those of the goal if there is one.
+    fn metrics(&self) -> Vec<String> {
+        let mut metrics: Vec<String> = self.arguments.pareto.clone();
+        metrics.extend(self.goal.iter().map(|(metric, _)| metric.clone()));
+        metrics.extend(self.keep.iter().map(|condition| condition.metric.clone()));
+        if metrics.is_empty() {
+            metrics.clone_from(&self.arguments.metric);
+        }
+        metrics
+    }
+
+    fn options(&self) -> CompareOptions {
+        CompareOptions {
+            baseline: self.arguments.baseline.clone(),
+            metrics: self.metrics(),
+            machines: self.arguments.machine.clone(),
+            workloads: self.arguments.workload.clone(),
+            level: self.arguments.level,
+        }
+    }
+
+    /// Whether nothing narrows the comparison, so that it answers the studies' questions.
+    fn is_whole(&self) -> bool {
+        let arguments = &self.arguments;
+        arguments.metric.is_empty() && arguments.workload.is_empty() && arguments.machine.is_empty()
+    }
+
+    /// The answer as JSON: the best policies for a goal, a Pareto front, or the whole comparison.
+    fn answer(&self, sources: &[Source], comparison: &Comparison) -> PyResult<String> {
+        let text = if let Some((metric, goal)) = &self.goal {
+            let choices = scopes(comparison, |among| {
+                let objective = Objective {
+                    metric: metric.clone(),
+                    goal: *goal,
+                    keep: self.keep.clone(),
+                    among,
+                };
+                choose(comparison, &objective)
+            });
+            serde_json::to_string_pretty(&ScopeList::from(&choices.map_err(errors::error)?[..]))
+        } else if self.arguments.pareto.is_empty() {
+            let answers = if self.is_whole() {
+                answers(sources, comparison)
+            } else {
+                Vec::new()
+            };
+            serde_json::to_string_pretty(&ComparisonFile {
+                answers: &answers,
+                comparison,
+            })
+        } else {
+            let points = scopes(comparison, |among| {
+                Ok(Points {
+                    metrics: self.arguments.pareto.clone(),
+                    points: front(comparison, &self.arguments.pareto, &among)?,
+                })
+            });
+            serde_json::to_string_pretty(&ScopeList::from(&points.map_err(errors::error)?[..]))
+        };
+        text.map_err(errors::error)
+    }
+}
+
 /// Compares results; returns the output of `wakepath compare --format json`.
 #[pyfunction]
 pub(crate) fn compare(
@@ -144,73 +232,17 @@ pub(crate) fn compare(
     results: Vec<ResultsArgument<'_>>,
     asked: CompareArguments,
 ) -> PyResult<String> {
-    let goal = match (&asked.minimise, &asked.maximise) {
-        (Some(metric), _) => Some((metric.clone(), Goal::Minimise)),
-        (None, Some(metric)) => Some((metric.clone(), Goal::Maximise)),
-        (None, None) => None,
-    };
-    let keep: Vec<Condition> = asked
-        .keep
-        .iter()
-        .map(|text| text.parse())
-        .collect::<Result<_, String>>()
-        .map_err(|wrong| errors::message(&wrong))?;
-    let results = open_results(results)?;
+    let request = ComparisonRequest::parse(asked)?;
+    let opened = open_results(results)?;
     py.detach(|| {
-        let mut sources: Vec<Source> = results
+        let read = opened
             .iter()
-            .map(|(name, reader)| Source::read(name, reader))
-            .collect::<Result<_, _>>()
-            .map_err(errors::error)?;
-        let readers: Vec<&ResultReader> = results.iter().map(|(_, reader)| &**reader).collect();
+            .map(|(name, reader)| Source::read(name, reader));
+        let mut sources: Vec<Source> = read.collect::<Result<_, _>>().map_err(errors::error)?;
+        let readers: Vec<&ResultReader> = opened.iter().map(|(_, reader)| &**reader).collect();
         add_idle_rates(&mut sources, &readers).map_err(errors::error)?;
-        let mut metrics: Vec<String> = asked.pareto.clone();
-        metrics.extend(goal.iter().map(|(metric, _)| metric.clone()));
-        metrics.extend(keep.iter().map(|condition| condition.metric.clone()));
-        if metrics.is_empty() {
-            metrics.clone_from(&asked.metric);
-        }
-        let options = CompareOptions {
-            baseline: asked.baseline.clone(),
-            metrics,
-            machines: asked.machine.clone(),
-            workloads: asked.workload.clone(),
-            level: asked.level,
-        };
-        let comparison = compare_sources(&sources, &options).map_err(errors::error)?;
-        let text = if let Some((metric, goal)) = goal {
-            let choices = scopes(&comparison, |among| {
-                let objective = Objective {
-                    metric: metric.clone(),
-                    goal,
-                    keep: keep.clone(),
-                    among,
-                };
-                choose(&comparison, &objective)
-            });
-            serde_json::to_string_pretty(&ScopeList::from(&choices.map_err(errors::error)?[..]))
-        } else if asked.pareto.is_empty() {
-            let answers =
-                if asked.metric.is_empty() && asked.workload.is_empty() && asked.machine.is_empty()
-                {
-                    answers(&sources, &comparison)
-                } else {
-                    Vec::new()
-                };
-            serde_json::to_string_pretty(&ComparisonFile {
-                answers: &answers,
-                comparison: &comparison,
-            })
-        } else {
-            let points = scopes(&comparison, |among| {
-                Ok(Points {
-                    metrics: asked.pareto.clone(),
-                    points: front(&comparison, &asked.pareto, &among)?,
-                })
-            });
-            serde_json::to_string_pretty(&ScopeList::from(&points.map_err(errors::error)?[..]))
-        };
-        text.map_err(errors::error)
+        let comparison = compare_sources(&sources, &request.options()).map_err(errors::error)?;
+        request.answer(&sources, &comparison)
     })
 }
 
@@ -224,7 +256,8 @@ pub(crate) fn report(
     let opened = open_results(results)?;
     py.detach(|| {
         let readers: Vec<ResultReader> = opened.iter().map(|(_, r)| (**r).clone()).collect();
-        let view = from_results::view(&readers, baseline.as_deref()).map_err(errors::error)?;
+        let view =
+            from_results::build_view(&readers, baseline.as_deref()).map_err(errors::error)?;
         render(&view).map_err(errors::error)
     })
 }

@@ -63,7 +63,7 @@ impl Plan {
             .map(|set| set.parse())
             .collect::<Result<_, _>>()
             .map_err(errors::error)?;
-        let plan = plan::Plan::with_more(&path, target(on)?, &sets, allow_programs)
+        let plan = plan::Plan::load_with_sets(&path, target(on)?, &sets, allow_programs)
             .map_err(errors::of_study)?;
         Ok(Self { plan: plan.into() })
     }
@@ -74,7 +74,7 @@ impl Plan {
     fn of_keys(keys: &str, folder: PathBuf, on: &str, allow_programs: bool) -> PyResult<Self> {
         let keys: toml::Table = serde_json::from_str(keys).map_err(errors::error)?;
         let text = toml::to_string(&keys).map_err(errors::error)?;
-        let plan = plan::Plan::of_user(&text, "study", &folder, target(on)?, allow_programs);
+        let plan = plan::Plan::from_user_text(&text, "study", &folder, target(on)?, allow_programs);
         Ok(Self {
             plan: plan.map_err(errors::of_keys)?.into(),
         })
@@ -156,8 +156,8 @@ impl Plan {
             ));
         }
         work(py, jobs, progress, errors::of_study, |waiting| {
-            let backend = run::backend(plan)?;
-            run::run(plan, &*backend, shard, &into, mode, waiting)
+            let backend = run::make_backend(plan)?;
+            run::run_plan(plan, &*backend, shard, &into, mode, waiting)
         })?;
         let has = |index: &usize| shard.is_none_or(|shard| shard.has(*index));
         Ok((0..plan.runs()).filter(has).count())

@@ -12,7 +12,7 @@ use wakepath_measure::Conditions;
 use wakepath_results::{RunOrigin, RunRecord};
 use wakepath_study::file::StudyError;
 use wakepath_study::plan::Plan;
-use wakepath_study::run::backend;
+use wakepath_study::run::make_backend;
 use wakepath_units::median;
 
 use crate::error::CalibrateError;
@@ -182,8 +182,8 @@ fn run_jobs(
     cancelled: &AtomicBool,
     finished: &dyn Fn(usize),
 ) -> Result<Vec<Option<JobFigures>>, CalibrateError> {
-    let plan = Plan::new(text, "calibration", folder, origin)?;
-    let backend = backend(&plan)?;
+    let plan = Plan::from_text(text, "calibration", folder, origin)?;
+    let backend = make_backend(&plan)?;
     backend.begin()?;
     let mut runs: Vec<Vec<RunRecord>> = vec![Vec::new(); JOBS.len()];
     let mut result = Ok(());

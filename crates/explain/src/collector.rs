@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_trace::recording::{
-    Block, Event, EventKind, Interrupt, Known, Metadata, QueueStep, TaskStep,
+    Block, DataQuality, Event, EventKind, Interrupt, Metadata, QueueStep, TaskStep,
 };
 
 use crate::cpu::{Cpu, HANDLER_NS, MAX_PENDING, Pending, PendingRemote, Sender, resolve};
@@ -73,7 +73,7 @@ impl Collector {
         }
         let mut collector = Self {
             siblings,
-            tasks_known: metadata.recorded.tasks != Known::Missing,
+            tasks_known: metadata.recorded.tasks != DataQuality::Missing,
             ..Self::default()
         };
         collector.learn_names(&metadata.tasks);

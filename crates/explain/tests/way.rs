@@ -8,7 +8,7 @@
 
 use wakepath_explain::{Collected, Collector, Hop, MetState, Notification, Sibling, TracedRequest};
 use wakepath_trace::recording::{
-    Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Known, Metadata, QueueStep,
+    Block, DataQuality, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, Metadata, QueueStep,
     Recorded, TaskStep, TimerKind,
 };
 use wakepath_units::Nanoseconds;
@@ -61,7 +61,7 @@ fn submission() -> Vec<Event> {
 
 fn follow(events: &[Event]) -> TracedRequest {
     let recorded = Recorded {
-        tasks: Known::Exact,
+        tasks: DataQuality::Exact,
         ..Recorded::default()
     };
     let metadata = Metadata {
@@ -281,7 +281,7 @@ fn step(time: u64, cpu: u32, task: u32, step: TaskStep) -> Event {
 fn passed_on(submitter: u32, name: &str, between: &[Event]) -> (TracedRequest, Vec<Hop>) {
     let mut collector = Collector::new(&Metadata {
         recorded: Recorded {
-            tasks: Known::Exact,
+            tasks: DataQuality::Exact,
             ..Recorded::default()
         },
         tasks: [(THREAD, name.to_owned())].into(),

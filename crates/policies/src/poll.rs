@@ -82,12 +82,11 @@ mod tests {
             request_us: None,
             rule: PollRule::First,
         };
-        let of = |times: &[(u64, u64)]| limit_under(&old, &states(times, true), TickRate::HZ_250);
-        assert_eq!(
-            of(&[(0, 0), (2_000, 2_000), (10_000, 20_000)]),
-            Nanoseconds::from_micros(2)
-        );
-        assert_eq!(of(&[(0, 0)]), TickRate::HZ_250.period());
+        let three = states(&[(0, 0), (2_000, 2_000), (10_000, 20_000)], true);
+        let limit = limit_under(&old, &three, TickRate::HZ_250);
+        assert_eq!(limit, Nanoseconds::from_micros(2));
+        let limit = limit_under(&old, &states(&[(0, 0)], true), TickRate::HZ_250);
+        assert_eq!(limit, TickRate::HZ_250.period());
         let request = PollPolicy {
             request_us: Some(40),
             ..old

@@ -216,14 +216,16 @@ mod tests {
         assert_eq!(runnable.get(), 16 * 1024);
     }
 
+    /// What is left of a signal after some units of time.
+    fn exact_factor(units: usize) -> u32 {
+        let share = f64::exp2(-(units as f64) / HALF_LIFE as f64);
+        (share * (1_u64 << FACTOR_BITS) as f64).round() as u32
+    }
+
     #[test]
     fn tables_hold_the_powers_of_two() {
-        let factor = |units: usize| {
-            let share = f64::exp2(-(units as f64) / HALF_LIFE as f64);
-            (share * (1_u64 << FACTOR_BITS) as f64).round() as u32
-        };
-        assert_eq!(UNITS, std::array::from_fn(factor));
-        assert_eq!(PERIODS, std::array::from_fn(|i| factor(1024 * i)));
+        assert_eq!(UNITS, std::array::from_fn(exact_factor));
+        assert_eq!(PERIODS, std::array::from_fn(|i| exact_factor(1024 * i)));
     }
 
     #[test]

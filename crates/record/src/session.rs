@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use wakepath_system::System;
-use wakepath_trace::recording::{Event, EventKind, Known, Overwrite, RecordingError, Writer};
+use wakepath_trace::recording::{DataQuality, Event, EventKind, Overwrite, RecordingError, Writer};
 
 use crate::Overhead;
 use crate::events::Assembler;
@@ -143,7 +143,7 @@ impl RecordSession {
     /// The file cannot be written.
     pub fn finish(self) -> Result<RecordSummary, SessionError> {
         let mut sink = self.sink;
-        let sees_iowaiters = self.recording.recorded().iowaiters != Known::Missing;
+        let sees_iowaiters = self.recording.recorded().iowaiters != DataQuality::Missing;
         let (batch, overhead) = self.recording.stop()?;
         sink.summary.duration = self.started.elapsed();
         sink.summary.overhead = overhead;
@@ -160,7 +160,7 @@ impl RecordSession {
         metadata.hz = metadata.hz.or(measured);
         if sees_iowaiters && !sink.iowaiters_seen {
             // The hook exists, but this governor never asks.
-            metadata.recorded.iowaiters = Known::Missing;
+            metadata.recorded.iowaiters = DataQuality::Missing;
         }
         sink.writer.finish()?;
         Ok(sink.summary)

@@ -234,7 +234,7 @@ fn best_timeout(histogram: &Histogram<u64>, transition_ms: u64) -> Timeout {
     for value in histogram.iter_recorded() {
         gaps.add(value.value_iterated_to(), value.count_at_value());
     }
-    let found = gaps.timeout(transition_ms * 1_000);
+    let found = gaps.best_timeout(transition_ms * 1_000);
     let total: u64 = gaps.total_us.iter().sum();
     Timeout {
         transition_ms,

@@ -6,7 +6,7 @@ use wakepath_policies::idle::fit::NO_LATENCY_REQUEST;
 use wakepath_policies::idle::power::IdlePower;
 use wakepath_policies::idle::{Governor, IdlePolicy};
 use wakepath_policies::psd::PsdPolicy;
-use wakepath_trace::recording::{Known, Metadata};
+use wakepath_trace::recording::{DataQuality, Metadata};
 use wakepath_units::{Nanoseconds, TickRate};
 
 use crate::blocks::MAX_BLOCKS;
@@ -107,7 +107,8 @@ impl States {
     /// The states in a recording. A recording with block events alone gets a single stand-in state.
     pub fn of_recording(metadata: &Metadata) -> Result<Vec<Self>, SetupError> {
         let recorded = &metadata.recorded;
-        let only_drives = recorded.idle == Known::Missing && recorded.block != Known::Missing;
+        let only_drives =
+            recorded.idle == DataQuality::Missing && recorded.block != DataQuality::Missing;
         if metadata.idle_states.is_empty() && only_drives {
             let never_entered = IdleStates::new(vec![IdleState {
                 name: "none".to_owned(),

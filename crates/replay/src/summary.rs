@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use wakepath_trace::recording::{Before, Known, Metadata, PackedIdlePeriod};
+use wakepath_trace::recording::{Before, DataQuality, Metadata, PackedIdlePeriod};
 
 use crate::agreement::Agreement;
 use crate::cost::{Totals, TotalsByBlock};
@@ -129,7 +129,7 @@ impl Summary<'_, '_> {
 
     /// What was recorded.
     fn recorded_policy(&self, metadata: &Metadata) -> PolicyReport {
-        let tick_known = metadata.recorded.tick != Known::Missing;
+        let tick_known = metadata.recorded.tick != DataQuality::Missing;
         let flags = &self.pass.flags;
         let tick_stops = flags.count_where(|period| period.stop_tick() == Some(true));
         let limit_hits = flags.count_where(|period| period.poll_limit_hit() == Some(true));

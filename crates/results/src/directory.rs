@@ -77,7 +77,7 @@ impl ResultWriter {
                             .to_owned(),
                     });
                 }
-                Mode::Resume => grown = same_study(&dir, &folder, &document, files)?,
+                Mode::Resume => grown = check_same_study(&dir, &folder, &document, files)?,
                 Mode::Replace => empty(&dir, &folder, files)?,
             }
         } else {
@@ -230,16 +230,12 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
 
 /// Checks that a directory holds results of the same study, perhaps with fewer repeats; returns whether files have to
 /// change.
-fn same_study(
+fn check_same_study(
     dir: &Path,
     folder: &ResultFolder,
     wanted: &Document,
     files: &[(String, Vec<u8>)],
 ) -> Result<bool, ResultsError> {
-    let different = |what: &str| ResultsError::Different {
-        path: dir.to_owned(),
-        what: what.to_owned(),
-    };
     let reader = ResultReader::open(dir)?;
     let there = reader.document();
     if there.repeats > wanted.repeats {
@@ -260,6 +256,10 @@ fn same_study(
             now: changed.here,
         });
     }
+    let difference = |what: String| ResultsError::Different {
+        path: dir.to_owned(),
+        what,
+    };
     let mut grown = there.repeats < wanted.repeats;
     for (name, content) in files {
         let found = folder.read(name)?;
@@ -267,35 +267,39 @@ fn same_study(
             continue;
         }
         if name != STUDY || !differ_in_repeats(&found, content) {
-            return Err(match name.strip_prefix("governors/") {
-                Some(_) => different(&format!("the governor of your own in {name}")),
-                None => different(name),
-            });
+            return Err(difference(match name.strip_prefix("governors/") {
+                Some(_) => format!("the governor of your own in {name}"),
+                None => name.clone(),
+            }));
         }
         grown = true;
     }
+    match different_part(there, wanted) {
+        Some(what) => Err(difference(what.to_owned())),
+        None => Ok(grown),
+    }
+}
+
+/// What differs between two documents besides the number of repeats, if anything.
+fn different_part(there: &Document, wanted: &Document) -> Option<&'static str> {
     if there.backend != wanted.backend {
-        return Err(different("--on"));
+        return Some("--on");
     }
     if there.tools != wanted.tools {
-        return Err(different("a tool's version"));
+        return Some("a tool's version");
     }
     if there.shard != wanted.shard {
-        return Err(different("--shard"));
+        return Some("--shard");
     }
-    // Simulations have a seed for each repeat.
-    let seeds_go_on = there.seeds.len() <= wanted.seeds.len()
-        && there.seeds[..] == wanted.seeds[..there.seeds.len()];
     let as_there = Document {
         complete: there.complete,
         repeats: there.repeats,
         seeds: there.seeds.clone(),
         ..wanted.clone()
     };
-    if !seeds_go_on || *there != as_there {
-        return Err(different(DOCUMENT));
-    }
-    Ok(grown)
+    // Simulations have a seed for each repeat.
+    let seeds_go_on = wanted.seeds.starts_with(&there.seeds);
+    (!seeds_go_on || *there != as_there).then_some(DOCUMENT)
 }
 
 /// Whether two texts of a study differ at most in the line that sets `repeats`.

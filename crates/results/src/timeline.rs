@@ -73,9 +73,18 @@ impl TrackKind {
     }
 }
 
+/// Rows of one machine, workload, policy and request.
+#[derive(Clone, Copy, Default)]
+struct TimelinePart {
+    /// Parent track, if there are several parts.
+    track: Option<usize>,
+    /// Time at which the part's tracks begin.
+    start_ns: u64,
+}
+
 impl Timeline {
     /// A span's content in words.
-    pub fn says(&self, span: &Span) -> String {
+    pub fn span_text(&self, span: &Span) -> String {
         match span.what {
             SpanValue::Name(index) => self.names.get(index).cloned().unwrap_or_default(),
             SpanValue::Value(value) => {
@@ -86,48 +95,25 @@ impl Timeline {
         }
     }
 
-    /// The timeline in rows of `timeline.parquet`. With several machines, workloads, policies or requests, each has a parent
-    /// track, and all begin at 0 for comparison.
-    pub fn of_rows(title: &str, rows: &[TimelineRow]) -> Self {
+    /// Makes a timeline from rows of `timeline.parquet`. With several machines, workloads, policies or requests, each has
+    /// a parent track, and all begin at 0 for comparison.
+    pub fn from_rows(title: &str, rows: &[TimelineRow]) -> Self {
         let mut timeline = Self {
             title: title.to_owned(),
             ..Self::default()
         };
-        // Each part's parent track and start.
-        let mut parts: BTreeMap<[&str; 4], (Option<usize>, u64)> = BTreeMap::new();
-        for row in rows {
-            let (_, start) = parts.entry(part_of(row)).or_insert((None, u64::MAX));
-            *start = row.start_ns.min(*start);
-        }
-        let same_machine = rows
-            .windows(2)
-            .all(|pair| pair[0].machine == pair[1].machine);
-        let shown_from = usize::from(same_machine);
-        if parts.len() > 1 {
-            for (part, (track, _)) in &mut parts {
-                *track = Some(timeline.tracks.len());
-                timeline.tracks.push(Track {
-                    name: part[shown_from..].join(", "),
-                    group: None,
-                    kind: TrackKind::Slices,
-                });
-            }
-        } else {
-            for (_, start) in parts.values_mut() {
-                *start = 0;
-            }
-        }
+        let parts = timeline.add_parts(rows);
         let mut tracks: BTreeMap<([&str; 4], &str), usize> = BTreeMap::new();
         let mut names: BTreeMap<&str, usize> = BTreeMap::new();
         for row in rows {
-            let part = part_of(row);
-            let (group, start) = parts.get(&part).copied().unwrap_or_default();
+            let key = part_key(row);
+            let part = parts.get(&key).copied().unwrap_or_default();
             let number = row.name.strip_suffix(" MHz");
             let mhz: Option<f64> = number.and_then(|number| number.parse().ok());
-            let track = *tracks.entry((part, &row.track)).or_insert_with(|| {
+            let track = *tracks.entry((key, &row.track)).or_insert_with(|| {
                 timeline.tracks.push(Track {
                     name: row.track.clone(),
-                    group,
+                    group: part.track,
                     kind: mhz.map_or(TrackKind::Slices, |_| TrackKind::Frequency),
                 });
                 timeline.tracks.len() - 1
@@ -143,17 +129,48 @@ impl Timeline {
             timeline.spans.push(Span {
                 track,
                 what,
-                start_ns: row.start_ns - start,
-                end_ns: row.end_ns.max(row.start_ns) - start,
+                start_ns: row.start_ns - part.start_ns,
+                end_ns: row.end_ns.max(row.start_ns) - part.start_ns,
             });
         }
         timeline.spans.sort_by_key(|span| span.start_ns);
         timeline
     }
 
+    /// Finds the parts that are compared. Several get a parent track each; a single one keeps its own time.
+    fn add_parts<'a>(&mut self, rows: &'a [TimelineRow]) -> BTreeMap<[&'a str; 4], TimelinePart> {
+        let mut parts: BTreeMap<[&str; 4], TimelinePart> = BTreeMap::new();
+        for row in rows {
+            let part = parts.entry(part_key(row)).or_insert(TimelinePart {
+                track: None,
+                start_ns: u64::MAX,
+            });
+            part.start_ns = row.start_ns.min(part.start_ns);
+        }
+        if parts.len() < 2 {
+            return parts
+                .into_keys()
+                .map(|key| (key, TimelinePart::default()))
+                .collect();
+        }
+        let same_machine = rows
+            .windows(2)
+            .all(|pair| pair[0].machine == pair[1].machine);
+        let shown_from = usize::from(same_machine);
+        for (key, part) in &mut parts {
+            part.track = Some(self.tracks.len());
+            self.tracks.push(Track {
+                name: key[shown_from..].join(", "),
+                group: None,
+                kind: TrackKind::Slices,
+            });
+        }
+        parts
+    }
+
     /// Spans without overlaps, by track and time: an outer span lasts until the first inner span begins. Counts are left
     /// out.
-    pub fn flat(&self) -> Vec<Span> {
+    pub fn flatten_spans(&self) -> Vec<Span> {
         let mut next_start = vec![u64::MAX; self.tracks.len()];
         let mut spans: Vec<Span> = Vec::with_capacity(self.spans.len());
         for span in self.spans.iter().rev() {
@@ -174,7 +191,7 @@ impl Timeline {
 }
 
 /// A row's origin: machine, workload, policy, request.
-fn part_of(row: &TimelineRow) -> [&str; 4] {
+fn part_key(row: &TimelineRow) -> [&str; 4] {
     [&row.machine, &row.workload, &row.policy, &row.at]
 }
 
@@ -216,18 +233,18 @@ mod tests {
             row("menu", "CPU 0", "idle exit", 190, 200),
             row("menu", "frequency of cluster big", "1800 MHz", 100, 200),
         ];
-        let timeline = Timeline::of_rows("m", &one);
+        let timeline = Timeline::from_rows("m", &one);
         let names: Vec<&str> = timeline.tracks.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(names, ["CPU 0", "frequency of cluster big"]);
         assert_eq!(timeline.tracks[1].kind, TrackKind::Frequency);
-        let spans = timeline.flat();
-        let says: Vec<String> = spans.iter().map(|span| timeline.says(span)).collect();
+        let spans = timeline.flatten_spans();
+        let says: Vec<String> = spans.iter().map(|span| timeline.span_text(span)).collect();
         assert_eq!(says, ["C6", "idle exit", "1800 MHz"]);
         assert_eq!(timeline.spans[0].start_ns, 100);
         // Two parts begin together, each under a parent track.
         let mut two = one.to_vec();
         two.push(row("teo", "CPU 0", "C1", 7_000, 7_500));
-        let timeline = Timeline::of_rows("m", &two);
+        let timeline = Timeline::from_rows("m", &two);
         let groups: Vec<_> = timeline
             .tracks
             .iter()
@@ -245,7 +262,7 @@ mod tests {
         );
         let starts = timeline.spans.iter().map(|s| s.start_ns);
         assert_eq!(starts.collect::<Vec<_>>(), [0, 0, 0, 90]);
-        assert_eq!(Timeline::of_rows("m", &[]).tracks, []);
+        assert_eq!(Timeline::from_rows("m", &[]).tracks, []);
     }
 
     #[test]
@@ -271,7 +288,7 @@ mod tests {
             ..Timeline::default()
         };
         assert_eq!(
-            timeline.flat(),
+            timeline.flatten_spans(),
             [
                 span(0, 0, 0, 90),
                 span(0, 4, 90, 100),

@@ -9,8 +9,8 @@ use wakepath_hardware::Machine;
 use wakepath_policies::idle::{IdleDecision, IdleQuery};
 use wakepath_sim::observer::{Activity, InterruptKind, Observer, RequestOrigin, RequestStep};
 use wakepath_trace::recording::{
-    Block, BlockDevice, CpuIdleStates, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Known,
-    Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind, Writer,
+    Block, BlockDevice, CpuIdleStates, DataQuality, Event, EventKind, IdleInputs, IdlePairs,
+    Interrupt, Metadata, QueueStep, Recorded, RecordingError, TaskStep, TimerKind, Writer,
 };
 use wakepath_units::{Kilohertz, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -61,18 +61,18 @@ pub fn describe(machine: &Machine) -> Result<Metadata, String> {
         }],
         interrupts: [(IRQ, "nvme0q1".to_owned())].into(),
         recorded: Recorded {
-            idle: Known::Exact,
-            sleep_length: Known::Exact,
-            tick: Known::Exact,
-            latency_request: Known::Exact,
-            iowaiters: Known::Exact,
-            block: Known::Exact,
-            wakes: Known::Exact,
-            frequency: Known::Exact,
-            timers: Known::Exact,
-            queueing: Known::Exact,
-            interrupts: Known::Exact,
-            tasks: Known::Exact,
+            idle: DataQuality::Exact,
+            sleep_length: DataQuality::Exact,
+            tick: DataQuality::Exact,
+            latency_request: DataQuality::Exact,
+            iowaiters: DataQuality::Exact,
+            block: DataQuality::Exact,
+            wakes: DataQuality::Exact,
+            frequency: DataQuality::Exact,
+            timers: DataQuality::Exact,
+            queueing: DataQuality::Exact,
+            interrupts: DataQuality::Exact,
+            tasks: DataQuality::Exact,
             ..Recorded::default()
         },
         ..Metadata::default()

@@ -1,7 +1,7 @@
-//! Recordings of whole machines.
+//! Recordings of machines at work.
 //!
-//! - [`recording`]: what happened on a real machine, in wakepath's own Parquet format.
-//! - [`import`]: making recordings of what other tools recorded.
+//! - [`recording`]: events on a real machine, in wakepath's own Parquet format.
+//! - [`import`]: recordings from other tools' traces.
 
 pub mod import;
 pub mod recording;

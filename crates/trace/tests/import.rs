@@ -16,8 +16,8 @@ use std::process::Command;
 use made::{PerfData, TraceDat};
 use wakepath_trace::import::{ImportOptions, Imported, import_bytes, import_file};
 use wakepath_trace::recording::{
-    Event, EventKind, Known, Metadata, Overwrite, QueueStep, Reader, RecordingError, TaskStep,
-    TimerKind, Writer,
+    DataQuality, Event, EventKind, Metadata, Overwrite, QueueStep, Reader, RecordingError,
+    TaskStep, TimerKind, Writer,
 };
 use wakepath_units::TickRate;
 
@@ -139,8 +139,8 @@ fn the_arm_trace_has_its_events() {
     }
     assert_eq!(done.total(), 3724);
     assert_eq!(done.metadata.cpus, 6);
-    assert_eq!(done.metadata.recorded.idle_loop, Known::Exact);
-    assert_eq!(done.metadata.recorded.sleep_length, Known::Missing);
+    assert_eq!(done.metadata.recorded.idle_loop, DataQuality::Exact);
+    assert_eq!(done.metadata.recorded.sleep_length, DataQuality::Missing);
     // Without timers it is said that a replay is approximate.
     assert_eq!(done.warnings(), ["no-timers"]);
     let frequencies = done
@@ -436,7 +436,7 @@ fn the_way_of_a_request_is_read_from_text() {
         recorded.ipis,
         recorded.tasks,
     ];
-    assert_eq!(way, [Known::Exact; 4]);
+    assert_eq!(way, [DataQuality::Exact; 4]);
     assert_eq!(done.metadata.interrupts[&36], "nvme0q1");
     assert_eq!(done.metadata.tasks[&812], "fio");
     let steps: Vec<(u64, TaskStep)> = done
@@ -479,7 +479,7 @@ fn timers_give_sleep_lengths() {
     let done = import_memory(text.as_bytes()).unwrap();
     // A single tick does not show how often it comes.
     assert_eq!(done.warnings(), ["no-hz"]);
-    assert_eq!(done.metadata.recorded.sleep_length, Known::Inferred);
+    assert_eq!(done.metadata.recorded.sleep_length, DataQuality::Inferred);
     let Some(EventKind::Idle(period)) = done
         .events
         .iter()
@@ -711,7 +711,7 @@ fn what_is_said_of_several_files_adds_up() {
     .unwrap();
     writer.finish().unwrap();
     let alone = of(&["lossy.txt"]).metadata;
-    assert_eq!(alone.recorded.sleep_length, Known::Inferred);
+    assert_eq!(alone.recorded.sleep_length, DataQuality::Inferred);
     for names in [
         ["lossy.txt", "idle.parquet"],
         ["idle.parquet", "lossy.txt"],
@@ -731,9 +731,9 @@ fn what_is_said_of_several_files_adds_up() {
         assert_eq!((metadata.cpus, metadata.hz), (3, Some(250)), "{names:?}");
         // The weakest of both.
         let recorded = metadata.recorded;
-        assert_eq!(recorded.idle, Known::Exact, "{names:?}");
-        assert_eq!(recorded.sleep_length, Known::Missing, "{names:?}");
-        assert_eq!(recorded.iowaiters, Known::Missing, "{names:?}");
+        assert_eq!(recorded.idle, DataQuality::Exact, "{names:?}");
+        assert_eq!(recorded.sleep_length, DataQuality::Missing, "{names:?}");
+        assert_eq!(recorded.iowaiters, DataQuality::Missing, "{names:?}");
     }
 }
 

@@ -210,7 +210,7 @@ fn print_brief(
     results: &[ResultReader],
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let answers = from_results::answers(results, args.baseline.as_deref())?;
+    let answers = from_results::build_answers(results, args.baseline.as_deref())?;
     match args.format {
         PageFormat::Table | PageFormat::Markdown => {
             tables::brief(out, comparison, &answers, args.top, style(args.format))

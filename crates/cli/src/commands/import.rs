@@ -70,6 +70,17 @@ struct FileSummary {
     by_name: Vec<(String, u64)>,
 }
 
+impl FileSummary {
+    fn new(path: &Path, imported: Imported) -> Self {
+        Self {
+            file: path.display().to_string(),
+            source: imported.source,
+            events: imported.counts.iter().map(|(_, count)| count).sum(),
+            by_name: imported.counts,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     new_file::check(&args.output, args.force).with_context(|| args.output.display().to_string())?;
     // A recording to be replaced must survive a failed import.
@@ -84,36 +95,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     until::end_after(move || drop(fs::remove_dir_all(leftover)))?;
     let fresh = unfinished.path().join("new.parquet");
     let mut writer = Writer::create(&fresh, Overwrite::No, Metadata::default())?;
-    let options = ImportOptions {
-        hz: args.hz,
-        any_machine: args.any_machine,
-    };
-    let mut files = Vec::new();
-    // A trace does not say how many events it has.
-    let reporter = ProgressReporter::new(0)?;
-    let events_read = Arc::new(AtomicUsize::new(0));
-    let in_log = ProgressLog::start(Arc::clone(&events_read), None, "events");
-    let mut before = 0;
-    for path in &args.files {
-        let spooled = spool(path, unfinished.path())
-            .with_context(|| format!("{}: cannot be kept while it is read", path.display()))?;
-        let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template(
-            "{spinner} {human_pos} events, {per_sec}",
-        )?);
-        let file = spooled.as_ref().unwrap_or(path);
-        let imported = import_file(file, &mut writer, options, &mut |events| {
-            bar.set_position(events);
-            reporter.report(before + events);
-            let all = usize::try_from(before + events).unwrap_or(usize::MAX);
-            events_read.store(all, Ordering::Relaxed);
-        })?;
-        bar.finish_and_clear();
-        let summary = summarise(path, imported);
-        before += summary.events;
-        reporter.report(before);
-        files.push(summary);
-    }
-    drop(in_log);
+    let files = import_files(args, &mut writer, unfinished.path())?;
     ensure!(
         writer.events() > 0,
         "{}; nothing was written",
@@ -123,13 +105,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let (lost_events, warnings) = (metadata.lost_events, metadata.warnings.clone());
     let recorded_events = writer.finish()?;
     fs::rename(&fresh, &output).with_context(|| format!("cannot write {}", output.display()))?;
-    // A killed recording's leftovers do not belong to the new recording.
-    match fs::remove_file(tail_path(&output)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| tail_path(&output).display().to_string());
-        }
-        _ => {}
-    }
+    remove_tail(&output)?;
     for warning in &warnings {
         warning!("{} ({}x): {}", warning.name, warning.count, warning.text);
     }
@@ -140,6 +116,55 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         warnings,
     };
     print_imported(&summary, args.format, out)
+}
+
+/// Imports files one after the other, with a bar for each; pipes are spooled into a folder.
+fn import_files(
+    args: &Args,
+    writer: &mut Writer,
+    spool_folder: &Path,
+) -> anyhow::Result<Vec<FileSummary>> {
+    let options = ImportOptions {
+        hz: args.hz,
+        any_machine: args.any_machine,
+    };
+    let mut files = Vec::new();
+    // A trace does not say how many events it has.
+    let reporter = ProgressReporter::new(0)?;
+    let events_read = Arc::new(AtomicUsize::new(0));
+    let _in_log = ProgressLog::start(Arc::clone(&events_read), None, "events");
+    let mut before = 0;
+    for path in &args.files {
+        let spooled = spool_pipe(path, spool_folder)
+            .with_context(|| format!("{}: cannot be kept while it is read", path.display()))?;
+        let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template(
+            "{spinner} {human_pos} events, {per_sec}",
+        )?);
+        let file = spooled.as_ref().unwrap_or(path);
+        let imported = import_file(file, writer, options, &mut |events| {
+            bar.set_position(events);
+            reporter.report(before + events);
+            let all = usize::try_from(before + events).unwrap_or(usize::MAX);
+            events_read.store(all, Ordering::Relaxed);
+        })?;
+        bar.finish_and_clear();
+        let summary = FileSummary::new(path, imported);
+        before += summary.events;
+        reporter.report(before);
+        files.push(summary);
+    }
+    Ok(files)
+}
+
+/// Removes what a killed recording left beside its file: it does not belong to the new recording.
+fn remove_tail(recording: &Path) -> anyhow::Result<()> {
+    let tail = tail_path(recording);
+    match fs::remove_file(&tail) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| tail.display().to_string())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Why files with events gave no recording.
@@ -155,7 +180,7 @@ fn nothing_imported(files: &[FileSummary], metadata: &Metadata) -> String {
 
 /// Spools a pipe into a file: formats are not read from front to back. Shell pipes are accepted; other processes' FIFOs are
 /// refused.
-fn spool(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+fn spool_pipe(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     let is_own = ["/dev/fd", "/proc/self/fd"]
         .iter()
         .any(|fds| path.starts_with(fds));
@@ -169,15 +194,6 @@ fn spool(path: &Path, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
     let spooled = folder.join("standard input");
     io::copy(&mut input, &mut File::create(&spooled)?)?;
     Ok(Some(spooled))
-}
-
-fn summarise(path: &Path, imported: Imported) -> FileSummary {
-    FileSummary {
-        file: path.display().to_string(),
-        source: imported.source,
-        events: imported.counts.iter().map(|(_, count)| count).sum(),
-        by_name: imported.counts,
-    }
 }
 
 fn print_imported(summary: &ImportSummary, format: Format, out: &mut Screen) -> anyhow::Result<()> {

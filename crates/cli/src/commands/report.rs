@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     new_file::check(&args.output, args.force).with_context(|| place.clone())?;
     let opened = import::open_all(&args.results)?;
     let readers: Vec<ResultReader> = opened.into_iter().map(|o| o.results).collect();
-    let view = from_results::view(&readers, args.baseline.as_deref())?;
+    let view = from_results::build_view(&readers, args.baseline.as_deref())?;
     let page = render(&view)?;
     new_file::write(&args.output, args.force, |mut file| {
         Ok(file.write_all(page.as_bytes())?)

@@ -119,7 +119,7 @@ fn timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     })?;
     let machines = results.document().machines.iter();
     let titles: Vec<&str> = machines.map(|machine| machine.title.as_str()).collect();
-    let timeline = Timeline::of_rows(&titles.join(" / "), &rows);
+    let timeline = Timeline::from_rows(&titles.join(" / "), &rows);
     new_file::write(path, args.force, |file| {
         perfetto::write(BufWriter::new(file), &timeline)?;
         Ok(())

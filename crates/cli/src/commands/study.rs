@@ -3,7 +3,6 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -11,20 +10,20 @@ use serde::Serialize;
 use wakepath_compare::results::Source;
 use wakepath_compare::shortfalls;
 use wakepath_policies::PolicySet;
-use wakepath_policies::idle::program::ProgramForm;
 use wakepath_policies::mechanism::Place;
-use wakepath_results::{Goal, Mode, Question, ResultReader, RunOrigin, Shard};
+use wakepath_results::{Mode, ResultReader, RunOrigin, Shard};
 use wakepath_study::builtin;
-use wakepath_study::plan::{Plan, Task};
-use wakepath_study::run::{self, Order, RunControl};
-use wakepath_units::Nanoseconds;
+use wakepath_study::plan::Plan;
+use wakepath_study::run::{self, RunControl};
 
-use super::arguments;
-use crate::messages::{self, Kind, note, warning};
+use crate::messages::warning;
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, Programs, WholeSet};
-use crate::until;
 use crate::waiting::{self, Jobs};
+use notes::tell_notes;
+
+mod check;
+mod notes;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -68,7 +67,7 @@ struct CheckArgs {
     /// Study file, or the name of a built-in study.
     study: PathBuf,
     /// Where it would run.
-    #[arg(long, value_name = "ON", default_value = "sim", value_parser = on())]
+    #[arg(long, value_name = "ON", default_value = "sim", value_parser = parse_backend())]
     on: RunOrigin,
     /// A policy set beside those of the study, such as 'teo + psd'; give it again for more.
     #[arg(long, value_name = "SET", value_parser = WholeSet(Place::Sim), hide_possible_values = true)]
@@ -95,7 +94,7 @@ struct RunArgs {
     /// Study file, or the name of a built-in study.
     study: PathBuf,
     /// Where it runs: on the modelled machine that the study names, for real on this one, or on recordings.
-    #[arg(long, value_name = "ON", default_value = "sim", value_parser = on())]
+    #[arg(long, value_name = "ON", default_value = "sim", value_parser = parse_backend())]
     on: RunOrigin,
     /// Directory of the results [default: the study's name with -sim, -live or -replay].
     #[arg(short, long, value_name = "DIR")]
@@ -128,8 +127,8 @@ struct ListArgs {
     format: Format,
 }
 
-/// Reads `--on`.
-fn on() -> impl TypedValueParser<Value = RunOrigin> {
+/// Parses `--on`.
+fn parse_backend() -> impl TypedValueParser<Value = RunOrigin> {
     let backends = [
         (RunOrigin::Sim, "Simulated"),
         (RunOrigin::Live, "Measured"),
@@ -144,14 +143,14 @@ fn on() -> impl TypedValueParser<Value = RunOrigin> {
 
 pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
-        Verb::New(args) => new(&args, out),
-        Verb::Check(args) => check(&args, out),
+        Verb::New(args) => write_example(&args, out),
+        Verb::Check(args) => check_study(&args, out),
         Verb::Run(args) => run_study(&args, out),
         Verb::List(args) => list_builtin_studies(&args, out),
     }
 }
 
-fn new(args: &NewArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn write_example(args: &NewArgs, out: &mut Screen) -> anyhow::Result<()> {
     let text = match &args.from {
         None => builtin::EXAMPLE,
         Some(name) => builtin::study(name).with_context(|| {
@@ -184,7 +183,7 @@ fn new(args: &NewArgs, out: &mut Screen) -> anyhow::Result<()> {
 
 /// A built-in study in a list.
 #[derive(Serialize)]
-struct Listed {
+struct BuiltinStudy {
     name: &'static str,
     title: String,
     machine: String,
@@ -197,7 +196,7 @@ fn list_builtin_studies(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()>
     let mut all = Vec::new();
     for name in builtin::study_names() {
         let plan = Plan::load(Path::new(name), RunOrigin::Sim)?;
-        all.push(Listed {
+        all.push(BuiltinStudy {
             name,
             title: plan.file.title.clone().unwrap_or_default(),
             machine: plan
@@ -236,248 +235,41 @@ fn list_builtin_studies(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()>
     }
 }
 
-/// Output by `study check`.
-#[derive(Serialize)]
-struct Checked {
-    study: String,
-    on: RunOrigin,
-    /// Machines to simulate.
-    machines: Vec<CheckedMachine>,
-    runs: usize,
-    repeats: u32,
-    baseline: String,
-    workloads: Vec<CheckedWorkload>,
-    policies: Vec<wakepath_results::PolicyInfo>,
-    questions: Vec<Question>,
-    /// How long the whole study takes, in seconds, if that can be said.
-    seconds: Option<f64>,
-    jobs: usize,
-    /// Whether programs with unknown time are asked.
-    #[serde(skip)]
-    has_program: bool,
+impl RunArgs {
+    /// The directory of the results where none is named.
+    fn default_output(&self, plan: &Plan) -> PathBuf {
+        let shard = self
+            .shard
+            .map(|shard| format!("-{}-of-{}", shard.number(), shard.count()));
+        PathBuf::from(format!(
+            "{}-{}{}",
+            plan.file.name.get_ref(),
+            self.on.name(),
+            shard.unwrap_or_default()
+        ))
+    }
+
+    fn mode(&self) -> Mode {
+        match (self.resume, self.force) {
+            (true, _) => Mode::Resume,
+            (false, true) => Mode::Replace,
+            (false, false) => Mode::New,
+        }
+    }
 }
 
-#[derive(Serialize)]
-struct CheckedMachine {
-    name: String,
-    title: String,
-}
-
-#[derive(Serialize)]
-struct CheckedWorkload {
-    name: String,
-    what: String,
-    /// A run's own duration, in seconds.
-    seconds: Option<f64>,
-}
-
-/// How long each workload is tried under each policy.
-const TRY: Duration = Duration::from_millis(20);
-
-fn check(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let plan = Plan::with_more(
+fn check_study(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let plan = Plan::load_with_sets(
         &args.study,
         args.on,
         &policy_set::beside(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
-    let jobs = args.jobs.threads();
-    let backend = run::backend(&plan)?;
-    run::check(&plan, &*backend)?;
-    let side_by_side = match backend.order() {
-        Order::Parallel => jobs,
-        Order::Serial(_) => 1,
-    };
-    let seconds = backend
-        .estimate(TRY)?
-        .map(|all| all.as_secs_f64() / side_by_side as f64);
-    let checked = Checked {
-        study: plan.file.name.get_ref().clone(),
-        on: args.on,
-        machines: plan
-            .machines
-            .iter()
-            .filter_map(|m| {
-                Some(CheckedMachine {
-                    name: m.name.clone(),
-                    title: m.model.as_ref()?.title.clone(),
-                })
-            })
-            .collect(),
-        runs: plan.runs(),
-        repeats: plan.repeats(),
-        baseline: plan.policies[plan.baseline].name.clone(),
-        workloads: plan
-            .workloads
-            .iter()
-            .map(|w| CheckedWorkload {
-                name: w.name.clone(),
-                what: match &w.task {
-                    Task::Fio { .. } => "fio job".to_owned(),
-                    Task::RtApp { .. } => "rt-app file".to_owned(),
-                    Task::Recording(_) => "recording".to_owned(),
-                    Task::Command { words, .. } => words.join(" "),
-                },
-                seconds: w.duration().map(Nanoseconds::as_secs_f64),
-            })
-            .collect(),
-        policies: plan.described_policies(),
-        questions: plan.questions.clone(),
-        seconds,
-        jobs,
-        has_program: plan.policies.iter().any(|p| {
-            let program = p.set.program();
-            program.is_some_and(|program| program.form() == ProgramForm::Exec)
-        }),
-    };
-    tell_notes(&plan);
-    match args.format {
-        Format::Json => output::json(out, &checked),
-        Format::Csv => {
-            let rows = (0..plan.cells().len()).map(|cell| {
-                let key = plan.key(cell);
-                [
-                    key.machine,
-                    key.workload,
-                    key.policy,
-                    plan.repeats().to_string(),
-                ]
-            });
-            output::csv(out, ["machine", "workload", "policy", "runs"], rows)
-        }
-        Format::Table => explain(out, &checked),
-    }
-}
-
-/// Adds notes on accepted input that readers should know.
-fn tell_notes(plan: &Plan) {
-    policy_set::tell_warnings(plan.policies.iter().map(|p| &p.set));
-    for workload in &plan.workloads {
-        for warning in &workload.warnings {
-            messages::add(
-                Kind::Remark,
-                Some(&workload.name),
-                format!("line {warning}"),
-            );
-        }
-    }
-    arguments::tell_shares(plan.questions.iter().flat_map(|question| &question.keep));
-    for note in plan.notes() {
-        note!("{note}");
-    }
-    for model in plan.machines.iter().filter_map(|m| m.model.as_ref()) {
-        // A set that does not fit the machine is refused by the plan.
-        let _ = policy_set::tell_notes(model, plan.policies.iter().map(|p| &p.set));
-    }
-}
-
-fn settings_in_words(policy: &wakepath_results::PolicyInfo) -> String {
-    let settings = policy.settings.iter();
-    let all: Vec<String> = settings.map(|(k, v)| format!("{k}={v}")).collect();
-    if all.is_empty() {
-        "nothing changed".to_owned()
-    } else {
-        all.join(", ")
-    }
-}
-
-fn explain(out: &mut Screen, checked: &Checked) -> anyhow::Result<()> {
-    let names: Vec<&str> = checked.machines.iter().map(|m| m.name.as_str()).collect();
-    let on = match (&checked.machines[..], checked.on) {
-        ([], RunOrigin::Replay) => "replayed".to_owned(),
-        ([], _) => "measured on this machine".to_owned(),
-        ([only], RunOrigin::Replay) => format!("replayed with the figures of {}", only.title),
-        (_, RunOrigin::Replay) => format!("replayed with the figures of {}", names.join(", ")),
-        ([only], _) => format!("simulated on {}", only.title),
-        (_, _) => format!("simulated on {}", names.join(", ")),
-    };
-    let runs = format!(
-        "{}: {}, {} of each workload under each policy, {on}",
-        checked.study,
-        output::counted(checked.runs as u64, "run"),
-        checked.repeats
-    );
-    out.prose(&runs, 2)?;
-    writeln!(out)?;
-    let otherwise = match checked.on {
-        RunOrigin::Replay => "as recorded",
-        _ => "until it ends",
-    };
-    output::table(
-        out,
-        ["workload", "what", "length"],
-        checked.workloads.iter().map(|w| {
-            let length = w.seconds.map(|s| format!("{s} s"));
-            let length = length.unwrap_or_else(|| otherwise.to_owned());
-            [w.name.clone(), w.what.clone(), length]
-        }),
-    )?;
-    writeln!(out)?;
-    output::table(
-        out,
-        ["policy", "settings", ""],
-        checked.policies.iter().map(|p| {
-            let baseline = if p.name == checked.baseline {
-                "baseline"
-            } else {
-                ""
-            };
-            [p.name.clone(), settings_in_words(p), baseline.to_owned()]
-        }),
-    )?;
-    if !checked.questions.is_empty() {
-        writeln!(out)?;
-        let rows = checked
-            .questions
-            .iter()
-            .map(|q| [q.ask.clone(), what_answers(q)]);
-        output::table(out, ["question", "answered by"], rows)?;
-    }
-    if checked.repeats < 4 {
-        writeln!(
-            out,
-            "\n{} run(s) of each: no interval can be given for fewer than 4; set `repeats`",
-            checked.repeats
-        )?;
-    }
-    match checked.seconds {
-        Some(seconds) if checked.has_program => writeln!(
-            out,
-            "\nTakes about {} on {} core(s), and what the programs of exec: take: they are not run here.",
-            until::in_words(seconds),
-            checked.jobs
-        )?,
-        Some(seconds) if checked.on == RunOrigin::Sim => writeln!(
-            out,
-            "\nTakes about {} on {} core(s).",
-            until::in_words(seconds),
-            checked.jobs
-        )?,
-        Some(seconds) => writeln!(out, "\nTakes at least {}.", until::in_words(seconds))?,
-        None if checked.on == RunOrigin::Replay => {}
-        None => writeln!(
-            out,
-            "\nHow long it takes cannot be said: a workload does not say when it ends."
-        )?,
-    }
-    Ok(())
-}
-
-/// A question's metric, or its goal and conditions.
-fn what_answers(question: &Question) -> String {
-    let metric = &question.metric;
-    let wanted = match question.goal {
-        None => metric.clone(),
-        Some(Goal::Minimise) => format!("least {metric}"),
-        Some(Goal::Maximise) => format!("most {metric}"),
-    };
-    let keep = question.keep.iter().map(ToString::to_string);
-    let parts: Vec<String> = std::iter::once(wanted).chain(keep).collect();
-    parts.join(", ")
+    check::print_plan(&plan, args.jobs.threads(), args.format, out)
 }
 
 fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let plan = Plan::with_more(
+    let plan = Plan::load_with_sets(
         &args.study,
         args.on,
         &policy_set::beside(&args.study, &args.policy)?,
@@ -490,33 +282,21 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
              recording is replayed as a whole"
         );
     }
-    let dir = args.output.clone().unwrap_or_else(|| {
-        let shard = args
-            .shard
-            .map(|s| format!("-{}-of-{}", s.number(), s.count()));
-        PathBuf::from(format!(
-            "{}-{}{}",
-            plan.file.name.get_ref(),
-            args.on.name(),
-            shard.unwrap_or_default()
-        ))
-    });
+    let dir = args
+        .output
+        .clone()
+        .unwrap_or_else(|| args.default_output(&plan));
     let runs = (0..plan.runs())
         .filter(|index: &usize| args.shard.is_none_or(|shard| shard.has(*index)))
         .count();
-    let mode = match (args.resume, args.force) {
-        (true, _) => Mode::Resume,
-        (false, true) => Mode::Replace,
-        (false, false) => Mode::New,
-    };
     tell_notes(&plan);
     let surprises = waiting::counting(args.jobs, runs, "runs", |finished, cancelled| {
         let control = RunControl {
             finished,
             cancelled,
         };
-        let backend = run::backend(&plan)?;
-        run::run(&plan, &*backend, args.shard, &dir, mode, &control)?;
+        let backend = run::make_backend(&plan)?;
+        run::run_plan(&plan, &*backend, args.shard, &dir, args.mode(), &control)?;
         Ok(backend.surprises())
     })?;
     for surprise in surprises {

@@ -68,12 +68,12 @@ fn the_daemon_gives_leases_while_their_policy_is_in_force() {
     let before = content(machine.path());
     let folder = folder();
     let text = study(machine.path(), &data(folder.path()));
-    let plan = Plan::new(&text, "leases", Path::new("."), RunOrigin::Live).unwrap();
+    let plan = Plan::from_text(&text, "leases", Path::new("."), RunOrigin::Live).unwrap();
     let system = System::new(Root::at(machine.path()));
     let backend = Live::on(&plan, system, WAKEPATH.into()).unwrap();
     let results = folder.path().join("results");
     let control = RunControl::for_nobody();
-    match run::run(&plan, &backend, None, &results, Mode::New, &control) {
+    match run::run_plan(&plan, &backend, None, &results, Mode::New, &control) {
         // Leases take eBPF programs, which not every machine lets tests load.
         Err(error)
             if error

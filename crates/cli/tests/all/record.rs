@@ -15,7 +15,7 @@ use crate::common;
 use crate::common::recording::read;
 use serde_json::Value;
 use tempfile::TempDir;
-use wakepath_trace::recording::{Before, EventKind, Interrupt, Known, QueueStep, TaskStep};
+use wakepath_trace::recording::{Before, EventKind, Interrupt, DataQuality, QueueStep, TaskStep};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 
@@ -90,8 +90,8 @@ fn what_fio_does_is_recorded() {
         std::thread::available_parallelism().unwrap().get()
     );
     assert!(metadata.hz.is_some());
-    assert_eq!(metadata.recorded.idle, Known::Exact);
-    assert_eq!(metadata.recorded.block, Known::Exact);
+    assert_eq!(metadata.recorded.idle, DataQuality::Exact);
+    assert_eq!(metadata.recorded.block, DataQuality::Exact);
 
     let fio: Value =
         serde_json::from_slice(&fs::read(folder.path().join("fio.json")).unwrap()).unwrap();
@@ -111,15 +111,15 @@ fn what_fio_does_is_recorded() {
         let step = TaskStep::Running;
         matches!(kind, EventKind::Task { step: found, .. } if *found == step)
     });
-    if metadata.recorded.queueing == Known::Exact {
+    if metadata.recorded.queueing == DataQuality::Exact {
         assert!(queued >= 400, "{queued} bios");
         assert!(metadata.tasks.values().any(|name| name == "fio"));
     }
-    if metadata.recorded.tasks == Known::Exact {
+    if metadata.recorded.tasks == DataQuality::Exact {
         assert!(running >= 200, "{running} times a task ran again");
     }
     let devices = count(|kind| matches!(kind, EventKind::Interrupt(Interrupt::Device { .. })));
-    assert!(metadata.recorded.interrupts == Known::Missing || devices > 0);
+    assert!(metadata.recorded.interrupts == DataQuality::Missing || devices > 0);
     assert!(
         reads(true) >= of_fio && reads(false) >= of_fio,
         "{} {}",

@@ -16,7 +16,7 @@ use crate::common::{json, skip, wakepath};
 use serde_json::Value;
 use tempfile::TempDir;
 use wakepath_conformance::{log, program::compiler_found, source};
-use wakepath_trace::recording::{Event, EventKind, IdlePeriod, Known, TimerKind};
+use wakepath_trace::recording::{Event, EventKind, IdlePeriod, DataQuality, TimerKind};
 use wakepath_units::TickRate;
 
 static X86_6_1: Shared = Shared::new();
@@ -145,7 +145,7 @@ fn check_recording(guest: &Guest) {
         recorded.wakes,
         recorded.timers,
     ] {
-        assert_eq!(known, Known::Exact, "{recorded:?}");
+        assert_eq!(known, DataQuality::Exact, "{recorded:?}");
     }
 
     // fio's own count, and the kernel's: the recording began before fio and ended after it.
@@ -189,7 +189,7 @@ fn a_recording_of_6_12_agrees_with_fio_and_the_kernel() {
     check_recording(guest);
     let (metadata, _) = read(&guest.path("fio.parquet"));
     // That governor does not ask for them.
-    assert_eq!(metadata.recorded.iowaiters, Known::Missing);
+    assert_eq!(metadata.recorded.iowaiters, DataQuality::Missing);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_recording_of_6_1_agrees_with_fio_and_the_kernel() {
     };
     check_recording(guest);
     let (metadata, _) = read(&guest.path("fio.parquet"));
-    assert_eq!(metadata.recorded.iowaiters, Known::Exact);
+    assert_eq!(metadata.recorded.iowaiters, DataQuality::Exact);
 }
 
 #[test]

@@ -42,30 +42,40 @@ impl Gaps {
         self.count.iter().sum()
     }
 
-    /// The idle time to wait before a state that takes `latency_us` to enter and leave. It is the one with the most
-    /// time asleep, less 50 times that latency for each transition. `None`: the state never pays.
-    pub fn timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
-        let cost = i128::from(latency_us.saturating_mul(WORTH));
-        let of = |class: usize| {
-            let timeout_us = 1_u64 << class;
-            let wake_ups = self.count[class..].iter().sum::<u64>();
-            let total_us = self.total_us[class..].iter().sum::<u64>();
-            SuitedTimeout {
-                timeout_us,
-                wake_ups,
-                asleep_us: total_us.saturating_sub(wake_ups * timeout_us),
-            }
-        };
-        let gain =
-            |one: &SuitedTimeout| i128::from(one.asleep_us) - i128::from(one.wake_ups) * cost;
+    /// The best idle time to wait before a state that takes `latency_us` to enter and leave: the drive sleeps longest,
+    /// where each transition costs 50 times the latency. `None`: the state never pays.
+    pub fn best_timeout(&self, latency_us: u64) -> Option<SuitedTimeout> {
+        let cost_us = latency_us.saturating_mul(WORTH);
         (FIRST..CLASSES)
-            .map(of)
-            .max_by_key(|one| (gain(one), std::cmp::Reverse(one.timeout_us)))
-            .filter(|one| gain(one) > 0)
+            .map(|class| self.predict_timeout(class))
+            .max_by_key(|timeout| {
+                (
+                    timeout.gain_us(cost_us),
+                    std::cmp::Reverse(timeout.timeout_us),
+                )
+            })
+            .filter(|timeout| timeout.gain_us(cost_us) > 0)
+    }
+
+    /// The effects of waiting for the shortest gap of a class.
+    fn predict_timeout(&self, class: usize) -> SuitedTimeout {
+        let timeout_us = 1_u64 << class;
+        let wake_ups = self.count[class..].iter().sum::<u64>();
+        let total_us = self.total_us[class..].iter().sum::<u64>();
+        SuitedTimeout {
+            timeout_us,
+            wake_ups,
+            asleep_us: total_us.saturating_sub(wake_ups * timeout_us),
+        }
     }
 }
 
 impl SuitedTimeout {
+    /// Time asleep, less the cost of all transitions.
+    fn gain_us(&self, cost_us: u64) -> i128 {
+        i128::from(self.asleep_us) - i128::from(self.wake_ups) * i128::from(cost_us)
+    }
+
     /// The idle time as the table has it: in ms, rounded up.
     pub fn timeout_ms(&self) -> u64 {
         self.timeout_us.div_ceil(1000)
@@ -76,23 +86,24 @@ impl SuitedTimeout {
 mod tests {
     use super::*;
 
-    fn gaps(of: &[(u64, u64)]) -> Gaps {
+    fn gaps(lengths: &[(u64, u64)]) -> Gaps {
         let mut gaps = Gaps::default();
-        for (us, count) in of {
+        for (us, count) in lengths {
             gaps.add(*us, *count);
         }
         gaps
     }
 
     fn timeout_ms(gaps: &Gaps, latency_us: u64) -> Option<u64> {
-        gaps.timeout(latency_us).map(|found| found.timeout_ms())
+        gaps.best_timeout(latency_us)
+            .map(|found| found.timeout_ms())
     }
 
     #[test]
     fn a_drive_sleeps_in_long_gaps_and_not_in_short_ones() {
         // Gaps of 5 ms and of 10 s: waiting out the short ones pays, and waiting longer does not.
         let mixed = gaps(&[(5_000, 10_000), (10_000_000, 20)]);
-        let found = mixed.timeout(4_000).unwrap();
+        let found = mixed.best_timeout(4_000).unwrap();
         assert_eq!((found.timeout_ms(), found.wake_ups), (9, 20));
         assert_eq!(found.asleep_us, 20 * (10_000_000 - 8_192));
         // With cheap transitions, sleeping at once pays in every gap.

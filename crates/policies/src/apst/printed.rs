@@ -41,26 +41,27 @@ impl PrintedTable {
     /// # Errors
     /// The input has none of the formats, or is incomplete.
     pub fn parse(data: &[u8]) -> Result<Self, NoPrintedTable> {
-        let is_text = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace() || *b >= 0x80;
         // Tables have reserved bits, so a binary table is never plain text.
-        if data.is_empty() || !data.iter().all(is_text) && !pasted::is_utf16(data) {
-            return Self::of_bytes(data, None);
+        if data.is_empty() || !data.iter().all(|byte| is_text(*byte)) && !pasted::is_utf16(data) {
+            return Self::from_table_bytes(data, None);
         }
         let text = pasted::without_hosts(pasted::decode(data))
             .map_err(|several| NoPrintedTable::whole(several.to_string()))?;
-        let lines = text.lines().map(|line| pasted::unquoted(line).1.trim());
-        let lines: Vec<&str> = lines.collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .map(|line| pasted::unquoted(line).1.trim())
+            .collect();
         if text.contains("(ITPT)") {
-            return Self::of_words(&lines);
+            return Self::from_words(&lines);
         }
-        let mut bytes = dumped(&lines)?;
+        let mut bytes = parse_dump(&lines)?;
         let missing = MAX_POWER_STATES - bytes.len() / ENTRY_BYTES;
         bytes.resize(TABLE_BYTES, 0);
-        let printed = Self::of_bytes(&bytes, enabled(&lines))?;
+        let printed = Self::from_table_bytes(&bytes, find_enabled(&lines))?;
         Ok(Self { missing, ..printed })
     }
 
-    fn of_bytes(bytes: &[u8], enabled: Option<bool>) -> Result<Self, NoPrintedTable> {
+    fn from_table_bytes(bytes: &[u8], enabled: Option<bool>) -> Result<Self, NoPrintedTable> {
         let table = ApstTable::from_bytes(bytes)
             .map_err(|e| NoPrintedTable::whole(format!("{e}; {FORMS}")))?;
         Ok(Self {
@@ -71,39 +72,44 @@ impl PrintedTable {
     }
 
     /// Entries in words: each has a number, then a time (ITPT), then a target (ITPS).
-    fn of_words(lines: &[&str]) -> Result<Self, NoPrintedTable> {
+    fn from_words(lines: &[&str]) -> Result<Self, NoPrintedTable> {
         let mut entries: [Option<u64>; MAX_POWER_STATES] = [None; MAX_POWER_STATES];
         let (mut next, mut time) = (0, None);
         for (index, line) in lines.iter().enumerate() {
-            let wrong = |what: &str| NoPrintedTable {
-                line: Some(index + 1),
-                problem: what.to_owned(),
-            };
-            for word in words(line) {
+            for word in find_words(line) {
                 match word {
                     Word::Entry(number) => next = number.unwrap_or(MAX_POWER_STATES),
                     Word::Time(ms) => {
-                        let ms = ms.filter(|ms| *ms <= super::MAX_TIMEOUT_MS);
-                        time = Some(ms.ok_or_else(|| {
-                            wrong("expected milliseconds of 24 bits after (ITPT)")
+                        let valid = ms.filter(|ms| *ms <= super::MAX_TIMEOUT_MS);
+                        time = Some(valid.ok_or_else(|| {
+                            NoPrintedTable::at(
+                                index,
+                                "expected milliseconds of 24 bits after (ITPT)",
+                            )
                         })?);
                     }
                     Word::Target(target) => {
-                        let target = target.filter(|t| *t < MAX_POWER_STATES as u64);
-                        let target = target.ok_or_else(|| {
-                            wrong("expected a power state, 0 to 31, after (ITPS)")
+                        let valid = target.filter(|state| *state < MAX_POWER_STATES as u64);
+                        let state = valid.ok_or_else(|| {
+                            NoPrintedTable::at(
+                                index,
+                                "expected a power state, 0 to 31, after (ITPS)",
+                            )
                         })?;
-                        let ms = time
-                            .take()
-                            .ok_or_else(|| wrong("a target (ITPS) without its time (ITPT)"))?;
-                        let slot = entries
-                            .get_mut(next)
-                            .ok_or_else(|| wrong("an entry that is not one of 0 to 31"))?;
-                        let entry = ms << 8 | target << 3;
+                        let ms = time.take().ok_or_else(|| {
+                            NoPrintedTable::at(index, "a target (ITPS) without its time (ITPT)")
+                        })?;
+                        let slot = entries.get_mut(next).ok_or_else(|| {
+                            NoPrintedTable::at(index, "an entry that is not one of 0 to 31")
+                        })?;
+                        let entry = ms << 8 | state << 3;
                         if slot.replace(entry).is_some_and(|known| known != entry) {
-                            return Err(wrong(&format!(
-                                "entry {next} is there a second time, with other values: give one table"
-                            )));
+                            return Err(NoPrintedTable::at(
+                                index,
+                                format!(
+                                    "entry {next} is there a second time, with other values: give one table"
+                                ),
+                            ));
                         }
                         next += 1;
                     }
@@ -117,13 +123,22 @@ impl PrintedTable {
         }
         Ok(Self {
             table: ApstTable(entries.map(Option::unwrap_or_default)),
-            enabled: enabled(lines),
+            enabled: find_enabled(lines),
             missing: entries.iter().filter(|entry| entry.is_none()).count(),
         })
     }
 }
 
 impl NoPrintedTable {
+    /// The problem is on the line with this index.
+    fn at(index: usize, problem: impl Into<String>) -> Self {
+        Self {
+            line: Some(index + 1),
+            problem: problem.into(),
+        }
+    }
+
+    /// The problem is on no single line.
     fn whole(problem: String) -> Self {
         Self {
             line: None,
@@ -140,17 +155,17 @@ enum Word {
 }
 
 /// Parts on a line, in order: a line of text has one part, a line of JSON may have all.
-fn words(line: &str) -> Vec<Word> {
+fn find_words(line: &str) -> Vec<Word> {
     type WordReader = fn(&str) -> Word;
     let marks: [(&str, WordReader); 4] = [
         ("Entry[", |rest| {
-            Word::Entry(number(rest).map(|n| n as usize))
+            Word::Entry(first_number(rest).map(|n| n as usize))
         }),
         ("\"entry\"", |rest| {
-            Word::Entry(number(rest).map(|n| n as usize))
+            Word::Entry(first_number(rest).map(|n| n as usize))
         }),
-        ("(ITPT)", |rest| Word::Time(number(rest))),
-        ("(ITPS)", |rest| Word::Target(number(rest))),
+        ("(ITPT)", |rest| Word::Time(first_number(rest))),
+        ("(ITPS)", |rest| Word::Target(first_number(rest))),
     ];
     let mut found: Vec<(usize, Word)> = Vec::new();
     for (mark, word) in marks {
@@ -162,7 +177,7 @@ fn words(line: &str) -> Vec<Word> {
 }
 
 /// The number that comes first, behind punctuation at most.
-fn number(text: &str) -> Option<u64> {
+fn first_number(text: &str) -> Option<u64> {
     let text = text.trim_start_matches(|c: char| c.is_whitespace() || ":\"=".contains(c));
     let end = text
         .find(|c: char| !c.is_ascii_digit())
@@ -171,7 +186,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// Whether the lines say that the feature is on: in words, or else by its value.
-fn enabled(lines: &[&str]) -> Option<bool> {
+fn find_enabled(lines: &[&str]) -> Option<bool> {
     const VALUE: &str = "(Autonomous Power State Transition), Current value:";
     let in_words = lines.iter().find_map(|line| line.split_once("(APSTE)"));
     if let Some((_, state)) = in_words {
@@ -186,21 +201,17 @@ fn enabled(lines: &[&str]) -> Option<bool> {
 }
 
 /// The bytes of a hexadecimal dump. Without offsets it is a whole table; with offsets, its first entries.
-fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
+fn parse_dump(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
     // Dumps with offsets also have columns of text and headings; without, all is digits.
-    let with_offsets = lines.iter().any(|line| offset(line).is_some());
+    let with_offsets = lines.iter().any(|line| parse_row(line).is_some());
     let mut nibbles: Vec<u32> = Vec::with_capacity(2 * TABLE_BYTES);
     // After `*`, rows like the one before are left out.
     let mut repeats = false;
     for (index, line) in lines.iter().enumerate() {
-        let wrong = |problem: String| NoPrintedTable {
-            line: Some(index + 1),
-            problem,
-        };
         if with_offsets {
             // Before the first whole row, `*` has nothing to repeat.
             repeats |= *line == "*" && nibbles.len() >= ROW_NIBBLES;
-            let Some((offsets, digits)) = offset(line) else {
+            let Some((offsets, digits)) = parse_row(line) else {
                 continue;
             };
             while repeats
@@ -211,20 +222,24 @@ fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
             }
             repeats = false;
             if !offsets.contains(&(nibbles.len() / 2)) {
-                return Err(wrong(format!(
-                    "offset {:#x}, expected {:#x}",
-                    offsets[0],
-                    nibbles.len() / 2
-                )));
+                return Err(NoPrintedTable::at(
+                    index,
+                    format!(
+                        "offset {:#x}, expected {:#x}",
+                        offsets[0],
+                        nibbles.len() / 2
+                    ),
+                ));
             }
             nibbles.extend(digits);
         } else {
             for (column, c) in line.chars().enumerate().filter(|(_, c)| !c.is_whitespace()) {
                 let digit = c.to_digit(16).ok_or_else(|| {
-                    wrong(format!(
-                        "column {}: {c:?} is no hexadecimal digit; {FORMS}",
-                        column + 1
-                    ))
+                    let column = column + 1;
+                    NoPrintedTable::at(
+                        index,
+                        format!("column {column}: {c:?} is no hexadecimal digit; {FORMS}"),
+                    )
                 })?;
                 nibbles.push(digit);
             }
@@ -247,21 +262,31 @@ fn dumped(lines: &[&str]) -> Result<Vec<u8>, NoPrintedTable> {
         .collect())
 }
 
+/// An offset of at least so many digits, read as hexadecimal and as octal.
+fn parse_offset(text: &str, least_digits: usize) -> Option<[usize; 2]> {
+    if text.len() < least_digits || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let hexadecimal = usize::from_str_radix(text, 16).ok()?;
+    let octal = usize::from_str_radix(text, 8).unwrap_or(hexadecimal);
+    Some([hexadecimal, octal])
+}
+
+/// Whether a byte can be part of text, in ASCII or in UTF-8.
+fn is_text(byte: u8) -> bool {
+    byte.is_ascii_graphic() || byte.is_ascii_whitespace() || byte >= 0x80
+}
+
 /// Offset and digits of a row: `0010: 18 64 ...` from nvme-cli and xxd, `00000010  18 64 ... |..|` from hexdump and
 /// od. od counts in octal, so an offset has two readings.
-fn offset(line: &str) -> Option<([usize; 2], Vec<u32>)> {
-    let hex = |text: &str, least| {
-        let digits = text.len() >= least && text.bytes().all(|b| b.is_ascii_hexdigit());
-        let number = |radix| usize::from_str_radix(text, radix).ok();
-        digits.then(|| number(16).map(|at| [at, number(8).unwrap_or(at)]))?
-    };
+fn parse_row(line: &str) -> Option<([usize; 2], Vec<u32>)> {
     if let Some((at, rest)) = line.split_once(": ") {
         let digits = rest.chars().filter(|c| *c != ' ').take(ROW_NIBBLES);
-        let [at, _] = hex(at, 4)?;
+        let [at, _] = parse_offset(at, 4)?;
         return Some(([at; 2], digits.map_while(|c| c.to_digit(16)).collect()));
     }
     let mut parts = line.split_whitespace();
-    let at = hex(parts.next()?, 6)?;
+    let at = parse_offset(parts.next()?, 6)?;
     let bytes: Vec<&str> = parts.take_while(|part| part.len() == 2).take(16).collect();
     let digits = bytes
         .concat()
@@ -290,14 +315,20 @@ mod tests {
             .to_string()
     }
 
+    /// The bytes from 0 to 255, 16 on a line, each line written by a function of offset and pairs of digits.
+    fn dump(line: &dyn Fn(usize, Vec<String>) -> String) -> String {
+        let offsets = (0..256).step_by(16);
+        offsets
+            .map(|offset| {
+                let bytes = offset..offset + 16;
+                line(offset, bytes.map(|byte| format!("{byte:02X}")).collect())
+            })
+            .collect()
+    }
+
     #[test]
     fn dumps_of_every_kind_are_the_same_bytes() {
         let table = (0..=255_u8).collect::<Vec<_>>();
-        let dump = |line: &dyn Fn(usize, Vec<String>) -> String| -> String {
-            let pairs = |chunk: &[u8]| chunk.iter().map(|b| format!("{b:02X}")).collect();
-            let lines = table.chunks(16).enumerate();
-            lines.map(|(i, chunk)| line(16 * i, pairs(chunk))).collect()
-        };
         let plain = dump(&|_, pairs| pairs.concat());
         let lines = dump(&|_, pairs| pairs.concat() + "\r\n");
         let xxd = dump(&|at, pairs| format!("{at:08x}: {}  abcdef.\n", pairs.concat()));

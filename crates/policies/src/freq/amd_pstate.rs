@@ -162,19 +162,8 @@ impl AmdPstate {
             && self.settings.governor == AmdGovernor::Performance;
         let scale = self.scale;
         if self.settings.is_older() {
-            // Of the frequency range in force, which ends at the nominal frequency without boost.
-            let most = if self.boost_supported && !self.settings.boost {
-                scale.nominal
-            } else {
-                scale.highest
-            };
-            let top = self.top().0.max(1);
-            let share = |khz: Kilohertz| {
-                let scaled = khz.0.wrapping_mul(u32::from(most));
-                (scaled / top).min(u32::from(u8::MAX)) as u8
-            };
-            self.lowest = share(minimum).max(scale.lowest);
-            self.highest = share(maximum).max(self.lowest);
+            self.lowest = self.share_of_top(minimum).max(scale.lowest);
+            self.highest = self.share_of_top(maximum).max(self.lowest);
             if performance {
                 self.lowest = scale.nominal.min(self.highest);
             }
@@ -190,6 +179,18 @@ impl AmdPstate {
                 self.performance_of(minimum)
             };
         }
+    }
+
+    /// The performance for a frequency as the older driver's limits have it: a share of the range in force, which ends
+    /// at the nominal frequency without boost.
+    fn share_of_top(&self, frequency: Kilohertz) -> u8 {
+        let highest = if self.boost_supported && !self.settings.boost {
+            self.scale.nominal
+        } else {
+            self.scale.highest
+        };
+        let scaled = frequency.0.wrapping_mul(u32::from(highest));
+        (scaled / self.top().0.max(1)).min(u32::from(u8::MAX)) as u8
     }
 
     /// The performance for a frequency: rounded up by the newer driver, to the nearest by the older one.
@@ -313,19 +314,20 @@ impl AmdPstate {
         dynamic: bool,
     ) -> Request {
         let scale = self.scale;
-        let share = |of: u64| {
-            let scaled = u64::from(scale.highest) * of;
-            (of < capacity).then(|| scaled.div_ceil(capacity) as u8)
-        };
-        let desired = share(target).unwrap_or(scale.highest);
+        let desired = scale.share(target, capacity).unwrap_or(scale.highest);
         if self.settings.is_older() {
-            let minimum = share(least).unwrap_or(scale.lowest);
-            let minimum = minimum.max(scale.lowest_nonlinear);
+            let minimum = scale
+                .share(least, capacity)
+                .unwrap_or(scale.lowest)
+                .max(scale.lowest_nonlinear);
             let maximum = scale.highest.max(minimum);
             let desired = clamp(u32::from(desired), minimum, maximum);
             self.request((minimum, desired, maximum), dynamic)
         } else {
-            let minimum = share(least).unwrap_or(scale.highest).max(self.lowest);
+            let minimum = scale
+                .share(least, capacity)
+                .unwrap_or(scale.highest)
+                .max(self.lowest);
             self.request((minimum, desired, self.highest.max(minimum)), dynamic)
         }
     }
@@ -339,6 +341,15 @@ impl AmdPstate {
         }
     }
 
+    /// The performance, at most nominal where the processor cannot boost.
+    fn cap_without_boost(&self, performance: u8) -> u8 {
+        if self.boost_supported {
+            performance
+        } else {
+            performance.min(self.scale.nominal)
+        }
+    }
+
     /// `amd_pstate_update()`: within the limits, and in guided mode as a minimum.
     fn request(&self, (mut minimum, desired, mut maximum): (u8, u8, u8), dynamic: bool) -> Request {
         if self.settings.is_first() {
@@ -348,18 +359,11 @@ impl AmdPstate {
                 maximum,
             };
         }
-        let nominal_at_most = |maximum: u8| {
-            if self.boost_supported {
-                maximum
-            } else {
-                maximum.min(self.scale.nominal)
-            }
-        };
         if self.settings.is_older() {
             minimum = clamp(u32::from(minimum), self.lowest, self.highest);
             maximum = clamp(u32::from(maximum), self.lowest, self.highest);
         } else {
-            maximum = nominal_at_most(maximum);
+            maximum = self.cap_without_boost(maximum);
         }
         let mut desired = clamp(u32::from(desired), minimum, maximum);
         if self.settings.mode == AmdMode::Guided && dynamic {
@@ -369,12 +373,18 @@ impl AmdPstate {
             minimum,
             desired,
             // The older driver looks at the desired performance before this.
-            maximum: nominal_at_most(maximum),
+            maximum: self.cap_without_boost(maximum),
         }
     }
 }
 
 impl PerfScale {
+    /// The performance for a utilisation, rounded up; `None` for one that is not below the capacity.
+    fn share(&self, utilisation: u64, capacity: u64) -> Option<u8> {
+        let scaled = u64::from(self.highest) * utilisation;
+        (utilisation < capacity).then(|| scaled.div_ceil(capacity) as u8)
+    }
+
     /// The frequency of a performance, rounded up.
     pub fn frequency_of(&self, performance: u8) -> Kilohertz {
         let scaled = u64::from(self.nominal_khz) * u64::from(performance);
@@ -436,9 +446,12 @@ mod tests {
         assert_eq!(older.top(), Kilohertz(4_409_000));
     }
 
+    fn request_at_640(mode: AmdMode) -> Request {
+        driver(mode).for_utilisation(0, 640, 1024, true)
+    }
+
     #[test]
     fn each_mode_asks_for_what_its_rule_says() {
-        let half = |mode| driver(mode).for_utilisation(0, 640, 1024, true);
         // The lowest non-linear frequency, rounded up, is performance 134.
         let (minimum, desired, maximum) = (134, 160, 255);
         let passive = Request {
@@ -446,13 +459,13 @@ mod tests {
             desired,
             maximum,
         };
-        assert_eq!(half(AmdMode::Passive), passive);
+        assert_eq!(request_at_640(AmdMode::Passive), passive);
         let guided = Request {
             minimum: 160,
             desired: 0,
             maximum,
         };
-        assert_eq!(half(AmdMode::Guided), guided);
+        assert_eq!(request_at_640(AmdMode::Guided), guided);
         let active = Request {
             desired: 0,
             ..passive
@@ -469,14 +482,16 @@ mod tests {
 
     #[test]
     fn performance_keeps_the_nominal_frequency_and_no_boost_ends_there() {
-        let mut of = settings(AmdMode::Active, KernelVersion::V7_3);
-        of.governor = AmdGovernor::Performance;
-        assert_eq!(AmdPstate::new(TURIN, of, true).autonomous().minimum, 185);
-        assert_eq!(of.epp_in_force(), 0);
+        let mut fastest = settings(AmdMode::Active, KernelVersion::V7_3);
+        fastest.governor = AmdGovernor::Performance;
+        let driver = AmdPstate::new(TURIN, fastest, true);
+        assert_eq!(driver.autonomous().minimum, 185);
+        assert_eq!(fastest.epp_in_force(), 0);
         for kernel in [KernelVersion::V6_12, KernelVersion::V7_3] {
-            let mut of = settings(AmdMode::Passive, kernel);
-            of.boost = false;
-            let most = AmdPstate::new(TURIN, of, true).for_utilisation(0, 1024, 1024, true);
+            let mut without_boost = settings(AmdMode::Passive, kernel);
+            without_boost.boost = false;
+            let most =
+                AmdPstate::new(TURIN, without_boost, true).for_utilisation(0, 1024, 1024, true);
             assert_eq!((most.desired, most.maximum), (185, 185), "{kernel}");
         }
     }
@@ -502,14 +517,13 @@ mod tests {
             };
             let kernel = if older { KernelVersion::V6_12 } else { KernelVersion::V7_3 };
             let mode = [AmdMode::Passive, AmdMode::Guided][mode];
-            let of = AmdPstateSettings { boost, ..settings(mode, kernel) };
-            let driver = AmdPstate::new(scale, of, supported);
-            let asked = |of: u64| {
-                let request = driver.for_utilisation(0, of, 1024, true);
+            let settings = AmdPstateSettings { boost, ..settings(mode, kernel) };
+            let driver = AmdPstate::new(scale, settings, supported);
+            let [less, more] = [a.min(b), a.max(b)].map(|utilisation| driver.for_utilisation(0, utilisation, 1024, true));
+            for request in [less, more] {
                 prop_assert!(request.minimum >= lowest && request.maximum <= highest);
-                Ok(request.desired.max(request.minimum))
-            };
-            prop_assert!(asked(a.min(b))? <= asked(a.max(b))?);
+            }
+            prop_assert!(less.desired.max(less.minimum) <= more.desired.max(more.minimum));
         }
     }
 }

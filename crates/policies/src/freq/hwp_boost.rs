@@ -157,14 +157,17 @@ mod tests {
         assert_eq!(minima(LEVELS, &[(100, true), (107, true)]), [8, 16]);
     }
 
-    #[test]
-    fn levels_that_coincide_are_skipped() {
-        let steps: Vec<_> = (100..105).map(|ms| (ms, true)).collect();
-        let levels = |min, guaranteed, max| HwpLevels {
+    fn levels(min: u8, guaranteed: u8, max: u8) -> HwpLevels {
+        HwpLevels {
             min,
             guaranteed,
             max,
-        };
+        }
+    }
+
+    #[test]
+    fn levels_that_coincide_are_skipped() {
+        let steps: Vec<_> = (100..105).map(|ms| (ms, true)).collect();
         assert_eq!(minima(levels(24, 24, 40), &steps), [24, 40, 40, 40, 40]);
         assert_eq!(minima(levels(8, 24, 24), &steps), [8, 16, 24, 24, 24]);
         assert_eq!(minima(levels(24, 24, 24), &steps), [24; 5]);

@@ -138,19 +138,19 @@ impl IntelPstate {
     fn target(&self, advance: Counters) -> u8 {
         let limits = self.limits;
         let (mperf, tsc) = (advance.mperf as i64, advance.tsc as i64);
-        let busy = (mperf << 8).checked_div(tsc).unwrap_or(0) as i32;
+        let counted = (mperf << 8).checked_div(tsc).unwrap_or(0) as i32;
         // The kernel compares unsigned values here.
-        let busy = (busy as u32).max(self.boost) as i32;
+        let busy = (counted as u32).max(self.boost) as i32;
 
         let ceiling = i64::from(limits.turbo) + i64::from(limits.turbo / 4);
-        let wanted = ((ceiling * i64::from(busy)) >> 8) as i32;
-        let wanted = wanted.max(i32::from(limits.min));
+        let needed = ((ceiling * i64::from(busy)) >> 8) as i32;
+        let wanted = needed.max(i32::from(limits.min));
 
         let ratio = (advance.aperf << AVERAGE_BITS)
             .checked_div(advance.mperf)
             .unwrap_or(0) as i32;
-        let average = u64::from(limits.max_physical).wrapping_mul(i64::from(ratio) as u64);
-        let average = (average >> AVERAGE_BITS) as i32;
+        let scaled = u64::from(limits.max_physical).wrapping_mul(i64::from(ratio) as u64);
+        let average = (scaled >> AVERAGE_BITS) as i32;
         let smoothed = if average > wanted {
             wanted.wrapping_add(average.wrapping_sub(wanted) >> 1)
         } else {

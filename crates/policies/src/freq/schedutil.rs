@@ -278,29 +278,29 @@ mod tests {
     /// present frequency.
     #[test]
     fn without_invariance_performance_is_of_the_present_frequency() {
-        let table: Vec<_> = [400, 600, 800, 1000]
-            .map(|mhz| Kilohertz(mhz * 1000))
-            .into();
-        let table = FrequencyTable::new(table).unwrap();
+        let frequencies = [400, 600, 800, 1000].map(|mhz| Kilohertz(mhz * 1000));
+        let table = FrequencyTable::new(frequencies.into()).unwrap();
         let settings = SchedutilSettings::default();
         let (limit, tick) = (Nanoseconds::from_millis(1), TickRate::HZ_250);
         let domain = Schedutil::new(&settings, &table, Capacity(1024), 2, limit, tick);
         let mut relative = domain.without_invariance(table);
-        let mut chosen = |ms: u64, utilisation: u32| {
+        for (ms, utilisation, chosen) in [
+            // 305 MHz are enough: the frequency stays.
+            (2, 500, None),
+            // Fully busy: 500, 750 and 1000 MHz, one step at a time.
+            (4, 1024, Some(600_000)),
+            (6, 1024, Some(800_000)),
+            (8, 1024, Some(1_000_000)),
+            // 762, 610 and 488 MHz.
+            (10, 500, Some(800_000)),
+            (12, 500, None),
+            (14, 300, Some(400_000)),
+        ] {
             let signals = [signal(utilisation, ms), signal(0, ms)];
             let now = Nanoseconds::from_millis(ms);
-            relative.update(now, 0, false, signals.into_iter())
-        };
-        // 305 MHz are enough: the frequency stays.
-        assert_eq!(chosen(2, 500), None);
-        // Fully busy: 500, 750 and 1000 MHz, one step at a time.
-        assert_eq!(chosen(4, 1024), Some(Kilohertz(600_000)));
-        assert_eq!(chosen(6, 1024), Some(Kilohertz(800_000)));
-        assert_eq!(chosen(8, 1024), Some(Kilohertz(1_000_000)));
-        // 762, 610 and 488 MHz.
-        assert_eq!(chosen(10, 500), Some(Kilohertz(800_000)));
-        assert_eq!(chosen(12, 500), None);
-        assert_eq!(chosen(14, 300), Some(Kilohertz(400_000)));
+            let next = relative.update(now, 0, false, signals.into_iter());
+            assert_eq!(next, chosen.map(Kilohertz), "{ms} ms");
+        }
     }
 
     fn signal(utilisation: u32, idle_calls: u64) -> CpuSignal {
@@ -364,23 +364,15 @@ mod tests {
     #[test]
     fn tasks_that_wait_raise_the_frequency() {
         let mut one = domain(1, false);
-        let waiting = |runnable: u32, idle_calls| CpuSignal {
-            runnable: Capacity(runnable),
-            ..signal(100, idle_calls)
-        };
-        let mut chosen = |ms: u64, runnable| {
-            one.update(
-                at(ms * 1_000),
-                0,
-                false,
-                [waiting(runnable, ms)].into_iter(),
-            );
-            one.frequency.unwrap()
-        };
         // 1416 MHz x 1.25 x 100/485 are 365 MHz, and of 200/485 730 MHz.
-        assert_eq!(chosen(1, 50), Kilohertz(408_000));
-        assert_eq!(chosen(2, 200), Kilohertz(816_000));
-        assert_eq!(chosen(3, 5_000), Kilohertz(1_416_000));
+        for (ms, runnable, khz) in [(1, 50, 408_000), (2, 200, 816_000), (3, 5_000, 1_416_000)] {
+            let waiting = CpuSignal {
+                runnable: Capacity(runnable),
+                ..signal(100, ms)
+            };
+            one.update(at(ms * 1_000), 0, false, [waiting].into_iter());
+            assert_eq!(one.frequency, Some(Kilohertz(khz)), "{runnable}");
+        }
     }
 
     #[test]
@@ -402,12 +394,12 @@ mod tests {
     proptest! {
         #[test]
         fn more_utilisation_never_means_a_lower_frequency(a in 0_u32..2_000, b in 0_u32..2_000) {
-            let chosen = |utilisation| {
+            let [less, more] = [a.min(b), a.max(b)].map(|utilisation| {
                 let mut one = domain(1, false);
                 one.update(at(1_000), 0, false, [signal(utilisation, 1)].into_iter());
                 one.frequency.unwrap()
-            };
-            prop_assert!(chosen(a.min(b)) <= chosen(a.max(b)));
+            });
+            prop_assert!(less <= more);
         }
 
         #[test]

@@ -65,7 +65,7 @@ pub(super) fn index_of<'g>(
 }
 
 /// The generation that a kernel belongs to.
-pub(super) fn of(
+pub(super) fn find_generation(
     mut generations: impl Iterator<Item = &'static Generation> + Clone,
     kernel: KernelVersion,
 ) -> Option<&'static Generation> {

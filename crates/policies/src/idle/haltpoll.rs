@@ -50,11 +50,13 @@ impl Haltpoll {
         if blocked <= ceiling {
             if blocked > self.poll_limit {
                 // The kernel keeps only 32 bits of the product.
-                let grown =
+                let product =
                     self.poll_limit
                         .wrapping_mul(u64::from(p.guest_halt_poll_grow)) as u32;
-                let grown = grown.max(p.guest_halt_poll_grow_start);
-                self.poll_limit = u64::from(grown.min(p.guest_halt_poll_ns));
+                let grown = product
+                    .max(p.guest_halt_poll_grow_start)
+                    .min(p.guest_halt_poll_ns);
+                self.poll_limit = u64::from(grown);
             }
         } else if p.guest_halt_poll_allow_shrink {
             let shrunk = self

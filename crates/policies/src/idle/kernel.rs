@@ -140,12 +140,14 @@ mod tests {
         package_saving: 0,
     };
 
+    /// Time to the next event, and to the next timer or tick.
+    fn lengths(call: IdleCall) -> (i64, i64) {
+        let query = call.query();
+        (query.sleep_length, query.delta_tick)
+    }
+
     #[test]
     fn the_next_event_is_the_tick_or_a_timer() {
-        let lengths = |call: IdleCall| {
-            let query = call.query();
-            (query.sleep_length, query.delta_tick)
-        };
         assert_eq!(lengths(CALL), (9_000_000, 3_000_000));
         let stopped = IdleCall {
             tick_stopped: true,
@@ -168,25 +170,23 @@ mod tests {
     fn a_tick_is_stopped_once_and_only_if_no_timer_keeps_it() {
         let list = states(&[(0, 0), (2_000, 20_000), (100_000, 600_000)], true);
         let mut governor = Governor::new(&IdlePolicy::Deepest, &list, TickRate::HZ_250);
-        let mut choose = |call: IdleCall, ceiling| {
-            let query = call.query();
-            call.choose(&query, &list, &mut governor, ceiling)
+        let stopped = IdleCall {
+            tick_stopped: true,
+            ..CALL
         };
-        let choice = choose(CALL, None);
-        assert_eq!((choice.state, choice.stops_tick), (2, true));
-        for call in [
-            IdleCall {
-                tick_stopped: true,
-                ..CALL
-            },
-            IdleCall {
-                keeps_tick: true,
-                ..CALL
-            },
+        let kept = IdleCall {
+            keeps_tick: true,
+            ..CALL
+        };
+        for (call, ceiling, state, stops_tick) in [
+            (CALL, None, 2, true),
+            (stopped, None, 2, false),
+            (kept, None, 2, false),
+            (CALL, Some(Ceiling::State(1)), 1, true),
         ] {
-            assert!(!choose(call, None).stops_tick);
+            let choice = call.choose(&call.query(), &list, &mut governor, ceiling);
+            assert_eq!((choice.state, choice.stops_tick), (state, stops_tick));
         }
-        assert_eq!(choose(CALL, Some(Ceiling::State(1))).state, 1);
         assert_eq!(IdleOutcome::of_period(7, 7, false, false).residency, 1);
     }
 }

@@ -41,7 +41,7 @@ use self::menu::{AnyMenu, for_each_menu};
 use self::only_state::OnlyState;
 use self::oracle::Oracle;
 use self::power::IdlePower;
-use self::program::Outside;
+use self::program::ProgramGovernor;
 use self::simple::{Deepest, Shallowest};
 use self::table::StateTable;
 use self::teo::{AnyTeo, Teo61, for_each_teo};
@@ -51,8 +51,8 @@ impl IdlePolicy {
     /// Generation of the policy; `None` for a policy that never changed.
     pub fn generation(&self) -> Option<&'static Generation> {
         match *self {
-            Self::Menu(kernel) => generations::of(menu::generations(), kernel),
-            Self::Teo(kernel) => generations::of(teo::generations(), kernel),
+            Self::Menu(kernel) => generations::find_generation(menu::generations(), kernel),
+            Self::Teo(kernel) => generations::find_generation(teo::generations(), kernel),
             _ => None,
         }
     }
@@ -74,7 +74,7 @@ pub enum Governor {
     Deepest(Deepest),
     Oracle(Oracle),
     OnlyState(OnlyState),
-    Outside(Outside),
+    Program(ProgramGovernor),
 }
 
 /// Evaluates an expression for whichever governor it is, without a virtual call.
@@ -90,7 +90,7 @@ macro_rules! for_each_governor {
             Governor::Deepest($name) => $what,
             Governor::Oracle($name) => $what,
             Governor::OnlyState($name) => $what,
-            Governor::Outside($name) => $what,
+            Governor::Program($name) => $what,
         }
     };
 }
@@ -109,7 +109,9 @@ impl Governor {
             IdlePolicy::Shallowest => Self::Shallowest(Shallowest::new(states)),
             IdlePolicy::Deepest => Self::Deepest(Deepest::new(states)),
             IdlePolicy::Oracle(goal) => Self::Oracle(Oracle::new(states, goal, tick)),
-            IdlePolicy::Program(ref program) => Self::Outside(Outside::new(program, states, tick)),
+            IdlePolicy::Program(ref program) => {
+                Self::Program(ProgramGovernor::new(program, states, tick))
+            }
         }
     }
 
@@ -136,7 +138,7 @@ impl Governor {
     /// state's `disable` file in sysfs does. An index that does not exist is ignored.
     pub fn set_disabled(&mut self, state: usize, disabled: bool) {
         match self {
-            Self::Outside(outside) => outside.set_disabled(state, disabled),
+            Self::Program(program) => program.set_disabled(state, disabled),
             _ => self.table_mut().set_disabled(state, disabled),
         }
     }
@@ -144,7 +146,7 @@ impl Governor {
     /// Why a governor of one's own no longer answers; since then it takes state 0.
     pub fn failure(&self) -> Option<&str> {
         match self {
-            Self::Outside(outside) => outside.failure(),
+            Self::Program(program) => program.failure(),
             _ => None,
         }
     }
@@ -152,7 +154,7 @@ impl Governor {
     /// Whether the governor uses CPU utilisation.
     #[inline]
     pub fn wants_utilisation(&self) -> bool {
-        matches!(self, Self::Outside(_))
+        matches!(self, Self::Program(_))
     }
 
     /// Runs an operation on the concrete governor.

@@ -3,11 +3,9 @@
 //!
 //! What counts is how many states the driver has, whether they are on or off.
 
-use wakepath_hardware::IdleStates;
-use wakepath_units::KernelVersion;
-
 use super::table::StateTable;
 use super::{IdleDecision, IdleGovernor, IdleOutcome, IdlePolicy, IdleQuery};
+use wakepath_hardware::IdleStates;
 
 /// The releases in which the tick stops if it ended the idle period before, "sched: idle: Consolidate the handling of two
 /// special cases".
@@ -19,8 +17,8 @@ const STOPS_AFTER_TICK: &[(u16, u16, u16)] = &[
     (6, 19, 10),
     (7, 0, 0),
 ];
-/// Those in which no governor is asked; where the tick did not stop yet, it goes on. "cpuidle: Skip governor when only one
-/// idle state is available". For 6.1 no release in between is known.
+/// The releases in which no governor is asked about one state; before [`STOPS_AFTER_TICK`] the tick goes on. "cpuidle: Skip
+/// governor when only one idle state is available". For 6.1 no release in between is known.
 const SKIPS: &[(u16, u16, u16)] = &[
     (6, 1, 167),
     (6, 6, 128),
@@ -42,10 +40,6 @@ impl OnlyState {
     /// kernel's.
     pub fn in_place_of(policy: &IdlePolicy, states: &IdleStates) -> Option<Self> {
         let kernel = policy.kernel().filter(|_| states.len() <= 1)?;
-        Self::of(kernel, states)
-    }
-
-    fn of(kernel: KernelVersion, states: &IdleStates) -> Option<Self> {
         kernel.has(SKIPS).then(|| Self {
             table: StateTable::new(states),
             stops_after_tick: kernel.has(STOPS_AFTER_TICK),
@@ -80,9 +74,12 @@ mod tests {
         Governor::in_kernel(&policy, &list, TickRate::HZ_250)
     }
 
+    fn skips_governor(policy: &str, count: usize) -> bool {
+        matches!(governor(policy, count), Governor::OnlyState(_))
+    }
+
     #[test]
     fn the_kernel_asks_no_governor_about_one_state() {
-        let one = |policy: &str, count| matches!(governor(policy, count), Governor::OnlyState(_));
         for (kernel, skips) in [
             ("6.1.166", false),
             ("6.1", true),
@@ -98,20 +95,27 @@ mod tests {
         ] {
             for name in ["menu", "teo", "ladder", "haltpoll"] {
                 assert_eq!(
-                    one(&format!("{name}@{kernel}"), 1),
+                    skips_governor(&format!("{name}@{kernel}"), 1),
                     skips,
                     "{name} {kernel}"
                 );
             }
         }
-        assert!(!one("menu@7.3", 2));
-        assert!(!one("shallowest", 1) && !one("oracle", 1));
+        assert!(!skips_governor("menu@7.3", 2));
+        assert!(!skips_governor("shallowest", 1) && !skips_governor("oracle", 1));
     }
 
     /// `cpuidle_idle_call(got_tick)`.
     #[test]
     fn the_tick_stops_after_it_ended_an_idle_period() {
-        let stops = |kernel: &str, after_tick| {
+        for (kernel, after_tick, stops) in [
+            ("7.3", false, false),
+            ("7.3", true, true),
+            ("6.12.77", false, false),
+            ("6.12.77", true, false),
+            // menu stops it at once where the state does not poll.
+            ("6.12.74", false, true),
+        ] {
             let query = IdleQuery {
                 sleep_length: 100_000_000,
                 delta_tick: 4_000_000,
@@ -120,15 +124,7 @@ mod tests {
                 ..IdleQuery::default()
             };
             let decision = governor(&format!("menu@{kernel}"), 1).select(&query);
-            assert_eq!(decision.state, 0);
-            decision.stop_tick
-        };
-        assert_eq!([stops("7.3", false), stops("7.3", true)], [false, true]);
-        assert_eq!(
-            [stops("6.12.77", false), stops("6.12.77", true)],
-            [false; 2]
-        );
-        // menu stops it at once where the state does not poll.
-        assert!(stops("6.12.74", false));
+            assert_eq!((decision.state, decision.stop_tick), (0, stops), "{kernel}");
+        }
     }
 }

@@ -140,7 +140,6 @@ mod tests {
     use super::*;
     use crate::idle::testing::{states, tables};
     use proptest::prelude::*;
-    use wakepath_hardware::IdleState;
     use wakepath_units::Microwatts;
 
     fn query(true_idle: u64, latency_request: i64) -> IdleQuery {
@@ -218,25 +217,26 @@ mod tests {
             idle in 0_u64..5_000_000,
             limit in 0_i64..2_000_000,
         ) {
-            let of_state = |(&uw, state): (&u64, &IdleState)| StatePower {
+            let states = draws.iter().zip(list.iter()).map(|(&uw, state)| StatePower {
                 asleep: Microwatts(uw),
                 transition: Microwatts(3_000_000),
                 entry: Nanoseconds(0),
                 exit: state.exit_latency,
-            };
-            let power = IdlePower {
-                states: draws.iter().zip(list.iter()).map(of_state).collect(),
-            };
-            let cost = |i: usize| {
-                u128::from(draws[i]) * u128::from(idle)
-                    + 3_000_000 * u128::from(list[i].exit_latency.0)
-            };
+            });
+            let power = IdlePower { states: states.collect() };
+            let costs: Vec<u128> = draws
+                .iter()
+                .zip(list.iter())
+                .map(|(&uw, state)| {
+                    u128::from(uw) * u128::from(idle) + 3_000_000 * u128::from(state.exit_latency.0)
+                })
+                .collect();
             let mut oracle =
                 Oracle::with_power(&list, OracleGoal::Energy, TickRate::HZ_1000, &power);
             let chosen = oracle.select(&query(idle, limit)).state;
             for i in 0..list.len() {
                 if !list[i].disabled && list[i].exit_latency.0 as i64 <= limit {
-                    prop_assert!(cost(chosen) <= cost(i));
+                    prop_assert!(costs[chosen] <= costs[i]);
                 }
             }
         }

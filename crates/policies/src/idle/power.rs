@@ -31,14 +31,14 @@ impl IdlePower {
         states: &[MachineIdleState],
         exit: &[Nanoseconds],
     ) -> Self {
-        let of_state = |(state, exit): (&MachineIdleState, &Nanoseconds)| StatePower {
+        let states = states.iter().zip(exit).map(|(state, exit)| StatePower {
             asleep: cluster.idle_power(state, opp),
             transition: cluster.transition_power(state),
             entry: state.true_entry_us.micros(),
             exit: *exit,
-        };
+        });
         Self {
-            states: states.iter().zip(exit).map(of_state).collect(),
+            states: states.collect(),
         }
     }
 }

@@ -39,7 +39,7 @@ impl ProgramForm {
     }
 
     /// The form at the start of a policy's text, and the remaining text.
-    pub fn of(text: &str) -> Option<(Self, &str)> {
+    pub fn split_prefix(text: &str) -> Option<(Self, &str)> {
         let (name, rest) = text.split_once(':')?;
         Some((Self::named(name)?, rest))
     }
@@ -261,9 +261,9 @@ impl Serialize for Program {
 /// A user's own governor on a CPU.
 ///
 /// After a failure on any CPU, every CPU takes state 0 without a query: each could take as long to fail. Callers
-/// check [`Outside::failure`].
+/// check [`ProgramGovernor::failure`].
 #[derive(Debug)]
-pub struct Outside {
+pub struct ProgramGovernor {
     pub(in crate::idle) table: StateTable,
     program: Program,
     states: IdleStates,
@@ -276,7 +276,7 @@ pub struct Outside {
     failure: Option<String>,
 }
 
-impl Outside {
+impl ProgramGovernor {
     /// The governor for a CPU that was never idle; started at the first query.
     pub fn new(program: &Program, states: &IdleStates, tick: TickRate) -> Self {
         Self {
@@ -314,8 +314,8 @@ impl Outside {
             self.running = Some(starter.start_governor(&self.states, self.tick)?);
         }
         let running = self.running.as_mut().ok_or("it does not run")?;
-        let last = self.last.take();
-        let last = last.as_ref().map(|(state, outcome)| (*state, outcome));
+        let period = self.last.take();
+        let last = period.as_ref().map(|(state, outcome)| (*state, outcome));
         let answer = running.ask(last, query, self.utilisation)?;
         self.poll_limit = answer.poll_limit;
         let count = self.table.count();
@@ -339,7 +339,7 @@ impl Outside {
     }
 }
 
-impl IdleGovernor for Outside {
+impl IdleGovernor for ProgramGovernor {
     const WANTS_UTILISATION: bool = true;
 
     fn set_utilisation(&mut self, share: u16) {

@@ -100,21 +100,24 @@ impl Times {
     /// Indices of times above `limit`, among the first `count` times.
     #[inline]
     fn above(&self, limit: i64, count: usize) -> StateSet {
-        let among = |times: &[i64]| {
-            let mut set = 0;
-            for (i, &time) in times.iter().enumerate() {
-                set |= u32::from(time > limit) << i;
-            }
-            StateSet(set)
-        };
+        // Loops of a known length are unrolled.
         if count <= SHORT_TABLE {
-            among(&self.0[..SHORT_TABLE])
+            indices_above(limit, &self.0[..SHORT_TABLE])
         } else if count <= MEDIUM_TABLE {
-            among(&self.0[..MEDIUM_TABLE])
+            indices_above(limit, &self.0[..MEDIUM_TABLE])
         } else {
-            among(&self.0[..MAX_STATES])
+            indices_above(limit, &self.0[..MAX_STATES])
         }
     }
+}
+
+#[inline(always)]
+fn indices_above(limit: i64, times: &[i64]) -> StateSet {
+    let mut set = 0;
+    for (i, &time) in times.iter().enumerate() {
+        set |= u32::from(time > limit) << i;
+    }
+    StateSet(set)
 }
 
 /// A CPU's idle states as governors see them. All times in nanoseconds.

@@ -125,13 +125,13 @@ mod tests {
         );
     }
 
+    fn error(text: &str) -> String {
+        let read = read_lease_events(text.as_bytes(), "e.csv");
+        read.unwrap_err().to_string()
+    }
+
     #[test]
     fn errors_name_line_and_field() {
-        let error = |text: &str| {
-            read_lease_events(text.as_bytes(), "e.csv")
-                .unwrap_err()
-                .to_string()
-        };
         assert_eq!(
             error(""),
             "e.csv: empty; expected lines of time_ns,completion"

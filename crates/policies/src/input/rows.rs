@@ -157,12 +157,13 @@ fn is_blank(record: &StringRecord) -> bool {
 
 /// Whether a record has the names of the fields, perhaps as a comment.
 fn is_header(record: &StringRecord, fields: &[&str]) -> bool {
-    let plain = |text: &str| text.trim_start_matches(['#', ' ', '\u{feff}']).to_owned();
+    let names = record
+        .iter()
+        .map(|text| text.trim_start_matches(['#', ' ', '\u{feff}']));
     record.len() == fields.len()
-        && record
-            .iter()
+        && names
             .zip(fields)
-            .all(|(text, field)| plain(text).eq_ignore_ascii_case(field))
+            .all(|(name, field)| name.eq_ignore_ascii_case(field))
 }
 
 fn explain(error: &csv::Error, row: Row<'_>) -> ReadError {

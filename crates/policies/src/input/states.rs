@@ -6,7 +6,7 @@ use wakepath_hardware::idle::MAX_STATES;
 use wakepath_hardware::{IdleState, IdleStates};
 use wakepath_units::Nanoseconds;
 
-use super::rows::{ReadError, Rows};
+use super::rows::{ReadError, Row, Rows};
 
 /// Longest table, in bytes.
 const LONGEST_TABLE: u64 = 1 << 20;
@@ -18,6 +18,10 @@ const FIELDS: &[&str] = &[
     "polling",
     "disabled",
 ];
+
+fn read_time(row: &Row<'_>, field: usize) -> Result<Nanoseconds, ReadError> {
+    row.unsigned(field, i64::MAX as u64).map(Nanoseconds)
+}
 
 /// Reads a state table from `input`, called `file` in errors.
 ///
@@ -33,11 +37,10 @@ pub fn read_states(input: impl Read, file: &str) -> Result<IdleStates, ReadError
                 "one idle state too many; a cpuidle driver has at most {MAX_STATES}"
             )));
         }
-        let time = |field| row.unsigned(field, i64::MAX as u64).map(Nanoseconds);
         let state = IdleState {
             name: row.text(0).to_owned(),
-            exit_latency: time(1)?,
-            target_residency: time(2)?,
+            exit_latency: read_time(&row, 1)?,
+            target_residency: read_time(&row, 2)?,
             polling: row.flag(3)?,
             disabled: row.flag(4)?,
         };

@@ -32,8 +32,9 @@ static STATE: Key<StateName> = Key {
         "a state by name such as C1E, or by number such as 1",
         |text| {
             let index = quantity::whole(text).and_then(|index| usize::try_from(index).ok());
-            let by_name = || state_name(text).map(StateName::Name);
-            index.map(StateName::Index).or_else(by_name)
+            index
+                .map(StateName::Index)
+                .or_else(|| state_name(text).map(StateName::Name))
         },
     ),
 };
@@ -92,9 +93,10 @@ mod tests {
         let set: PolicySet = format!("cpu-latency[{policy}]").parse().unwrap();
         let limit = &set.cpu_latency().unwrap().limit;
         let states = states.iter();
-        let limit = limit.on(states.map(|(name, us)| (*name, Nanoseconds::from_micros(*us))));
-        let limit = limit.map_err(|e| e.to_string())?;
-        Ok(limit.map(Nanoseconds::as_micros))
+        limit
+            .on(states.map(|(name, us)| (*name, Nanoseconds::from_micros(*us))))
+            .map(|limit| limit.map(Nanoseconds::as_micros))
+            .map_err(|e| e.to_string())
     }
 
     #[test]

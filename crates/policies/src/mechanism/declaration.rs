@@ -144,8 +144,10 @@ impl Mechanism {
         if let Some(form) = ProgramForm::named(self.name) {
             return form.example().to_owned();
         }
-        let required = self.keys.iter().map(|key| key.info());
-        let required: Vec<String> = required
+        let required: Vec<String> = self
+            .keys
+            .iter()
+            .map(|key| key.info())
             .filter(|key| key.fallback == Fallback::Required)
             .map(|key| format!("{}={}", key.name, key.example))
             .collect();

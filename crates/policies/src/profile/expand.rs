@@ -15,8 +15,9 @@ pub struct Expanded {
 impl Profile {
     /// Alternative policies for each setting.
     pub fn choices(&self) -> impl Iterator<Item = Vec<PolicySpec>> {
-        let parsed = |names: &&[&str]| names.iter().flat_map(|name| name.parse()).collect();
-        self.policies.iter().map(parsed)
+        self.policies
+            .iter()
+            .map(|names| names.iter().flat_map(|name| name.parse()).collect())
     }
 }
 
@@ -63,13 +64,12 @@ impl PolicySet {
     fn keeping_keys_of(&self, own: &Self, said: &Self) -> Result<Self, SpecError> {
         let mut kept = self.clone();
         for policy in self.policies() {
-            let Some(own) = own.get(policy.kind()).filter(|_| !said.says(policy)) else {
-                continue;
-            };
-            let overlaps = policy.mechanism().overlaps.iter();
-            let elsewhere = overlaps.filter(|(_, kind)| self.get(*kind).is_some());
-            let elsewhere: Vec<&str> = elsewhere.map(|(key, _)| *key).collect();
-            kept = kept.with(policy.filled_from(own, &elsewhere))?;
+            if let Some(own) = own.get(policy.kind())
+                && !said.says(policy)
+            {
+                let left_out = self.keys_set_elsewhere(policy);
+                kept = kept.with(policy.filled_from(own, &left_out))?;
+            }
         }
         Ok(kept)
     }

@@ -12,7 +12,7 @@ pub(crate) fn profile_tools() -> impl Iterator<Item = &'static str> {
 }
 
 /// Splits a part of a set into tool and profile name.
-fn tool_of(text: &str) -> Option<(&'static Tool, &str)> {
+fn split_tool(text: &str) -> Option<(&'static Tool, &str)> {
     let end = text.find(['[', '@']).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     let tool = TOOLS.iter().find(|tool| tool.name == name.trim());
@@ -21,7 +21,7 @@ fn tool_of(text: &str) -> Option<(&'static Tool, &str)> {
 
 /// Whether a part of a set names a profile, or tries to.
 pub(crate) fn is_profile(text: &str) -> bool {
-    tool_of(text).is_some()
+    split_tool(text).is_some()
 }
 
 /// The profile in `TOOL[NAME]`; `None` without a tool that has profiles.
@@ -29,15 +29,19 @@ pub(crate) fn is_profile(text: &str) -> bool {
 /// # Errors
 /// The tool has no such profile here, or it is written otherwise.
 pub(crate) fn find_profile(text: &str) -> Option<Result<&'static Profile, SpecError>> {
-    let (tool, rest) = tool_of(text.trim())?;
-    let of_tool = || PROFILES.iter().filter(move |profile| profile.tool == tool);
+    let (tool, rest) = split_tool(text.trim())?;
     let name = rest
         .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'));
-    let name = name.map(str::trim).unwrap_or_default();
-    let found = of_tool().find(|profile| profile.name() == name);
-    Some(found.ok_or_else(|| {
-        let known: Vec<&str> = of_tool().map(Profile::name).collect();
+        .and_then(|rest| rest.strip_suffix(']'))
+        .map(str::trim)
+        .unwrap_or_default();
+    let profiles: Vec<&Profile> = PROFILES
+        .iter()
+        .filter(|profile| profile.tool == tool)
+        .collect();
+    let found = profiles.iter().find(|profile| profile.name() == name);
+    Some(found.copied().ok_or_else(|| {
+        let known: Vec<&str> = profiles.iter().map(|profile| profile.name()).collect();
         let problem = if name.is_empty() {
             format!(
                 "a profile of {} is written {}[{}]. Known: {}",

@@ -71,6 +71,19 @@ impl LeaseCeiling {
     }
 }
 
+fn shallowest_enabled(states: &IdleStates) -> usize {
+    let shallowest = states.iter().position(|state| !state.disabled);
+    shallowest.unwrap_or(0)
+}
+
+/// The deepest enabled state up to an index that can be left within a limit, else the shallowest enabled one.
+fn deepest_within(states: &IdleStates, deepest: usize, limit: Nanoseconds) -> usize {
+    (0..=deepest)
+        .rfind(|index| !states[*index].disabled && states[*index].exit_latency <= limit)
+        .or_else(|| (0..=deepest).find(|index| !states[*index].disabled))
+        .unwrap_or(0)
+}
+
 impl Ceiling {
     /// The longest exit latency that a CPU with a lease tolerates.
     pub fn latency_limit(self, states: &IdleStates) -> Nanoseconds {
@@ -84,11 +97,10 @@ impl Ceiling {
     /// The deepest index that a CPU with a lease may enter, as far as the ceiling limits the index.
     fn deepest_index(self, states: &IdleStates) -> usize {
         let deepest = states.len() - 1;
-        let shallowest = || states.iter().position(|s| !s.disabled).unwrap_or(0);
         match self {
-            Self::Shallowest => shallowest(),
+            Self::Shallowest => shallowest_enabled(states),
             // The CPU has to be in some state even where those up to the ceiling are switched off.
-            Self::State(index) => index.min(deepest).max(shallowest()),
+            Self::State(index) => index.min(deepest).max(shallowest_enabled(states)),
             Self::Latency(_) => deepest,
         }
     }
@@ -122,14 +134,8 @@ impl Ceiling {
                 stop_tick: false,
             };
         } else if decision.state > deepest || self.names_disabled(states, decision.state) {
-            let enabled = |i: &usize| !states[*i].disabled;
-            let within = |i: &usize| {
-                enabled(i) && states[*i].exit_latency.0 <= query.latency_request.max(0) as u64
-            };
-            decision.state = (0..=deepest)
-                .rfind(within)
-                .or_else(|| (0..=deepest).find(enabled))
-                .unwrap_or(0);
+            let limit = Nanoseconds(query.latency_request.max(0) as u64);
+            decision.state = deepest_within(states, deepest, limit);
             decision.stop_tick &= !states[decision.state].polling;
         }
         decision
@@ -153,17 +159,17 @@ mod tests {
         let list = IdleStates::new(list).unwrap();
         let policy = IdlePolicy::Menu(KernelVersion::V6_12);
         let mut governor = Governor::new(&policy, &list, TickRate::HZ_250);
-        let mut state = |latency_request| {
+        // menu takes state 0 where no latency is allowed, which is off; C6 takes too long.
+        for latency_request in [0, 50_000] {
             let query = IdleQuery {
                 sleep_length: 10_000_000,
                 delta_tick: 3_000_000,
                 latency_request,
                 ..IdleQuery::default()
             };
-            Ceiling::State(2).select(&list, &mut governor, &query).state
-        };
-        // menu takes state 0 where no latency is allowed, which is off; C6 takes too long.
-        assert_eq!([0, 50_000].map(&mut state), [1, 1]);
+            let decision = Ceiling::State(2).select(&list, &mut governor, &query);
+            assert_eq!(decision.state, 1, "{latency_request}");
+        }
     }
 
     proptest! {

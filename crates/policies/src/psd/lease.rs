@@ -355,15 +355,16 @@ mod tests {
 
     #[test]
     fn each_rule_ends_a_lease_in_its_own_way() {
-        let ends = |ios: &[u64]| {
-            [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon]
-                .map(|rule| end_ms(lease(rule, 1), ios))
-        };
         // The patch: with the tick. The daemon: looks at 103, 105, ... ms, and ends with the second that finds nothing new.
-        assert_eq!(ends(&[101]), [104, 105, 105]);
-        assert_eq!(ends(&[101, 102]), [104, 106, 107]);
-        assert_eq!(ends(&[101, 102, 103]), [104, 107, 107]);
-        assert_eq!(ends(&[101, 102, 103, 104]), [108, 108, 109]);
+        for (ios, ends) in [
+            (&[101][..], [104, 105, 105]),
+            (&[101, 102], [104, 106, 107]),
+            (&[101, 102, 103], [104, 107, 107]),
+            (&[101, 102, 103, 104], [108, 108, 109]),
+        ] {
+            let rules = [LeaseRule::Patch, LeaseRule::Module, LeaseRule::Daemon];
+            assert_eq!(rules.map(|rule| end_ms(lease(rule, 1), ios)), ends);
+        }
     }
 
     #[test]
@@ -385,26 +386,28 @@ mod tests {
         );
     }
 
+    /// When timers interrupt a CPU after I/Os at 101, 102 and 104 ms, in ms.
+    fn timer_looks(rule: LeaseRule) -> Vec<u64> {
+        let mut lease = lease(rule, 1);
+        for io in [101, 102, 104] {
+            lease.io(Nanoseconds(io * MS));
+        }
+        let mut now = Nanoseconds(104 * MS);
+        let view = lease.view(now);
+        let mut looks = Vec::new();
+        while let Some(next) = view.next_look(now) {
+            looks.push(next.0 / MS);
+            now = next;
+        }
+        assert_eq!(now, lease.end());
+        looks
+    }
+
     #[test]
     fn timers_interrupt_the_cpu_until_the_lease_ends() {
-        let looks = |rule| {
-            let mut lease = lease(rule, 1);
-            for io in [101, 102, 104] {
-                lease.io(Nanoseconds(io * MS));
-            }
-            let mut now = Nanoseconds(104 * MS);
-            let view = lease.view(now);
-            let mut looks = Vec::new();
-            while let Some(next) = view.next_look(now) {
-                looks.push(next.0 / MS);
-                now = next;
-            }
-            assert_eq!(now, lease.end());
-            looks
-        };
         // At the end known when the timer was set, then at the extended end.
-        assert_eq!(looks(LeaseRule::Module), [105, 108]);
-        assert_eq!(looks(LeaseRule::Daemon), [105, 107, 109]);
+        assert_eq!(timer_looks(LeaseRule::Module), [105, 108]);
+        assert_eq!(timer_looks(LeaseRule::Daemon), [105, 107, 109]);
     }
 
     #[test]
@@ -452,6 +455,15 @@ mod tests {
             }
         }
 
+        /// Hands on all new events, and returns whether user space then wants the lease.
+        fn tell(&mut self, heard: &mut HeardLease, until: u64) -> bool {
+            for (event, time) in self.events.drain(..) {
+                assert!(time <= until);
+                heard.handle(event, time);
+            }
+            heard.is_wanted()
+        }
+
         fn io(&mut self, now: u64, policy: PsdPolicy) {
             self.total += 1;
             if self.told {
@@ -482,25 +494,16 @@ mod tests {
             let mut lease = Lease::new(&policy, TickRate::HZ_250);
             let mut program = Program::default();
             let mut now = 20 * MS;
-            let mut given = HeardLease::default();
-            let mut heard = 0;
-            let mut given_now = |program: &Program, until: u64| {
-                for (event, time) in &program.events[heard..] {
-                    assert!(*time <= until);
-                    given.handle(*event, *time);
-                }
-                heard = program.events.len();
-                given.is_wanted()
-            };
+            let mut heard = HeardLease::default();
             for gap in gaps {
                 // Both a little before the I/O and just after it.
                 program.look(now + gap, policy);
                 let before = Nanoseconds(now + gap - 1);
-                prop_assert_eq!(lease.holds(before), given_now(&program, before.0));
+                prop_assert_eq!(lease.holds(before), program.tell(&mut heard, before.0));
                 now += gap;
                 program.io(now, policy);
                 lease.io(Nanoseconds(now));
-                prop_assert_eq!(lease.holds(Nanoseconds(now)), given_now(&program, now));
+                prop_assert_eq!(lease.holds(Nanoseconds(now)), program.tell(&mut heard, now));
             }
         }
 

@@ -130,3 +130,13 @@ pub enum SpecError {
         key: &'static str,
     },
 }
+
+impl SpecError {
+    /// The text does not follow the grammar.
+    pub(crate) fn syntax(text: &str, problem: &'static str) -> Self {
+        Self::Syntax {
+            text: text.to_owned(),
+            problem,
+        }
+    }
+}

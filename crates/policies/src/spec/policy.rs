@@ -145,14 +145,19 @@ impl PolicySpec {
     /// not differ.
     #[must_use]
     pub fn of_kernel(&self, kernel: KernelVersion) -> Self {
-        let of =
-            |version| Self::new(self.mechanism, version, self.keys.clone(), self.program()).ok();
-        let named = if self.mechanism.versioned {
-            of(Some(kernel)).or_else(|| kernel.next_series().map(Some).find_map(of))
+        let changed = if self.mechanism.versioned {
+            std::iter::once(kernel)
+                .chain(kernel.next_series())
+                .find_map(|version| self.at_version(Some(version)))
         } else {
-            of(None)
+            self.at_version(None)
         };
-        named.unwrap_or_else(|| self.clone())
+        changed.unwrap_or_else(|| self.clone())
+    }
+
+    /// The policy in another version; `None` if that version has no such policy.
+    fn at_version(&self, version: Option<KernelVersion>) -> Option<Self> {
+        Self::new(self.mechanism, version, self.keys.clone(), self.program()).ok()
     }
 
     /// The policy on a kernel: a bare name gets the kernel's version; a given version stays.
@@ -175,11 +180,12 @@ impl PolicySpec {
 
     /// A copy without some keys, which fall back to defaults. Required keys stay.
     pub(crate) fn without(&self, keys: &[&str]) -> Self {
-        let kept = self
+        let kept: Vec<GivenKey> = self
             .keys
             .iter()
-            .filter(|(key, _)| !keys.contains(&key.info().name));
-        let kept = kept.cloned().collect();
+            .filter(|(key, _)| !keys.contains(&key.info().name))
+            .cloned()
+            .collect();
         let bare = self.bare;
         Self::new(self.mechanism, self.version, kept, self.program())
             .map_or_else(|_| self.clone(), |changed| Self { bare, ..changed })
@@ -293,27 +299,50 @@ impl FromStr for PolicySpec {
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
-        let syntax = |problem| SpecError::Syntax {
-            text: text.to_owned(),
-            problem,
-        };
         if is_profile(text) {
             return Err(SpecError::Profile {
                 text: text.to_owned(),
                 problem: "a profile stands for several policies; one is wanted here".to_owned(),
             });
         }
-
-        if let Some((form, rest)) = ProgramForm::of(text) {
+        if let Some((form, rest)) = ProgramForm::split_prefix(text) {
             let program = Program::parse(form, rest)?;
-            return Self::new(find(form.name())?, None, Vec::new(), Some(&program));
+            let mechanism = find_or_suggest(form.name())?;
+            return Self::new(mechanism, None, Vec::new(), Some(&program));
         }
+        let parts = SpecParts::split(text)?;
+        if parts.name.is_empty() {
+            return Err(SpecError::syntax(text, "the name is missing"));
+        }
+        let mechanism = find_or_suggest(parts.name)?;
+        let version = choose_version(mechanism, parts.version)?;
+        let keys = match parts.keys {
+            Some(keys) => parse_keys(mechanism, keys, text)?,
+            None => Vec::new(),
+        };
+        let named = Self::new(mechanism, version, keys, None)?;
+        Ok(Self {
+            bare: parts.version.is_none(),
+            ..named
+        })
+    }
+}
+
+/// The parts of `NAME@VERSION[keys]`.
+struct SpecParts<'a> {
+    name: &'a str,
+    version: Option<&'a str>,
+    keys: Option<&'a str>,
+}
+
+impl<'a> SpecParts<'a> {
+    fn split(text: &'a str) -> Result<Self, SpecError> {
         let (head, keys) = match text.split_once('[') {
             Some((head, rest)) => {
-                let inside = rest
+                let keys = rest
                     .strip_suffix(']')
-                    .ok_or(syntax("the `[` is not closed"))?;
-                (head, Some(inside))
+                    .ok_or_else(|| SpecError::syntax(text, "the `[` is not closed"))?;
+                (head, Some(keys))
             }
             None => (text, None),
         };
@@ -321,34 +350,35 @@ impl FromStr for PolicySpec {
             Some((name, version)) => (name, Some(version)),
             None => (head, None),
         };
-        if name.is_empty() {
-            return Err(syntax("the name is missing"));
-        }
-
-        let mechanism = find(name)?;
-        let bare = version.is_none();
-        let version = choose_version(mechanism, version)?;
-        let mut given: Vec<GivenKey> = Vec::new();
-        if let Some(keys) = keys {
-            for (key, value) in
-                split_keys(mechanism, keys).ok_or(syntax("a setting is written key=value"))?
-            {
-                let (key, value) = check_key(mechanism, key, &value)?;
-                if given
-                    .iter()
-                    .any(|(known, _)| known.info().name == key.info().name)
-                {
-                    return Err(SpecError::DuplicateKey {
-                        name: mechanism.name,
-                        key: key.info().name,
-                    });
-                }
-                given.push((key, value));
-            }
-        }
-        let named = Self::new(mechanism, version, given, None)?;
-        Ok(Self { bare, ..named })
+        Ok(Self {
+            name,
+            version,
+            keys,
+        })
     }
+}
+
+/// The keys between brackets, each known, allowed and given once. `text` is the whole policy, for messages.
+fn parse_keys(
+    mechanism: &'static Mechanism,
+    keys: &str,
+    text: &str,
+) -> Result<Vec<GivenKey>, SpecError> {
+    let pairs = split_keys(mechanism, keys)
+        .ok_or_else(|| SpecError::syntax(text, "a setting is written key=value"))?;
+    let mut given: Vec<GivenKey> = Vec::new();
+    for (name, text) in pairs {
+        let (key, value) = check_key(mechanism, name, &text)?;
+        let name = key.info().name;
+        if given.iter().any(|(known, _)| known.info().name == name) {
+            return Err(SpecError::DuplicateKey {
+                name: mechanism.name,
+                key: name,
+            });
+        }
+        given.push((key, value));
+    }
+    Ok(given)
 }
 
 /// Splits `a=1,b=2,3` at the commas; what follows a comma and has no `=` belongs to the value of a
@@ -368,7 +398,8 @@ fn split_keys<'a>(mechanism: &'static Mechanism, text: &'a str) -> Option<Vec<(&
     Some(keys)
 }
 
-fn find(name: &str) -> Result<&'static Mechanism, SpecError> {
+/// The mechanism with this name, else an error with the most similar name.
+fn find_or_suggest(name: &str) -> Result<&'static Mechanism, SpecError> {
     if let Some(found) = find_mechanism(name) {
         return Ok(found);
     }
@@ -400,15 +431,15 @@ fn check_key(
 ) -> Result<(&'static dyn AnyKey, String), SpecError> {
     let Some(known) = mechanism.key(key) else {
         let known: Vec<_> = mechanism.keys.iter().map(|k| k.info().name).collect();
-        let meant = nearest(key, known.iter().copied());
-        let meant = meant.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
+        let suggestion = nearest(key, known.iter().copied())
+            .map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         return Err(SpecError::UnknownKey {
             name: mechanism.name,
             key: key.to_owned(),
             known: if known.is_empty() {
                 "it has no settings".to_owned()
             } else {
-                format!("{meant}known: {}", known.join(", "))
+                format!("{suggestion}known: {}", known.join(", "))
             },
         });
     };

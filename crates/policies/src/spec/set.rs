@@ -134,8 +134,9 @@ impl PolicySet {
 
     /// Whether a policy in the set has the same kind as `policy`, or sets the same.
     pub fn says(&self, policy: &PolicySpec) -> bool {
-        let same = |own: &PolicySpec| own.kind() == policy.kind() || overlap(own, policy).is_some();
-        self.policies.iter().any(same)
+        self.policies
+            .iter()
+            .any(|own| own.kind() == policy.kind() || overlap(own, policy).is_some())
     }
 
     /// Finds a policy by kind.
@@ -163,13 +164,17 @@ impl PolicySet {
         let mut all = self.clone();
         all.profile = self.profile.or(other.profile);
         for policy in other.policies.iter().filter(|policy| !self.says(policy)) {
-            let twice = policy.mechanism().overlaps.iter();
-            let twice = twice.filter(|(_, kind)| self.get(*kind).is_some());
-            let twice = twice.map(|(key, _)| *key);
-            all.policies
-                .push(policy.without(&twice.collect::<Vec<_>>()));
+            let left_out = self.keys_set_elsewhere(policy);
+            all.policies.push(policy.without(&left_out));
         }
         all
+    }
+
+    /// Keys of a policy that another mechanism in this set sets.
+    pub(crate) fn keys_set_elsewhere(&self, policy: &PolicySpec) -> Vec<&'static str> {
+        let overlaps = policy.mechanism().overlaps.iter();
+        let elsewhere = overlaps.filter(|(_, kind)| self.get(*kind).is_some());
+        elsewhere.map(|(key, _)| *key).collect()
     }
 
     /// The set on a kernel: each bare name gets the kernel's version.
@@ -414,23 +419,21 @@ impl<'de> Deserialize<'de> for PolicySet {
 /// needs spaces on both sides.
 fn in_path(text: &str, start: usize, at: usize) -> bool {
     let spaced = text[..at].ends_with(' ') && text[at + 1..].starts_with(' ');
-    text.as_bytes()[at] == b'+' && !spaced && ProgramForm::of(text[start..].trim_start()).is_some()
+    text.as_bytes()[at] == b'+'
+        && !spaced
+        && ProgramForm::split_prefix(text[start..].trim_start()).is_some()
 }
 
 /// Splits a text at a separator, but not within brackets.
 fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
-    let syntax = |problem| SpecError::Syntax {
-        text: text.to_owned(),
-        problem,
-    };
     let mut names = Vec::new();
     let mut start = 0;
     let mut inside = false;
     for (at, c) in text.char_indices() {
         match c {
-            '[' if inside => return Err(syntax("brackets do not nest")),
+            '[' if inside => return Err(SpecError::syntax(text, "brackets do not nest")),
             '[' => inside = true,
-            ']' if !inside => return Err(syntax("there is a `]` without a `[`")),
+            ']' if !inside => return Err(SpecError::syntax(text, "there is a `]` without a `[`")),
             ']' => inside = false,
             c if c == separator && !inside && !in_path(text, start, at) => {
                 names.push(text[start..at].trim());
@@ -440,11 +443,11 @@ fn split_outside(text: &str, separator: char) -> Result<Vec<&str>, SpecError> {
         }
     }
     if inside {
-        return Err(syntax("the `[` is not closed"));
+        return Err(SpecError::syntax(text, "the `[` is not closed"));
     }
     names.push(text[start..].trim());
     if names.iter().any(|name| name.is_empty()) {
-        return Err(syntax("a name is missing"));
+        return Err(SpecError::syntax(text, "a name is missing"));
     }
     Ok(names)
 }

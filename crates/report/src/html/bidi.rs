@@ -22,7 +22,7 @@ const POP_ISOLATE: char = '\u{2069}';
 
 /// A text for the page: characters that set a direction become code points, and words from right to left are isolated, so
 /// the sentence around a name keeps its order. `<bdi>` does not work in titles, attributes and pictures.
-pub(super) fn visible(text: &str) -> Cow<'_, str> {
+pub(super) fn mark_directions(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| sets_direction(c) || is_right_to_left(c)) {
         return text.into();
     }
@@ -57,12 +57,16 @@ fn right_to_left_words(text: &str) -> &str {
 }
 
 /// Writes a value for the template, escaped unless safe.
-pub(super) fn format(
+pub(super) fn format_value(
     out: &mut Output<'_>,
     state: &State<'_, '_>,
     value: &Value,
 ) -> Result<(), Error> {
-    match value.as_str().filter(|_| !value.is_safe()).map(visible) {
+    match value
+        .as_str()
+        .filter(|_| !value.is_safe())
+        .map(mark_directions)
+    {
         Some(Cow::Owned(shown)) => escape_formatter(out, state, &Value::from(shown)),
         _ => escape_formatter(out, state, value),
     }
@@ -74,13 +78,19 @@ mod tests {
 
     #[test]
     fn a_name_from_right_to_left_keeps_the_order_of_its_sentence() {
-        assert_eq!(visible("teo: better than menu"), "teo: better than menu");
         assert_eq!(
-            visible("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
+            mark_directions("teo: better than menu"),
+            "teo: better than menu"
+        );
+        assert_eq!(
+            mark_directions("\u{5d0}\u{5d1} \u{5d2}: better than \u{627}, 3 %"),
             "\u{2068}\u{5d0}\u{5d1} \u{5d2}\u{2069}: better than \u{2068}\u{627}\u{2069}, 3 %"
         );
         // What a name brings along itself is shown, never followed.
-        assert_eq!(visible("a\u{202e}b\u{2069}"), "a[U+202E]b[U+2069]");
-        assert_eq!(visible("\u{5d0}\u{61c}"), "\u{2068}\u{5d0}\u{2069}[U+061C]");
+        assert_eq!(mark_directions("a\u{202e}b\u{2069}"), "a[U+202E]b[U+2069]");
+        assert_eq!(
+            mark_directions("\u{5d0}\u{61c}"),
+            "\u{2068}\u{5d0}\u{2069}[U+061C]"
+        );
     }
 }

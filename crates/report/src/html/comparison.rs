@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::number::{figure, percent, percents, short};
+use super::number::{format_figure, format_percent, format_percents, short_number};
 use super::view::{PageRow, Tone, View};
 
 /// A workload's comparison.
@@ -50,19 +50,19 @@ pub(crate) struct Sentence {
 }
 
 /// The comparison in a block per workload, with the metrics that any policy has.
-pub(crate) fn blocks(view: &View) -> Vec<Block> {
+pub(crate) fn comparison_blocks(view: &View) -> Vec<Block> {
     let workloads = view.workloads.iter().enumerate();
     let blocks = workloads.map(|(index, workload)| Block {
         workload: workload.name.clone(),
         lines: (0..view.metrics.len())
-            .filter_map(|metric| line(view, index, metric))
+            .filter_map(|metric| comparison_line(view, index, metric))
             .collect(),
     });
     blocks.filter(|block| !block.lines.is_empty()).collect()
 }
 
 /// A metric on a workload; none if no policy has the metric.
-fn line(view: &View, workload: usize, metric: usize) -> Option<Line> {
+fn comparison_line(view: &View, workload: usize, metric: usize) -> Option<Line> {
     let rows: Vec<&PageRow> = view
         .rows
         .iter()
@@ -74,7 +74,7 @@ fn line(view: &View, workload: usize, metric: usize) -> Option<Line> {
     let about = &view.metrics[metric];
     let cells = view.compared_policies().map(|(policy, _)| {
         let row = rows.iter().find(|row| row.policy == policy);
-        row.map_or_else(Cell::default, |row| cell(row))
+        row.map_or_else(Cell::default, |row| comparison_cell(row))
     });
     Some(Line {
         title: about.title.clone(),
@@ -88,15 +88,15 @@ fn line(view: &View, workload: usize, metric: usize) -> Option<Line> {
     })
 }
 
-fn cell(row: &PageRow) -> Cell {
+fn comparison_cell(row: &PageRow) -> Cell {
     let significant = row.gain.is_some_and(|g| g.significant);
     Cell {
-        mean: figure(row.mean, row.decimals),
-        deviation: deviation(row),
+        mean: format_figure(row.mean, row.decimals),
+        deviation: deviation_text(row),
         gain: row.gain.map_or_else(String::new, |g| {
             format!(
                 "{}{}",
-                percent(g.percent, g.interval),
+                format_percent(g.percent, g.interval),
                 if significant { " *" } else { "" }
             )
         }),
@@ -108,18 +108,18 @@ fn cell(row: &PageRow) -> Cell {
     }
 }
 
-fn deviation(row: &PageRow) -> String {
+fn deviation_text(row: &PageRow) -> String {
     row.deviation_percent
         .map_or_else(String::new, |d| format!("±{d:.1} %"))
 }
 
 /// Every comparison as a sentence.
-pub(crate) fn sentences(view: &View) -> Vec<Sentence> {
+pub(crate) fn verdict_sentences(view: &View) -> Vec<Sentence> {
     let rows = view.rows.iter();
-    rows.map(|row| sentence(view, row)).collect()
+    rows.map(|row| verdict_sentence(view, row)).collect()
 }
 
-fn sentence(view: &View, row: &PageRow) -> Sentence {
+fn verdict_sentence(view: &View, row: &PageRow) -> Sentence {
     let workload = view.workloads.get(row.workload);
     let metric = view.metrics.get(row.metric);
     let policy = view.policies.get(row.policy);
@@ -128,19 +128,21 @@ fn sentence(view: &View, row: &PageRow) -> Sentence {
         metric: metric.map(|m| m.title.clone()).unwrap_or_default(),
         policy: policy.map(|p| p.name.clone()).unwrap_or_default(),
         runs: row.runs,
-        mean: figure(row.mean, row.decimals),
-        deviation: deviation(row),
+        mean: format_figure(row.mean, row.decimals),
+        deviation: deviation_text(row),
         gain: row
             .gain
-            .map_or_else(String::new, |g| percent(g.percent, g.interval)),
+            .map_or_else(String::new, |g| format_percent(g.percent, g.interval)),
         interval: row
             .gain
             .and_then(|g| g.interval)
-            .map_or_else(String::new, |ends| percents(ends, Some(ends)).join(" to ")),
+            .map_or_else(String::new, |ends| {
+                format_percents(ends, Some(ends)).join(" to ")
+            }),
         effect: row
             .gain
             .and_then(|g| g.effect)
-            .map_or_else(String::new, short),
+            .map_or_else(String::new, short_number),
         verdict: row.verdict.clone(),
         class: row.tone.class(),
         sign: if row.verdict.is_empty() {

@@ -10,7 +10,7 @@ pub(crate) const AT_FIRST: usize = 8;
 
 /// Policies by interest for a reader: baselines, policies named in answers, policies on Pareto fronts, the best by each
 /// metric on each workload, then the rest in the order of the study.
-pub(crate) fn by_interest(view: &View) -> Vec<usize> {
+pub(crate) fn policies_by_interest(view: &View) -> Vec<usize> {
     let all = 0..view.policies.len();
     let baselines = all.clone().filter(|p| view.policies[*p].baseline);
     let named = view.answers.iter().flat_map(|a| a.policies.iter().copied());
@@ -21,7 +21,7 @@ pub(crate) fn by_interest(view: &View) -> Vec<usize> {
     for policy in baselines
         .chain(named)
         .chain(fronts)
-        .chain(best(view))
+        .chain(best_policies(view))
         .chain(all)
     {
         if let Some(seen) = seen.get_mut(policy).filter(|seen| !**seen) {
@@ -33,7 +33,7 @@ pub(crate) fn by_interest(view: &View) -> Vec<usize> {
 }
 
 /// Policies with the largest gain in a metric on a workload.
-fn best(view: &View) -> Vec<usize> {
+fn best_policies(view: &View) -> Vec<usize> {
     let mut groups: Vec<&[PageRow]> = view
         .rows
         .chunk_by(|a, b| (a.workload, a.metric) == (b.workload, b.metric))
@@ -59,14 +59,14 @@ pub(crate) fn render_excerpt<E>(
     let few = AT_FIRST.max(baselines).min(order.len());
     let (policies, workloads) = (order.len(), view.workloads.len());
     let render_some = |policies: usize, workloads: usize| {
-        let mut excerpt = excerpt(view, &order[..policies], workloads);
-        excerpt.left_out = Some(left_out(view, &excerpt, size));
+        let mut excerpt = cut_view(view, &order[..policies], workloads);
+        excerpt.left_out = Some(left_out_sentence(view, &excerpt, size));
         render(&excerpt)
     };
-    if let Some(page) = largest([few, policies], size, |n| render_some(n, workloads))? {
+    if let Some(page) = largest_excerpt([few, policies], size, |n| render_some(n, workloads))? {
         return Ok(page);
     }
-    match largest([1, workloads], size, |n| render_some(few, n))? {
+    match largest_excerpt([1, workloads], size, |n| render_some(few, n))? {
         Some(page) => Ok(page),
         None => render_some(few, 1.min(workloads)),
     }
@@ -74,7 +74,7 @@ pub(crate) fn render_excerpt<E>(
 
 /// Looks for the largest page that fits, with from `few` to below `all` things; a page with all has `size` bytes. None if
 /// even a page with few things does not fit.
-fn largest<E>(
+fn largest_excerpt<E>(
     [few, all]: [usize; 2],
     size: usize,
     render: impl Fn(usize) -> Result<String, E>,
@@ -105,7 +105,7 @@ fn largest<E>(
 }
 
 /// A sentence that says where the omitted parts are.
-fn left_out(all: &View, excerpt: &View, size: usize) -> String {
+fn left_out_sentence(all: &View, excerpt: &View, size: usize) -> String {
     let counts = [
         (excerpt.policies.len(), all.policies.len(), "policies"),
         (excerpt.workloads.len(), all.workloads.len(), "workloads"),
@@ -128,7 +128,7 @@ fn left_out(all: &View, excerpt: &View, size: usize) -> String {
 }
 
 /// A view with some policies and the first workloads.
-fn excerpt(view: &View, policies: &[usize], workloads: usize) -> View {
+fn cut_view(view: &View, policies: &[usize], workloads: usize) -> View {
     let mut kept = policies.to_vec();
     kept.sort_unstable();
     let places = Places(
@@ -136,11 +136,11 @@ fn excerpt(view: &View, policies: &[usize], workloads: usize) -> View {
             .map(|policy| kept.binary_search(&policy).ok())
             .collect(),
     );
-    let mut rows = places.kept(&view.rows, |row| &mut row.policy);
+    let mut rows = places.keep_policies(&view.rows, |row| &mut row.policy);
     rows.retain(|row| row.workload < workloads);
     let mut answers = view.answers.clone();
     for answer in &mut answers {
-        answer.policies = places.kept(&answer.policies, |policy| policy);
+        answer.policies = places.keep_policies(&answer.policies, |policy| policy);
     }
     View {
         title: view.title.clone(),
@@ -153,7 +153,7 @@ fn excerpt(view: &View, policies: &[usize], workloads: usize) -> View {
         assumes_power: view.assumes_power,
         workloads: view.workloads[..workloads]
             .iter()
-            .map(|workload| places.workload(workload))
+            .map(|workload| places.cut_workload(workload))
             .collect(),
         sources: view.sources.clone(),
         commands: view.commands.clone(),
@@ -168,7 +168,11 @@ struct Places(Vec<Option<usize>>);
 
 impl Places {
     /// The parts for policies in the excerpt, with the policies' new places.
-    fn kept<T: Clone>(&self, parts: &[T], policy: impl Fn(&mut T) -> &mut usize) -> Vec<T> {
+    fn keep_policies<T: Clone>(
+        &self,
+        parts: &[T],
+        policy: impl Fn(&mut T) -> &mut usize,
+    ) -> Vec<T> {
         let mut kept = Vec::new();
         for mut part in parts.iter().cloned() {
             let index = policy(&mut part);
@@ -180,18 +184,18 @@ impl Places {
         kept
     }
 
-    fn workload(&self, workload: &PageWorkload) -> PageWorkload {
+    fn cut_workload(&self, workload: &PageWorkload) -> PageWorkload {
         PageWorkload {
             name: workload.name.clone(),
             about: workload.about.clone(),
             latency_of: workload.latency_of.clone(),
-            curves: self.kept(&workload.curves, |part| &mut part.policy),
-            percentiles: self.kept(&workload.percentiles, |part| &mut part.policy),
-            parts: self.kept(&workload.parts, |part| &mut part.policy),
-            tradeoff: self.kept(&workload.tradeoff, |part| &mut part.policy),
-            idle: self.kept(&workload.idle, |part| &mut part.policy),
-            frequency: self.kept(&workload.frequency, |part| &mut part.policy),
-            timelines: self.kept(&workload.timelines, |part| &mut part.policy),
+            curves: self.keep_policies(&workload.curves, |part| &mut part.policy),
+            percentiles: self.keep_policies(&workload.percentiles, |part| &mut part.policy),
+            parts: self.keep_policies(&workload.parts, |part| &mut part.policy),
+            tradeoff: self.keep_policies(&workload.tradeoff, |part| &mut part.policy),
+            idle: self.keep_policies(&workload.idle, |part| &mut part.policy),
+            frequency: self.keep_policies(&workload.frequency, |part| &mut part.policy),
+            timelines: self.keep_policies(&workload.timelines, |part| &mut part.policy),
         }
     }
 }

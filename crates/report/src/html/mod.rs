@@ -46,38 +46,63 @@ pub struct RenderError(#[from] minijinja::Error);
 /// # Errors
 /// None that the input could cause.
 pub fn render(view: &View) -> Result<String, RenderError> {
-    let all = page(view)?;
+    let all = render_page(view)?;
     if all.len() <= LARGEST {
         return Ok(all);
     }
-    excerpt::render_excerpt(view, &excerpt::by_interest(view), all.len(), page)
+    excerpt::render_excerpt(
+        view,
+        &excerpt::policies_by_interest(view),
+        all.len(),
+        render_page,
+    )
 }
 
-fn page(view: &View) -> Result<String, RenderError> {
-    let gains = figures::gains(view);
-    let workloads: Vec<(String, Vec<Group>)> = view
-        .workloads
-        .iter()
-        .enumerate()
-        .map(|(index, workload)| {
-            let prefix = format!("w{index}");
-            let groups = figures::workload_groups(view, workload, &prefix);
-            (prefix, groups)
-        })
-        .collect();
+/// A workload's figures, with the beginning of their ids.
+struct WorkloadFigures {
+    prefix: String,
+    groups: Vec<Group>,
+}
+
+fn render_page(view: &View) -> Result<String, RenderError> {
+    let gains = figures::draw_gains(view);
+    let workloads = draw_workloads(view);
     let scripts = format!("\"use strict\";\n(() => {{\n{}\n}})();", SCRIPTS.join("\n"));
     let mut environment = Environment::new();
-    environment.set_formatter(bidi::format);
+    environment.set_formatter(bidi::format_value);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     // Values are escaped because the name ends in html.
     environment.add_template("page.html", TEMPLATE)?;
-    let page = environment.get_template("page.html")?.render(context! {
+    let content = context! {
         policy => content_security_policy([ECHARTS, &scripts]),
         style => STYLE,
         echarts => ECHARTS,
         scripts => scripts,
-        data => data(view, gains.as_ref(), &workloads),
+        data => script_data(view, gains.as_ref(), &workloads),
+        blocks => comparison::comparison_blocks(view),
+        sentences => comparison::verdict_sentences(view),
+        gains => gains,
+        parts => workloads.first().map(|figures| &figures.groups),
+        workloads => workload_sections(view, &workloads),
+        ..head_content(view)
+    };
+    Ok(environment.get_template("page.html")?.render(content)?)
+}
+
+fn draw_workloads(view: &View) -> Vec<WorkloadFigures> {
+    let workloads = view.workloads.iter().enumerate();
+    let drawn = workloads.map(|(index, workload)| {
+        let prefix = format!("w{index}");
+        let groups = figures::workload_groups(view, workload, &prefix);
+        WorkloadFigures { prefix, groups }
+    });
+    drawn.collect()
+}
+
+/// What the template takes from the view as it is: facts, answers, policies, metrics, sources.
+fn head_content(view: &View) -> minijinja::Value {
+    context! {
         title => view.title,
         facts => view.facts,
         cautions => view.cautions,
@@ -103,18 +128,26 @@ fn page(view: &View) -> Result<String, RenderError> {
                 None => "neither",
             },
         }).collect::<Vec<_>>(),
-        blocks => comparison::blocks(view),
-        sentences => comparison::sentences(view),
-        gains => gains,
-        parts => workloads.first().map(|(_, groups)| groups),
-        workloads => view.workloads.iter().zip(&workloads).map(|(workload, (prefix, groups))| context! {
-            name => workload.name, about => workload.about, prefix => prefix, groups => groups,
-        }).collect::<Vec<_>>(),
         sources => view.sources.iter().map(|s| context! {
             title => s.title, facts => s.facts, files => s.files,
         }).collect::<Vec<_>>(),
-    })?;
-    Ok(page)
+    }
+}
+
+fn workload_sections(view: &View, workloads: &[WorkloadFigures]) -> Vec<minijinja::Value> {
+    let sections = view
+        .workloads
+        .iter()
+        .zip(workloads)
+        .map(|(workload, figures)| {
+            context! {
+                name => workload.name,
+                about => workload.about,
+                prefix => figures.prefix,
+                groups => figures.groups,
+            }
+        });
+    sections.collect()
 }
 
 /// All settings, in the order of the policies.
@@ -143,10 +176,10 @@ fn content_security_policy<const N: usize>(scripts: [&str; N]) -> String {
 }
 
 /// Data for the scripts, as JSON that cannot end its script element.
-fn data(view: &View, gains: Option<&Figure>, workloads: &[(String, Vec<Group>)]) -> String {
+fn script_data(view: &View, gains: Option<&Figure>, workloads: &[WorkloadFigures]) -> String {
     let slots = workloads
         .iter()
-        .flat_map(|(_, groups)| groups)
+        .flat_map(|figures| &figures.groups)
         .flat_map(|group| &group.slots);
     let workload_figures = slots.filter_map(|slot| match slot {
         Slot::Figure(figure) => Some(&**figure),
@@ -162,7 +195,7 @@ fn data(view: &View, gains: Option<&Figure>, workloads: &[(String, Vec<Group>)])
             )
         })
         .collect();
-    let order = excerpt::by_interest(view);
+    let order = excerpt::policies_by_interest(view);
     let at_first = &order[..order.len().min(excerpt::AT_FIRST)];
     let policies: Vec<Value> = view
         .policies
@@ -174,5 +207,5 @@ fn data(view: &View, gains: Option<&Figure>, workloads: &[(String, Vec<Group>)])
         })
         .collect();
     let text = json!({"policies": policies, "figures": figures}).to_string();
-    bidi::visible(&text).replace('<', "\\u003c")
+    bidi::mark_directions(&text).replace('<', "\\u003c")
 }

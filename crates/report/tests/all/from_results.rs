@@ -77,7 +77,7 @@ fn results(document: &Document, change: impl Fn(&mut RunRecord)) -> TempDir {
 
 fn view_of(folder: &TempDir) -> View {
     let reader = ResultReader::open(folder.path().join("r")).unwrap();
-    from_results::view(&[reader], None).unwrap()
+    from_results::build_view(&[reader], None).unwrap()
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_question_for_the_best_policy_is_answered_first() {
     assert_eq!(faster.tone, Tone::Worse);
     // Beside other results each study is answered by its own, with the policies as the page calls them.
     let readers = [&folder, &folder].map(|f| ResultReader::open(f.path().join("r")).unwrap());
-    let both = from_results::view(&readers, None).unwrap();
+    let both = from_results::build_view(&readers, None).unwrap();
     let first = &both.answers[0].sentence;
     assert!(
         both.policies
@@ -347,7 +347,7 @@ fn results_of_several_machines_have_baselines_of_their_own() {
         }
     });
     let readers = [&first, &other].map(|f| ResultReader::open(f.path().join("r")).unwrap());
-    let view = from_results::view(&readers, None).unwrap();
+    let view = from_results::build_view(&readers, None).unwrap();
     let baselines = view.policies.iter().filter(|p| p.baseline);
     assert_eq!(baselines.count(), 2);
     let gain = |policy: usize| {
@@ -363,7 +363,7 @@ fn results_of_several_machines_have_baselines_of_their_own() {
     assert_eq!(gains, [own, own].concat());
     // One that is named is the baseline of all.
     let name = view.policies[0].name.clone();
-    let view = from_results::view(&readers, Some(&name)).unwrap();
+    let view = from_results::build_view(&readers, Some(&name)).unwrap();
     assert_eq!(view.policies.iter().filter(|p| p.baseline).count(), 1);
     render(&view).unwrap();
 }
@@ -537,7 +537,7 @@ fn several_results_are_told_apart() {
         run.attribution.clear();
     });
     let readers = [&sim, &live].map(|f| ResultReader::open(f.path().join("r")).unwrap());
-    let view = from_results::view(&readers, None).unwrap();
+    let view = from_results::build_view(&readers, None).unwrap();
     assert_eq!(view.policies.len(), 6);
     let names: Vec<&str> = view.policies.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(
@@ -560,10 +560,10 @@ fn what_cannot_be_reported_on_is_one_error() {
     let dir = folder.path().join("r");
     let open = |dir: &Path| ResultReader::open(dir);
     assert!(matches!(
-        from_results::view(&[], None),
+        from_results::build_view(&[], None),
         Err(FromResultsError::Nothing)
     ));
-    let error = from_results::view(&[open(&dir).unwrap()], Some("menus"))
+    let error = from_results::build_view(&[open(&dir).unwrap()], Some("menus"))
         .unwrap_err()
         .to_string();
     assert!(
@@ -583,7 +583,7 @@ fn what_cannot_be_reported_on_is_one_error() {
     // A table that is none.
     fs::write(dir.join("result.json"), &document).unwrap();
     fs::write(dir.join("idle.parquet"), b"PAR1 and then nothing").unwrap();
-    let error = from_results::view(&[open(&dir).unwrap()], None)
+    let error = from_results::build_view(&[open(&dir).unwrap()], None)
         .unwrap_err()
         .to_string();
     assert!(error.contains("idle.parquet"), "{error}");

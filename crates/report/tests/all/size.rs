@@ -53,7 +53,7 @@ fn ten_thousand_runs_make_a_small_page_that_says_what_it_leaves_out() {
     let folder = written(&document);
     let reader = ResultReader::open(folder.path().join("r")).unwrap();
     let dir = reader.dir().display().to_string();
-    let view = from_results::view(&[reader], None).unwrap();
+    let view = from_results::build_view(&[reader], None).unwrap();
     let page = render(&view).unwrap();
     assert!(page.len() <= LARGEST, "{} bytes", page.len());
     // There is no reason to show much less than fits.

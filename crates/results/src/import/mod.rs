@@ -77,7 +77,7 @@ fn open(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
             None => json_files(name, path)?,
         }
     };
-    let document = imported.document(name);
+    let document = imported.make_document(name);
     Ok(ResultReader::of_runs(path, document, imported.runs))
 }
 

@@ -54,39 +54,9 @@ impl ImportedRuns {
         }
     }
 
-    /// A document for the runs, which lists policies and workloads in the order of the runs.
-    pub fn document(&self, name: &str) -> Document {
-        let kind = self.tools.keys().next().map_or("", String::as_str);
-        let mut workloads: Vec<WorkloadInfo> = Vec::new();
-        let mut policies: Vec<PolicyInfo> = Vec::new();
-        for run in &self.runs {
-            if !workloads.iter().any(|w| w.name == run.key.workload) {
-                workloads.push(WorkloadInfo {
-                    name: run.key.workload.clone(),
-                    kind: kind.to_owned(),
-                    source: name.to_owned(),
-                    ..WorkloadInfo::default()
-                });
-            }
-            if !policies.iter().any(|p| p.name == run.key.policy) {
-                policies.push(PolicyInfo {
-                    name: run.key.policy.clone(),
-                    settings: BTreeMap::new(),
-                });
-            }
-        }
-        let values = self.runs.iter().flat_map(|run| &run.metrics);
-        let measured: BTreeSet<&str> = values.map(|(name, _)| name.as_str()).collect();
-        let mut metrics = METRICS.to_vec();
-        metrics.retain(|metric| self.metrics.iter().all(|own| own.name != metric.name));
-        metrics.extend(self.metrics.iter().cloned());
-        // Without a headline no table would show a metric.
-        let has_headline = metrics
-            .iter()
-            .any(|metric| metric.headline && measured.contains(&*metric.name));
-        for metric in &mut metrics {
-            metric.headline |= !has_headline && measured.contains(&*metric.name);
-        }
+    /// Makes a document for the runs, which lists policies and workloads in the order of the runs.
+    pub fn make_document(&self, name: &str) -> Document {
+        let policies = self.policies();
         let repeats = self.runs.iter().map(|r| r.key.repeat + 1).max();
         Document {
             schema: SCHEMA.to_owned(),
@@ -103,18 +73,64 @@ impl ImportedRuns {
             baseline: policies
                 .first()
                 .map_or_else(String::new, |p| p.name.clone()),
-            workloads,
+            workloads: self.workloads(name),
             policies,
             repeats: repeats.unwrap_or(0),
             design: Design::Unpaired,
             seeds: Vec::new(),
             sha256: BTreeMap::new(),
             questions: Vec::new(),
-            metrics,
+            metrics: self.dictionary(),
             level: 0.95,
             margin_percent: 2.0,
             notes: self.notes.clone(),
         }
+    }
+
+    fn workloads(&self, source: &str) -> Vec<WorkloadInfo> {
+        let kind = self.tools.keys().next().map_or("", String::as_str);
+        let mut workloads: Vec<WorkloadInfo> = Vec::new();
+        for run in &self.runs {
+            if !workloads.iter().any(|w| w.name == run.key.workload) {
+                workloads.push(WorkloadInfo {
+                    name: run.key.workload.clone(),
+                    kind: kind.to_owned(),
+                    source: source.to_owned(),
+                    ..WorkloadInfo::default()
+                });
+            }
+        }
+        workloads
+    }
+
+    fn policies(&self) -> Vec<PolicyInfo> {
+        let mut policies: Vec<PolicyInfo> = Vec::new();
+        for run in &self.runs {
+            if !policies.iter().any(|p| p.name == run.key.policy) {
+                policies.push(PolicyInfo {
+                    name: run.key.policy.clone(),
+                    settings: BTreeMap::new(),
+                });
+            }
+        }
+        policies
+    }
+
+    /// The metric dictionary with the runs' own metrics. Without a headline no table would show a metric, so that all
+    /// measured ones become headlines then.
+    fn dictionary(&self) -> Vec<Metric> {
+        let values = self.runs.iter().flat_map(|run| &run.metrics);
+        let measured: BTreeSet<&str> = values.map(|(name, _)| name.as_str()).collect();
+        let mut metrics = METRICS.to_vec();
+        metrics.retain(|metric| self.metrics.iter().all(|own| own.name != metric.name));
+        metrics.extend(self.metrics.iter().cloned());
+        let has_headline = metrics
+            .iter()
+            .any(|metric| metric.headline && measured.contains(&*metric.name));
+        for metric in &mut metrics {
+            metric.headline |= !has_headline && measured.contains(&*metric.name);
+        }
+        metrics
     }
 }
 

@@ -85,7 +85,7 @@ impl Plan {
     /// # Errors
     /// The file cannot be read, or asks for something missing or impossible on the target.
     pub fn load(path: &Path, target: RunOrigin) -> Result<Self, StudyError> {
-        Self::with_more(path, target, &[], false)
+        Self::load_with_sets(path, target, &[], false)
     }
 
     /// A study with further policy sets beside the file's.
@@ -95,7 +95,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn with_more(
+    pub fn load_with_sets(
         path: &Path,
         target: RunOrigin,
         more: &[PolicySet],
@@ -105,7 +105,7 @@ impl Plan {
         if !path.is_file()
             && let Some(text) = path.to_str().and_then(builtin::study)
         {
-            return Self::of_text(
+            return Self::parse_text(
                 text,
                 &path.display().to_string(),
                 Path::new("."),
@@ -120,34 +120,34 @@ impl Plan {
         })?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let origin = path.display().to_string();
-        Self::of_text(&text, &origin, folder, target, more, allow_programs)
+        Self::parse_text(&text, &origin, folder, target, more, allow_programs)
     }
 
     /// A study's text by the caller, with programs by the user; paths count from `folder`.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn new(
+    pub fn from_text(
         text: &str,
         origin: &str,
         folder: &Path,
         target: RunOrigin,
     ) -> Result<Self, StudyError> {
-        Self::of_user(text, origin, folder, target, false)
+        Self::from_user_text(text, origin, folder, target, false)
     }
 
-    /// As [`Self::new`]. `allow_programs`: the user allows custom governors to run, even on kernels without confinement.
+    /// As [`Self::from_text`]. `allow_programs`: the user allows custom governors to run, even on kernels without confinement.
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn of_user(
+    pub fn from_user_text(
         text: &str,
         origin: &str,
         folder: &Path,
         target: RunOrigin,
         allow_programs: bool,
     ) -> Result<Self, StudyError> {
-        let plan = Self::of_text(text, origin, folder, target, &[], allow_programs)?;
+        let plan = Self::parse_text(text, origin, folder, target, &[], allow_programs)?;
         Ok(Self {
             foreign: Vec::new(),
             ..plan
@@ -203,7 +203,7 @@ impl Plan {
     ///
     /// # Errors
     /// The recording cannot be read, or a policy cannot be replayed.
-    pub fn of_replay(request: &ReplayRequest, allow_programs: bool) -> Result<Self, StudyError> {
+    pub fn for_replay(request: &ReplayRequest, allow_programs: bool) -> Result<Self, StudyError> {
         let source = StudyText {
             origin: "wakepath replay",
             text: None,
@@ -212,7 +212,7 @@ impl Plan {
         file.check(source)?;
         let policies = request.policies();
         let folder = Path::new(".");
-        let plan = Self::of_file(
+        let plan = Self::plan_file(
             file,
             source,
             folder,
@@ -226,7 +226,7 @@ impl Plan {
         })
     }
 
-    fn of_text(
+    fn parse_text(
         text: &str,
         origin: &str,
         folder: &Path,
@@ -242,7 +242,7 @@ impl Plan {
         };
         let file = StudyFile::parse(source)?;
         let beside = more.iter().map(NamedSet::beside).collect();
-        let plan = Self::of_file(file, source, folder, target, beside, allow_programs)?;
+        let plan = Self::plan_file(file, source, folder, target, beside, allow_programs)?;
         Ok(Self {
             more: more.to_vec(),
             ..plan
@@ -250,7 +250,7 @@ impl Plan {
     }
 
     /// Plans a study file, with policies beside the file's own.
-    fn of_file(
+    fn plan_file(
         file: StudyFile,
         source: StudyText<'_>,
         folder: &Path,
@@ -264,33 +264,11 @@ impl Plan {
             let message = "no `policy`: there is nothing to compare; policy = [\"menu\", \"teo\"] compares two";
             return Err(source.error(&file.name, message));
         }
-        let machines = match target {
-            RunOrigin::Sim => machine::simulated(&file, source, folder)?,
-            // Known from the recordings.
-            RunOrigin::Replay => Vec::new(),
-            _ => vec![PlannedMachine::measured()],
-        };
-        if target == RunOrigin::Replay {
-            check_blocks(&file, source)?;
-        }
-        let mut workloads = workload::all(&file, source, folder, target)?;
-        let machines = match target {
-            RunOrigin::Replay => machine::replayed(&file, source, folder, &mut workloads)?,
-            _ => machines,
-        };
-        let metrics = metrics(&file, source, &workloads)?;
-        let mut policies: Vec<PlannedPolicy> = Vec::new();
-        let mut places = Vec::new();
-        for named in named_sets(&file.policy, also, beside, source)? {
-            let at = named.at.clone();
-            let policy = PlannedPolicy::new(named, source, folder, target, allow_programs)?;
-            if policies.iter().any(|p| p.name == policy.name) {
-                let message = format!("a second policy is called `{}`", policy.name);
-                return Err(source.policy_error(at.as_ref(), &policy.name, message));
-            }
-            places.push(at);
-            policies.push(policy);
-        }
+        let (machines, workloads) = plan_loads(&file, source, folder, target)?;
+        let metrics = study_metrics(&file, source, &workloads)?;
+        let named = named_sets(&file.policy, also, beside, source)?;
+        let places: Vec<Option<Spanned<()>>> = named.iter().map(|named| named.at.clone()).collect();
+        let policies = plan_policies(named, source, folder, target, allow_programs)?;
         let foreign = foreign_programs(&policies, &own);
         let policy_names: Vec<&str> = policies.iter().map(|p| p.name.as_str()).collect();
         let baseline = match &file.baseline {
@@ -385,8 +363,50 @@ impl Plan {
     }
 }
 
+/// Machines and workloads. Machines of a replay come from the workloads' recordings; others are checked first.
+fn plan_loads(
+    file: &StudyFile,
+    source: StudyText<'_>,
+    folder: &Path,
+    target: RunOrigin,
+) -> Result<(Vec<PlannedMachine>, Vec<PlannedWorkload>), StudyError> {
+    if target == RunOrigin::Replay {
+        check_blocks(file, source)?;
+        let mut workloads = workload::plan_workloads(file, source, folder, target)?;
+        let machines = machine::plan_replayed_machines(file, source, folder, &mut workloads)?;
+        return Ok((machines, workloads));
+    }
+    let machines = match target {
+        RunOrigin::Sim => machine::plan_simulated_machines(file, source, folder)?,
+        _ => vec![PlannedMachine::measured()],
+    };
+    let workloads = workload::plan_workloads(file, source, folder, target)?;
+    Ok((machines, workloads))
+}
+
+/// Plans each set; names must differ.
+fn plan_policies(
+    sets: Vec<NamedSet<'_>>,
+    source: StudyText<'_>,
+    folder: &Path,
+    target: RunOrigin,
+    allow_programs: bool,
+) -> Result<Vec<PlannedPolicy>, StudyError> {
+    let mut policies: Vec<PlannedPolicy> = Vec::new();
+    for named in sets {
+        let at = named.at.clone();
+        let policy = PlannedPolicy::new(named, source, folder, target, allow_programs)?;
+        if policies.iter().any(|p| p.name == policy.name) {
+            let message = format!("a second policy is called `{}`", policy.name);
+            return Err(source.policy_error(at.as_ref(), &policy.name, message));
+        }
+        policies.push(policy);
+    }
+    Ok(policies)
+}
+
 /// The dictionary with the study's own metrics.
-fn metrics(
+fn study_metrics(
     file: &StudyFile,
     source: StudyText<'_>,
     workloads: &[PlannedWorkload],
@@ -406,8 +426,8 @@ fn metrics(
                     "`{}` is in {} here and in {} elsewhere ({:?} is better here, {:?} there); \
                      give one of them another name",
                     new.name,
-                    unit(new),
-                    unit(old),
+                    unit_in_words(new),
+                    unit_in_words(old),
                     new.better,
                     old.better
                 );
@@ -419,7 +439,7 @@ fn metrics(
     Ok(all)
 }
 
-fn unit(metric: &Metric) -> &str {
+fn unit_in_words(metric: &Metric) -> &str {
     if metric.unit.is_empty() {
         "no unit"
     } else {

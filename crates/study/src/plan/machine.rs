@@ -75,7 +75,7 @@ pub fn host() -> String {
 }
 
 /// Machines for a simulation: each named machine with each named drive.
-pub(super) fn simulated(
+pub(super) fn plan_simulated_machines(
     file: &StudyFile,
     source: StudyText<'_>,
     folder: &Path,
@@ -88,13 +88,6 @@ pub(super) fn simulated(
         None => vec![None],
         Some(drives) => Names::all(drives, source)?.into_iter().map(Some).collect(),
     };
-    let kernel = match &file.kernel {
-        None => None,
-        Some(name) => {
-            let version: Result<KernelVersion, _> = name.get_ref().parse();
-            Some(version.map_err(|e| source.error(name, e.to_string()))?)
-        }
-    };
     let of_list = Names::all(machines, source)?;
     let count = of_list.len().saturating_mul(drives.len());
     if count > MAX_MACHINES {
@@ -102,31 +95,20 @@ pub(super) fn simulated(
             format!("{count} machines with their drives, and there may be {MAX_MACHINES}");
         return Err(source.error(machines, message));
     }
-    let mut planned: Vec<PlannedMachine> = Vec::with_capacity(count);
-    let found: Vec<(Spanned<String>, Machine)> = of_list
-        .into_iter()
-        .map(|machine| {
-            let found = Machine::find(&named(machine.get_ref(), folder))
-                .map_err(|e| wrong(source, &machine, &e))?;
-            Ok((machine, found))
-        })
-        .collect::<Result<_, StudyError>>()?;
+    let found = find_machines(of_list, file, source, folder)?;
     let names = short_names(&found, folder);
-    for ((machine, mut found), short_name) in found.into_iter().zip(names) {
-        if kernel.is_some() {
-            found.kernel = kernel;
-            found.kernel_from = Some("the study".to_owned());
-        }
+    let mut planned: Vec<PlannedMachine> = Vec::with_capacity(count);
+    for ((machine, found), short_name) in found.into_iter().zip(names) {
         for drive in &drives {
             let mut model = found.clone();
             if let Some(drive) = drive {
-                let found = model.find_drive(&named(drive.get_ref(), folder));
-                model.replace_drive(found.map_err(|e| wrong(source, drive, &e))?);
+                let other = model.find_drive(&path_or_name(drive.get_ref(), folder));
+                model.replace_drive(other.map_err(|e| machine_error(source, drive, &e))?);
             }
             let name = match drive {
                 _ if count == 1 => model.name.clone(),
                 Some(drive) if drives.len() > 1 => {
-                    format!("{short_name}/{}", short(drive, folder))
+                    format!("{short_name}/{}", short_name_of_file(drive, folder))
                 }
                 _ => short_name.clone(),
             };
@@ -135,24 +117,54 @@ pub(super) fn simulated(
                 let message = format!("a second machine is called `{name}`");
                 return Err(source.error(&machine, message));
             }
-            let copy = if count == 1 {
-                MACHINE.to_owned()
-            } else {
-                copy_name(MACHINES, &name, "toml")
-            };
             planned.push(PlannedMachine {
+                file: copy_of_machine(&name, count > 1),
                 name,
                 model: Some(model),
-                file: copy,
             });
         }
     }
     Ok(planned)
 }
 
+/// Finds the named machines, with the study's kernel if there is one.
+fn find_machines(
+    names: Vec<Spanned<String>>,
+    file: &StudyFile,
+    source: StudyText<'_>,
+    folder: &Path,
+) -> Result<Vec<(Spanned<String>, Machine)>, StudyError> {
+    let kernel = match &file.kernel {
+        None => None,
+        Some(name) => {
+            let version: Result<KernelVersion, _> = name.get_ref().parse();
+            Some(version.map_err(|e| source.error(name, e.to_string()))?)
+        }
+    };
+    let machines = names.into_iter().map(|name| {
+        let mut machine = Machine::find(&path_or_name(name.get_ref(), folder))
+            .map_err(|e| machine_error(source, &name, &e))?;
+        if kernel.is_some() {
+            machine.kernel = kernel;
+            machine.kernel_from = Some("the study".to_owned());
+        }
+        Ok((name, machine))
+    });
+    machines.collect()
+}
+
+/// Path for a machine's copy in the result directory.
+fn copy_of_machine(name: &str, several: bool) -> String {
+    if several {
+        copy_name(MACHINES, name, "toml")
+    } else {
+        MACHINE.to_owned()
+    }
+}
+
 /// Machines for a replay: named machines with their figures, or else the recordings' machines. Workloads then get their
 /// recording's machine.
-pub(super) fn replayed(
+pub(super) fn plan_replayed_machines(
     file: &StudyFile,
     source: StudyText<'_>,
     folder: &Path,
@@ -168,7 +180,7 @@ pub(super) fn replayed(
         return Err(source.error(kernel, message));
     }
     if file.machine.is_some() {
-        return simulated(file, source, folder);
+        return plan_simulated_machines(file, source, folder);
     }
     if let Some(machines) = file.workload.iter().find_map(|w| w.machines.as_ref()) {
         let message = "`machines` goes with `machine` of the study; without it, a recording is of the machine that it was \
@@ -196,11 +208,7 @@ pub(super) fn replayed(
     let planned: Vec<PlannedMachine> = recorded
         .into_iter()
         .map(|(_, name)| PlannedMachine {
-            file: if several {
-                copy_name(MACHINES, &name, "toml")
-            } else {
-                MACHINE.to_owned()
-            },
+            file: copy_of_machine(&name, several),
             name,
             model: None,
         })
@@ -233,12 +241,12 @@ fn recorded_name(metadata: &Metadata, others: &[(&Metadata, String)]) -> String 
         .unwrap_or(name)
 }
 
-fn wrong(source: StudyText<'_>, at: &Spanned<String>, error: &MachineError) -> StudyError {
+fn machine_error(source: StudyText<'_>, at: &Spanned<String>, error: &MachineError) -> StudyError {
     source.error(at, error.to_string())
 }
 
 /// A name, or a path that counts from the study's folder.
-fn named(name: &str, folder: &Path) -> String {
+fn path_or_name(name: &str, folder: &Path) -> String {
     let path = folder.join(name);
     if path.is_file() {
         path.display().to_string()
@@ -252,11 +260,11 @@ fn named(name: &str, folder: &Path) -> String {
 fn short_names(machines: &[(Spanned<String>, Machine)], folder: &Path) -> Vec<String> {
     let files: Vec<String> = machines
         .iter()
-        .map(|(machine, _)| short(machine, folder))
+        .map(|(machine, _)| short_name_of_file(machine, folder))
         .collect();
     let own: Vec<&String> = machines.iter().map(|(_, model)| &model.name).collect();
     let names = machines.iter().map(|(machine, model)| {
-        let file_name = short(machine, folder);
+        let file_name = short_name_of_file(machine, folder);
         let is_file = folder.join(machine.get_ref()).is_file();
         let directory = Path::new(machine.get_ref())
             .parent()
@@ -278,7 +286,7 @@ fn is_repeated<T: PartialEq>(names: &[T], name: &T) -> bool {
 }
 
 /// A short name: a file's stem, as in [`copy_name`].
-fn short(name: &Spanned<String>, folder: &Path) -> String {
+fn short_name_of_file(name: &Spanned<String>, folder: &Path) -> String {
     let name = name.get_ref();
     let stem = Path::new(name)
         .file_stem()

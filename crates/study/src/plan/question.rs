@@ -157,7 +157,7 @@ mod tests {
 
     fn planned(question: &str) -> Result<Vec<Question>, String> {
         let text = format!("{STUDY}{question}\n");
-        let plan = Plan::new(&text, "s.toml", Path::new("."), RunOrigin::Sim);
+        let plan = Plan::from_text(&text, "s.toml", Path::new("."), RunOrigin::Sim);
         Ok(plan.map_err(|e| e.to_string())?.questions)
     }
 

@@ -320,9 +320,9 @@ mod tests {
         ] {
             let path = temp.path().join("study.toml");
             fs::write(&path, format!("{policy}{rest}")).unwrap();
-            let plan = Plan::with_more(&path, RunOrigin::Sim, &more, false).unwrap();
+            let plan = Plan::load_with_sets(&path, RunOrigin::Sim, &more, false).unwrap();
             assert_eq!(plan.text().unwrap(), kept);
-            let again = Plan::new(&kept, "x", temp.path(), RunOrigin::Sim).unwrap();
+            let again = Plan::from_text(&kept, "x", temp.path(), RunOrigin::Sim).unwrap();
             let [names, expected] = [&again, &plan].map(|plan| {
                 let names = plan.policies.iter().map(|policy| policy.name.clone());
                 names.collect::<Vec<String>>()
@@ -331,7 +331,7 @@ mod tests {
             survives(&plan, RunOrigin::Sim);
         }
         // A file has to have a policy.
-        let none = Plan::new(rest, "s.toml", temp.path(), RunOrigin::Sim);
+        let none = Plan::from_text(rest, "s.toml", temp.path(), RunOrigin::Sim);
         let message = none.unwrap_err().to_string();
         assert!(
             message.starts_with("s.toml:1: no `policy`")
@@ -351,7 +351,7 @@ mod tests {
                      { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }, \
                      { name = 'c', fio_job = '''[c]\ndirect=1\nruntime=1\ntime_based''', seconds = 3 }]\r\n\
                      policy = [{ name = 'p' }]";
-        let plan = Plan::new(study, "x", temp.path(), RunOrigin::Sim).unwrap();
+        let plan = Plan::from_text(study, "x", temp.path(), RunOrigin::Sim).unwrap();
         let text = survives(&plan, RunOrigin::Sim);
         for kept in [
             "name = 'x' # short\r\n",
@@ -375,7 +375,7 @@ mod tests {
             ", { name = 'b', rt_app = 'ping-pong.json', seconds = 2, copies = 2 }",
             "",
         );
-        let plan = Plan::new(&study, "x", temp.path(), RunOrigin::Live).unwrap();
+        let plan = Plan::from_text(&study, "x", temp.path(), RunOrigin::Live).unwrap();
         let text = survives(&plan, RunOrigin::Live);
         assert!(
             text.contains("rk3399") && text.contains("not its own"),

@@ -94,7 +94,7 @@ struct JobOptions<'a> {
 }
 
 /// A study's workloads: one per entry, or per combination of option values.
-pub(super) fn all(
+pub(super) fn plan_workloads(
     file: &StudyFile,
     source: StudyText<'_>,
     folder: &Path,
@@ -694,7 +694,7 @@ mod tests {
         let study = format!(
             "name = 'x'\nmachine = 'rk3399'\n[[workload]]\nname = 'a'\nfio_job = \"\"\"{job}\"\"\"\n[[policy]]\nname = 'p'\n"
         );
-        let plan = |target| super::super::Plan::new(&study, "x", Path::new("."), target);
+        let plan = |target| super::super::Plan::from_text(&study, "x", Path::new("."), target);
         let live = plan(RunOrigin::Live).unwrap();
         assert_eq!(live.workloads[0].copies().next().unwrap().1, job);
         assert_eq!(live.workloads[0].warnings, Vec::<String>::new());

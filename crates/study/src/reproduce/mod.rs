@@ -20,7 +20,7 @@ use wakepath_units::median;
 use crate::file::{StudyError, StudyText};
 use crate::plan::Plan;
 use crate::run::RunControl;
-use crate::run::each;
+use crate::run::run_each;
 use crate::run::sim::Sim;
 pub use cell::{TableCell, Value};
 pub use criterion::{Criterion, percent};
@@ -58,7 +58,7 @@ pub fn reproduce(plans: &[Plan], control: &RunControl<'_>) -> Result<Vec<Outcome
     }
     runs.sort_unstable();
     let mut found: Vec<PlanRuns<'_>> = plans.iter().map(PlanRuns::new).collect();
-    for (position, index, metrics) in each(
+    for (position, index, metrics) in run_each(
         runs,
         true,
         control.cancelled,

@@ -108,7 +108,7 @@ impl RunControl<'_> {
 ///
 /// # Errors
 /// From the earliest item with another failure; no item begins afterwards.
-pub(crate) fn each<T: Send, R: Send>(
+pub(crate) fn run_each<T: Send, R: Send>(
     items: Vec<T>,
     parallel: bool,
     cancelled: &AtomicBool,

@@ -1,6 +1,6 @@
 //! Running a plan.
 //!
-//! [`run`] owns everything common to all backends: result directory, missing runs, order, first error, cancellation,
+//! [`run_plan`] owns everything common to all backends: result directory, missing runs, order, first error, cancellation,
 //! shards. A [`Backend`] checks a cell and makes its run.
 
 mod backend;
@@ -17,7 +17,7 @@ use wakepath_results::{Document, Mode, ResultWriter, RunOrigin, RunRecord, Shard
 
 pub use self::backend::{Backend, Order, RunControl};
 
-pub(crate) use self::backend::each;
+pub(crate) use self::backend::run_each;
 use self::live::Live;
 use self::replay::Replay;
 use self::sim::Sim;
@@ -28,15 +28,17 @@ use crate::plan::Plan;
 ///
 /// # Errors
 /// No machine to simulate; a policy impossible on this machine; fio is missing; a recording cannot be read.
-pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
+pub fn make_backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     match plan.target {
         RunOrigin::Sim => Ok(Box::new(Sim::new(plan)?)),
         RunOrigin::Live => Ok(Box::new(Live::new(plan)?)),
         RunOrigin::Replay => Ok(Box::new(Replay::new(plan)?)),
-        RunOrigin::Lab | RunOrigin::Import | RunOrigin::Traced => Err(StudyError::Settings(format!(
-            "{}: runs only in the simulator, live and on recordings",
-            plan.origin
-        ))),
+        RunOrigin::Lab | RunOrigin::Import | RunOrigin::Traced => {
+            Err(StudyError::Settings(format!(
+                "{}: runs only in the simulator, live and on recordings",
+                plan.origin
+            )))
+        }
     }
 }
 
@@ -44,7 +46,7 @@ pub fn backend(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
 ///
 /// # Errors
 /// From the first impossible cell.
-pub fn check(plan: &Plan, backend: &dyn Backend) -> Result<(), StudyError> {
+pub fn check_cells(plan: &Plan, backend: &dyn Backend) -> Result<(), StudyError> {
     plan.cells()
         .iter()
         .try_for_each(|cell| backend.check(*cell))
@@ -55,7 +57,7 @@ pub fn check(plan: &Plan, backend: &dyn Backend) -> Result<(), StudyError> {
 ///
 /// # Errors
 /// An impossible cell, before anything is written; the earliest failing run; the directory; [`StudyError::Interrupted`].
-pub fn run(
+pub fn run_plan(
     plan: &Plan,
     backend: &dyn Backend,
     shard: Option<Shard>,
@@ -64,12 +66,12 @@ pub fn run(
     control: &RunControl<'_>,
 ) -> Result<(), StudyError> {
     plan.may_run()?;
-    check(plan, backend)?;
+    check_cells(plan, backend)?;
     let session = Session::new(plan, backend)?;
     let mut document = session.document.clone();
     document.shard = shard;
     backend.begin()?;
-    let made = make(&session, document, dir, mode, control);
+    let made = make_runs(&session, document, dir, mode, control);
     let ended = backend.end();
     let writer = made?;
     ended?;
@@ -81,7 +83,7 @@ pub fn run(
 }
 
 /// Makes missing runs, all or for the document's shard.
-fn make(
+fn make_runs(
     session: &Session<'_>,
     document: Document,
     dir: &Path,
@@ -105,12 +107,12 @@ fn make(
         }
     }
     (control.finished)(planned - missing.len());
-    each(
+    run_each(
         missing,
         parallel,
         control.cancelled,
         |(position, index): (u32, usize)| {
-            let run = run_of(plan, session.backend, index, position, control.cancelled)?;
+            let run = make_run(plan, session.backend, index, position, control.cancelled)?;
             writer.write_run(index, &run)?;
             (control.finished)(1);
             Ok(())
@@ -152,7 +154,7 @@ impl<'a> Session<'a> {
 }
 
 /// Makes the run with an index, at `position` in the session.
-fn run_of(
+fn make_run(
     plan: &Plan,
     backend: &dyn Backend,
     index: usize,

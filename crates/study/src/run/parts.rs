@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_results::{Document, Mode, ResultReader, ResultWriter, RunOrigin, directory};
 
-use super::backend::{Backend, Order, RunControl, each};
-use super::{Files, Session, backend, check, run_of};
+use super::backend::{Backend, Order, RunControl, run_each};
+use super::{Files, Session, check_cells, make_backend, make_run};
 use crate::file::StudyError;
 use crate::plan::Plan;
 
@@ -27,7 +27,7 @@ impl Parts {
     pub fn begin(plan: &Plan, dir: &Path, mode: Mode) -> Result<Self, StudyError> {
         plan.may_run()?;
         let backend = parallel(plan)?;
-        check(plan, &*backend)?;
+        check_cells(plan, &*backend)?;
         let session = Session::new(plan, &*backend)?;
         let writer = ResultWriter::open(dir, session.document.clone(), &session.files, mode)?;
         let there = writer.finished()?;
@@ -67,7 +67,7 @@ impl Parts {
 /// # Errors
 /// The results' provenance cannot be found out.
 pub fn files(plan: &Plan) -> Result<Files, StudyError> {
-    Ok(Session::new(plan, &*backend(plan)?)?.files)
+    Ok(Session::new(plan, &*make_backend(plan)?)?.files)
 }
 
 /// Runs in groups to be made by one process. A recording on a machine is replayed once for its whole group; simulated runs
@@ -102,7 +102,7 @@ pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
             )));
         }
         if !directory::run_path(dir, *index).exists() {
-            let run = run_of(plan, &*backend, *index, *index as u32, &goes_on)?;
+            let run = make_run(plan, &*backend, *index, *index as u32, &goes_on)?;
             directory::write_run(dir, *index, &run)?;
         }
     }
@@ -130,12 +130,12 @@ pub fn of_backend(
         complete: true,
         ..plan.document(backend.provenance()?)
     };
-    let runs = each(
+    let runs = run_each(
         (0..plan.runs()).collect(),
         true,
         control.cancelled,
         |index: usize| {
-            let run = run_of(plan, backend, index, index as u32, control.cancelled)?;
+            let run = make_run(plan, backend, index, index as u32, control.cancelled)?;
             (control.finished)(1);
             Ok(run)
         },
@@ -175,7 +175,7 @@ pub fn write(
 
 /// A plan's backend, if its runs are independent from time and place.
 fn parallel(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
-    let backend = backend(plan)?;
+    let backend = make_backend(plan)?;
     match backend.order() {
         Order::Parallel => Ok(backend),
         Order::Serial(_) => Err(StudyError::Settings(format!(

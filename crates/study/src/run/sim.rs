@@ -19,7 +19,7 @@ use wakepath_sim::{
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
 
-use super::backend::{Backend, Order, RunControl, each};
+use super::backend::{Backend, Order, RunControl, run_each};
 use super::rows;
 use crate::file::StudyError;
 use crate::plan::{Cell, Plan, PlannedPolicy, Provenance};
@@ -233,7 +233,7 @@ impl<'a> Sim<'a> {
     /// From the earliest failing run.
     pub fn compare(&self, control: &RunControl<'_>) -> Result<SimComparison, StudyError> {
         let all = (0..self.plan.runs()).collect();
-        let runs = each(all, true, control.cancelled, |index| {
+        let runs = run_each(all, true, control.cancelled, |index| {
             let run = self.whole(self.plan.cell(index), control.cancelled)?;
             (control.finished)(1);
             Ok((index, run))

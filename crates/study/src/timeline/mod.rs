@@ -84,53 +84,8 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             title: machine.title.clone(),
             ..Timeline::default()
         };
-        let tasks = TrackKind::Count("tasks");
-        let many = machine.cluster.len() > 1;
-        let mut cpus: Vec<CpuTracks> = Vec::with_capacity(machine.cpus());
-        let mut clocks = Vec::with_capacity(machine.cluster.len());
-        for cluster in &machine.cluster {
-            for index in 0..cluster.cpus {
-                let cpu = cpus.len();
-                let cluster_name = if many {
-                    format!(" ({})", cluster.name)
-                } else {
-                    String::new()
-                };
-                if index % cluster.cpus_per_clock() == 0 {
-                    clocks.push(add_track(
-                        &mut timeline,
-                        clock_name(cluster, cpu),
-                        TrackKind::Frequency,
-                        None,
-                    ));
-                }
-                cpus.push(CpuTracks {
-                    slices: add_track(
-                        &mut timeline,
-                        format!("CPU {cpu}{cluster_name}"),
-                        TrackKind::Slices,
-                        None,
-                    ),
-                    runnable: add_track(&mut timeline, format!("CPU {cpu} runnable"), tasks, None),
-                    now: None,
-                });
-            }
-        }
-        let group = add_track(&mut timeline, "drive".to_owned(), TrackKind::Slices, None);
-        let requests = TrackKind::Count("requests");
-        let drive = DriveTracks {
-            group,
-            in_flight: 0,
-            counter: add_track(
-                &mut timeline,
-                "requests at the drive".to_owned(),
-                requests,
-                Some(group),
-            ),
-            power: BTreeMap::new(),
-            slots: Vec::new(),
-            by_request: Vec::new(),
-        };
+        let CpuLayout { cpus, clocks } = add_cpu_tracks(&mut timeline, machine);
+        let drive = DriveTracks::add_to(&mut timeline);
         let mut observed = Self {
             open: vec![Vec::new(); timeline.tracks.len()],
             timeline,
@@ -154,7 +109,7 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             .chain([observed.drive.counter])
             .collect();
         for counter in counters {
-            observed.value(0, counter, 0.0);
+            observed.record_value(0, counter, 0.0);
         }
         observed
     }
@@ -165,33 +120,33 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 
     fn finish(mut self) -> (Timeline, RunProgress) {
-        self.close(self.seen.now.min(self.until));
+        self.end_timeline(self.seen.now.min(self.until));
         (self.timeline, self.seen)
     }
 
     /// Whether the present is still kept. Ends the timeline otherwise.
-    fn keeps(&mut self, now: Nanoseconds) -> bool {
+    fn keeps_time(&mut self, now: Nanoseconds) -> bool {
         if now.0 >= self.until {
-            self.close(self.until);
+            self.end_timeline(self.until);
         } else if self.seen.now < self.from && now.0 >= self.from {
-            self.forget();
+            self.drop_ended_spans();
         }
         self.seen.now = now.0;
         !self.over
     }
 
     /// Ends all spans.
-    fn close(&mut self, now: u64) {
+    fn end_timeline(&mut self, now: u64) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
         for track in 0..self.open.len() {
-            self.end_all(now, track);
+            self.end_spans(now, track);
         }
     }
 
     /// Drops ended spans.
-    fn forget(&mut self) {
+    fn drop_ended_spans(&mut self) {
         let spans = std::mem::take(&mut self.timeline.spans);
         let kept = spans.into_iter().filter(|span| span.end_ns == OPEN);
         self.timeline.spans = kept.collect();
@@ -211,17 +166,17 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
         self.open.len() - 1
     }
 
-    fn begin(&mut self, now: u64, track: usize, name: &str) {
+    fn begin_span(&mut self, now: u64, track: usize, name: &str) {
         let name = self.numbers.get(name).copied().unwrap_or_else(|| {
             let number = self.timeline.names.len();
             self.timeline.names.push(name.to_owned());
             self.numbers.insert(name.to_owned(), number);
             number
         });
-        self.add(now, track, SpanValue::Name(name));
+        self.add_span(now, track, SpanValue::Name(name));
     }
 
-    fn add(&mut self, now: u64, track: usize, what: SpanValue) {
+    fn add_span(&mut self, now: u64, track: usize, what: SpanValue) {
         self.open[track].push(self.timeline.spans.len());
         self.timeline.spans.push(Span {
             track,
@@ -233,26 +188,26 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
     }
 
     /// Ends a track's innermost span.
-    fn end(&mut self, now: u64, track: usize) {
+    fn end_span(&mut self, now: u64, track: usize) {
         if let Some(span) = self.open[track].pop() {
             self.timeline.spans[span].end_ns = now;
         }
     }
 
-    fn end_all(&mut self, now: u64, track: usize) {
+    fn end_spans(&mut self, now: u64, track: usize) {
         while !self.open[track].is_empty() {
-            self.end(now, track);
+            self.end_span(now, track);
         }
     }
 
     /// Records a track's new value.
-    fn value(&mut self, now: u64, track: usize, value: f64) {
+    fn record_value(&mut self, now: u64, track: usize, value: f64) {
         let before = self.open[track]
             .last()
             .map(|span| self.timeline.spans[*span].what);
         if before != Some(SpanValue::Value(value)) {
-            self.end(now, track);
-            self.add(now, track, SpanValue::Value(value));
+            self.end_span(now, track);
+            self.add_span(now, track, SpanValue::Value(value));
         }
     }
 
@@ -272,20 +227,20 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
         })
     }
 
-    fn slot(&mut self, request: usize) -> Option<&mut Slot> {
+    fn find_slot(&mut self, request: usize) -> Option<&mut Slot> {
         let slot = self.drive.by_request.get(request)?;
         self.drive.slots.get_mut(*slot)
     }
 
     /// Ends the present step of a request and begins the next.
-    fn step(&mut self, now: u64, request: usize, name: &str) {
-        if let Some(track) = self.slot(request).map(|slot| slot.track) {
-            self.end(now, track);
-            self.begin(now, track, name);
+    fn begin_step(&mut self, now: u64, request: usize, name: &str) {
+        if let Some(track) = self.find_slot(request).map(|slot| slot.track) {
+            self.end_span(now, track);
+            self.begin_span(now, track, name);
         }
     }
 
-    fn issued(&mut self, now: u64, task: usize, request: usize, read: bool) {
+    fn place_request(&mut self, now: u64, task: usize, request: usize, read: bool) {
         let drive = &mut self.drive;
         let Some(slot) = drive
             .slots
@@ -299,21 +254,21 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             drive.by_request.resize(request + 1, usize::MAX);
         }
         drive.by_request[request] = slot;
-        self.step(
+        self.begin_step(
             now,
             request,
             if read { "drive: read" } else { "drive: write" },
         );
-        self.at_the_drive(now, 1);
+        self.count_at_drive(now, 1);
     }
 
-    fn at_the_drive(&mut self, now: u64, more: isize) {
+    fn count_at_drive(&mut self, now: u64, more: isize) {
         self.drive.in_flight = self.drive.in_flight.saturating_add_signed(more);
-        self.value(now, self.drive.counter, self.drive.in_flight as f64);
+        self.record_value(now, self.drive.counter, self.drive.in_flight as f64);
     }
 
     /// A CPU's activity in words.
-    fn name_of(&self, activity: Activity) -> String {
+    fn activity_name(&self, activity: Activity) -> String {
         match activity {
             Activity::Idle(state) => self.idle_states.get(state).cloned().unwrap_or_default(),
             Activity::Waking => "idle exit".to_owned(),
@@ -334,6 +289,58 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
                     (None, _) => "kernel worker".to_owned(),
                 }
             }
+        }
+    }
+}
+
+/// Tracks for CPUs and their clocks.
+struct CpuLayout {
+    cpus: Vec<CpuTracks>,
+    clocks: Vec<usize>,
+}
+
+/// Adds tracks for each CPU, and one for each clock before its first CPU.
+fn add_cpu_tracks(timeline: &mut Timeline, machine: &Machine) -> CpuLayout {
+    let mut cpus: Vec<CpuTracks> = Vec::with_capacity(machine.cpus());
+    let mut clocks = Vec::with_capacity(machine.cluster.len());
+    for cluster in &machine.cluster {
+        let cluster_name = if machine.cluster.len() > 1 {
+            format!(" ({})", cluster.name)
+        } else {
+            String::new()
+        };
+        for index in 0..cluster.cpus {
+            let cpu = cpus.len();
+            if index % cluster.cpus_per_clock() == 0 {
+                let name = clock_name(cluster, cpu);
+                clocks.push(add_track(timeline, name, TrackKind::Frequency, None));
+            }
+            let name = format!("CPU {cpu}{cluster_name}");
+            let slices = add_track(timeline, name, TrackKind::Slices, None);
+            let tasks = TrackKind::Count("tasks");
+            cpus.push(CpuTracks {
+                slices,
+                runnable: add_track(timeline, format!("CPU {cpu} runnable"), tasks, None),
+                now: None,
+            });
+        }
+    }
+    CpuLayout { cpus, clocks }
+}
+
+impl DriveTracks {
+    /// Adds a track for the drive, and a counter of requests below.
+    fn add_to(timeline: &mut Timeline) -> Self {
+        let group = add_track(timeline, "drive".to_owned(), TrackKind::Slices, None);
+        let requests = TrackKind::Count("requests");
+        let name = "requests at the drive".to_owned();
+        Self {
+            group,
+            in_flight: 0,
+            counter: add_track(timeline, name, requests, Some(group)),
+            power: BTreeMap::new(),
+            slots: Vec::new(),
+            by_request: Vec::new(),
         }
     }
 }
@@ -364,34 +371,34 @@ fn clock_name(cluster: &Cluster, first_cpu: usize) -> String {
 
 impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     fn cpu(&mut self, now: Nanoseconds, cpu: usize, activity: Activity) {
-        if !self.keeps(now) || self.cpus[cpu].now == Some(activity) {
+        if !self.keeps_time(now) || self.cpus[cpu].now == Some(activity) {
             return;
         }
         self.cpus[cpu].now = Some(activity);
         let track = self.cpus[cpu].slices;
         // Leaving an idle state counts as idle, as in a run's figures.
         if activity != Activity::Waking {
-            self.end_all(now.0, track);
+            self.end_spans(now.0, track);
         }
-        let name = self.name_of(activity);
-        self.begin(now.0, track, &name);
+        let name = self.activity_name(activity);
+        self.begin_span(now.0, track, &name);
     }
 
     fn runnable(&mut self, now: Nanoseconds, cpu: usize, tasks: usize) {
-        if self.keeps(now) {
-            self.value(now.0, self.cpus[cpu].runnable, tasks as f64);
+        if self.keeps_time(now) {
+            self.record_value(now.0, self.cpus[cpu].runnable, tasks as f64);
         }
     }
 
     fn frequency(&mut self, now: Nanoseconds, clock: usize, frequency: Kilohertz) {
-        if self.keeps(now) {
+        if self.keeps_time(now) {
             let mhz = f64::from(frequency.0) / 1e3;
-            self.value(now.0, self.clocks[clock], mhz);
+            self.record_value(now.0, self.clocks[clock], mhz);
         }
     }
 
     fn request(&mut self, now: Nanoseconds, step: RequestStep) {
-        if !self.keeps(now) {
+        if !self.keeps_time(now) {
             return;
         }
         let now = now.0;
@@ -401,8 +408,8 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
                 let slot = &mut self.drive.slots[free];
                 (slot.task, slot.submitting, slot.begun) = (Some(task), true, now);
                 let track = slot.track;
-                self.begin(now, track, "request");
-                self.begin(now, track, "submission");
+                self.begin_span(now, track, "request");
+                self.begin_span(now, track, "submission");
                 self.seen.on_the_way += 1;
             }
             RequestStep::Issued {
@@ -410,21 +417,21 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
                 request,
                 read,
                 ..
-            } => self.issued(now, task, request, read),
+            } => self.place_request(now, task, request, read),
             RequestStep::Served { request } => {
-                self.step(now, request, "interrupt");
-                self.at_the_drive(now, -1);
+                self.begin_step(now, request, "interrupt");
+                self.count_at_drive(now, -1);
             }
             RequestStep::Delivered { request, .. } => {
-                self.step(now, request, "wake-up of the task");
+                self.begin_step(now, request, "wake-up of the task");
             }
             RequestStep::Completed { request } => {
-                let Some(slot) = self.slot(request) else {
+                let Some(slot) = self.find_slot(request) else {
                     return;
                 };
                 slot.task = None;
                 let (track, begun) = (slot.track, slot.begun);
-                self.end_all(now, track);
+                self.end_spans(now, track);
                 self.seen.on_the_way -= 1;
                 if begun >= self.from {
                     self.seen.done.push((begun, now));
@@ -434,7 +441,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
     }
 
     fn drive_power(&mut self, now: Nanoseconds, drive: usize, state: usize) {
-        if !self.keeps(now) {
+        if !self.keeps_time(now) {
             return;
         }
         let known = self.drive.power.get(&drive).copied();
@@ -445,16 +452,16 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
         });
         let name = format!("PS{state}");
         let open = self.open[track].last();
-        if open.is_some_and(|span| self.timeline.says(&self.timeline.spans[*span]) == name) {
+        if open.is_some_and(|span| self.timeline.span_text(&self.timeline.spans[*span]) == name) {
             return;
         }
-        self.end(now.0, track);
-        self.begin(now.0, track, &name);
+        self.end_span(now.0, track);
+        self.begin_span(now.0, track, &name);
     }
 
     fn finished(&mut self, now: Nanoseconds) {
         self.seen.now = now.0;
-        self.close(now.0.min(self.until));
+        self.end_timeline(now.0.min(self.until));
     }
 
     fn wants_more(&self) -> bool {

@@ -54,7 +54,7 @@ pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(observed: Observed<'_, F>) -> Ve
         (Some(p50), Some(p99)) => vec![("p50", p50), ("p99", p99)],
         _ => vec![("p50", (FROM, FROM + SHOWN / 2))],
     };
-    let spans = timeline.flat();
+    let spans = timeline.flatten_spans();
     let mut rows = Vec::new();
     for (at, (begun, end)) in windows {
         let around = (SHOWN.saturating_sub(end - begun) / 2).max((end - begun) / 10);
@@ -63,7 +63,7 @@ pub(crate) fn rows<F: Fn(&RunProgress) -> bool>(observed: Observed<'_, F>) -> Ve
         rows.extend(seen.map(|span| TimelineSpan {
             at: at.to_owned(),
             track: track_name(&timeline, span.track),
-            name: timeline.says(span),
+            name: timeline.span_text(span),
             start_ns: span.start_ns.max(from),
             end_ns: span.end_ns.min(to),
         }));

@@ -54,7 +54,7 @@ fn read(timeline: &Timeline) -> Seen {
             }
             SpanValue::Name(_) => seen.slices.push(Slice {
                 track,
-                name: timeline.says(span),
+                name: timeline.span_text(span),
                 depth: outer.len(),
                 start: span.start_ns,
                 end: span.end_ns,
@@ -157,7 +157,11 @@ fn agrees(machine: &Machine, run: &Run, timeline: &Timeline) {
     assert!(at_the_drive.iter().all(|(_, value)| *value >= 0.0));
     assert!(at_the_drive.last().unwrap().1 < 0.5, "all have come back");
     // Without overlaps, a track is as long as its outermost slices.
-    let flat: u64 = timeline.flat().iter().map(|s| s.end_ns - s.start_ns).sum();
+    let flat: u64 = timeline
+        .flatten_spans()
+        .iter()
+        .map(|s| s.end_ns - s.start_ns)
+        .sum();
     let frequencies: u64 = timeline
         .spans
         .iter()

@@ -1,4 +1,4 @@
-//! Makes a recording of the events of a trace.
+//! Makes a recording from a trace's events.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,22 @@ use super::problem::{Problem, check_cpu};
 use super::tick::Tick;
 use super::timers::Timers;
 use crate::recording::{
-    Block, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Known, Metadata, QueueStep,
-    TaskStep, TimerKind, Writer,
+    Block, DataQuality, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Metadata, QueueStep,
+    Recorded, TaskStep, TimerKind, Writer,
 };
 
-/// What the user knows of a trace and the trace does not say.
+/// Facts about a trace that only the user knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ImportOptions {
-    /// Tick rate of the traced machine; without it, what the trace shows.
+    /// Tick rate of the traced machine; by default the rate seen in the trace.
     pub hz: Option<TickRate>,
-    /// Files of different machines make one recording, too.
+    /// Files from different machines may become one recording.
     pub any_machine: bool,
 }
 
 impl ImportOptions {
-    /// Refuses a further file whose machine is another one, which [`Metadata::conflict_with`] finds, and warns where
-    /// nothing shows that it is the same one.
+    /// Refuses a further file from another machine ([`Metadata::conflict_with`]). Warns if no fact shows that the
+    /// machines are the same.
     pub(super) fn check_machine(
         self,
         so_far: &mut Metadata,
@@ -50,10 +50,10 @@ impl ImportOptions {
     }
 }
 
-/// What came of an import.
+/// Outcome of an import.
 #[derive(Clone, Debug)]
 pub struct Imported {
-    /// What the file is: `trace.dat version 7`.
+    /// Kind of file: `trace.dat version 7`.
     pub source: String,
     /// Events of the file by name, most frequent first.
     pub counts: Vec<(String, u64)>,
@@ -63,15 +63,15 @@ pub struct Imported {
 const LONG_GAP_NS: u64 = 600_000_000_000;
 /// How often progress is told.
 const PROGRESS_EVERY: u64 = 1 << 16;
-/// So many events are kept back until the tick is known. A kernel shows it within some milliseconds.
-const MAX_KEPT: usize = 1 << 16;
-/// Tasks that are followed at most: the kernel's largest number of a thread (`PID_MAX_LIMIT`).
+/// Most events held back until the tick is known. A kernel shows the tick within some milliseconds.
+const MAX_HELD: usize = 1 << 16;
+/// Most tasks followed: the kernel's largest thread number (`PID_MAX_LIMIT`).
 const MAX_TASKS: usize = 1 << 22;
 const IDLE_EXIT: u32 = u32::MAX;
 
 pub(super) struct Builder<'a> {
     writer: &'a mut Writer,
-    /// What this file says; files before it may have said other things.
+    /// Description from the current file; earlier files may have given other facts.
     metadata: Metadata,
     options: ImportOptions,
     progress: &'a mut dyn FnMut(u64),
@@ -79,15 +79,16 @@ pub(super) struct Builder<'a> {
     names: HashMap<String, usize>,
     counts: Vec<(String, u64)>,
     events: u64,
-    /// Those that do not matter.
+    /// Events without a meaning for recordings.
     others: u64,
     tick: Tick,
-    /// There is something left to learn of it.
+    /// The tick's handler or rate is not settled yet.
     learning: bool,
-    /// What comes before the tick is known; `None` after that.
-    kept: Option<Vec<Kept>>,
-    /// From when on handler and rate of the tick are known, if that is not from the start.
+    /// Events from before the tick is known; `None` afterwards.
+    held: Option<Vec<HeldItem>>,
+    /// Time from which the tick's handler is known; 0 if known from the start.
     handler_since: Option<u64>,
+    /// Time from which the tick's rate is known; 0 if known from the start.
     rate_since: Option<u64>,
     pairs: IdlePairs,
     timers: Timers,
@@ -106,9 +107,9 @@ pub(super) struct Builder<'a> {
     seen: SeenEvents,
 }
 
-/// Something that waits for the tick to be known.
+/// An item held back until the tick is known.
 #[derive(Clone, Copy)]
-struct Kept {
+struct HeldItem {
     time: u64,
     cpu: u32,
     item: Item,
@@ -117,7 +118,7 @@ struct Kept {
 #[derive(Clone, Copy)]
 enum Item {
     Event(TraceEvent),
-    /// An event that does not matter.
+    /// An event without a meaning for recordings.
     Other,
     Lost(Option<u64>),
 }
@@ -154,7 +155,7 @@ impl<'a> Builder<'a> {
             others: 0,
             tick: Tick::default(),
             learning: true,
-            kept: Some(Vec::new()),
+            held: Some(Vec::new()),
             handler_since: None,
             rate_since: None,
             pairs: IdlePairs::new(false),
@@ -175,7 +176,7 @@ impl<'a> Builder<'a> {
         &mut self.metadata
     }
 
-    /// The number under which events of this name are counted.
+    /// Index of the counter for events with this name.
     pub(super) fn name(&mut self, name: &str) -> usize {
         if let Some(index) = self.names.get(name) {
             return *index;
@@ -185,7 +186,7 @@ impl<'a> Builder<'a> {
         self.counts.len() - 1
     }
 
-    /// An event that the trace has, whether it matters or not. `cpu` is the one that traced it.
+    /// Takes an event traced by `cpu`. `what`: the decoded event, if recordings need the event.
     pub(super) fn event(
         &mut self,
         time: u64,
@@ -204,39 +205,38 @@ impl<'a> Builder<'a> {
             Some(what) => Item::Event(what),
             None => Item::Other,
         };
-        self.take(Kept { time, cpu, item })
+        self.take(HeldItem { time, cpu, item })
     }
 
-    /// The trace says that it lacks events of `cpu` from before `time`; `None`: nobody knows how
-    /// many.
+    /// Notes that the trace lacks `count` events on `cpu` before `time`; `None`: an unknown number.
     pub(super) fn lost(&mut self, time: u64, cpu: u32, count: Option<u64>) -> Result<(), Problem> {
         let item = Item::Lost(count);
-        self.take(Kept { time, cpu, item })
+        self.take(HeldItem { time, cpu, item })
     }
 
-    /// Learns of the tick what there is to learn, and keeps the event back until that is done.
-    fn take(&mut self, next: Kept) -> Result<(), Problem> {
+    /// Learns about the tick, and holds events back until the tick is known.
+    fn take(&mut self, next: HeldItem) -> Result<(), Problem> {
         if self.learning {
             self.learn(next);
             self.learning = !self.tick.is_settled();
         }
-        let Some(kept) = &mut self.kept else {
+        let Some(held) = &mut self.held else {
             return self.process(next);
         };
-        kept.push(next);
-        if !self.learning || kept.len() >= MAX_KEPT {
+        held.push(next);
+        if !self.learning || held.len() >= MAX_HELD {
             return self.release();
         }
         Ok(())
     }
 
-    fn learn(&mut self, next: Kept) {
+    fn learn(&mut self, next: HeldItem) {
         match next.item {
             Item::Event(what) => self.tick.learn(next.cpu, what),
             Item::Lost(_) => self.tick.forget(next.cpu),
             Item::Other => return,
         }
-        if self.kept.is_none() {
+        if self.held.is_none() {
             if self.handler_since.is_none() && self.tick.knows_handler() {
                 self.handler_since = Some(next.time);
             }
@@ -252,19 +252,19 @@ impl<'a> Builder<'a> {
         self.timers.set_rate(rate.unwrap_or_default());
     }
 
-    /// No longer waits for the tick to be known.
+    /// Processes all items held back, whether the tick is known or not.
     fn release(&mut self) -> Result<(), Problem> {
-        let Some(kept) = self.kept.take() else {
+        let Some(held) = self.held.take() else {
             return Ok(());
         };
         self.handler_since = self.tick.knows_handler().then_some(0);
         self.rate_since = self.tick.rate().map(|_| 0);
         self.set_rate();
-        kept.into_iter().try_for_each(|next| self.process(next))
+        held.into_iter().try_for_each(|next| self.process(next))
     }
 
-    fn process(&mut self, next: Kept) -> Result<(), Problem> {
-        let Kept { time, cpu, item } = next;
+    fn process(&mut self, next: HeldItem) -> Result<(), Problem> {
+        let HeldItem { time, cpu, item } = next;
         if let Item::Lost(count) = item {
             return self.make_lost(time, cpu, count);
         }
@@ -329,8 +329,9 @@ impl<'a> Builder<'a> {
         Ok(self.writer.push(&Event { time, cpu, kind })?)
     }
 
+    /// Makes events of a recording from a trace's event.
     fn make(&mut self, time: u64, cpu: u32, what: TraceEvent) -> Result<(), Problem> {
-        self.timers.event(time, cpu, what);
+        self.timers.note_event(time, cpu, what);
         match what {
             TraceEvent::CpuIdle { state, cpu } => self.idle(time, cpu, state),
             TraceEvent::Switch {
@@ -339,57 +340,20 @@ impl<'a> Builder<'a> {
                 next,
                 next_name,
             } => {
-                self.seen.switches = true;
-                self.pairs.tasks_are_recorded();
-                if next != 0 {
-                    self.pairs.task(cpu);
-                }
-                if blocked && previous != 0 && self.blocked.insert(previous, cpu).is_none() {
-                    *self.iowaiters.entry(cpu).or_default() += 1;
-                    self.remember_task(previous);
-                }
-                self.running.insert(cpu, (next, next_name));
+                let blocked_task = (blocked && previous != 0).then_some(previous);
+                self.switch_task(cpu, blocked_task, (next, next_name));
                 self.run_task(time, cpu, next, next_name)
             }
             TraceEvent::Wake {
                 pid,
                 target,
                 waking,
-            } => {
-                // sched_wakeup follows sched_waking, perhaps on another CPU.
-                if self.seen.waking && !waking {
-                    return self.wake_task(time, cpu, pid, Some(target));
-                }
-                self.seen.waking |= waking;
-                self.seen.wakes = true;
-                self.wake_task(time, cpu, pid, (!waking).then_some(target))?;
-                let waited_on = self.blocked.remove(&pid);
-                if let Some(waiters) = waited_on.and_then(|cpu| self.iowaiters.get_mut(&cpu)) {
-                    *waiters = waiters.saturating_sub(1);
-                }
-                let iowait = self.seen.switches.then_some(waited_on.is_some());
-                self.push(time, cpu, EventKind::Wake { target, iowait })
-            }
-            TraceEvent::Block {
-                complete,
-                device,
-                sector,
-                bytes,
-                write,
-            } => {
+            } if waking || !self.seen.waking => self.wake(time, cpu, pid, target, waking),
+            // sched_wakeup follows sched_waking, perhaps on another CPU.
+            TraceEvent::Wake { pid, target, .. } => self.wake_task(time, cpu, pid, Some(target)),
+            TraceEvent::Block { complete, block } => {
                 self.seen.block = true;
-                let block = Block {
-                    device,
-                    sector,
-                    bytes,
-                    write,
-                };
-                let kind = if complete {
-                    EventKind::BlockComplete(block)
-                } else {
-                    EventKind::BlockIssue(block)
-                };
-                self.push(time, cpu, kind)
+                self.push(time, cpu, block_event(block, complete))
             }
             TraceEvent::Queueing { step, background } => {
                 self.seen.queueing |= matches!(step, QueueStep::Queued { .. });
@@ -397,12 +361,8 @@ impl<'a> Builder<'a> {
                 self.push(time, cpu, EventKind::Queueing(step))
             }
             TraceEvent::DeviceInterrupt { irq, name } => {
-                self.seen.interrupts = true;
-                if let Some(name) = name.text() {
-                    self.metadata.name_interrupt(irq, &name);
-                }
-                let interrupt = Interrupt::Device { irq };
-                self.push(time, cpu, EventKind::Interrupt(interrupt))
+                self.name_interrupt(irq, name);
+                self.push(time, cpu, EventKind::Interrupt(Interrupt::Device { irq }))
             }
             TraceEvent::Interrupt(interrupt) => {
                 let sends = matches!(interrupt, Interrupt::Sent { .. } | Interrupt::Stored { .. });
@@ -415,12 +375,7 @@ impl<'a> Builder<'a> {
             }
             TraceEvent::TimerExpire { function, .. } => {
                 self.seen.timers = true;
-                let kind = if function == Function::Tick {
-                    TimerKind::Tick
-                } else {
-                    TimerKind::HighResolution
-                };
-                self.push(time, cpu, EventKind::Timer(kind))
+                self.push(time, cpu, EventKind::Timer(timer_kind(function)))
             }
             TraceEvent::WheelExpire { .. } => {
                 self.seen.timers = true;
@@ -431,7 +386,56 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// From now on the task's wake-ups are written.
+    /// Notes that a CPU goes from one task to another. `blocked`: the old task, if waiting for I/O.
+    fn switch_task(&mut self, cpu: u32, blocked: Option<u32>, next: (u32, Name)) {
+        self.seen.switches = true;
+        self.pairs.tasks_are_recorded();
+        if next.0 != 0 {
+            self.pairs.task(cpu);
+        }
+        if let Some(task) = blocked
+            && self.blocked.insert(task, cpu).is_none()
+        {
+            *self.iowaiters.entry(cpu).or_default() += 1;
+            self.remember_task(task);
+        }
+        self.running.insert(cpu, next);
+    }
+
+    /// Writes a task's wake-up, at the first of the two events for wake-ups.
+    fn wake(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        task: u32,
+        target: u32,
+        waking: bool,
+    ) -> Result<(), Problem> {
+        self.seen.waking |= waking;
+        self.wake_task(time, cpu, task, (!waking).then_some(target))?;
+        let iowait = self.end_wait(task);
+        self.push(time, cpu, EventKind::Wake { target, iowait })
+    }
+
+    /// Ends a task's wait at the wake-up. Returns whether the task waited for I/O, if known.
+    fn end_wait(&mut self, task: u32) -> Option<bool> {
+        self.seen.wakes = true;
+        let waited_on = self.blocked.remove(&task);
+        if let Some(waiters) = waited_on.and_then(|cpu| self.iowaiters.get_mut(&cpu)) {
+            *waiters = waiters.saturating_sub(1);
+        }
+        self.seen.switches.then_some(waited_on.is_some())
+    }
+
+    /// Keeps the name of a device's interrupt.
+    fn name_interrupt(&mut self, irq: u32, name: Name) {
+        self.seen.interrupts = true;
+        if let Some(name) = name.text() {
+            self.metadata.name_interrupt(irq, &name);
+        }
+    }
+
+    /// Writes the task's wake-ups from now on.
     fn remember_task(&mut self, task: u32) {
         if task != 0 && self.io_tasks.len() < MAX_TASKS {
             self.io_tasks.entry(task).or_default();
@@ -458,7 +462,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A wake-up of a task that waits for I/O; `target` as `sched_wakeup` has it, otherwise it begins.
+    /// Writes steps in the wake-up of a task known to wait for I/O. `target`: run queue's CPU, from `sched_wakeup`
+    /// only.
     fn wake_task(
         &mut self,
         time: u64,
@@ -536,7 +541,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// `cpuhp_enter` comes once for each step on the way; the first of them counts.
+    /// Handles a hotplug step. `cpuhp_enter` comes once per step, and the first step counts.
     fn hotplug(&mut self, time: u64, cpu: u32, online: bool) -> Result<(), Problem> {
         if self.online.insert(cpu, online) == Some(online) {
             return Ok(());
@@ -547,63 +552,23 @@ impl<'a> Builder<'a> {
         self.push(time, cpu, EventKind::Hotplug { online })
     }
 
+    /// Ends a file: adds the description to the recording.
     pub(super) fn finish(mut self) -> Result<Imported, Problem> {
         self.release()?;
         if !self.seen.idle && !self.seen.block {
-            let found: Vec<&str> = self
-                .counts
-                .iter()
-                .map(|(n, _)| n.as_str())
-                .take(5)
-                .collect();
-            let found = if found.is_empty() {
-                "no events at all".to_owned()
-            } else {
-                format!("{} events, such as {}", self.events, found.join(", "))
-            };
-            return Err(format!(
-                "no idle events and no block requests, without which nothing can be replayed ({found}); record with -e \
-                 power:cpu_idle, see docs/replay.md"
-            )
-            .into());
+            return Err(self.nothing_to_replay().into());
         }
         self.warn_of_pairs();
         self.warn_of_tick();
-        let inferred = |seen: bool| {
-            if seen {
-                Known::Inferred
-            } else {
-                Known::Missing
-            }
-        };
-        let exact = |seen: bool| if seen { Known::Exact } else { Known::Missing };
-        let seen = &self.seen;
-        let (any_timer, any_tick_stop) = (self.timers.any_timer, self.timers.any_tick_stop);
+        let any_timer = self.timers.any_timer;
+        let recorded = self.recorded();
         let cpus = self.highest_cpu.map_or(0, |cpu| cpu.saturating_add(1));
         let metadata = &mut self.metadata;
         metadata.source.clone_from(&self.source);
         metadata.hz = self.options.hz.or(self.tick.rate()).map(TickRate::hz);
         metadata.cpus = metadata.cpus.max(cpus);
-        let recorded = &mut metadata.recorded;
-        recorded.idle = exact(seen.idle);
-        recorded.sleep_length = inferred(any_timer);
-        recorded.tick = inferred(any_tick_stop);
-        recorded.iowaiters = inferred(seen.switches);
-        recorded.idle_loop = exact(seen.switches);
-        recorded.block = exact(seen.block);
-        recorded.wakes = exact(seen.wakes);
-        recorded.frequency = exact(seen.frequency);
-        recorded.timers = exact(seen.timers);
-        recorded.queueing = exact(seen.queueing);
-        recorded.interrupts = exact(seen.interrupts);
-        recorded.ipis = exact(seen.ipis);
-        recorded.tasks = match (seen.switches, seen.waking, seen.wakes) {
-            (true, true, _) => Known::Exact,
-            // Its beginning is taken for the whole wake-up.
-            (true, false, true) => Known::Inferred,
-            _ => Known::Missing,
-        };
-        if !seen.idle {
+        metadata.recorded = recorded;
+        if !self.seen.idle {
             metadata.warn("no-idle", || {
                 "no idle events, so that only its drives can be replayed; record with -e power:cpu_idle, too"
                     .to_owned()
@@ -627,7 +592,52 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// What the tick shows is needed where there are timers.
+    /// An error for a trace with neither idle events nor block requests.
+    fn nothing_to_replay(&self) -> String {
+        let names: Vec<&str> = self
+            .counts
+            .iter()
+            .map(|(n, _)| n.as_str())
+            .take(5)
+            .collect();
+        let found = if names.is_empty() {
+            "no events at all".to_owned()
+        } else {
+            format!("{} events, such as {}", self.events, names.join(", "))
+        };
+        format!(
+            "no idle events and no block requests, without which nothing can be replayed ({found}); record with -e \
+             power:cpu_idle, see docs/replay.md"
+        )
+    }
+
+    /// The kinds of facts in the file.
+    fn recorded(&self) -> Recorded {
+        let seen = &self.seen;
+        Recorded {
+            idle: exact_if(seen.idle),
+            sleep_length: inferred_if(self.timers.any_timer),
+            tick: inferred_if(self.timers.any_tick_stop),
+            iowaiters: inferred_if(seen.switches),
+            idle_loop: exact_if(seen.switches),
+            block: exact_if(seen.block),
+            wakes: exact_if(seen.wakes),
+            frequency: exact_if(seen.frequency),
+            timers: exact_if(seen.timers),
+            queueing: exact_if(seen.queueing),
+            interrupts: exact_if(seen.interrupts),
+            ipis: exact_if(seen.ipis),
+            tasks: match (seen.switches, seen.waking, seen.wakes) {
+                (true, true, _) => DataQuality::Exact,
+                // The start of the wake-up stands for the whole.
+                (true, false, true) => DataQuality::Inferred,
+                _ => DataQuality::Missing,
+            },
+            ..self.metadata.recorded
+        }
+    }
+
+    /// Warns about the tick, where timers make the tick matter.
     fn warn_of_tick(&mut self) {
         let (given, found) = (self.options.hz, self.tick.rate());
         let assumed = TickRate::default().hz();
@@ -696,5 +706,39 @@ impl<'a> Builder<'a> {
                 warning.count = count;
             }
         }
+    }
+}
+
+fn exact_if(seen: bool) -> DataQuality {
+    if seen {
+        DataQuality::Exact
+    } else {
+        DataQuality::Missing
+    }
+}
+
+fn inferred_if(seen: bool) -> DataQuality {
+    if seen {
+        DataQuality::Inferred
+    } else {
+        DataQuality::Missing
+    }
+}
+
+/// The issue or completion of a block request.
+fn block_event(block: Block, complete: bool) -> EventKind {
+    if complete {
+        EventKind::BlockComplete(block)
+    } else {
+        EventKind::BlockIssue(block)
+    }
+}
+
+/// The kind of a high-resolution timer with this function.
+fn timer_kind(function: Function) -> TimerKind {
+    if function == Function::Tick {
+        TimerKind::Tick
+    } else {
+        TimerKind::HighResolution
     }
 }

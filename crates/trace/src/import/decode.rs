@@ -1,10 +1,9 @@
-//! The kernel's trace events that matter, with their fields (`include/trace/events`, Linux 4.4 to
-//! 6.12).
+//! The kernel's trace events needed for recordings, with their fields (`include/trace/events`, Linux 4.4 to 6.12).
 
 use super::wheel;
 use crate::recording::{Block, Interrupt, QueueStep};
 
-/// Something that happened, in the terms of the kernel's trace events.
+/// An event, in the terms of the kernel's trace events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TraceEvent {
     /// Idle state entered; `u32::MAX` is the exit.
@@ -27,10 +26,7 @@ pub(super) enum TraceEvent {
     },
     Block {
         complete: bool,
-        device: u32,
-        sector: u64,
-        bytes: u32,
-        write: bool,
+        block: Block,
     },
     /// A step before the issue. `background`: nobody waits.
     Queueing {
@@ -61,7 +57,7 @@ pub(super) enum TraceEvent {
         now: i64,
         function: Function,
     },
-    /// `ticks` until the wheel looks at it; `None`: nobody knows when, or the idle loop does not wait for it.
+    /// `ticks` until the wheel looks at the timer. `None`: unknown, or the idle loop does not wait for the timer.
     WheelStart {
         timer: u64,
         ticks: Option<i64>,
@@ -102,7 +98,7 @@ impl Name {
     }
 }
 
-/// What a high-resolution timer calls.
+/// The function called by a high-resolution timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     /// The scheduler's tick.
@@ -124,7 +120,7 @@ impl Function {
     }
 }
 
-/// Which event it is.
+/// Events with a meaning for recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     CpuIdle,
@@ -156,14 +152,14 @@ pub(super) enum Event {
     Hotplug,
 }
 
-/// An event's name, and the fields that are asked for by their place in this list.
-pub(super) struct Known {
+/// An event's name, and names of the fields to read. A field's index in this list identifies the field.
+pub(super) struct KnownEvent {
     pub(super) event: Event,
     pub(super) name: &'static str,
     pub(super) fields: &'static [&'static str],
 }
 
-pub(super) const KNOWN: &[Known] = &[
+pub(super) const KNOWN_EVENTS: &[KnownEvent] = &[
     known(Event::CpuIdle, "cpu_idle", &["state", "cpu_id"]),
     known(
         Event::Switch,
@@ -237,23 +233,27 @@ pub(super) const KNOWN: &[Known] = &[
 
 const BLOCK: &[&str] = &["dev", "sector", "nr_sector", "rwbs"];
 
-const fn known(event: Event, name: &'static str, fields: &'static [&'static str]) -> Known {
-    Known {
+const fn known(event: Event, name: &'static str, fields: &'static [&'static str]) -> KnownEvent {
+    KnownEvent {
         event,
         name,
         fields,
     }
 }
 
-/// The event of this name, without its subsystem.
-pub(super) fn find(name: &str) -> Option<&'static Known> {
-    KNOWN.iter().find(|known| known.name == name)
+/// The event with this name, without a subsystem.
+pub(super) fn find(name: &str) -> Option<&'static KnownEvent> {
+    KNOWN_EVENTS.iter().find(|known| known.name == name)
 }
 
-/// Where the fields of one event are.
+/// Access to an event's fields.
 pub(super) trait Fields {
-    /// The field, by its place in [`Known::fields`], as a number; signed ones are extended.
+    /// The field as a number, by index in [`KnownEvent::fields`]; signed numbers are extended.
     fn number(&self, field: usize) -> Option<u64>;
+    /// The field as a number with 32 bits.
+    fn short(&self, field: usize) -> Option<u32> {
+        self.number(field).map(|number| number as u32)
+    }
     /// The field as text.
     fn text(&self, field: usize) -> Option<&[u8]>;
     /// The function whose address or name the field has.
@@ -311,8 +311,8 @@ pub(super) fn block_step(event: Event, block: Block) -> QueueStep {
     }
 }
 
-/// A bio that is split at a sector; the event has no length, so that the first half stands for it. The kernel hands the
-/// tracepoint only 32 bits of the second half's sector.
+/// A bio's split at a sector. The event has no length, so the first half stands for the bio. The kernel passes the
+/// tracepoint only 32 bits from the second half's sector.
 pub(super) fn split(device: u32, sector: u64, new_sector: u64, write: bool) -> QueueStep {
     const LOW: u64 = u32::MAX as u64;
     let near = (sector & !LOW) | (new_sector & LOW);
@@ -331,32 +331,27 @@ pub(super) fn split(device: u32, sector: u64, new_sector: u64, write: bool) -> Q
     QueueStep::Split { block, at }
 }
 
-/// What the event says; `None` if it lacks a field.
+/// Decodes an event; `None` if a field is missing.
 pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
-    let long = |field| fields.number(field);
-    let short = |field| fields.number(field).map(|number| number as u32);
     Some(match event {
         Event::CpuIdle => TraceEvent::CpuIdle {
-            state: short(0)?,
-            cpu: short(1)?,
+            state: fields.short(0)?,
+            cpu: fields.short(1)?,
         },
         Event::Switch => TraceEvent::Switch {
-            previous: short(0)?,
-            blocked: blocked(long(1)?),
-            next: short(2)?,
+            previous: fields.short(0)?,
+            blocked: blocked(fields.number(1)?),
+            next: fields.short(2)?,
             next_name: fields.text(3).map(Name::new).unwrap_or_default(),
         },
         Event::Waking | Event::Wakeup => TraceEvent::Wake {
-            pid: short(0)?,
-            target: short(1)?,
+            pid: fields.short(0)?,
+            target: fields.short(1)?,
             waking: event == Event::Waking,
         },
         Event::BlockIssue | Event::BlockComplete => TraceEvent::Block {
             complete: event == Event::BlockComplete,
-            device: short(0)?,
-            sector: long(1)?,
-            bytes: short(2)?.saturating_mul(512),
-            write: writes(fields.text(3)?),
+            block: bio(fields, 3)?.0,
         },
         Event::BioQueue
         | Event::GetRequest
@@ -365,65 +360,96 @@ pub(super) fn decode(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
         | Event::BioSplit
         | Event::BioRemap => queueing(event, fields)?,
         Event::DeviceInterrupt => TraceEvent::DeviceInterrupt {
-            irq: short(0)?,
+            irq: fields.short(0)?,
             name: fields.text(1).map(Name::new).unwrap_or_default(),
         },
-        Event::Softirq if long(0)? == BLOCK_SOFTIRQ => {
-            TraceEvent::Interrupt(Interrupt::BlockSoftirq)
-        }
-        Event::Softirq => TraceEvent::OtherSoftirq,
+        Event::Softirq => softirq(fields.number(0)?),
         Event::CallFunction => TraceEvent::Interrupt(Interrupt::CallFunction),
         Event::Reschedule => TraceEvent::Interrupt(Interrupt::Reschedule),
-        Event::IpiSent => TraceEvent::Interrupt(Interrupt::Sent { target: short(0)? }),
-        Event::IpiSpared => TraceEvent::Interrupt(Interrupt::Stored { target: short(0)? }),
+        Event::IpiSent => TraceEvent::Interrupt(Interrupt::Sent {
+            target: fields.short(0)?,
+        }),
+        Event::IpiSpared => TraceEvent::Interrupt(Interrupt::Stored {
+            target: fields.short(0)?,
+        }),
         Event::Frequency => TraceEvent::Frequency {
-            khz: short(0)?,
-            cpu: short(1)?,
+            khz: fields.short(0)?,
+            cpu: fields.short(1)?,
         },
-        Event::TimerStart => TraceEvent::TimerStart {
-            timer: long(0)?,
-            function: fields.function(1),
-            expires: long(2)? as i64,
-        },
-        Event::TimerCancel => TraceEvent::TimerCancel { timer: long(0)? },
-        Event::TimerExpire => TraceEvent::TimerExpire {
-            timer: long(0)?,
-            function: fields.function(1),
-            now: long(2)? as i64,
-        },
-        Event::WheelStart => {
-            let expires = long(1)?;
-            // The text has the difference only.
-            let now = long(2).or_else(|| Some(expires.wrapping_sub(long(4)?)));
-            let bucket = long(3).or_else(|| Some(wheel::bucket(expires, now?)));
-            // What the text says of flags does not tell: trace-cmd and perf print all of them.
-            let deferrable = long(5).is_some_and(|flags| flags & wheel::DEFERRABLE != 0);
-            let ticks = now.zip(bucket).filter(|_| !deferrable);
-            TraceEvent::WheelStart {
-                timer: long(0)?,
-                ticks: ticks.map(|(now, bucket)| bucket.wrapping_sub(now) as i64),
-            }
-        }
-        Event::WheelCancel => TraceEvent::WheelCancel { timer: long(0)? },
-        Event::WheelExpire => TraceEvent::WheelExpire { timer: long(0)? },
+        Event::TimerStart
+        | Event::TimerCancel
+        | Event::TimerExpire
+        | Event::WheelStart
+        | Event::WheelCancel
+        | Event::WheelExpire => timer_event(event, fields)?,
         Event::TickStop => TraceEvent::TickStop {
-            success: long(0)? != 0,
+            success: fields.number(0)? != 0,
         },
         Event::Hotplug => TraceEvent::Hotplug {
-            cpu: short(0)?,
-            online: comes_online(long(1)? as i64, long(2)? as i64),
+            cpu: fields.short(0)?,
+            online: comes_online(fields.number(1)? as i64, fields.number(2)? as i64),
         },
     })
 }
 
-/// Which way a CPU goes that takes `step` to get to `target`. The target alone does not tell: on its way
-/// offline a CPU first has one in the middle (`_cpu_down()`, `kernel/cpu.c`).
+/// A softirq with this vector.
+fn softirq(vector: u64) -> TraceEvent {
+    match vector {
+        BLOCK_SOFTIRQ => TraceEvent::Interrupt(Interrupt::BlockSoftirq),
+        _ => TraceEvent::OtherSoftirq,
+    }
+}
+
+/// Decodes an event about a timer.
+fn timer_event(event: Event, fields: &impl Fields) -> Option<TraceEvent> {
+    let timer = fields.number(0)?;
+    Some(match event {
+        Event::TimerStart => TraceEvent::TimerStart {
+            timer,
+            function: fields.function(1),
+            expires: fields.number(2)? as i64,
+        },
+        Event::TimerCancel => TraceEvent::TimerCancel { timer },
+        Event::TimerExpire => TraceEvent::TimerExpire {
+            timer,
+            function: fields.function(1),
+            now: fields.number(2)? as i64,
+        },
+        Event::WheelStart => wheel_start(fields)?,
+        Event::WheelCancel => TraceEvent::WheelCancel { timer },
+        Event::WheelExpire => TraceEvent::WheelExpire { timer },
+        _ => return None,
+    })
+}
+
+/// Decodes the start of a timer on the wheel.
+fn wheel_start(fields: &impl Fields) -> Option<TraceEvent> {
+    let expires = fields.number(1)?;
+    // Text has the difference only.
+    let now = fields
+        .number(2)
+        .or_else(|| Some(expires.wrapping_sub(fields.number(4)?)));
+    let bucket = fields
+        .number(3)
+        .or_else(|| Some(wheel::bucket(expires, now?)));
+    // Flags in text say nothing: trace-cmd and perf print all flags.
+    let deferrable = fields
+        .number(5)
+        .is_some_and(|flags| flags & wheel::DEFERRABLE != 0);
+    let ticks = now.zip(bucket).filter(|_| !deferrable);
+    Some(TraceEvent::WheelStart {
+        timer: fields.number(0)?,
+        ticks: ticks.map(|(now, bucket)| bucket.wrapping_sub(now) as i64),
+    })
+}
+
+/// Whether a CPU at hotplug step `step` goes to `target` to come online. The target alone is not enough: a CPU going
+/// offline first has a target in the middle (`_cpu_down()`, `kernel/cpu.c`).
 pub(super) fn comes_online(target: i64, step: i64) -> bool {
     step <= target
 }
 
-/// Whether the letters with which the block layer describes a request mean a write (or a discard);
-/// the first one may be F, for a flush.
+/// Whether the block layer's letters for a request mean a write (or a discard). The first letter may be F, for a flush.
 pub(super) fn writes(letters: &[u8]) -> bool {
     letters
         .iter()
@@ -431,17 +457,16 @@ pub(super) fn writes(letters: &[u8]) -> bool {
         .is_some_and(|letter| matches!(letter, b'W' | b'D'))
 }
 
-/// Whether those letters mean that nobody waits: readahead, or a write that is not synchronous.
+/// Whether the block layer's letters mean that nobody waits: readahead, or an asynchronous write.
 pub(super) fn is_background(letters: &[u8]) -> bool {
-    let has = |letter: u8| letters.contains(&letter);
-    has(b'A') || (writes(letters) && !has(b'S'))
+    letters.contains(&b'A') || (writes(letters) && !letters.contains(&b'S'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The fields of a `timer_start`.
+    /// Fields in a `timer_start`.
     struct Numbers([Option<u64>; 6]);
 
     impl Fields for Numbers {
@@ -458,12 +483,16 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_timer_of_the_wheel_is_looked_at_after_it_is_due() {
-        let ticks = |numbers: [Option<u64>; 6]| match decode(Event::WheelStart, &Numbers(numbers)) {
+    /// Ticks until the wheel looks at timer 7.
+    fn ticks(numbers: [Option<u64>; 6]) -> Option<i64> {
+        match decode(Event::WheelStart, &Numbers(numbers)) {
             Some(TraceEvent::WheelStart { timer: 7, ticks }) => ticks,
             other => unreachable!("{other:?}"),
-        };
+        }
+    }
+
+    #[test]
+    fn a_timer_of_the_wheel_is_looked_at_after_it_is_due() {
         let (timer, due, now) = (Some(7), Some(1_100), Some(1_000));
         // As Linux 6.12 records it, as Linux 6.1 does, and both as text.
         let bucket = Some(1_104);

@@ -7,7 +7,7 @@ use super::decode::{self, Event, Fields, Function, TraceEvent};
 /// How an event is laid out.
 #[derive(Clone, Debug)]
 pub(super) struct Format {
-    /// Its name, without the subsystem.
+    /// Event name without the subsystem.
     pub(super) name: String,
     known: Option<(Event, Vec<Option<Field>>)>,
 }
@@ -21,7 +21,7 @@ struct Field {
     dynamic: bool,
 }
 
-/// All events of a file, by their numbers.
+/// All events in a file, by number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Formats {
     by_id: HashMap<u32, Format>,
@@ -42,17 +42,11 @@ impl Formats {
         self.by_id.get(&id)
     }
 
-    /// Adds the content of an event's `format` file. What is no such file is ignored: its events then
-    /// are of an unknown kind.
+    /// Adds an event's `format` file. Unreadable text is ignored, and the event's kind stays unknown.
     pub(super) fn add(&mut self, text: &[u8]) {
         let text = String::from_utf8_lossy(text);
-        let line = |start: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(start))
-                .map(str::trim)
-        };
-        let (Some(name), Some(id)) = (line("name:"), line("ID:").and_then(|id| id.parse().ok()))
-        else {
+        let number = line_value(&text, "ID:").and_then(|id| id.parse().ok());
+        let (Some(name), Some(id)) = (line_value(&text, "name:"), number) else {
             return;
         };
         let known = decode::find(name).map(|known| {
@@ -81,12 +75,12 @@ impl Formats {
         }
     }
 
-    /// The number of the event that this record is of: its first two bytes.
+    /// An event's number: the first two bytes in the record.
     pub(super) fn id(&self, record: &[u8]) -> Option<u32> {
         number(record.get(..2)?, self.big_endian).map(|id| id as u32)
     }
 
-    /// What a record says, if it is an event that matters and has all its fields.
+    /// Decodes a record; `None` if the event has no meaning for recordings, or a field is missing.
     pub(super) fn decode(&self, format: &Format, record: &[u8]) -> Option<TraceEvent> {
         let (event, fields) = format.known.as_ref()?;
         decode::decode(
@@ -101,10 +95,16 @@ impl Formats {
 }
 
 impl Format {
-    /// It is one of the events that matter.
+    /// Whether the event has a meaning for recordings.
     pub(super) fn is_known(&self) -> bool {
         self.known.is_some()
     }
+}
+
+/// The value on a format file's line that begins with `key`.
+fn line_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
+    Some(value.trim())
 }
 
 /// A field of a format file: `field:u32 state; offset:8; size:4; signed:0;`.
@@ -131,7 +131,7 @@ fn field(text: &str, name: &str) -> Option<Field> {
     })
 }
 
-/// An unsigned number of 1, 2, 4 or 8 bytes.
+/// An unsigned number with 1, 2, 4 or 8 bytes.
 #[inline]
 pub(super) fn number(bytes: &[u8], big_endian: bool) -> Option<u64> {
     fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {

@@ -1,8 +1,8 @@
-//! Importing what others recorded: `trace.dat`, `perf.data`, and the text of `trace-cmd report`,
-//! `perf script` and tracefs.
+//! Imports other tools' traces: `trace.dat`, `perf.data`, and the text from `trace-cmd report`, `perf script` and
+//! tracefs.
 //!
-//! Each format has a module that finds its events and their fields; `decode` knows the kernel's
-//! events, and `builder` makes a recording of them.
+//! Each format has a module to find events and fields; `decode` knows the kernel's events, and `builder` makes a
+//! recording.
 
 mod builder;
 mod decode;
@@ -28,7 +28,7 @@ use crate::recording::{Metadata, Reader, Writer};
 use builder::Builder;
 use problem::{Problem, check_cpu};
 
-/// The kinds of files that can be imported.
+/// Kinds of importable files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileKind {
     TraceDat,
@@ -49,7 +49,7 @@ fn kind_of(start: &[u8]) -> FileKind {
     }
 }
 
-/// How programs that compress begin their files, and what unpacks them.
+/// First bytes of compressed files, and the command to unpack them.
 const COMPRESSED: [(&[u8], &str); 4] = [
     (&[0x1f, 0x8b], "gzip -d"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd -d"),
@@ -57,24 +57,24 @@ const COMPRESSED: [(&[u8], &str); 4] = [
     (b"BZh", "bzip2 -d"),
 ];
 
-/// Reads the trace `path` and adds its events to `writer`. `progress` is told now and then how many
-/// events there were so far.
+/// Reads the trace `path` and adds the events to `writer`. `progress` is called now and then with the number of events
+/// so far.
 ///
 /// # Errors
-/// The trace cannot be read, is none of the known formats, is damaged, or has neither idle events nor block requests.
+/// The trace cannot be read, has an unknown format, is damaged, or has neither idle events nor block requests.
 pub fn import_file(
     path: &Path,
     writer: &mut Writer,
     options: ImportOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, ImportError> {
-    let trace = |problem: String| Problem::Trace(problem).in_file(path);
-    let mut file = wakepath_files::open(path).map_err(|error| trace(error.to_string()))?;
+    let mut file = wakepath_files::open(path)
+        .map_err(|error| Problem::from(error.to_string()).in_file(path))?;
     let mut start = Vec::new();
     (&mut file)
         .take(8)
         .read_to_end(&mut start)
-        .map_err(|error| trace(error.to_string()))?;
+        .map_err(|error| Problem::from(error.to_string()).in_file(path))?;
     if kind_of(&start) == FileKind::Recording {
         return copy(path, writer, options, progress);
     }
@@ -97,14 +97,17 @@ fn import(
     options: ImportOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Imported, Problem> {
-    let mut start = [0; 16];
-    let read = input.read_up_to(0, &mut start)?;
-    let packed = |(magic, _): &&(&[u8], &str)| start[..read].starts_with(magic);
-    if let Some((_, unpack)) = COMPRESSED.iter().find(packed) {
+    let mut buffer = [0; 16];
+    let read = input.read_up_to(0, &mut buffer)?;
+    let start = &buffer[..read];
+    let packed = COMPRESSED
+        .iter()
+        .find(|(magic, _)| start.starts_with(magic));
+    if let Some((_, unpack)) = packed {
         return Err(format!("it is compressed; unpack it first ({unpack})").into());
     }
     let mut builder = Builder::new(writer, options, progress);
-    match kind_of(&start[..read]) {
+    match kind_of(start) {
         FileKind::TraceDat => trace_dat::read(input, &mut builder)?,
         FileKind::PerfData => perf_data::read(input, &mut builder)?,
         FileKind::Recording => {
@@ -115,7 +118,7 @@ fn import(
     builder.finish()
 }
 
-/// A recording that its writer may not have finished becomes one that is whole.
+/// Copies a recording, perhaps unfinished, into a finished recording.
 fn copy(
     path: &Path,
     writer: &mut Writer,

@@ -1,6 +1,6 @@
-//! `perf.data`, read with the crate linux-perf-data. What tracepoints record is described in the
-//! file as in a `trace.dat` of version 6.
+//! `perf.data`, read with the crate linux-perf-data. Tracepoints are described as in a `trace.dat` with version 6.
 
+use std::fmt::Display;
 use std::io::BufReader;
 
 use linux_perf_data::linux_perf_event_reader::{
@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::source::ReadAt;
 use super::trace_dat;
 
-/// Where the sections that the file's start names have their offset and size.
+/// Positions in the file's header of the sections' offsets and sizes.
 const HEADER: usize = 104;
 const DATA_SECTION: usize = 40;
 const EVENT_TYPES_SECTION: usize = 56;
@@ -23,17 +23,16 @@ const SECTIONS: [(usize, &str); 3] = [
     (DATA_SECTION, "the events"),
     (EVENT_TYPES_SECTION, "the event types"),
 ];
-/// Where the size of an event's attributes stands, and the least that it can be: that of the first perf.
+/// Position of the size of an event's attributes, and the smallest size, from the first perf.
 const ATTRIBUTE_SIZE: usize = 16;
 const LEAST_ATTRIBUTE: u64 = 64;
 /// Where the features stand that the file has: 256 bits.
 const FEATURES: usize = 72;
-/// A record whose size is followed by more data, of hardware tracers.
+/// A record followed by additional data, from hardware tracers.
 const AUXTRACE: u32 = 71;
 
 pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), Problem> {
     check(input)?;
-    let damaged = |error: &dyn std::fmt::Display| format!("cut off or damaged perf.data: {error}");
     let stream = BufReader::with_capacity(1 << 18, input.stream());
     let PerfFileReader {
         mut perf_file,
@@ -49,6 +48,10 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
         }
     }
     Ok(())
+}
+
+fn damaged(error: &dyn Display) -> String {
+    format!("cut off or damaged perf.data: {error}")
 }
 
 fn event(
@@ -72,8 +75,10 @@ fn event(
                         .into(),
                 );
             };
-            let raw = sample.raw.map(|raw| raw.as_slice().into_owned());
-            let raw = raw.unwrap_or_default();
+            let raw = match sample.raw {
+                Some(raw) => raw.as_slice().into_owned(),
+                None => Vec::new(),
+            };
             let format = formats.id(&raw).and_then(|id| formats.get(id));
             let name = builder.name(format.map_or("other samples", |format| &format.name));
             let what = format.and_then(|format| formats.decode(format, &raw));
@@ -120,30 +125,16 @@ fn describe(file: &PerfFile, builder: &mut Builder<'_>) -> Result<Formats, Probl
     Ok(formats)
 }
 
-/// The library believes what the file says about its sizes. Every section must be within the file.
+/// Checks that every section lies within the file, because the library trusts all sizes.
 fn check(input: &dyn ReadAt) -> Result<(), String> {
     let header = input.bytes(0, HEADER as u64, "the start of a perf.data")?;
     let big_endian = header.starts_with(b"2");
     let total = input.size().map_err(|error| error.to_string())?;
-    let section = |bytes: &[u8], what: &str| -> Result<(u64, u64), String> {
-        let offset = bytes.get(..8).and_then(|b| number(b, big_endian));
-        let size = bytes.get(8..16).and_then(|b| number(b, big_endian));
-        match (offset, size) {
-            (Some(offset), Some(size))
-                if offset.checked_add(size).is_some_and(|end| end <= total) =>
-            {
-                Ok((offset, size))
-            }
-            _ => Err(format!(
-                "cut off or damaged: {what} reach beyond the end of the file, at byte {total}; was \
-                 perf record stopped with Ctrl-C or kill -INT?"
-            )),
-        }
-    };
+    let sections = SectionReader { total, big_endian };
     for (at, what) in SECTIONS {
-        section(&header[at..], what)?;
+        sections.read(&header[at..], what)?;
     }
-    let (data, size) = section(&header[DATA_SECTION..], "the events")?;
+    let (data, size) = sections.read(&header[DATA_SECTION..], "the events")?;
     if size == 0 {
         return Err(
             "it has no events; was perf record stopped with Ctrl-C or kill -INT, so that it could \
@@ -157,38 +148,86 @@ fn check(input: &dyn ReadAt) -> Result<(), String> {
         features.len() as u64 * 16,
         "the list of features",
     )?;
-    let has = |feature: Feature| features.contains(&feature.0);
-    let (_, event_types) = section(&header[EVENT_TYPES_SECTION..], "the event types")?;
-    if !has(Feature::EVENT_DESC) {
-        if event_types > 0 || has(Feature::SIMPLEPERF_META_INFO) {
-            return Err(
-                "it is of simpleperf, or of a perf older than Linux 3.2; record with another perf"
-                    .to_owned(),
-            );
-        }
-        let size = number(&header[ATTRIBUTE_SIZE..ATTRIBUTE_SIZE + 8], big_endian);
-        if size.is_none_or(|size| size < LEAST_ATTRIBUTE) {
-            return Err("damaged: its events' attributes are too short".to_owned());
+    if !features.contains(&Feature::EVENT_DESC.0) {
+        check_attributes(&header, sections, &features)?;
+    }
+    check_features(input, sections, &features, &table)?;
+    check_records(input, data, data + size, big_endian)
+}
+
+/// Reads the place of a section in a file with `total` bytes.
+#[derive(Clone, Copy)]
+struct SectionReader {
+    total: u64,
+    big_endian: bool,
+}
+
+impl SectionReader {
+    /// Offset and size of a section, which must lie within the file. `what`: the section's name, for errors.
+    fn read(self, bytes: &[u8], what: &str) -> Result<(u64, u64), String> {
+        let Self { total, big_endian } = self;
+        let offset = bytes.get(..8).and_then(|b| number(b, big_endian));
+        let size = bytes.get(8..16).and_then(|b| number(b, big_endian));
+        match (offset, size) {
+            (Some(offset), Some(size))
+                if offset.checked_add(size).is_some_and(|end| end <= total) =>
+            {
+                Ok((offset, size))
+            }
+            _ => Err(format!(
+                "cut off or damaged: {what} reach beyond the end of the file, at byte {total}; was \
+                 perf record stopped with Ctrl-C or kill -INT?"
+            )),
         }
     }
-    let mut of_features = 0_u64;
+}
+
+/// Checks the events' attributes in a file without descriptions for events.
+fn check_attributes(
+    header: &[u8],
+    sections: SectionReader,
+    features: &[u32],
+) -> Result<(), String> {
+    let (_, event_types) = sections.read(&header[EVENT_TYPES_SECTION..], "the event types")?;
+    if event_types > 0 || features.contains(&Feature::SIMPLEPERF_META_INFO.0) {
+        return Err(
+            "it is of simpleperf, or of a perf older than Linux 3.2; record with another perf"
+                .to_owned(),
+        );
+    }
+    let field = &header[ATTRIBUTE_SIZE..ATTRIBUTE_SIZE + 8];
+    let size = number(field, sections.big_endian);
+    if size.is_none_or(|size| size < LEAST_ATTRIBUTE) {
+        return Err("damaged: its events' attributes are too short".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks that the features lie within the file, and the events' descriptions. `table`: place of each feature.
+fn check_features(
+    input: &dyn ReadAt,
+    sections: SectionReader,
+    features: &[u32],
+    table: &[u8],
+) -> Result<(), String> {
+    let mut total_size = 0_u64;
     for (feature, entry) in features.iter().zip(table.chunks_exact(16)) {
-        let (offset, size) = section(entry, "its features")?;
-        // Each is read into memory.
-        of_features += size;
-        if of_features > total {
+        let (offset, size) = sections.read(entry, "its features")?;
+        // The library reads each feature into memory.
+        total_size += size;
+        if total_size > sections.total {
             return Err("damaged: its features overlap".to_owned());
         }
         if *feature == Feature::EVENT_DESC.0 {
             let what = "the description of its events";
-            check_descriptions(&input.bytes(offset, size, what)?, big_endian)
+            check_descriptions(&input.bytes(offset, size, what)?, sections.big_endian)
                 .ok_or_else(|| format!("damaged: {what} says more than it holds"))?;
         }
     }
-    check_records(input, data, data + size, big_endian)
+    Ok(())
 }
 
-/// The bits that are set in the list of features, which consists of words of 64 bits.
+/// Numbers of the bits set in the list of features, a list of 64-bit words.
 fn features_of(words: &[u8], big_endian: bool) -> Vec<u32> {
     let words = words
         .chunks_exact(8)
@@ -202,24 +241,31 @@ fn features_of(words: &[u8], big_endian: bool) -> Vec<u32> {
     bits.collect()
 }
 
-/// Events, each with its attributes, a name and its numbers: `None` unless all of them are there.
+/// Checks the events' descriptions, each with attributes, a name and numbers; `None` if anything is missing.
 fn check_descriptions(mut bytes: &[u8], big_endian: bool) -> Option<()> {
-    let length = |bytes: &mut &[u8]| number(bytes.split_off(..4)?, big_endian);
-    let skip =
-        |bytes: &mut &[u8], size: u64| bytes.split_off(..usize::try_from(size).ok()?).map(drop);
-    let events = length(&mut bytes)?;
-    let attributes = length(&mut bytes)?;
+    let events = take_length(&mut bytes, big_endian)?;
+    let attributes = take_length(&mut bytes, big_endian)?;
     for _ in 0..events {
         skip(&mut bytes, attributes)?;
-        let numbers = length(&mut bytes)?;
-        let name = length(&mut bytes)?;
+        let numbers = take_length(&mut bytes, big_endian)?;
+        let name = take_length(&mut bytes, big_endian)?;
         skip(&mut bytes, name)?;
         skip(&mut bytes, numbers * 8)?;
     }
     Some(())
 }
 
-/// Records follow each other without a gap.
+/// Takes a 32-bit length from the front.
+fn take_length(bytes: &mut &[u8], big_endian: bool) -> Option<u64> {
+    number(bytes.split_off(..4)?, big_endian)
+}
+
+/// Drops `size` bytes from the front.
+fn skip(bytes: &mut &[u8], size: u64) -> Option<()> {
+    bytes.split_off(..usize::try_from(size).ok()?).map(drop)
+}
+
+/// Checks that records follow each other without a gap.
 fn check_records(input: &dyn ReadAt, from: u64, to: u64, big_endian: bool) -> Result<(), String> {
     let mut at = from;
     let mut block = vec![0; 1 << 18];

@@ -1,4 +1,4 @@
-//! What is wrong with a trace.
+//! Problems with a trace.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub enum ImportError {
     Trace {
         /// The file.
         path: PathBuf,
-        /// What is wrong, where, and what to do.
+        /// The problem, the place, and the remedy.
         problem: String,
     },
     /// The recording cannot be written.
@@ -22,7 +22,7 @@ pub enum ImportError {
     Recording(#[from] RecordingError),
 }
 
-/// What went wrong inside of a file; the file's name is added where it is known.
+/// A problem inside a file, before the file's name is known.
 #[derive(Debug)]
 pub(crate) enum Problem {
     Trace(String),
@@ -42,7 +42,7 @@ impl From<String> for Problem {
 }
 
 impl Problem {
-    /// The error that names the file.
+    /// The error with the file's name.
     pub(super) fn in_file(self, path: &Path) -> ImportError {
         match self {
             Self::Trace(problem) => ImportError::Trace {
@@ -54,7 +54,7 @@ impl Problem {
     }
 }
 
-/// Refuses CPU numbers beyond the kernel's limit: no reader of recordings accepts them.
+/// Refuses CPU numbers beyond the kernel's limit, which no reader of recordings accepts.
 pub(super) fn check_cpu(cpu: u32) -> Result<(), Problem> {
     if cpu < MAX_CPUS {
         return Ok(());

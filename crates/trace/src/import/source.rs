@@ -1,14 +1,14 @@
-//! Reading at any place of a file, or of bytes in memory.
+//! Reading at any offset, from a file or from memory.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 
-/// Something that can be read at any place, without a position of its own.
+/// A source of bytes without a current position.
 pub trait ReadAt {
     /// Reads at `offset`; 0 bytes at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// How many bytes there are.
+    /// Number of bytes.
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -47,7 +47,7 @@ impl ReadAt for &[u8] {
 }
 
 impl dyn ReadAt + '_ {
-    /// Fills as much of `buffer` as there is from `offset` on.
+    /// Fills `buffer` from `offset` on, as far as the source reaches.
     pub(super) fn read_up_to(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, String> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -61,7 +61,7 @@ impl dyn ReadAt + '_ {
         Ok(filled)
     }
 
-    /// `size` bytes from `offset` on, which must all be there.
+    /// Exactly `size` bytes from `offset` on.
     pub(super) fn bytes(&self, offset: u64, size: u64, what: &str) -> Result<Vec<u8>, String> {
         let end = offset.checked_add(size);
         let total = self.size().map_err(|error| error.to_string())?;

@@ -21,12 +21,12 @@ use super::problem::Problem;
 use super::source::ReadAt;
 use crate::recording::{Block, QueueStep};
 
-/// A file that has no event in its first lines is something else.
+/// Lines without any event after which a file counts as something else.
 const LINES_WITHOUT_EVENT: u64 = 10_000;
 /// No event is longer; more is not text.
 const LONGEST_LINE: usize = 1 << 16;
 
-/// A line that is an event.
+/// A line with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line<'a> {
     cpu: u32,
@@ -38,7 +38,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// The event's name without its subsystem.
+    /// The event's name without a subsystem.
     fn event(&self) -> &str {
         self.name.rsplit(':').next().unwrap_or(self.name)
     }
@@ -92,15 +92,15 @@ struct Lines {
     events: u64,
     /// Some times have no nanoseconds.
     coarse: bool,
-    /// Lost events are noted on a line before the next event of that CPU.
+    /// Lost events, noted before the next event on their CPU.
     lost: Vec<(u32, Option<u64>)>,
-    /// What may be the beginning of an event whose line was broken.
+    /// Start of an event whose line may be broken.
     open: Option<OpenLine>,
     /// The line before was an event, which may go on.
     after_event: bool,
 }
 
-/// The beginning of a line that was broken, as far as it has been joined again.
+/// Start of a broken line, as far as joined again.
 struct OpenLine {
     text: String,
     number: u64,
@@ -117,7 +117,7 @@ impl Lines {
         match parse(text) {
             Some(line) => {
                 self.release(builder)?;
-                let decoded = Decoded::new(&line);
+                let decoded = DecodedLine::new(&line);
                 if decoded.is_whole {
                     self.after_event = true;
                     return self.take(&line, decoded, number, builder);
@@ -143,7 +143,7 @@ impl Lines {
     fn piece(&mut self, text: &str, number: u64, builder: &mut Builder<'_>) -> Result<(), Problem> {
         if let Some(mut open) = self.open.take() {
             let joined = format!("{} {}", open.text, text.trim());
-            let whole = parse(&joined).map(|line| (line, Decoded::new(&line)));
+            let whole = parse(&joined).map(|line| (line, DecodedLine::new(&line)));
             if let Some((line, decoded)) = whole.filter(|(_, decoded)| decoded.is_whole) {
                 builder.metadata().warn("broken-lines", broken_lines);
                 self.after_event = true;
@@ -161,7 +161,7 @@ impl Lines {
         if may_begin(text) {
             self.hold(text, number);
         } else if self.after_event && text.split_whitespace().all(|word| word.contains('=')) {
-            // The end of an event that had all it needs.
+            // The rest of an event that was complete without the rest.
             builder.metadata().warn("broken-lines", broken_lines);
         } else {
             self.after_event = false;
@@ -170,7 +170,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Gives up what nothing completed.
+    /// Gives up an incomplete line.
     fn release(&mut self, builder: &mut Builder<'_>) -> Result<(), Problem> {
         let Some(open) = self.open.take() else {
             return Ok(());
@@ -181,17 +181,17 @@ impl Lines {
         };
         // A CPU traces its own idle states.
         let with_cpu = format!("{} cpu_id={}", open.text, line.cpu);
-        let whole = parse(&with_cpu).map(|line| (line, Decoded::new(&line)));
+        let whole = parse(&with_cpu).map(|line| (line, DecodedLine::new(&line)));
         let (line, decoded) = whole
             .filter(|(line, decoded)| line.event() == "cpu_idle" && decoded.is_whole)
-            .unwrap_or_else(|| (line, Decoded::new(&line)));
+            .unwrap_or_else(|| (line, DecodedLine::new(&line)));
         self.take(&line, decoded, open.number, builder)
     }
 
     fn take(
         &mut self,
         line: &Line<'_>,
-        decoded: Decoded,
+        decoded: DecodedLine,
         number: u64,
         builder: &mut Builder<'_>,
     ) -> Result<(), Problem> {
@@ -205,16 +205,16 @@ impl Lines {
     }
 }
 
-/// What a line says.
+/// A decoded line.
 #[derive(Clone, Copy)]
-struct Decoded {
-    /// Nothing is missing of it.
+struct DecodedLine {
+    /// No field is missing.
     is_whole: bool,
-    /// `None`: an event that is of no interest, or lacks a field.
+    /// The event; `None` if recordings do not need the event, or a field is missing.
     what: Option<TraceEvent>,
 }
 
-impl Decoded {
+impl DecodedLine {
     fn new(line: &Line<'_>) -> Self {
         let known = decode::find(line.event());
         let what = known.and_then(|known| what(known, line));
@@ -229,7 +229,7 @@ fn broken_lines() -> String {
     "lines were broken at a space, as mail programs do, and are joined".to_owned()
 }
 
-/// Whether a line may be the beginning of an event: it has a CPU in brackets.
+/// Whether a line may start an event, with a CPU in brackets.
 fn may_begin(text: &str) -> bool {
     text.match_indices('[').any(|(open, _)| {
         let cpu = text[open + 1..].split(']').next().unwrap_or_default();
@@ -269,7 +269,7 @@ fn is_expected(text: &str) -> bool {
         || text.starts_with(['\t', ' ']) && !text.contains(['[', '='])
 }
 
-/// Says which line is no event.
+/// Warns about a line without an event.
 fn unknown(text: &str, number: u64, builder: &mut Builder<'_>) {
     builder.metadata().warn("unknown-lines", || {
         let start: String = text.trim().chars().take(60).collect();
@@ -279,7 +279,7 @@ fn unknown(text: &str, number: u64, builder: &mut Builder<'_>) {
 
 fn event(
     line: &Line<'_>,
-    decoded: Decoded,
+    decoded: DecodedLine,
     number: u64,
     builder: &mut Builder<'_>,
 ) -> Result<(), Problem> {
@@ -293,8 +293,8 @@ fn event(
     builder.event(line.time, line.cpu, count, decoded.what)
 }
 
-/// What a known event says; `None`: it lacks a field.
-fn what(known: &decode::Known, line: &Line<'_>) -> Option<TraceEvent> {
+/// Decodes a known event; `None` if a field is missing.
+fn what(known: &decode::KnownEvent, line: &Line<'_>) -> Option<TraceEvent> {
     let details = Details {
         text: line.details,
         names: known.fields,
@@ -302,8 +302,8 @@ fn what(known: &decode::Known, line: &Line<'_>) -> Option<TraceEvent> {
     shorthand(known.event, line.details).or_else(|| decode::decode(known.event, &details))
 }
 
-/// `CPU:3 [LOST 17 EVENTS]` of tracefs, `CPU:3 [17 EVENTS DROPPED]` or, of an unknown number,
-/// `CPU:3 [EVENTS DROPPED]` of trace-cmd.
+/// `CPU:3 [LOST 17 EVENTS]` in tracefs, `CPU:3 [17 EVENTS DROPPED]` or, with an unknown number, `CPU:3 [EVENTS
+/// DROPPED]` in trace-cmd.
 fn lost_note(text: &str) -> Option<(u32, Option<u64>)> {
     let (cpu, note) = text.trim().strip_prefix("CPU:")?.split_once(" [")?;
     let cpu = cpu.parse().ok()?;
@@ -317,8 +317,7 @@ fn lost_note(text: &str) -> Option<(u32, Option<u64>)> {
 
 /// Takes a line to pieces; `None` if it is no event.
 fn parse(text: &str) -> Option<Line<'_>> {
-    // The first pair of brackets with a number in it that a time comes after: a task's name may have
-    // brackets, too.
+    // The right brackets have a number inside and a time behind; a task's name may have brackets as well.
     let mut from = 0;
     while let Some(open) = text[from..].find('[') {
         let open = from + open;
@@ -352,30 +351,30 @@ fn parse(text: &str) -> Option<Line<'_>> {
     None
 }
 
-/// `cpu_idle: state=1`, or with a period of perf before it: `1 power:cpu_idle: state=1`.
+/// `cpu_idle: state=1`, or with perf's period in front: `1 power:cpu_idle: state=1`.
 fn name(text: &str) -> Option<(&str, &str)> {
     let text = match text.split_once(char::is_whitespace) {
         Some((period, rest)) if period.bytes().all(|b| b.is_ascii_digit()) => rest.trim_start(),
         _ => text,
     };
     // Mail programs and editors make tabs of blanks.
-    let is_end = |&(at, _): &(usize, &str)| text[at + 1..].starts_with([' ', '\t']);
     let end = text
         .match_indices(':')
-        .find(is_end)
+        .find(|(at, _)| text[at + 1..].starts_with([' ', '\t']))
         .map(|(at, _)| at)
         .or_else(|| text.trim_end().strip_suffix(':').map(str::len))?;
     let name = &text[..end];
     let details = text.get(end + 1..).unwrap_or("").trim();
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_:-.".contains(&b);
-    (!name.is_empty() && name.bytes().all(plain)).then_some((name, details))
+    let is_plain = name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"_:-.".contains(&b));
+    (!name.is_empty() && is_plain).then_some((name, details))
 }
 
-/// `2084.021443` as nanoseconds, and the number of digits behind the point, which some locales print as a comma.
+/// `2084.021443` in nanoseconds, and the number of decimals. Some locales print a comma.
 fn time(text: &str) -> Option<(u64, usize)> {
     let (seconds, fraction) = text.split_once(['.', ','])?;
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    if !digits(seconds) || !digits(fraction) || fraction.len() > 9 {
+    if !is_number(seconds) || !is_number(fraction) || fraction.len() > 9 {
         return None;
     }
     let scale = 10_u64.pow(9 - fraction.len() as u32);
@@ -387,6 +386,11 @@ fn time(text: &str) -> Option<(u64, usize)> {
     Some((time, fraction.len()))
 }
 
+/// Whether the text consists of decimal digits.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// Events that are not printed as `name=value`.
 fn shorthand(event: Event, details: &str) -> Option<TraceEvent> {
     match event {
@@ -395,10 +399,7 @@ fn shorthand(event: Event, details: &str) -> Option<TraceEvent> {
             let (block, _) = block(details)?;
             Some(TraceEvent::Block {
                 complete: event == Event::BlockComplete,
-                device: block.device,
-                sector: block.sector,
-                bytes: block.bytes,
-                write: block.write,
+                block,
             })
         }
         Event::BioQueue | Event::GetRequest | Event::RequestInsert | Event::RequestMerge => {
@@ -452,7 +453,7 @@ fn waking(event: Event, details: &str) -> Option<TraceEvent> {
     })
 }
 
-/// `259,0 R 4096 () 123456 + 8 [fio]`, `259,0 R () 123456 + 8 [0]`, and of bios `259,0 R 123456 + 8 [fio]`.
+/// `259,0 R 4096 () 123456 + 8 [fio]`, `259,0 R () 123456 + 8 [0]`, and for bios `259,0 R 123456 + 8 [fio]`.
 fn block(details: &str) -> Option<(Block, bool)> {
     let (device, letters) = device_and_letters(details)?;
     let (before, after) = details.rsplit_once(" + ")?;
@@ -506,14 +507,18 @@ fn split(details: &str) -> Option<TraceEvent> {
 
 /// `cpu: 0001 target: 237 step: ...`
 fn hotplug(details: &str) -> Option<TraceEvent> {
-    let after = |key: &str| -> Option<i64> {
-        let (_, rest) = details.split_once(key)?;
-        rest.split_whitespace().next()?.parse().ok()
-    };
+    let target = number_after(details, "target:")?;
+    let step = number_after(details, "step:")?;
     Some(TraceEvent::Hotplug {
-        cpu: u32::try_from(after("cpu:")?).ok()?,
-        online: decode::comes_online(after("target:")?, after("step:")?),
+        cpu: u32::try_from(number_after(details, "cpu:")?).ok()?,
+        online: decode::comes_online(target, step),
     })
+}
+
+/// The number behind `key`.
+fn number_after(details: &str, key: &str) -> Option<i64> {
+    let (_, rest) = details.split_once(key)?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// `name=value` pairs.
@@ -638,6 +643,10 @@ mod tests {
                 (cpu, time, name, details)
             );
         }
+    }
+
+    #[test]
+    fn headings_and_stacks_are_no_events() {
         for text in [
             "",
             "cpus=6",
@@ -678,8 +687,7 @@ mod tests {
 
     #[test]
     fn events_in_words_have_their_numbers() {
-        let block = TraceEvent::Block {
-            complete: true,
+        let block = Block {
             device: 259 << 20,
             sector: 1234,
             bytes: 4096,
@@ -687,7 +695,10 @@ mod tests {
         };
         assert_eq!(
             what("block_rq_complete", "259,0 FWS () 1234 + 8 [0]"),
-            Some(block)
+            Some(TraceEvent::Block {
+                complete: true,
+                block
+            })
         );
         assert_eq!(
             what("sched_waking", "fio:812 [120] CPU:002"),
@@ -715,7 +726,7 @@ mod tests {
             ),
             Some(TraceEvent::WheelStart {
                 timer: 0xd4,
-                // Due in 12 ticks, for which the wheel looks in the one after.
+                // Due in 12 ticks, so the wheel looks in the next tick.
                 ticks: Some(13),
             })
         );
@@ -735,6 +746,23 @@ mod tests {
 
     #[test]
     fn steps_before_the_issue_are_read_as_the_kernel_prints_them() {
+        for (name, details, step, background) in printed_steps() {
+            let expected = Some(TraceEvent::Queueing { step, background });
+            assert_eq!(what(name, details), expected, "{name}: {details}");
+        }
+        for cut in [
+            "259,0 R 1234 + ",
+            "259,0",
+            "x R 1 + 8",
+            "259,0 R 1234 <- (259,1",
+        ] {
+            assert_eq!(what("block_bio_remap", cut), None, "{cut}");
+            assert_eq!(what("block_bio_queue", cut), None, "{cut}");
+        }
+    }
+
+    /// Names and details of events as printed, with the expected step and whether nobody waits.
+    fn printed_steps() -> [(&'static str, &'static str, QueueStep, bool); 7] {
         let block = Block {
             device: 259 << 20,
             sector: 1234,
@@ -751,7 +779,7 @@ mod tests {
             from_device: 259 << 20 | 1,
             from_sector: 210,
         };
-        for (name, details, step, background) in [
+        [
             ("block_bio_queue", "259,0 R 1234 + 8 [fio]", queued, false),
             ("block_bio_queue", "259,0 RA 1234 + 8 [fio]", queued, true),
             (
@@ -790,10 +818,11 @@ mod tests {
                 },
                 false,
             ),
-        ] {
-            let expected = Some(TraceEvent::Queueing { step, background });
-            assert_eq!(what(name, details), expected, "{name}: {details}");
-        }
+        ]
+    }
+
+    #[test]
+    fn interrupts_are_read_as_the_kernel_prints_them() {
         assert_eq!(
             what("irq_handler_entry", "irq=36 name=nvme0q1"),
             Some(TraceEvent::DeviceInterrupt {
@@ -813,15 +842,6 @@ mod tests {
             what("ipi_send_cpu", "cpu=3 callsite=native_smp+0x1 callback=0x0"),
             Some(TraceEvent::Interrupt(Interrupt::Sent { target: 3 }))
         );
-        for cut in [
-            "259,0 R 1234 + ",
-            "259,0",
-            "x R 1 + 8",
-            "259,0 R 1234 <- (259,1",
-        ] {
-            assert_eq!(what("block_bio_remap", cut), None, "{cut}");
-            assert_eq!(what("block_bio_queue", cut), None, "{cut}");
-        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a trace shows of the scheduler's tick without saying so: the address of its handler, where the file
-//! has no symbols (perf leaves them out of a `perf.data`), and how often it comes.
+//! The scheduler's tick, learned from a trace without direct statements: the handler's address, if the file has no
+//! symbols (as perf leaves them out in a `perf.data`), and the rate.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use wakepath_units::TickRate;
 
 use super::decode::{Function, TraceEvent};
 
-/// So many steps from tick to tick tell the rate: not every one of them needs to have been in time.
+/// Steps from tick to tick that are enough for the rate, although some may come late.
 const ENOUGH_STEPS: u32 = 8;
 /// The shortest step counts if it was seen as often.
 const LEAST_STEPS: u32 = 2;
 
-/// What is known of the tick by now.
+/// Facts known about the tick so far.
 #[derive(Debug, Default)]
 pub(super) struct Tick {
     /// The trace says which functions are the tick's.
     named: bool,
     handler: Option<u64>,
-    /// There are functions that it has no names for.
+    /// Some functions have addresses instead of names.
     pub(super) any_address: bool,
     cpus: HashMap<u32, Cpu>,
     /// How often each rate has fitted a step from tick to tick.
@@ -29,7 +29,7 @@ pub(super) struct Tick {
 struct Cpu {
     /// The tick was stopped, and nothing has happened since.
     stopping: bool,
-    /// The tick's timer, which has just expired, and for when it was set.
+    /// The tick's timer that has just expired, and the due time.
     expired: Option<(u64, Option<i64>)>,
     /// For when the tick was set, unless it was stopped since.
     due: Option<i64>,
@@ -46,7 +46,7 @@ impl Tick {
         self.named || self.handler.is_some()
     }
 
-    /// Ticks a second: of a late tick the step is too long, so the shortest one.
+    /// Ticks per second, from the shortest step, since late ticks make longer steps.
     pub(super) fn rate(&self) -> Option<TickRate> {
         let often = self
             .steps
@@ -55,7 +55,7 @@ impl Tick {
         often.map(|(rate, _)| *rate).max_by_key(|rate| rate.hz())
     }
 
-    /// The event, with the tick's handler called by its name if it is known.
+    /// The event, with the tick's handler named if known.
     pub(super) fn resolve(&self, mut what: TraceEvent) -> TraceEvent {
         if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
             &mut what
@@ -67,12 +67,12 @@ impl Tick {
         what
     }
 
-    /// Events of `cpu` are missing.
+    /// Forgets a CPU with missing events.
     pub(super) fn forget(&mut self, cpu: u32) {
         self.cpus.remove(&cpu);
     }
 
-    /// Learns from an event that `cpu` traced; all others of that CPU came before.
+    /// Learns from an event traced by `cpu`. A CPU's events come in order.
     pub(super) fn learn(&mut self, cpu: u32, what: TraceEvent) {
         if let TraceEvent::TimerStart { function, .. } | TraceEvent::TimerExpire { function, .. } =
             what
@@ -80,9 +80,9 @@ impl Tick {
             self.named |= function == Function::Tick;
             self.any_address |= matches!(function, Function::Address(_));
         }
-        // Whoever stops the tick sets its timer to the next event, with interrupts off and before anything else,
-        // or cancels it (`tick_nohz_stop_tick()`, `kernel/time/tick-sched.c`, Linux 6.1 and 6.12). A timer that
-        // waits is cancelled before it is set.
+        // To stop the tick, the kernel sets the tick's timer to the next event, with interrupts off and nothing in
+        // between, or cancels the timer (`tick_nohz_stop_tick()`, `kernel/time/tick-sched.c`, Linux 6.1 and 6.12). A
+        // pending timer is cancelled before being set.
         if matches!(what, TraceEvent::TimerCancel { .. }) {
             return;
         }
@@ -116,7 +116,7 @@ impl Tick {
             } => {
                 let c = self.cpus.entry(cpu).or_default();
                 c.due = (!stopping).then_some(expires);
-                // A tick that goes on is set anew from within its handler, to a later multiple of its period.
+                // A running tick is set again from within the handler, to a later multiple of the period.
                 if let Some((expired, Some(due))) = c.expired.take()
                     && expired == timer
                     && let Some(rate) = rate_of(expires.wrapping_sub(due))
@@ -134,7 +134,7 @@ impl Tick {
     }
 }
 
-/// The rate whose period this is, to the nanosecond.
+/// The rate with this period, exact to the nanosecond.
 fn rate_of(period: i64) -> Option<TickRate> {
     let period = u64::try_from(period).ok().filter(|period| *period > 0)?;
     let hz = 1_000_000_000_u64.checked_add(period / 2)? / period;

@@ -1,5 +1,4 @@
-//! The timers of each CPU, as the trace's timer events show them. What a timer event has not shown by
-//! the time at hand is not known: nothing here looks ahead.
+//! Each CPU's timers, as shown by the timer events up to now. Later events are never used.
 
 use std::collections::HashMap;
 
@@ -7,47 +6,47 @@ use wakepath_units::TickRate;
 
 use super::decode::{Function, TraceEvent};
 
-/// A clock that shows more than this since it began is the calendar's: 3 years in ns.
+/// A clock beyond this value is the calendar's: 3 years in ns.
 const CALENDAR: i64 = 100_000_000_000_000_000;
 
-/// The timers of all CPUs.
+/// All CPUs' timers.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     cpus: HashMap<u32, Cpu>,
     /// The CPU on which each timer was started.
     places: HashMap<u64, u32>,
-    /// What the timers' clocks are ahead of the trace's, as of the last timer that expired: the
-    /// monotonic one, and the calendar's.
+    /// Offsets from the trace's clock to the timers' clocks, monotonic and calendar, at the last expired timer.
     ahead: [Option<i64>; 2],
     tick_ns: i64,
-    /// When some tick comes, on the monotonic clock. All ticks come at multiples of their period from there, and
-    /// jiffies are counted then.
+    /// Due time of some tick on the monotonic clock. All ticks, and the counting of jiffies, keep the same phase.
     some_tick: Option<i64>,
-    /// There are events of each kind.
+    /// The trace has high-resolution timer events.
     pub(super) any_timer: bool,
+    /// The trace has events about stopping the tick.
     pub(super) any_tick_stop: bool,
 }
 
 #[derive(Debug, Default)]
 struct Cpu {
-    /// Expiry of each timer that waits, on its own clock; and of those on the wheel, on the trace's.
+    /// Expiry of pending timers, each on the timer's own clock.
     waiting: HashMap<u64, i64>,
+    /// Expiry of pending timers on the wheel, on the trace's clock.
     wheel: HashMap<u64, i64>,
     tick: Option<i64>,
     stopped: bool,
-    /// The tick before it was stopped, which happened since the last idle period.
-    stopped_from: Option<Stopped>,
+    /// The tick as stopped since the last idle period.
+    stopped_from: Option<StoppedTick>,
 }
 
-/// A tick that was stopped, and when it would have come.
+/// A stopped tick, with the due time before.
 #[derive(Clone, Copy, Debug)]
-struct Stopped {
+struct StoppedTick {
     tick: Option<i64>,
 }
 
-/// What is known of a CPU's timers when it asks its governor.
+/// Known inputs of a governor about a CPU's timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct TimerInputs {
     pub(super) sleep_length: Option<i64>,
     pub(super) delta_tick: Option<i64>,
     pub(super) tick_stopped: Option<bool>,
@@ -66,8 +65,8 @@ impl Timers {
         self.tick_ns = rate.period().0 as i64;
     }
 
-    /// Takes note of an event on `cpu`.
-    pub(super) fn event(&mut self, time: u64, cpu: u32, what: TraceEvent) {
+    /// Notes an event on `cpu`.
+    pub(super) fn note_event(&mut self, time: u64, cpu: u32, what: TraceEvent) {
         match what {
             TraceEvent::TimerStart {
                 timer,
@@ -75,17 +74,7 @@ impl Timers {
                 function,
             } => {
                 self.any_timer = true;
-                self.remove(timer);
-                let c = self.cpus.entry(cpu).or_default();
-                if function == Function::Tick {
-                    c.tick = Some(expires);
-                    if !c.stopped {
-                        self.some_tick = Some(expires);
-                    }
-                } else {
-                    c.waiting.insert(timer, expires);
-                    self.places.insert(timer, cpu);
-                }
+                self.start_timer(cpu, timer, expires, function);
             }
             TraceEvent::TimerExpire {
                 timer,
@@ -95,8 +84,8 @@ impl Timers {
                 self.ahead[usize::from(now > CALENDAR)] = Some(now.saturating_sub_unsigned(time));
                 self.remove(timer);
                 if function == Function::Tick {
-                    // It is started anew for the next tick, without an event of its own where the
-                    // handler asks for a restart.
+                    // The tick is started again for the next period, without an event if the handler asks for a
+                    // restart.
                     let next = now.saturating_add(self.tick_ns);
                     self.cpus.entry(cpu).or_default().tick = Some(next);
                 }
@@ -104,10 +93,7 @@ impl Timers {
             TraceEvent::WheelStart { timer, ticks } => {
                 self.remove(timer);
                 if let Some(ticks) = ticks {
-                    let last_tick = (time as i64).saturating_sub(self.since_tick(time as i64));
-                    let at = last_tick.saturating_add(ticks.saturating_mul(self.tick_ns));
-                    self.cpus.entry(cpu).or_default().wheel.insert(timer, at);
-                    self.places.insert(timer, cpu);
+                    self.start_on_wheel(time as i64, cpu, timer, ticks);
                 }
             }
             TraceEvent::TimerCancel { timer }
@@ -118,7 +104,7 @@ impl Timers {
                 let c = self.cpus.entry(cpu).or_default();
                 if success && !c.stopped {
                     c.stopped = true;
-                    c.stopped_from = Some(Stopped { tick: c.tick });
+                    c.stopped_from = Some(StoppedTick { tick: c.tick });
                 }
             }
             // The tick comes back when a task runs.
@@ -129,7 +115,30 @@ impl Timers {
         }
     }
 
-    /// How long ago jiffies were counted last; 0 where that is not known.
+    /// Starts a high-resolution timer.
+    fn start_timer(&mut self, cpu: u32, timer: u64, expires: i64, function: Function) {
+        self.remove(timer);
+        let state = self.cpus.entry(cpu).or_default();
+        if function == Function::Tick {
+            state.tick = Some(expires);
+            if !state.stopped {
+                self.some_tick = Some(expires);
+            }
+        } else {
+            state.waiting.insert(timer, expires);
+            self.places.insert(timer, cpu);
+        }
+    }
+
+    /// Starts a timer on the wheel, which is looked at after a number of ticks.
+    fn start_on_wheel(&mut self, time: i64, cpu: u32, timer: u64, ticks: i64) {
+        let last_tick = time.saturating_sub(self.since_tick(time));
+        let at = last_tick.saturating_add(ticks.saturating_mul(self.tick_ns));
+        self.cpus.entry(cpu).or_default().wheel.insert(timer, at);
+        self.places.insert(timer, cpu);
+    }
+
+    /// Time since jiffies were counted last, in ns; 0 if not known.
     fn since_tick(&self, time: i64) -> i64 {
         match (self.ahead[0], self.some_tick) {
             (Some(ahead), Some(tick)) => time
@@ -149,12 +158,11 @@ impl Timers {
         }
     }
 
-    /// What the governor of `cpu` could see at `time`, when it entered an idle state.
-    pub(super) fn at_entry(&mut self, time: u64, cpu: u32) -> Seen {
-        let ahead = self.ahead;
+    /// The governor's view at `time`, when `cpu` enters an idle state.
+    pub(super) fn at_entry(&mut self, time: u64, cpu: u32) -> TimerInputs {
         let c = self.cpus.entry(cpu).or_default();
         let stopped_now = c.stopped_from.take();
-        let mut seen = Seen::default();
+        let mut seen = TimerInputs::default();
         if self.any_tick_stop {
             seen.tick_stopped = Some(c.stopped && stopped_now.is_none());
             seen.stop_tick = match stopped_now {
@@ -163,25 +171,41 @@ impl Timers {
                 None => Some(false),
             };
         }
-        // Before a timer has expired, the clocks are not known.
-        let until = |expires: i64| {
-            let ahead = ahead[usize::from(expires > CALENDAR)]?;
-            Some(expires.saturating_sub(ahead).saturating_sub(time as i64))
+        let clocks = TimerClocks {
+            ahead: self.ahead,
+            now: time as i64,
         };
-        if !self.any_timer || ahead[0].is_none() {
+        if !self.any_timer || self.ahead[0].is_none() {
             return seen;
         }
         let on_wheel = c.wheel.values().min().map(|at| at - time as i64);
-        let timer = c.waiting.values().filter_map(|at| until(*at)).min();
-        let timer = timer.into_iter().chain(on_wheel).min();
-        let tick = c.tick.and_then(until);
+        let waiting = c.waiting.values().filter_map(|at| clocks.until(*at)).min();
+        let timer = waiting.into_iter().chain(on_wheel).min();
+        let tick = c.tick.and_then(|at| clocks.until(at));
         // A stopped tick's timer waits for the first timer on the wheel.
         let with_stopped = if c.stopped { tick } else { None };
         let sleep = timer.into_iter().chain(with_stopped).min();
-        let tick_before = stopped_now.and_then(|s| s.tick).and_then(until).or(tick);
+        let stopped_tick = stopped_now.and_then(|stopped| stopped.tick);
+        let tick_before = stopped_tick.and_then(|at| clocks.until(at)).or(tick);
         seen.sleep_length = Some(sleep.unwrap_or(i64::MAX));
         seen.delta_tick = sleep.into_iter().chain(tick_before).min();
         seen
+    }
+}
+
+/// The timers' clocks at a time on the trace's clock.
+#[derive(Clone, Copy)]
+struct TimerClocks {
+    /// Offsets to the monotonic and the calendar clock, known after a timer has expired.
+    ahead: [Option<i64>; 2],
+    now: i64,
+}
+
+impl TimerClocks {
+    /// Time left until a timer expires, in ns; `None` while the timer's clock is not known.
+    fn until(self, expires: i64) -> Option<i64> {
+        let ahead = self.ahead[usize::from(expires > CALENDAR)]?;
+        Some(expires.saturating_sub(ahead).saturating_sub(self.now))
     }
 }
 
@@ -190,7 +214,7 @@ mod tests {
     use super::*;
 
     const MS: i64 = 1_000_000;
-    /// The timers' clock is this much ahead of the trace's.
+    /// Offset from the trace's clock to the timers' clock.
     const AHEAD: i64 = 7 * MS;
 
     fn start(timers: &mut Timers, time: i64, timer: u64, expires: i64, tick: bool) {
@@ -205,7 +229,7 @@ mod tests {
             expires,
             function,
         };
-        timers.event(time as u64, 0, what);
+        timers.note_event(time as u64, 0, what);
     }
 
     fn tick(timers: &mut Timers, time: i64) {
@@ -215,13 +239,13 @@ mod tests {
             now,
             function: Function::Tick,
         };
-        timers.event(time as u64, 0, what);
+        timers.note_event(time as u64, 0, what);
     }
 
     #[test]
     fn the_next_timer_is_the_sleep_length() {
         let mut timers = Timers::new(TickRate::HZ_250);
-        assert_eq!(timers.at_entry(0, 0), Seen::default());
+        assert_eq!(timers.at_entry(0, 0), TimerInputs::default());
         tick(&mut timers, 4 * MS);
         start(&mut timers, 5 * MS, 2, 20 * MS, false);
         start(&mut timers, 5 * MS, 3, 12 * MS, false);
@@ -229,12 +253,12 @@ mod tests {
         assert_eq!(seen.sleep_length, Some(6 * MS));
         assert_eq!(seen.delta_tick, Some(2 * MS));
         assert_eq!(seen.tick_stopped, None);
-        timers.event(0, 0, TraceEvent::TimerCancel { timer: 3 });
+        timers.note_event(0, 0, TraceEvent::TimerCancel { timer: 3 });
         assert_eq!(
             timers.at_entry(6 * MS as u64, 0).sleep_length,
             Some(14 * MS)
         );
-        // Another CPU has none of these.
+        // Another CPU has no timers.
         assert_eq!(
             timers.at_entry(6 * MS as u64, 1).sleep_length,
             Some(i64::MAX)
@@ -245,12 +269,12 @@ mod tests {
     fn a_stopped_tick_is_the_wheels_timer() {
         let mut timers = Timers::new(TickRate::HZ_250);
         tick(&mut timers, 4 * MS);
-        timers.event(5 * MS as u64, 0, TraceEvent::TickStop { success: true });
+        timers.note_event(5 * MS as u64, 0, TraceEvent::TickStop { success: true });
         start(&mut timers, 5 * MS, 1, 100 * MS, true);
         let seen = timers.at_entry(5 * MS as u64, 0);
         assert_eq!(
             seen,
-            Seen {
+            TimerInputs {
                 sleep_length: Some(95 * MS),
                 delta_tick: Some(3 * MS),
                 tick_stopped: Some(false),
@@ -259,14 +283,14 @@ mod tests {
         );
         let seen = timers.at_entry(6 * MS as u64, 0);
         assert_eq!((seen.tick_stopped, seen.stop_tick), (Some(true), None));
-        // A task ends it.
+        // A task restarts the tick.
         let task = TraceEvent::Switch {
             previous: 0,
             blocked: false,
             next: 5,
             next_name: crate::import::decode::Name::default(),
         };
-        timers.event(7 * MS as u64, 0, task);
+        timers.note_event(7 * MS as u64, 0, task);
         let seen = timers.at_entry(8 * MS as u64, 0);
         assert_eq!(
             (seen.tick_stopped, seen.stop_tick),
@@ -283,7 +307,7 @@ mod tests {
             timer: 9,
             ticks: Some(10),
         };
-        timers.event(5 * MS as u64, 0, what);
+        timers.note_event(5 * MS as u64, 0, what);
         assert_eq!(
             timers.at_entry(5 * MS as u64, 0).sleep_length,
             Some(39 * MS)

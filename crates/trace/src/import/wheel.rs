@@ -1,36 +1,38 @@
-//! When the kernel's timer wheel looks at a timer: not before it is due, and the later the longer that takes.
+//! The kernel's timer wheel: a timer is looked at no earlier than due, and the farther ahead, the later.
 //!
 //! Source: `calc_wheel_index()` and `calc_index()`, `kernel/time/timer.c`, Linux 6.1 (since 4.8).
 
-/// The flag of a timer for which no CPU wakes up, and which the kernel's search for the next timer leaves out
+/// The flag for timers that wake no CPU, and that the kernel leaves out when looking for the next timer
 /// (`TIMER_DEFERRABLE`, `include/linux/timer.h`).
 pub(super) const DEFERRABLE: u64 = 0x0008_0000;
 
-/// Each level has as many buckets, and each of them is of 2 to the power of `LEVEL_SHIFT` of those of the
-/// level before.
+/// Buckets per level. A bucket is 2 to the power of `LEVEL_SHIFT` times as long as a bucket in the level below.
 const BUCKETS: u64 = 64;
 const LEVEL_SHIFT: u32 = 3;
-/// With more than 100 ticks a second; else it is one less, which makes a difference after days.
+/// Levels with more than 100 ticks per second. Slower ticks have a level less, which only matters after days.
 const LEVELS: u32 = 9;
 
-/// The tick in which a timer that is due at `expires` is looked at if it is started at `now`.
+/// The tick in which the wheel looks at a timer due at `expires` and started at `now`.
 pub(super) fn bucket(expires: u64, now: u64) -> u64 {
     let ahead = expires.wrapping_sub(now);
     if (ahead as i64) < 0 {
-        // It is late already.
+        // Late already.
         return now;
     }
-    // A level takes what is less than all of its buckets but one ahead.
-    let end = |level: u32| (BUCKETS - 1) << (level * LEVEL_SHIFT);
     let last = LEVELS - 1;
-    let longest = end(last) - (1 << (last * LEVEL_SHIFT));
-    let found = (0..LEVELS).find(|level| ahead < end(*level));
+    let longest = level_end(last) - (1 << (last * LEVEL_SHIFT));
+    let found = (0..LEVELS).find(|level| ahead < level_end(*level));
     let (level, expires) = found.map_or((last, now.saturating_add(longest)), |level| {
         (level, expires)
     });
     let shift = level * LEVEL_SHIFT;
-    // Never early: the next bucket that begins after it.
+    // Never early: the next bucket to begin after the timer is due.
     (expires >> shift).saturating_add(1) << shift
+}
+
+/// Ticks ahead from which a timer is on a higher level: all buckets but one.
+fn level_end(level: u32) -> u64 {
+    (BUCKETS - 1) << (level * LEVEL_SHIFT)
 }
 
 #[cfg(test)]

@@ -13,26 +13,26 @@ pub enum RecordingError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
-    /// There is a file already.
+    /// The file exists already.
     #[error("{} exists already; give another name, or --force to replace it", .0.display())]
     Exists(PathBuf),
-    /// It is not a Parquet file, or a damaged one.
+    /// Not a Parquet file, or a damaged file.
     #[error("{}: {cause}", path.display())]
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What the Parquet library said.
+        /// The Parquet library's error.
         cause: parquet::errors::ParquetError,
     },
-    /// It is a Parquet file, but no recording as this version writes them.
+    /// A Parquet file, but not a recording this version can read.
     #[error("{}: {problem}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what was expected.
+        /// The problem, and the expected content.
         problem: String,
     },
 }
@@ -46,6 +46,14 @@ impl RecordingError {
         }
     }
 
+    /// A file that is no recording for this version.
+    pub(super) fn format(path: &Path, problem: String) -> Self {
+        Self::Format {
+            path: path.to_owned(),
+            problem,
+        }
+    }
+
     pub(super) fn parquet(path: &Path) -> impl Fn(parquet::errors::ParquetError) -> Self {
         let path = path.to_owned();
         move |cause| Self::Parquet {
@@ -55,7 +63,7 @@ impl RecordingError {
     }
 }
 
-/// The file beside an unfinished recording that says how far it goes.
+/// The file beside an unfinished recording with the table of contents so far.
 pub fn tail_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tail");

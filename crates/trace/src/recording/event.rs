@@ -1,28 +1,28 @@
-//! The events of a recording.
+//! Events in a recording.
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-/// Something that happened on a CPU.
+/// An event on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When, on the recording's clock.
     pub time: Nanoseconds,
     /// Where.
     pub cpu: u32,
-    /// What.
+    /// Kind of event, with details.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// An idle period ended; the event's time is that of the exit.
+    /// An idle period ended, at the event's time.
     Idle(IdlePeriod),
     /// A block request was issued to the drive by this CPU (`block_rq_issue`).
     BlockIssue(Block),
-    /// This CPU handled the completion of a block request (`block_rq_complete`).
+    /// This CPU handled a block request's completion (`block_rq_complete`).
     BlockComplete(Block),
-    /// This CPU woke a task up.
+    /// This CPU woke up a task.
     Wake {
         /// The CPU on which the task is to run.
         target: u32,
@@ -31,34 +31,33 @@ pub enum EventKind {
     },
     /// This CPU's frequency changed (`cpu_frequency`).
     Frequency(Kilohertz),
-    /// A timer of this CPU expired.
+    /// A timer on this CPU expired.
     Timer(TimerKind),
     /// A bio or request took a step towards its issue.
     Queueing(QueueStep),
     /// This CPU took an interrupt, or woke another CPU.
     Interrupt(Interrupt),
-    /// A task that waits for I/O took a step on its way back.
+    /// A task waiting for I/O took a step towards running again.
     Task {
         /// The kernel's thread number.
         task: u32,
         /// The step.
         step: TaskStep,
     },
-    /// The recording lacks this many events of this CPU from before this time; 0 is an unknown
-    /// number of them.
+    /// Events on this CPU before this time are missing. A count of 0 means an unknown number.
     Lost {
         /// How many.
         count: u64,
     },
     /// This CPU went on- or offline.
     Hotplug {
-        /// It came online.
+        /// The CPU came online.
         online: bool,
     },
 }
 
 impl EventKind {
-    /// What counts of events call it.
+    /// The kind's name for counts.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Idle(_) => "idle period",
@@ -76,14 +75,14 @@ impl EventKind {
     }
 }
 
-/// Which kind of timer expired.
+/// Kinds of timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimerKind {
     /// The scheduler's tick.
     Tick,
     /// Another high-resolution timer.
     HighResolution,
-    /// A timer of the timer wheel.
+    /// A timer on the timer wheel.
     Wheel,
 }
 
@@ -96,11 +95,11 @@ pub struct Block {
     pub sector: u64,
     /// Bytes to transfer.
     pub bytes: u32,
-    /// It writes (or discards); otherwise it reads.
+    /// Whether the request writes (or discards) rather than reads.
     pub write: bool,
 }
 
-/// A step of a bio or request before its issue (`include/trace/events/block.h`).
+/// A bio's or request's step towards the issue (`include/trace/events/block.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueStep {
     /// A bio entered the block layer (`block_bio_queue`).
@@ -131,7 +130,7 @@ pub enum QueueStep {
         block: Block,
         /// The device above.
         from_device: u32,
-        /// The sector there.
+        /// The sector on the device above.
         from_sector: u64,
     },
 }
@@ -155,14 +154,14 @@ pub enum Interrupt {
         /// To this CPU.
         target: u32,
     },
-    /// This CPU wakes an idle CPU by a store instead of an IPI (`sched_wake_idle_without_ipi`).
+    /// This CPU wakes an idle CPU by a store instead of sending an IPI (`sched_wake_idle_without_ipi`).
     Stored {
         /// The idle CPU.
         target: u32,
     },
 }
 
-/// A step of a task from its wait back to a CPU.
+/// A task's step from waiting back to running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskStep {
     /// Its wake-up begins, on the waking CPU (`sched_waking`).
@@ -172,7 +171,7 @@ pub enum TaskStep {
         /// The run queue's CPU.
         target: u32,
     },
-    /// It runs on this CPU (`sched_switch`).
+    /// The task runs on this CPU (`sched_switch`).
     Running,
 }
 
@@ -183,9 +182,9 @@ pub struct IdlePeriod {
     pub state: u8,
     /// From entry to exit, the exit latency included. 0: the driver refused the state.
     pub duration: Nanoseconds,
-    /// What the governor saw when it chose the state.
+    /// The governor's inputs when choosing the state.
     pub inputs: IdleInputs,
-    /// What this CPU did since its last idle period.
+    /// The CPU's activity since the last idle period.
     pub before: Before,
     /// Whether the governor asked for the tick to be stopped.
     pub stop_tick: Option<bool>,
@@ -195,20 +194,19 @@ pub struct IdlePeriod {
     pub poll_limit_hit: Option<bool>,
 }
 
-/// What a CPU did before it asked its governor.
+/// A CPU's activity before asking the governor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Before {
     /// Not recorded.
     #[default]
     Unknown,
-    /// Interrupts only, if anything: it has not left the kernel's idle loop since its last idle period.
+    /// At most interrupts: the CPU has not left the kernel's idle loop since the last idle period.
     IdleLoop,
-    /// It ran a task.
+    /// The CPU ran a task.
     Task,
 }
 
-/// What a governor sees when it is asked. Each is `None` where it was not recorded, or where the
-/// governor that ran did not ask for it.
+/// A governor's inputs. Each is `None` if not recorded, or if the governor did not ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdleInputs {
     /// Time to the next timer if the tick were stopped, in ns (`tick_nohz_get_sleep_length()`).
@@ -221,7 +219,7 @@ pub struct IdleInputs {
     pub tick_stopped: Option<bool>,
     /// Longest tolerated exit latency, in ns.
     pub latency_request: Option<i64>,
-    /// Tasks last run on this CPU that wait for I/O.
+    /// Tasks waiting for I/O whose last CPU this is.
     pub iowaiters: Option<u32>,
     /// How long before the entry the governor was asked, in ns.
     pub select_lead: Option<u32>,

@@ -1,4 +1,4 @@
-//! The descriptions in a Parquet file, looked through before its library reads them.
+//! Checks for the headers in a Parquet file before the Parquet library reads them.
 
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -10,7 +10,7 @@ pub(super) fn damaged(what: &str) -> ParquetError {
     ParquetError::General(format!("damaged: {what}"))
 }
 
-/// The last bytes of a file: the length of its table of contents and a mark.
+/// Size of a file's end: the table of contents' length, and a mark.
 pub(super) const FOOTER: usize = 8;
 const MARK: &[u8] = b"PAR1";
 
@@ -22,7 +22,7 @@ const LARGEST_PAGE: i64 = 256 << 20;
 const UNCOMPRESSED: usize = 2;
 const COMPRESSED: usize = 3;
 
-/// Looks through the table of contents at the end of a file, if there is one.
+/// Checks the table of contents at a file's end, if any.
 pub(super) fn check_contents(input: &impl ChunkReader) -> Result<(), ParquetError> {
     let Some(end) = input.len().checked_sub(FOOTER as u64) else {
         return Ok(());
@@ -35,13 +35,13 @@ pub(super) fn check_contents(input: &impl ChunkReader) -> Result<(), ParquetErro
     }
 }
 
-/// What the first bytes of a footer say.
+/// The table's length according to a footer.
 pub(super) fn length_of_contents(footer: &[u8]) -> usize {
     let bytes = footer.first_chunk().copied().unwrap_or_default();
     u32::from_le_bytes(bytes) as usize
 }
 
-/// Looks through a table of contents.
+/// Checks a table of contents.
 pub(super) fn check_table(table: &[u8]) -> Result<(), ParquetError> {
     match Packed(table).check_structure() {
         Ok(_) => Ok(()),
@@ -58,7 +58,6 @@ pub(super) fn check_pages(
 ) -> Result<(), ParquetError> {
     let (mut at, length) = column.byte_range();
     let end = at + length;
-    let no_header = || damaged("a page has no header");
     while at < end {
         let left = usize::try_from(end - at).unwrap_or(usize::MAX);
         let mut bytes = input.get_bytes(at, left.min(HEADER))?;
@@ -71,13 +70,21 @@ pub(super) fn check_pages(
             header = Packed(&bytes);
             numbers = header.check_structure();
         }
-        let numbers = numbers.map_err(|_| no_header())?;
-        let size = |field: usize| match numbers[field] {
-            Some(size @ 0..=LARGEST_PAGE) => Ok(size as u64),
-            _ => Err(no_header()),
-        };
-        size(UNCOMPRESSED)?;
-        at += (bytes.len() - header.0.len()) as u64 + size(COMPRESSED)?;
+        let fields = numbers.map_err(|_| no_header())?;
+        page_size(fields[UNCOMPRESSED])?;
+        at += (bytes.len() - header.0.len()) as u64 + page_size(fields[COMPRESSED])?;
     }
     Ok(())
+}
+
+/// A page's size from the header.
+fn page_size(field: Option<i64>) -> Result<u64, ParquetError> {
+    match field {
+        Some(size @ 0..=LARGEST_PAGE) => Ok(size as u64),
+        _ => Err(no_header()),
+    }
+}
+
+fn no_header() -> ParquetError {
+    damaged("a page has no header")
 }

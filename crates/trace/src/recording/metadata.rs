@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 use wakepath_hardware::IdleState;
 use wakepath_units::Nanoseconds;
 
-/// The version of the format that this library writes. Version 1 has no queueing, interrupts and steps of tasks.
+/// Version of the format in new files. Version 1 lacks queueing, interrupts and task steps.
 pub const SCHEMA: u32 = 2;
 
-/// Names of tasks, and of interrupts, that a description keeps at most.
+/// Most names kept for tasks, and for interrupts.
 pub const MAX_NAMES: usize = 4096;
 
-/// The description of a recording. What is not known is left out.
+/// A recording's description, without unknown facts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
     /// Version of the format, [`SCHEMA`].
     pub schema: u32,
-    /// What it was made from: `wakepath record`, `trace.dat version 7`, ...
+    /// Origin: `wakepath record`, `trace.dat version 7`, ...
     pub source: String,
-    /// The version of wakepath that wrote it.
+    /// Version of wakepath that wrote the file.
     pub wakepath: String,
     /// The kernel's release, `6.1.0-44-amd64`.
     pub kernel: Option<String>,
@@ -28,7 +28,7 @@ pub struct Metadata {
     pub architecture: Option<String>,
     /// The processor's name as the kernel shows it: `AMD EPYC 7502 32-Core Processor`.
     pub processor: Option<String>,
-    /// Tells one machine from all others, and nothing else about it ([`Metadata::conflict_with`]).
+    /// Tells the machine from all others, without any other meaning ([`Metadata::conflict_with`]).
     pub machine_id: Option<String>,
     /// The clock of the time stamps: `mono`, `local`, ...
     pub clock: Option<String>,
@@ -36,41 +36,41 @@ pub struct Metadata {
     pub hz: Option<u32>,
     /// Number of CPUs; 0 is unknown.
     pub cpus: u32,
-    /// When the source began and ended in ns: a trace with its first and last event of any kind, `record` when it did.
-    /// `None`: with the events of the recording.
+    /// Start and end of the source in ns: for a trace the first and last event of any kind, for `record` the run.
+    /// `None`: as the recorded events.
     pub span_ns: Option<[u64; 2]>,
     /// The cpuidle driver.
     pub idle_driver: Option<String>,
     /// The governor that ran: `menu`.
     pub idle_governor: Option<String>,
-    /// Idle states, by groups of CPUs that have the same.
+    /// Idle states, by groups of CPUs with equal states.
     pub idle_states: Vec<CpuIdleStates>,
-    /// CPUs that share a core, by core; none for cores of one CPU.
+    /// CPUs sharing a core, by core; cores with a single CPU are left out.
     pub siblings: Vec<Vec<u32>>,
     /// The cpufreq driver.
     pub frequency_driver: Option<String>,
-    /// Frequencies, by groups of CPUs that share a policy.
+    /// Frequencies, by groups of CPUs sharing a policy.
     pub frequency_domains: Vec<FrequencyDomain>,
     /// The drives.
     pub devices: Vec<BlockDevice>,
     /// Names of interrupts by number, as in `/proc/interrupts`.
     #[serde(with = "numbered")]
     pub interrupts: BTreeMap<u32, String>,
-    /// Names of tasks that did I/O, by thread number.
+    /// Names of tasks with I/O, by thread number.
     #[serde(with = "numbered")]
     pub tasks: BTreeMap<u32, String>,
-    /// The machine's settings when the recording began: parameters of the idle governor, latency limits, frequency
-    /// governors and their hints, the drives' tables.
+    /// The machine's settings at the start: idle governor parameters, latency limits, frequency governors and hints,
+    /// drive tables.
     pub settings: Vec<RecordedSetting>,
-    /// What was recorded.
+    /// Kinds of recorded facts.
     pub recorded: Recorded,
-    /// Events that got lost while recording.
+    /// Events lost while recording.
     pub lost_events: u64,
-    /// Events of the source that are not of interest here and were left out.
+    /// Events in the source without meaning for recordings, left out.
     pub other_events: u64,
     /// The recording was ended properly.
     pub complete: bool,
-    /// What is wrong with it.
+    /// Faults found while recording.
     pub warnings: Vec<Warning>,
 }
 
@@ -135,68 +135,62 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// The value of a setting of the whole machine, such as `haltpoll-max`, if the recording has it.
+    /// The value of a machine-wide setting, such as `haltpoll-max`, if recorded.
     pub fn system_setting(&self, name: &str) -> Option<&str> {
-        let is_it =
-            |s: &&RecordedSetting| s.name == name && s.places.iter().any(|place| place == SYSTEM);
-        self.settings.iter().find(is_it).map(|s| s.value.as_str())
+        let setting = self.settings.iter().find(|setting| {
+            setting.name == name && setting.places.iter().any(|place| place == SYSTEM)
+        });
+        Some(setting?.value.as_str())
     }
 
-    /// What shows that another recording is of another machine: `processor AMD EPYC 7502 against Intel Xeon 6980P`. `None`:
-    /// both are of one machine, as far as they say.
+    /// Evidence that another recording comes from another machine: `processor AMD EPYC 7502 against Intel Xeon 6980P`.
+    /// `None`: nothing speaks against a single machine.
     ///
-    /// A machine's identity decides where both have it. Otherwise what both know is compared that no setting and no update
-    /// changes: architecture, processor, idle driver, idle states, frequencies.
+    /// The machines' identities decide if both are known. Otherwise facts known to both are compared, as far as no
+    /// setting and no update changes them: architecture, processor, idle driver, idle states, frequencies.
     pub fn conflict_with(&self, other: &Self) -> Option<String> {
         if self.source.is_empty() || other.source.is_empty() {
             // Nothing was recorded yet.
             return None;
         }
-        let text = |what: &str, a: &Option<String>, b: &Option<String>| {
-            let (a, b) = differ(a.as_ref(), b.as_ref(), String::clone)?;
-            Some(format!("{what} {a} against {b}"))
-        };
-        let ids = (&self.machine_id, &other.machine_id);
-        if let (Some(a), Some(b)) = ids {
-            let processors = || text("processor", &self.processor, &other.processor);
+        let processors = [&self.processor, &other.processor];
+        if let (Some(a), Some(b)) = (&self.machine_id, &other.machine_id) {
             return (a != b).then(|| {
-                processors().unwrap_or_else(|| format!("two machines of one kind, {a} and {b}"))
+                text_conflict("processor", processors)
+                    .unwrap_or_else(|| format!("two machines of one kind, {a} and {b}"))
             });
         }
-        let states = || {
-            let (a, b) = differ(self.shapes(), other.shapes(), |shapes| listed(&shapes))?;
-            Some(format!("idle states {a} against {b}"))
-        };
-        let frequencies = || {
-            let (a, b) = differ(self.khz(), other.khz(), |khz| {
-                format!("{} to {} kHz", khz.0, khz.1)
-            })?;
-            Some(format!("frequencies {a} against {b}"))
-        };
-        text("architecture", &self.architecture, &other.architecture)
-            .or_else(|| text("processor", &self.processor, &other.processor))
-            .or_else(|| text("idle driver", &self.idle_driver, &other.idle_driver))
-            .or_else(states)
-            .or_else(frequencies)
+        text_conflict("architecture", [&self.architecture, &other.architecture])
+            .or_else(|| text_conflict("processor", processors))
+            .or_else(|| text_conflict("idle driver", [&self.idle_driver, &other.idle_driver]))
+            .or_else(|| {
+                let shapes = [self.shapes(), other.shapes()];
+                conflict("idle states", shapes, |shapes| list_states(&shapes))
+            })
+            .or_else(|| {
+                let ranges = [self.frequency_range(), other.frequency_range()];
+                conflict("frequencies", ranges, |(low, high)| {
+                    format!("{low} to {high} kHz")
+                })
+            })
             .or_else(|| {
                 let one_only = self.idle_states.is_empty() != other.idle_states.is_empty();
                 one_only.then(|| "only one of them names its machine's idle states".to_owned())
             })
     }
 
-    /// Whether [`Metadata::conflict_with`] had anything to compare that tells kinds of machines apart: without it, that it
-    /// found nothing says nothing.
+    /// Whether [`Metadata::conflict_with`] had facts to compare about the kind of machine. Without such facts, finding
+    /// no conflict means nothing.
     pub(crate) fn may_show_conflict(&self, other: &Self) -> bool {
-        let both = |a: &Option<String>, b: &Option<String>| a.is_some() && b.is_some();
         self.source.is_empty()
-            || both(&self.machine_id, &other.machine_id)
-            || both(&self.processor, &other.processor)
+            || (self.machine_id.is_some() && other.machine_id.is_some())
+            || (self.processor.is_some() && other.processor.is_some())
             || (!self.idle_states.is_empty() && !other.idle_states.is_empty())
             // A build of a kernel, on so many CPUs.
             || (self.kernel.is_some() && self.kernel == other.kernel && self.cpus == other.cpus)
     }
 
-    /// Name, exit latency and target residency of the idle states of each group of CPUs.
+    /// Name, exit latency and target residency of all CPU groups' idle states.
     fn shapes(&self) -> Option<Vec<StateShape<'_>>> {
         let states = self.idle_states.iter().flat_map(|group| &group.states);
         let shapes: Vec<_> = states
@@ -206,12 +200,12 @@ impl Metadata {
     }
 
     /// The lowest and the highest frequency.
-    fn khz(&self) -> Option<(u32, u32)> {
-        let all = || self.frequency_domains.iter().flat_map(|domain| &domain.khz);
-        Some((*all().min()?, *all().max()?))
+    fn frequency_range(&self) -> Option<(u32, u32)> {
+        let all = self.frequency_domains.iter().flat_map(|domain| &domain.khz);
+        Some((*all.clone().min()?, *all.max()?))
     }
 
-    /// Adds a warning, or one more to the number of those of that name.
+    /// Adds a warning, or counts a warning known by name once more.
     pub fn warn(&mut self, name: &str, text: impl FnOnce() -> String) {
         match self.warnings.iter_mut().find(|w| w.name == name) {
             Some(warning) => warning.count += 1,
@@ -223,11 +217,11 @@ impl Metadata {
         }
     }
 
-    /// Adds what a further part of the same recording says. Counts and warnings add up, and nothing counts as
-    /// recorded that a part lacks. What both say of the machine is as the first one says.
+    /// Appends the description of a further part. Counts and warnings add up, and a fact counts as recorded only if all
+    /// parts have it. The first part decides about the machine.
     pub fn append(&mut self, next: Self) {
         if self.source.is_empty() {
-            // There was no part before.
+            // The first part.
             let (lost, other) = (self.lost_events, self.other_events);
             let earlier = std::mem::replace(self, next);
             self.schema = SCHEMA;
@@ -294,14 +288,14 @@ impl Metadata {
         }
     }
 
-    /// Keeps the name of a task, unless there are [`MAX_NAMES`] names.
+    /// Keeps a task's name, unless [`MAX_NAMES`] names are known.
     pub fn name_task(&mut self, task: u32, name: &str) {
         if self.tasks.len() < MAX_NAMES || self.tasks.contains_key(&task) {
             self.tasks.insert(task, name.to_owned());
         }
     }
 
-    /// Keeps the name of an interrupt, unless there are [`MAX_NAMES`] names.
+    /// Keeps an interrupt's name, unless [`MAX_NAMES`] names are known.
     pub fn name_interrupt(&mut self, irq: u32, name: &str) {
         if self.interrupts.len() < MAX_NAMES && !self.interrupts.contains_key(&irq) {
             self.interrupts.insert(irq, name.to_owned());
@@ -320,27 +314,34 @@ impl Metadata {
     }
 }
 
-/// Of an idle state what a driver declares.
+/// A driver's declaration of an idle state.
 type StateShape<'a> = (&'a str, Nanoseconds, Nanoseconds);
 
-fn listed(states: &[StateShape<'_>]) -> String {
-    let one = |(name, exit, _): &StateShape<'_>| format!("{name} ({} us)", exit.0 / 1000);
-    states.iter().map(one).collect::<Vec<_>>().join(", ")
+fn list_states(states: &[StateShape<'_>]) -> String {
+    let states = states
+        .iter()
+        .map(|(name, exit, _)| format!("{name} ({} us)", exit.0 / 1000));
+    states.collect::<Vec<_>>().join(", ")
 }
 
-/// What two say that know different things.
-fn differ<T: PartialEq>(
-    a: Option<T>,
-    b: Option<T>,
-    what: impl Fn(T) -> String,
-) -> Option<(String, String)> {
-    match (a, b) {
-        (Some(a), Some(b)) if a != b => Some((what(a), what(b))),
+/// A sentence about two machines' values, if both are known and differ.
+fn conflict<T: PartialEq>(
+    what: &str,
+    values: [Option<T>; 2],
+    text: impl Fn(T) -> String,
+) -> Option<String> {
+    match values {
+        [Some(a), Some(b)] if a != b => Some(format!("{what} {} against {}", text(a), text(b))),
         _ => None,
     }
 }
 
-/// What was known before, or else what the next one knows.
+/// A sentence about two machines' texts, if both are known and differ.
+fn text_conflict(what: &str, texts: [&Option<String>; 2]) -> Option<String> {
+    conflict(what, texts.map(Option::as_ref), String::clone)
+}
+
+/// Fills in an unknown value from the next part.
 fn or<T>(known: &mut Option<T>, next: Option<T>) {
     *known = known.take().or(next);
 }
@@ -373,71 +374,71 @@ pub struct BlockDevice {
     pub device: u32,
     /// The kernel's name: `nvme0n1`.
     pub name: String,
-    /// What the drive calls itself.
+    /// The drive's own model name.
     #[serde(default)]
     pub model: Option<String>,
 }
 
-/// What a setting of the whole machine belongs to.
+/// Place of machine-wide settings.
 const SYSTEM: &str = "system";
 
-/// A setting of the machine that was recorded.
+/// A setting on the recorded machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedSetting {
-    /// Its name in `wakepath status`: `haltpoll-max`, `epp`.
+    /// Name as in `wakepath status`: `haltpoll-max`, `epp`.
     pub name: String,
-    /// What has this value: `system`, or all of `cpu0`, `policy0`, `nvme0` and so on.
+    /// Places with this value: `system`, or all of `cpu0`, `policy0`, `nvme0` and so on.
     #[serde(rename = "of")]
     pub places: Vec<String>,
-    /// As the machine writes it.
+    /// The value as the machine shows it.
     pub value: String,
 }
 
 /// How far something is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Known {
+pub enum DataQuality {
     /// Not recorded.
     #[default]
     Missing,
-    /// Worked out from other events that were there at that time, never from later ones.
+    /// Inferred from other events up to the time in question, never from later events.
     Inferred,
     /// Recorded.
     Exact,
 }
 
-/// What was recorded.
+/// Kinds of facts in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recorded {
     /// Idle entries and exits.
-    pub idle: Known,
+    pub idle: DataQuality,
     /// [`crate::recording::IdleInputs::sleep_length`].
-    pub sleep_length: Known,
+    pub sleep_length: DataQuality,
     /// Whether the tick was stopped, and [`crate::recording::IdleInputs::delta_tick`].
-    pub tick: Known,
+    pub tick: DataQuality,
     /// The latency request.
-    pub latency_request: Known,
-    /// The number of tasks that wait for I/O.
-    pub iowaiters: Known,
+    pub latency_request: DataQuality,
+    /// Number of tasks waiting for I/O.
+    pub iowaiters: DataQuality,
     /// Whether a CPU left its idle loop between two idle periods.
-    pub idle_loop: Known,
+    pub idle_loop: DataQuality,
     /// Block requests.
-    pub block: Known,
-    /// Wake-ups of tasks.
-    pub wakes: Known,
+    pub block: DataQuality,
+    /// Task wake-ups.
+    pub wakes: DataQuality,
     /// Frequency changes.
-    pub frequency: Known,
-    /// Timers that expired.
-    pub timers: Known,
-    /// Bios from their entry into the block layer to their issue.
-    pub queueing: Known,
+    pub frequency: DataQuality,
+    /// Expired timers.
+    pub timers: DataQuality,
+    /// Bios between entering the block layer and being issued.
+    pub queueing: DataQuality,
     /// Interrupts of devices, and the block softirq.
-    pub interrupts: Known,
+    pub interrupts: DataQuality,
     /// IPIs, sent and received.
-    pub ipis: Known,
-    /// Tasks that wait for I/O: their wake-ups, and when they run again.
-    pub tasks: Known,
+    pub ipis: DataQuality,
+    /// Tasks waiting for I/O: wake-ups, and times of running again.
+    pub tasks: DataQuality,
 }
 
 impl Recorded {
@@ -469,6 +470,6 @@ pub struct Warning {
     pub name: String,
     /// How often.
     pub count: u64,
-    /// What it means, for people; of the first one.
+    /// Text for people, from the first occurrence.
     pub text: String,
 }

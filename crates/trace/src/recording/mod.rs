@@ -1,9 +1,8 @@
-//! Recordings: what happened on a real machine, in wakepath's own file format.
+//! Recordings: events on a real machine, in wakepath's own file format.
 //!
-//! A recording is a list of [`Event`]s with [`Metadata`] about the machine, in one Parquet file
-//! (`docs/trace-format.md`). `wakepath record` and `wakepath import` write it through [`Writer`],
-//! `wakepath replay` reads it through [`Reader`]; both keep a bounded part of it in memory.
-//! [`IdlePairs`] makes idle periods from what kernel traces have: an entry here, an exit there.
+//! A recording is a list of [`Event`]s with [`Metadata`] about the machine, in a Parquet file (`docs/trace-format.md`).
+//! `wakepath record` and `wakepath import` use [`Writer`], `wakepath replay` uses [`Reader`]; both need bounded memory.
+//! [`IdlePairs`] makes idle periods from the entries and exits in kernel traces.
 
 mod error;
 mod event;
@@ -22,7 +21,7 @@ pub use event::{
     TimerKind,
 };
 pub use metadata::{
-    BlockDevice, CpuIdleStates, FrequencyDomain, Known, MAX_NAMES, Metadata, Recorded,
+    BlockDevice, CpuIdleStates, DataQuality, FrequencyDomain, MAX_NAMES, Metadata, Recorded,
     RecordedSetting, SCHEMA, Warning,
 };
 pub use pairs::{IdlePairs, PairCounts};

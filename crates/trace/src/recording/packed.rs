@@ -1,19 +1,19 @@
-//! What a recording's packed bytes hold, looked through before the Parquet library reads them: it panics, or counts
-//! for minutes, where they announce what cannot be. The formats are Parquet's ("Encodings") and Thrift's ("compact
+//! Checks for a recording's packed bytes before the Parquet library reads them: the library panics, or counts for
+//! minutes, if bytes announce impossible sizes. The formats are Parquet's ("Encodings") and Thrift's ("compact
 //! protocol").
 
-/// What is left of a page, or of a description.
+/// The rest of a page, or of a description.
 pub(super) struct Packed<'a>(pub(super) &'a [u8]);
 
-/// Why no more of it can be read.
+/// Reasons to stop reading.
 #[derive(Debug)]
 pub(super) enum Stop {
     End,
-    /// A number of more than 64 bits.
+    /// A number with more than 64 bits.
     TooLong,
     /// Not as many values as the page has.
     Count,
-    /// Something that descriptions of Parquet never have.
+    /// A structure without use in Parquet descriptions.
     Strange,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Packed<'a> {
         Err(Stop::TooLong)
     }
 
-    /// Steps over a structure. Returns its whole numbers by their field's number, of the first few fields.
+    /// Steps over a structure. Returns the whole numbers among the first few fields, by field number.
     pub(super) fn check_structure(&mut self) -> Step<[Option<i64>; FIELDS]> {
         self.structure(DEEPEST)
     }
@@ -107,11 +107,11 @@ impl<'a> Packed<'a> {
         }
     }
 
-    /// A value of this type, and its number if it is one.
+    /// Steps over a value of a type; returns numbers.
     fn value(&mut self, kind: u8, depth: usize) -> Step<Option<i64>> {
         let depth = depth.checked_sub(1).ok_or(Stop::Strange)?;
         match kind {
-            // Booleans of a field are in its header.
+            // A field's header holds booleans.
             1 | 2 => {}
             3 => drop(self.take(1)?),
             4..=6 => return Ok(Some(signed(self.number()?))),
@@ -126,13 +126,13 @@ impl<'a> Packed<'a> {
                     15 => self.number()?,
                     count => u64::from(count),
                 };
-                let of = header & 0xf;
-                // Each takes a byte at least; there are no lists of booleans.
-                if count > self.0.len() as u64 || of < 3 && count > 0 {
+                let element = header & 0xf;
+                // Each element takes at least a byte, since lists of booleans do not occur.
+                if count > self.0.len() as u64 || element < 3 && count > 0 {
                     return Err(Stop::Strange);
                 }
                 for _ in 0..count {
-                    self.value(of, depth)?;
+                    self.value(element, depth)?;
                 }
             }
             12 => drop(self.structure(depth)?),

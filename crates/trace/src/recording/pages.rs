@@ -1,4 +1,4 @@
-//! Pages of a column, looked at before the Parquet library decodes them: some that cannot be decoded make it panic.
+//! Column pages, checked before the Parquet library decodes them: some damaged pages make the library panic.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::packed::{Packed, Stop};
 
 type Result<T> = std::result::Result<T, ParquetError>;
 
-/// Columns up to this size are read at once. It bounds the memory for a file whose row groups are larger than ours.
+/// Columns up to this size are read at once, which bounds the memory for files with larger row groups than ours.
 const AT_ONCE: u64 = 16 << 20;
 
-/// A column of a row group in memory, at its place in the file.
+/// A row group's column in memory, at its offset in the file.
 struct Column {
     start: u64,
     bytes: Bytes,
@@ -60,7 +60,7 @@ impl ChunkReader for Column {
     }
 }
 
-/// The pages of a column, which is within the file and has so many rows.
+/// Pages of a column within the file, with a known number of rows.
 pub(super) fn pages<R: ChunkReader + 'static>(
     input: &Arc<R>,
     column: &ColumnChunkMetaData,
@@ -70,7 +70,7 @@ pub(super) fn pages<R: ChunkReader + 'static>(
     if length > AT_ONCE {
         return checked(input.clone(), column, rows);
     }
-    // One read instead of two for each page.
+    // A single read instead of two for each page.
     let bytes = input.get_bytes(start, length as usize)?;
     checked(Arc::new(Column { start, bytes }), column, rows)
 }
@@ -128,7 +128,7 @@ impl Checked {
         match numbers {
             Err(Stop::TooLong) => Err(damaged("a page has a number of more than 64 bits")),
             Err(Stop::Count) => Err(damaged("a page has not as many values as it says")),
-            // The library says of pages that are too short what they lack.
+            // The library reports pages that are too short.
             Ok(()) | Err(Stop::End | Stop::Strange) => Ok(()),
         }
     }

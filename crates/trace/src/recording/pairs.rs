@@ -21,8 +21,7 @@ pub struct IdlePairs {
 pub struct PairCounts {
     /// Idle periods.
     pub periods: u64,
-    /// Exits without an entry, but for the first exit of a CPU, which was idle when the recording
-    /// began.
+    /// Exits without an entry, except for each CPU's first exit: the CPU was idle when the recording began.
     pub missing_entries: u64,
     /// Entries without an exit, but for the last entry of a CPU.
     pub missing_exits: u64,

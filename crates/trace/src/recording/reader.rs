@@ -20,7 +20,7 @@ use super::pages::pages;
 use super::rows::{Columns, PackedIdlePeriod, SHORT, columns_of_schema};
 use super::{Event, Metadata, SCHEMA};
 
-/// Longest table of contents that a writer leaves beside a recording, in bytes.
+/// Longest table of contents beside an unfinished recording, in bytes.
 const MAX_TAIL: u64 = 256 << 20;
 /// Rows in a batch: what fits the processor's caches.
 const BATCH: usize = 4096;
@@ -36,19 +36,19 @@ pub struct Reader<R: ChunkReader = File> {
     columns: Columns,
 }
 
-/// The columns of the row group that is being read.
+/// Columns of the current row group.
 struct Group {
     rows_left: usize,
     long: Vec<ColumnReaderImpl<Int64Type>>,
     short: Vec<ColumnReaderImpl<Int32Type>>,
 }
 
-/// Whoever goes through a recording at speed, and so takes its idle periods as they are in the file.
+/// A fast reader of recordings, which takes idle periods as stored.
 pub trait Visitor {
-    /// Why it may stop.
+    /// The visitor's error.
     type Error: From<RecordingError>;
 
-    /// An idle period of a CPU, with its end.
+    /// Takes a CPU's idle period, and the end time.
     fn idle(
         &mut self,
         end: Nanoseconds,
@@ -60,7 +60,7 @@ pub trait Visitor {
     fn other(&mut self, event: &Event) -> Result<(), Self::Error>;
 }
 
-/// Some events of a recording, in its order.
+/// A batch of events in file order.
 #[derive(Clone, Copy)]
 pub struct Batch<'a> {
     columns: &'a Columns,
@@ -68,20 +68,20 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// The number of events.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.columns.len()
     }
 
-    /// There are none.
+    /// Whether the batch has no events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Hands each event to `each`, until one of them fails.
+    /// Hands each event to `each`, stopping at an error.
     ///
     /// # Errors
-    /// That of `each`, or a row that stands for no event.
+    /// An error from `each`, or a row without a meaning.
     #[inline]
     pub fn for_each<E: From<RecordingError>>(
         &self,
@@ -96,10 +96,10 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Hands each event to `visitor`, until it fails.
+    /// Hands each event to `visitor`, stopping at an error.
     ///
     /// # Errors
-    /// That of the visitor, or a row that stands for no event.
+    /// An error from the visitor, or a row without a meaning.
     #[inline]
     pub fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         let rows = self.len();
@@ -140,11 +140,11 @@ impl Batch<'_> {
 }
 
 impl Reader {
-    /// Opens the recording `path`. One that its writer did not finish is read with the help of the
-    /// file that the writer left beside it, up to its last flush.
+    /// Opens the recording `path`. An unfinished recording is read up to the writer's last flush, with help from the
+    /// file beside it.
     ///
     /// # Errors
-    /// It cannot be read, is no Parquet file, is damaged, or is not a recording.
+    /// The file cannot be read, is no Parquet file, is damaged, or is not a recording.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let input = wakepath_files::open(path).map_err(RecordingError::io(path))?;
         let tail = match wakepath_files::read(&tail_path(path), MAX_TAIL) {
@@ -157,8 +157,7 @@ impl Reader {
 }
 
 impl<R: ChunkReader + 'static> Reader<R> {
-    /// Reads a recording from `input`, with what its writer left beside it if it did not finish;
-    /// errors call it `path`.
+    /// Reads a recording from `input`, with the table of contents beside an unfinished file; errors name `path`.
     pub fn new(input: R, tail: Option<&Bytes>, path: &Path) -> Result<Self, RecordingError> {
         let error = RecordingError::parquet(path);
         let whole = check_contents(&input)
@@ -194,16 +193,16 @@ impl<R: ChunkReader + 'static> Reader<R> {
         &self.metadata
     }
 
-    /// How many events it has.
+    /// Number of events.
     pub fn events(&self) -> u64 {
         self.parquet.file_metadata().num_rows().max(0) as u64
     }
 
-    /// When it began and ended: at its first and its last event, or earlier and later if its source says so. Goes back
-    /// to the first event. `None`: it has no events.
+    /// Start and end: the first and last event, or the source's own span if longer. Rewinds to the first event. `None`:
+    /// no events.
     ///
     /// # Errors
-    /// The times have to be read, as of a file of another writer that left their range out, and cannot be.
+    /// A file from another writer lacks the time range, and its times cannot be read.
     pub fn extent(&mut self) -> Result<Option<(Nanoseconds, Nanoseconds)>, RecordingError> {
         let (first, last) = if let Some(extent) = self.extent_as_written() {
             self.rewind();
@@ -217,7 +216,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         Ok((first <= last).then_some((Nanoseconds(extent.0), Nanoseconds(extent.1))))
     }
 
-    /// The range of times as the events have it.
+    /// The time range by reading all events.
     pub(super) fn extent_as_read(&mut self) -> Result<(i64, i64), RecordingError> {
         self.rewind();
         let (mut first, mut last) = (i64::MAX, i64::MIN);
@@ -231,7 +230,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         Ok((first, last))
     }
 
-    /// The range of times as the table of contents has it.
+    /// The time range according to the table of contents.
     pub(super) fn extent_as_written(&self) -> Option<(i64, i64)> {
         let mut extent = (i64::MAX, i64::MIN);
         for group in self.parquet.row_groups() {
@@ -273,7 +272,7 @@ impl<R: ChunkReader + 'static> Reader<R> {
         }))
     }
 
-    /// Hands each event to `each`, until one of them fails.
+    /// Hands each event to `each`, stopping at an error.
     pub fn for_each<E: From<RecordingError>>(
         &mut self,
         mut each: impl FnMut(Event) -> Result<(), E>,
@@ -288,7 +287,6 @@ impl<R: ChunkReader + 'static> Reader<R> {
         let metadata = self.parquet.row_group(index);
         let rows = usize::try_from(metadata.num_rows())
             .map_err(|_| ParquetError::General("a negative number of rows".to_owned()))?;
-        let unexpected = || ParquetError::General("a column of an unexpected type".to_owned());
         let mut long = Vec::new();
         let mut short = Vec::new();
         let (long_names, short_names) = columns_of_schema(self.metadata.schema);
@@ -303,7 +301,11 @@ impl<R: ChunkReader + 'static> Reader<R> {
                 ColumnReader::Int32ColumnReader(reader) if column >= long_names.len() => {
                     short.push(reader);
                 }
-                _ => return Err(unexpected()),
+                _ => {
+                    return Err(ParquetError::General(
+                        "a column of an unexpected type".to_owned(),
+                    ));
+                }
             }
         }
         Ok(Group {
@@ -362,21 +364,20 @@ fn not_a_recording(path: &Path, cause: &ParquetError) -> RecordingError {
     }
 }
 
-/// The table of contents that the writer left beside an unfinished file.
+fn tail_cut_off() -> ParquetError {
+    ParquetError::General("the file beside it, .tail, is cut off".to_owned())
+}
+
+/// The table of contents beside an unfinished file.
 fn table_of_contents(tail: &Bytes) -> Result<ParquetMetaData, ParquetError> {
-    let cut_off = || ParquetError::General("the file beside it, .tail, is cut off".to_owned());
-    let end = tail.len().checked_sub(FOOTER).ok_or_else(cut_off)?;
+    let end = tail.len().checked_sub(FOOTER).ok_or_else(tail_cut_off)?;
     let length = length_of_contents(&tail[end..]);
-    let start = end.checked_sub(length).ok_or_else(cut_off)?;
+    let start = end.checked_sub(length).ok_or_else(tail_cut_off)?;
     check_table(&tail[start..end])?;
     ParquetMetaDataReader::decode_metadata(&tail[start..end])
 }
 
 fn description(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, RecordingError> {
-    let problem = |problem: String| RecordingError::Format {
-        path: path.to_owned(),
-        problem,
-    };
     let entries = parquet.file_metadata().key_value_metadata();
     let json = entries
         .into_iter()
@@ -384,20 +385,25 @@ fn description(parquet: &ParquetMetaData, path: &Path) -> Result<Metadata, Recor
         .filter(|entry| entry.key == METADATA_KEY)
         .find_map(|entry| entry.value.as_deref())
         .ok_or_else(|| {
-            problem(
+            RecordingError::format(
+                path,
                 "a Parquet file, but no recording of wakepath; expected the output of `wakepath \
                  record` or `wakepath import`"
                     .to_owned(),
             )
         })?;
-    let metadata: Metadata = serde_json::from_str(json)
-        .map_err(|error| problem(format!("its description is damaged: {error}")))?;
+    let metadata: Metadata = serde_json::from_str(json).map_err(|error| {
+        RecordingError::format(path, format!("its description is damaged: {error}"))
+    })?;
     if metadata.schema > SCHEMA {
-        return Err(problem(format!(
-            "version {} of the format, and this wakepath knows versions up to {SCHEMA}; a newer \
-             one can read it",
-            metadata.schema
-        )));
+        return Err(RecordingError::format(
+            path,
+            format!(
+                "version {} of the format, and this wakepath knows versions up to {SCHEMA}; a newer \
+                 one can read it",
+                metadata.schema
+            ),
+        ));
     }
     Ok(metadata)
 }
@@ -436,7 +442,7 @@ fn check_columns(
     Ok(())
 }
 
-/// What the table of contents says must lie within the file.
+/// Checks that all columns lie within the file.
 fn check_extent(parquet: &ParquetMetaData, len: u64, path: &Path) -> Result<(), RecordingError> {
     for group in parquet.row_groups() {
         for column in group.columns() {

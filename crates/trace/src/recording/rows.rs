@@ -1,7 +1,7 @@
 //! Events as rows of numbers, and back.
 //!
-//! Every event is one row with the same columns. All columns are there in every row; those that its
-//! kind does not have are 0, which takes next to no room in the file.
+//! Every event is a row with all columns. Columns without a meaning for the kind are 0, which takes next to no room in
+//! the file.
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
@@ -10,7 +10,7 @@ use super::event::{
     TimerKind,
 };
 
-/// Columns of 64 bits, in the order of the file.
+/// 64-bit columns, in file order.
 pub(super) const LONG: [&str; 8] = [
     "time_ns",
     "duration_ns",
@@ -21,7 +21,7 @@ pub(super) const LONG: [&str; 8] = [
     "count",
     "other_sector",
 ];
-/// Columns of 32 bits; they follow the others in the file.
+/// 32-bit columns; they follow the 64-bit columns in the file.
 pub(super) const SHORT: [&str; 13] = [
     "cpu",
     "kind",
@@ -38,7 +38,7 @@ pub(super) const SHORT: [&str; 13] = [
     "from_device",
 ];
 
-/// Names of the columns of 64 and of 32 bits in a file of this version.
+/// Names of the 64-bit and 32-bit columns in a version of the format.
 pub(super) const fn columns_of_schema(
     schema: u32,
 ) -> (&'static [&'static str], &'static [&'static str]) {
@@ -94,7 +94,7 @@ const DELTA_KNOWN: i32 = 1 << 2;
 const LATENCY_KNOWN: i32 = 1 << 3;
 const IOWAITERS_KNOWN: i32 = 1 << 4;
 const LEAD_KNOWN: i32 = 1 << 5;
-/// Each of these has "known" at its bit and the value at the next.
+/// The flags below have a "known" bit at this position, and the value in the next bit.
 const TICK_STOPPED: u32 = 6;
 const STOP_TICK: u32 = 8;
 const GOT_TICK: u32 = 10;
@@ -109,7 +109,7 @@ const SUBMITTER_KNOWN: i32 = 1 << 2;
 const IOWAIT: u32 = 0;
 const ONLINE: i32 = 1;
 
-/// Columns of a part of a recording.
+/// Columns of a batch of events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Columns {
     pub(super) long: [Vec<i64>; LONG.len()],
@@ -130,7 +130,7 @@ fn flagged(flags: i32, bit: u32) -> Option<bool> {
     (flags & 1 << bit != 0).then_some(flags & 2 << bit != 0)
 }
 
-/// An unsigned time as the file's signed one; longer ones than 292 years become that.
+/// A time as a signed number in the file, at most 292 years.
 fn signed(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
@@ -274,7 +274,7 @@ impl Columns {
         }
     }
 
-    /// The event of row `i`; `None` if its numbers stand for none.
+    /// The event in row `i`; `None` if the numbers have no meaning.
     #[inline]
     pub(super) fn event(&self, i: usize) -> Option<Event> {
         let short = |column: usize| self.short[column][i];
@@ -397,7 +397,7 @@ impl Columns {
     }
 }
 
-/// The columns that idle periods have, all of one length.
+/// Columns for idle periods, all equally long.
 #[derive(Clone, Copy)]
 pub(super) struct IdleColumns<'a> {
     time: &'a [i64],
@@ -424,21 +424,20 @@ impl IdleColumns<'_> {
         self.kind[i] == IDLE
     }
 
-    /// Whether the numbers of all rows could be those of idle periods, whatever they are. Looking at all of them
-    /// together is quicker than at one after the other.
+    /// Whether all rows have possible numbers for idle periods, whatever their kind. A check over whole columns is
+    /// faster than a check per row.
     pub(super) fn are_possible(&self) -> bool {
-        let bits = |column: &[i64]| column.iter().fold(0, |all, value| all | value);
         let states = self.state.iter().fold(0, |all, state| all | state);
-        bits(self.time) | bits(self.duration) >= 0 && u8::try_from(states).is_ok()
+        all_bits(self.time) | all_bits(self.duration) >= 0 && u8::try_from(states).is_ok()
     }
 
-    /// Whether the numbers of row `i` are those of an idle period.
+    /// Whether row `i` has possible numbers for an idle period.
     #[inline(always)]
     pub(super) fn is_possible(&self, i: usize) -> bool {
         self.time[i] >= 0 && self.duration[i] >= 0 && u8::try_from(self.state[i]).is_ok()
     }
 
-    /// When and where it ended.
+    /// End time and CPU of the idle period.
     #[inline(always)]
     pub(super) fn place(&self, i: usize) -> (Nanoseconds, u32) {
         (Nanoseconds(self.time[i] as u64), self.cpu[i] as u32)
@@ -460,8 +459,12 @@ impl IdleColumns<'_> {
     }
 }
 
-/// An idle period as a file has it: an [`IdlePeriod`] whose flags are still in one word, which is quicker to
-/// hand on.
+/// The bits set in any value.
+fn all_bits(column: &[i64]) -> i64 {
+    column.iter().fold(0, |all, value| all | value)
+}
+
+/// An idle period as stored: an [`IdlePeriod`] with all flags in a word, which is faster to pass on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackedIdlePeriod {
     duration: u64,
@@ -563,8 +566,7 @@ impl PackedIdlePeriod {
     }
 }
 
-/// How often the flags of idle periods came in each combination, which costs less than asking each period about each
-/// flag.
+/// Counts for each combination of idle period flags, which is faster than counting each flag.
 #[derive(Clone, Debug)]
 pub struct FlagCounts(Box<[u64]>);
 
@@ -581,7 +583,7 @@ impl FlagCounts {
         self.0[period.flags as usize % (1 << FLAG_BITS)] += 1;
     }
 
-    /// Number of idle periods for which `holds`, which may only look at flags.
+    /// Number of idle periods for which `holds`, a test of flags only.
     pub fn count_where(&self, holds: impl Fn(&PackedIdlePeriod) -> bool) -> u64 {
         let counts = self.0.iter().enumerate().map(|(flags, &count)| {
             let period = PackedIdlePeriod {

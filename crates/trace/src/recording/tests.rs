@@ -320,7 +320,7 @@ fn a_recording_of_schema_1_is_read_without_the_later_columns() {
     let (events, metadata) = read(std::path::Path::new(path)).unwrap();
     assert_eq!(metadata.schema, 1);
     assert!(events.len() > 10, "{}", events.len());
-    assert_eq!(metadata.recorded.queueing, Known::Missing);
+    assert_eq!(metadata.recorded.queueing, DataQuality::Missing);
     // Imported again, it is a recording of this version.
     let mut again = Metadata::default();
     again.append(metadata);

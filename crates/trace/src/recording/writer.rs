@@ -1,4 +1,4 @@
-//! Writing a recording, so that it can be read even if the writer is killed.
+//! Writing a recording so that a killed writer leaves a readable file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
@@ -19,27 +19,25 @@ use super::error::{METADATA_KEY, RecordingError, tail_path};
 use super::rows::{Columns, LONG, SECTOR, SHORT};
 use super::{Event, Metadata};
 
-/// Rows after which a row group is written in any case. It bounds the memory of writer and reader.
+/// Most rows in a row group, which bounds the memory of writer and reader.
 const ROW_GROUP: usize = 1 << 18;
 
-/// What to do with a file that is there already.
+/// Treatment of an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Keep it; it is an error.
+    /// Keep the file and fail.
     No,
-    /// Replace it (`--force`).
+    /// Replace the file (`--force`).
     Yes,
 }
 
 /// Writes a recording, event by event.
 ///
-/// Events of one CPU must come in the order of time; those of different CPUs may be a little out of
-/// order.
+/// Events on a CPU must come in order of time; events on different CPUs may be slightly out of order.
 ///
-/// Parquet's table of contents is at the end of the file and is written by [`Writer::finish`]. Until
-/// then a second file, of the same name with `.tail` appended, has that of what was written so far.
-/// It is replaced as a whole after each [`Writer::flush`], so that a writer that is killed leaves a
-/// pair of files which [`super::Reader`] reads up to the last flush.
+/// Parquet's table of contents comes at the end, in [`Writer::finish`]. Until then a second file, named with `.tail`
+/// appended, has the table of contents so far. Each [`Writer::flush`] replaces that file as a whole. A killed writer
+/// therefore leaves two files, which [`super::Reader`] reads up to the last flush.
 pub struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<BufWriter<File>>,
@@ -51,19 +49,23 @@ pub struct Writer {
 }
 
 fn schema() -> Result<TypePtr, ParquetError> {
-    let column = |name: &&str, kind| {
-        Type::primitive_type_builder(name, kind)
-            .with_repetition(Repetition::REQUIRED)
-            .build()
-            .map(Arc::new)
-    };
-    let long = LONG.iter().map(|name| column(name, PhysicalType::INT64));
-    let short = SHORT.iter().map(|name| column(name, PhysicalType::INT32));
+    let long = LONG
+        .iter()
+        .map(|name| column_type(name, PhysicalType::INT64));
+    let short = SHORT
+        .iter()
+        .map(|name| column_type(name, PhysicalType::INT32));
     let fields = long.chain(short).collect::<Result<_, _>>()?;
     let message = Type::group_type_builder("recording")
         .with_fields(fields)
         .build()?;
     Ok(Arc::new(message))
+}
+
+/// A required column's type.
+fn column_type(name: &str, kind: PhysicalType) -> Result<TypePtr, ParquetError> {
+    let column = Type::primitive_type_builder(name, kind).with_repetition(Repetition::REQUIRED);
+    Ok(Arc::new(column.build()?))
 }
 
 /// Columns of a few bits per row at most.
@@ -78,9 +80,8 @@ const SMALL: [&str; 8] = [
     "from_device",
 ];
 
-/// Times that differ from row to row are stored as differences, and not compressed, because that
-/// gains little and costs more than half of the time to read them. Sectors and what is the same for long do repeat; what
-/// takes next to no room anyway is not compressed either.
+/// Times are stored as differences between rows, uncompressed: compression gains little, and takes more than half the
+/// reading time. Sectors and constant columns repeat, and are compressed. Tiny columns are not.
 fn properties() -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -106,7 +107,7 @@ impl Writer {
     /// Creates the file `path`.
     ///
     /// # Errors
-    /// It is there already and is to be kept, or cannot be created.
+    /// The file exists and must be kept, or cannot be created.
     pub fn create(
         path: &Path,
         overwrite: Overwrite,
@@ -139,7 +140,7 @@ impl Writer {
         })
     }
 
-    /// Adds an event. Every quarter of a million of them are written to the file as a row group.
+    /// Adds an event. Every quarter of a million events become a row group in the file.
     pub fn push(&mut self, event: &Event) -> Result<(), RecordingError> {
         self.columns.push(event);
         self.events += 1;
@@ -154,14 +155,13 @@ impl Writer {
         self.events
     }
 
-    /// What the recording says about itself. It may change until the end.
+    /// The recording's description, which may change until the end.
     pub fn metadata_mut(&mut self) -> &mut Metadata {
         &mut self.metadata
     }
 
-    /// Writes everything added so far, in such a way that it can be read if nothing follows. Each
-    /// call that has something to write adds a row group of about 1 kB besides its events, so once a
-    /// second is often enough.
+    /// Writes all events so far in such a way that the file can be read if nothing follows. A flush with new events
+    /// adds a row group and about 1 kB, so once a second is often enough.
     pub fn flush(&mut self) -> Result<(), RecordingError> {
         self.write_row_group()?;
         let error = RecordingError::parquet(&self.path);
@@ -179,7 +179,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the recording. Returns the number of its events.
+    /// Ends the recording. Returns the number of events.
     pub fn finish(mut self) -> Result<u64, RecordingError> {
         self.metadata.complete = true;
         self.write_row_group()?;
@@ -224,21 +224,26 @@ impl Writer {
         if self.columns.len() == 0 {
             return Ok(());
         }
-        let columns = &self.columns;
-        let write = |file: &mut SerializedFileWriter<_>| {
-            let mut group = file.next_row_group()?;
-            for values in &columns.long {
-                write_column::<Int64Type, _>(&mut group, values)?;
-            }
-            for values in &columns.short {
-                write_column::<Int32Type, _>(&mut group, values)?;
-            }
-            group.close().map(|_| ())
-        };
-        write(&mut self.file).map_err(RecordingError::parquet(&self.path))?;
+        write_columns(&mut self.file, &self.columns)
+            .map_err(RecordingError::parquet(&self.path))?;
         self.columns.clear();
         Ok(())
     }
+}
+
+/// Writes all columns as a row group.
+fn write_columns(
+    file: &mut SerializedFileWriter<BufWriter<File>>,
+    columns: &Columns,
+) -> Result<(), ParquetError> {
+    let mut group = file.next_row_group()?;
+    for values in &columns.long {
+        write_column::<Int64Type, _>(&mut group, values)?;
+    }
+    for values in &columns.short {
+        write_column::<Int32Type, _>(&mut group, values)?;
+    }
+    group.close().map(|_| ())
 }
 
 fn write_column<T: DataType, W: std::io::Write + Send>(

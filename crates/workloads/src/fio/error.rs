@@ -9,6 +9,9 @@ use wakepath_units::spelling::nearest;
 
 pub(super) use crate::text::shown;
 
+/// Problems after which the search ends.
+pub(super) const MAX_PROBLEMS: usize = 1000;
+
 /// Most problems listed in a message.
 const MAX_LISTED: usize = 40;
 

@@ -1,64 +1,8 @@
-//! How much a job transfers: where fio gets the size from, and when a job has done all it has to.
+//! Where a job's I/Os lie: its files or devices, and how much of them it covers.
 
-use std::fmt;
-
-use serde::Serialize;
-use wakepath_units::Nanoseconds;
-
-use super::paths::list;
-use super::walk::Walk;
-use super::{FioJob, ReadWrite};
-
-/// Limits of a job's process; the first limit reached ends the process. At least one is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ExtentLimits {
-    /// Time since the job's start, or since the end of `ramp_time`.
-    pub time: Option<Nanoseconds>,
-    /// Bytes transferred.
-    pub bytes: Option<u64>,
-    /// I/Os done.
-    pub ios: Option<u64>,
-    /// Bytes covered by offsets; at the end, offsets start over.
-    pub span: u64,
-}
-
-/// How much a job transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Size {
-    /// A number of bytes, at least 1.
-    Bytes(u64),
-    /// A share of the files or the device in percent, 1 to 100.
-    Percent(u8),
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(bytes) => bytes.fmt(f),
-            Self::Percent(percent) => write!(f, "{percent}%"),
-        }
-    }
-}
-
-/// Size of a file in bytes: a number, or random choices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct FileSize {
-    /// The smallest, at least 1.
-    pub least: u64,
-    /// The largest.
-    pub most: u64,
-}
-
-impl fmt::Display for FileSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.least == self.most {
-            self.least.fmt(f)
-        } else {
-            write!(f, "{}-{}", self.least, self.most)
-        }
-    }
-}
+use super::size::share_of;
+use super::syntax::split_list;
+use super::{FioJob, Size, ZoneMode, Zones};
 
 impl FioJob {
     /// Number of files per process.
@@ -72,7 +16,7 @@ impl FioJob {
     }
 
     fn names(&self) -> Vec<String> {
-        self.filename.as_deref().map(list).unwrap_or_default()
+        self.filename.as_deref().map(split_list).unwrap_or_default()
     }
 
     /// A placeholder for the files, where all processes share the same ones.
@@ -116,39 +60,6 @@ impl FioJob {
     /// Whether the size comes from files that exist before the start.
     pub(super) fn has_size_of_its_files(&self) -> bool {
         !self.is_sized() && !self.names().is_empty()
-    }
-
-    /// Limits of each process, on a drive with `capacity` bytes.
-    ///
-    /// As in fio 3.33 (`setup_files()` in `filesetup.c`, `keep_running()` and `do_io()` in `backend.c`). Plain files
-    /// without a size get the drive's.
-    pub fn limits(&self, capacity: u64) -> ExtentLimits {
-        let extent = self.extent(capacity);
-        // As fio, which drops time_based without a runtime.
-        let ended = !self.time_based || self.runtime.is_none();
-        ExtentLimits {
-            time: self.runtime,
-            bytes: ended.then(|| {
-                let has_walk = Walk::of(self, capacity).is_some();
-                let io_size = self.io_bytes(capacity);
-                if self.rw.trims() && self.rw.writes() {
-                    // Each block is trimmed and then written; fio makes no further passes for more bytes.
-                    let io_size = io_size.filter(|bytes| *bytes < extent.size);
-                    self.bytes(extent, io_size, has_walk).saturating_mul(2)
-                } else {
-                    self.bytes(extent, io_size, has_walk)
-                }
-            }),
-            ios: self
-                .number_ios
-                .filter(|_| ended)
-                .map(|ios| ios.saturating_mul(u64::from(self.loops)))
-                .map(|ios| match self.rw {
-                    ReadWrite::TrimWrite | ReadWrite::RandTrimWrite => ios.saturating_mul(2),
-                    _ => ios,
-                }),
-            span: extent.file.saturating_mul(extent.files),
-        }
     }
 
     /// The smallest read, write and trim.
@@ -227,47 +138,44 @@ impl FioJob {
         }
     }
 
-    /// Bytes transferred by a process before its end; 0 for less than a block, which fio refuses.
-    fn bytes(&self, extent: Extent, io_size: Option<u64>, has_walk: bool) -> u64 {
-        let Extent { size, .. } = extent;
-        if size < self.smallest_block() {
-            return 0;
+    /// Whether a random job tracks finished blocks, so that each block is done once.
+    ///
+    /// As in fio 3.33, `fixup_options()` of `init.c`: an uneven distribution, or blocks aligned to something else than
+    /// their size, go without.
+    pub fn has_random_map(&self) -> bool {
+        let aligned = self.places.block_align.each().into_iter();
+        let mut aligned = aligned.zip(self.smallest_blocks());
+        self.rw.is_random()
+            && !self.norandommap
+            && self.places.distribution.is_none()
+            && aligned.all(|(align, block)| align.is_none_or(|align| align == block))
+    }
+
+    /// Zones of the job, if any. fio ignores zones for processes with several files.
+    pub fn strided_zones(&self) -> Option<Zones> {
+        let zones = self.places.zones;
+        let strided = zones.mode == ZoneMode::Strided && zones.size > 0 && self.files() == 1;
+        strided.then_some(Zones {
+            range: if zones.range > 0 {
+                zones.range
+            } else {
+                zones.size
+            },
+            ..zones
+        })
+    }
+
+    /// Where the first process begins in a file of so many bytes.
+    pub(super) fn start_offset(&self, file: u64) -> u64 {
+        match self.places.offset {
+            None => 0,
+            Some(Size::Bytes(bytes)) => bytes,
+            Some(Size::Percent(percent)) => {
+                let align = self.places.align.unwrap_or(self.smallest_block()).max(1);
+                let bytes = share_of(file, percent);
+                bytes.div_ceil(align).saturating_mul(align)
+            }
         }
-        let loops = u64::from(self.loops);
-        let limit = io_size.unwrap_or(size).saturating_mul(loops);
-        if has_walk {
-            return limit;
-        }
-        let mixed = self.rw.reads() && self.rw.writes();
-        // Each direction of a sequential mixed job goes through the files by itself; without a map, a random job
-        // never finds them used up.
-        let used_up = if self.rw.is_random() {
-            self.has_random_map()
-        } else {
-            !mixed
-        };
-        // Both directions have a single block size.
-        let [read, write, trim] = self.smallest_blocks();
-        let block = match (self.rw.reads(), self.rw.writes()) {
-            (true, _) => read,
-            (false, true) => write,
-            (false, false) => trim,
-        };
-        let mut pass = size.div_ceil(block);
-        if used_up {
-            pass = pass.min((extent.there / block).saturating_mul(extent.files));
-        }
-        let limit = limit.div_ceil(block);
-        let mut blocks = pass.saturating_mul(loops).min(limit);
-        // A remainder of io_size takes further passes while a block fits.
-        if let Some(bytes) = io_size
-            && pass > 0
-        {
-            let left = (bytes / block).saturating_sub(blocks);
-            let more = left.div_ceil(pass).saturating_mul(pass);
-            blocks = blocks.saturating_add(more).min(limit);
-        }
-        blocks.saturating_mul(block)
     }
 }
 
@@ -281,8 +189,4 @@ pub(super) struct Extent {
     pub(super) there: u64,
     /// Bytes per pass over all files.
     pub(super) size: u64,
-}
-
-pub(super) fn share_of(bytes: u64, percent: u8) -> u64 {
-    (u128::from(bytes) * u128::from(percent) / 100) as u64
 }

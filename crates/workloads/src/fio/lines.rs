@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use super::MAX_FILE_BYTES;
 use super::error::{Place, Problem, shown};
-use super::sections::strip;
+use super::syntax::strip;
 use crate::file;
+
+/// Longest job file that is read, in bytes.
+pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// How deeply files may include each other.
 const MAX_DEPTH: usize = 16;

@@ -4,10 +4,11 @@
 //! `init.c`, `add_file` in `filesetup.c`). Where fio's choice depends on section order, process or existing files,
 //! all choices are listed.
 
+use super::FioJob;
 use super::error::{FioError, Problem, shown};
 use super::lines::lines;
-use super::sections::{section_name, strip};
-use super::{FioJob, parse};
+use super::read::parse;
+use super::syntax::{section_name, split_list, strip};
 
 /// Words that fio replaces in any option's value.
 const REPLACED: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
@@ -81,8 +82,8 @@ impl Names {
             )));
         }
         match key {
-            "filename" => self.files.extend(list(value)),
-            "directory" => self.directories.extend(list(value)),
+            "filename" => self.files.extend(split_list(value)),
+            "directory" => self.directories.extend(split_list(value)),
             "filename_format" => self.format = Some(value.to_owned()),
             _ => self.memory = value.split_once(':').map(|(_, file)| file.to_owned()),
         }
@@ -112,29 +113,6 @@ impl Names {
             memory: self.memory,
         }
     }
-}
-
-/// Splits a list as fio does: at colons without a backslash.
-pub(super) fn list(value: &str) -> Vec<String> {
-    let mut all = vec![String::new()];
-    let mut before = None;
-    for letter in value.chars() {
-        if let Some(last) = all.last_mut() {
-            match letter {
-                ':' if before == Some('\\') => {
-                    last.pop();
-                    last.push(':');
-                }
-                // Colons at the start of a name are skipped.
-                ':' if last.is_empty() => {}
-                ':' => all.push(String::new()),
-                _ => last.push(letter),
-            }
-        }
-        before = Some(letter);
-    }
-    all.retain(|name| !name.is_empty());
-    all
 }
 
 /// Expands `filename_format` for a process's only file.
@@ -185,7 +163,7 @@ mod tests {
             (r"\:", &[":"]),
             (":", &[]),
         ] {
-            assert_eq!(list(text), parts, "{text}");
+            assert_eq!(split_list(text), parts, "{text}");
         }
     }
 

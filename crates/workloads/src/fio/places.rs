@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::extent::Size;
-use super::{FioJob, PerDirection};
+use super::{PerDirection, Size};
 
 /// Where the I/Os of a job lie.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,46 +63,4 @@ pub struct Zones {
     pub range: u64,
     /// Bytes between the end of a zone and the start of the next. Default 0.
     pub skip: u64,
-}
-
-impl FioJob {
-    /// Whether a random job tracks finished blocks, so that each block is done once.
-    ///
-    /// As in fio 3.33, `fixup_options()` of `init.c`: an uneven distribution, or blocks aligned to something else than
-    /// their size, go without.
-    pub fn has_random_map(&self) -> bool {
-        let aligned = self.places.block_align.each().into_iter();
-        let mut aligned = aligned.zip(self.smallest_blocks());
-        self.rw.is_random()
-            && !self.norandommap
-            && self.places.distribution.is_none()
-            && aligned.all(|(align, block)| align.is_none_or(|align| align == block))
-    }
-
-    /// Zones of the job, if any. fio ignores zones for processes with several files.
-    pub fn strided_zones(&self) -> Option<Zones> {
-        let zones = self.places.zones;
-        let strided = zones.mode == ZoneMode::Strided && zones.size > 0 && self.files() == 1;
-        strided.then_some(Zones {
-            range: if zones.range > 0 {
-                zones.range
-            } else {
-                zones.size
-            },
-            ..zones
-        })
-    }
-
-    /// Where the first process begins in a file of so many bytes.
-    pub(super) fn start_offset(&self, file: u64) -> u64 {
-        match self.places.offset {
-            None => 0,
-            Some(Size::Bytes(bytes)) => bytes,
-            Some(Size::Percent(percent)) => {
-                let align = self.places.align.unwrap_or(self.smallest_block()).max(1);
-                let bytes = super::extent::share_of(file, percent);
-                bytes.div_ceil(align).saturating_mul(align)
-            }
-        }
-    }
 }

@@ -1,15 +1,13 @@
 //! From lines to jobs: comments, section headers, inheritance from `[global]`.
 
-use super::error::{Findings, FioError, FioProblem, Place, Problem, shown};
+use super::error::{Findings, FioError, FioProblem, MAX_PROBLEMS, Place, Problem, shown};
 use super::lines::lines;
 use super::options::Draft;
+use super::syntax::{section_name, strip};
 use super::{FioJob, FioJobFile, MAX_JOBS};
 
 /// fio reads lines into a buffer of 4096 bytes; a longer one falls apart in the middle.
 const MAX_LINE_BYTES: usize = 4095;
-
-/// Problems after which the search ends.
-pub(super) const MAX_PROBLEMS: usize = 1000;
 
 /// Where the options of a line belong.
 enum Scope {
@@ -33,7 +31,7 @@ struct Reading {
     processes: u32,
 }
 
-pub(super) fn read(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
+pub(super) fn read_sections(text: &str, origin: &str) -> Result<FioJobFile, FioError> {
     let mut reading = Reading {
         defaults: Draft::default(),
         scope: Scope::Outside,
@@ -148,33 +146,4 @@ impl Reading {
         }
         self.jobs.push(draft.job);
     }
-}
-
-/// Cuts a comment off and the blanks around the rest. fio takes every `;` and `#` as the start of a
-/// comment, wherever it stands.
-pub(super) fn strip(line: &str) -> &str {
-    let end = line.find([';', '#']).unwrap_or(line.len());
-    line[..end].trim_matches(|c: char| c.is_ascii_whitespace() || c.is_ascii_control())
-}
-
-pub(super) fn section_name(header: &str) -> Result<&str, Problem> {
-    let name = header
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .ok_or_else(|| {
-            Problem::new(format!(
-                "`{}` is not a section header; expected [name] alone on the line",
-                shown(header)
-            ))
-        })?;
-    if name.trim().is_empty() {
-        return Err(Problem::new("a section needs a name between its brackets"));
-    }
-    if name.contains(['[', ']']) {
-        return Err(Problem::new(format!(
-            "the section name `{}` has a bracket in it",
-            shown(name)
-        )));
-    }
-    Ok(name)
 }

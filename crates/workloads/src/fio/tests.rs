@@ -1,5 +1,9 @@
 //! What the parser accepts and refuses. The comparison with fio itself is in `tests/all/against_fio.rs`.
 
+use std::path::Path;
+
+use wakepath_units::Nanoseconds;
+
 use super::*;
 
 fn job(options: &str) -> FioJob {

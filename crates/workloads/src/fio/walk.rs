@@ -1,10 +1,9 @@
 //! Position and size of each I/O, for jobs where positions affect the number of I/Os: sizes that vary or differ
 //! between directions, zones, and random jobs with sequential runs.
 
-use super::blocks::Sizes;
 use super::extent::Extent;
 use super::random_map::RandomMap;
-use super::{FioJob, Zones};
+use super::{FioJob, Sizes, Zones};
 
 /// Most blocks in a map; bigger jobs have no map. A job would need more I/Os to hit used blocks.
 const MAX_BLOCKS: u64 = 1 << 28;

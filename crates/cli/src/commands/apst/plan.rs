@@ -249,13 +249,19 @@ fn print_table(
         firmware => writeln!(out, "drive   {}, firmware {firmware}", drive.model)?,
     }
     out.prose(&format!("source  {}", drive.source), 8)?;
-    let plan = match planned {
-        Ok(plan) => plan,
-        Err(why) => {
-            writeln!(out, "APST    {why}")?;
-            return Ok(());
-        }
-    };
+    match planned {
+        Ok(plan) => write_states(out, drive, settings, &plan),
+        Err(why) => Ok(writeln!(out, "APST    {why}")?),
+    }
+}
+
+/// Writes what the kernel programs, with a row for each power state.
+fn write_states(
+    out: &mut Screen,
+    drive: &Drive,
+    settings: &ApstSettings,
+    plan: &ApstPlan,
+) -> anyhow::Result<()> {
     let state = if plan.enabled { "enabled" } else { "disabled" };
     let assumed = match drive.apsta {
         Some(_) => String::new(),
@@ -268,36 +274,31 @@ fn print_table(
         "budget  {} us of exit latency\n",
         settings.max_latency_us
     )?;
+    let header = [
+        "state",
+        "power",
+        "active",
+        "idle",
+        "entry us",
+        "exit us",
+        "when idle, go to",
+        "as a target",
+    ];
     let entries = entries(&plan.table, plan.states.len());
-    output::table(
-        out,
+    let states = plan.states.iter().zip(&entries).zip(&drive.states);
+    let rows = states.map(|((choice, entry), descriptor)| {
         [
-            "state",
-            "power",
-            "active",
-            "idle",
-            "entry us",
-            "exit us",
-            "when idle, go to",
-            "as a target",
-        ],
-        plan.states
-            .iter()
-            .zip(&entries)
-            .zip(&drive.states)
-            .map(|((choice, entry), descriptor)| {
-                [
-                    format!("PS{}", choice.state),
-                    drive::watts(descriptor.max_power),
-                    drive::watts(descriptor.active_power),
-                    drive::watts(descriptor.idle_power),
-                    descriptor.entry_latency_us.to_string(),
-                    descriptor.exit_latency_us.to_string(),
-                    entry.describe(),
-                    choice.explain(settings),
-                ]
-            }),
-    )
+            format!("PS{}", choice.state),
+            drive::watts(descriptor.max_power),
+            drive::watts(descriptor.active_power),
+            drive::watts(descriptor.idle_power),
+            descriptor.entry_latency_us.to_string(),
+            descriptor.exit_latency_us.to_string(),
+            entry.describe(),
+            choice.explain(settings),
+        ]
+    });
+    output::table(out, header, rows)
 }
 
 fn rule_text(settings: &ApstSettings) -> String {

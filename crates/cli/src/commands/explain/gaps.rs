@@ -1,7 +1,7 @@
 //! What an explanation leaves out or cannot know.
 
 use wakepath_explain::{Coverage, MAX_REQUESTS};
-use wakepath_trace::recording::{Known, Metadata, SCHEMA};
+use wakepath_trace::recording::{DataQuality, Metadata, SCHEMA};
 
 use crate::messages::{note, warning};
 
@@ -79,7 +79,7 @@ pub(super) fn name_missing(metadata: &Metadata) {
             "no timers: an exit that a timer caused may count as the drive's",
         ),
     ] {
-        if known == Known::Missing {
+        if known == DataQuality::Missing {
             note!("{what}");
         }
     }

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     check(args)?;
     let metadata = Reader::open(&args.trace)?.metadata().clone();
     let request = study::request(args, &metadata)?;
-    let plan = Plan::of_replay(&request, args.programs.allowed)?;
+    let plan = Plan::for_replay(&request, args.programs.allowed)?;
     let named = plan.machines.iter().find_map(|m| m.model.as_ref());
     if let Some(machine) = named.filter(|_| !args.any_machine) {
         let trace = args.trace.display();
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     if let Some(dir) = &args.output {
         let mode = if args.force { Mode::Replace } else { Mode::New };
-        run::run(&plan, &backend, None, dir, mode, &RunControl::for_nobody())?;
+        run::run_plan(&plan, &backend, None, dir, mode, &RunControl::for_nobody())?;
     }
     let all_figures = Replay::new(&plan)?.with_sparse_figures();
     all_figures.keep(0, 0, Arc::clone(&replayed));

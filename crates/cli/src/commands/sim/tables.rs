@@ -73,58 +73,68 @@ pub(super) fn write_tables(
         None => String::new(),
     };
     write_heading(out, &format!("{}{drive}", machine.title), comparison)?;
+    write_policies(out, machine, comparison)?;
+    write_drive(out, machine, comparison)?;
+    write_attribution(out, comparison)?;
+    write_states(out, machine, comparison)?;
+    drawing::write(out, comparison)
+}
+
+/// A row of figures for each policy.
+fn write_policies(
+    out: &mut Screen,
+    machine: &Machine,
+    comparison: &SimComparison,
+) -> anyhow::Result<()> {
     let energy = figures::energy_unit(machine, comparison);
     let power = figures::power(machine, comparison);
-    output::table(
-        out,
-        header(&[
-            "IOPS",
-            "mean us",
-            "p50",
-            "p99",
-            "p99.9",
-            "MHz",
-            &power.name,
-            &format!("{} per I/O", energy.name),
-            "too deep",
-            "too shallow",
-        ]),
-        comparison.results.iter().map(|result| {
-            let mut row = vec![result.policy.to_string()];
-            row.extend(LATENCY_METRICS.map(|name| figures::metric(result, name)));
-            row.extend([
-                figures::metric(result, "mean_mhz"),
-                figures::mean_power(result, &power),
-                figures::energy(result, &energy),
-                figures::idle_count(result, |idle| idle.too_deep),
-                figures::idle_count(result, |idle| idle.too_shallow),
-            ]);
-            row
-        }),
-    )?;
-    write_drive(out, machine, comparison)?;
+    let columns = [
+        "IOPS",
+        "mean us",
+        "p50",
+        "p99",
+        "p99.9",
+        "MHz",
+        &power.name,
+        &format!("{} per I/O", energy.name),
+        "too deep",
+        "too shallow",
+    ];
+    let rows = comparison.results.iter().map(|result| {
+        let mut row = vec![result.policy.to_string()];
+        row.extend(LATENCY_METRICS.map(|name| figures::metric(result, name)));
+        row.extend([
+            figures::metric(result, "mean_mhz"),
+            figures::mean_power(result, &power),
+            figures::energy(result, &energy),
+            figures::idle_count(result, |idle| idle.too_deep),
+            figures::idle_count(result, |idle| idle.too_shallow),
+        ]);
+        row
+    });
+    output::table(out, header(&columns), rows)
+}
+
+/// Parts of a request's latency for each policy.
+fn write_attribution(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
     writeln!(
         out,
         "\nWhere a request's time goes: us of the mean and of the 99th percentile, first run\n"
     )?;
-    output::table(
-        out,
-        header(&[
-            "of",
-            "submit",
-            "queue",
-            "wake",
-            "drive",
-            "irq",
-            "idle exit",
-            "low MHz",
-            "wait",
-            "resume",
-        ]),
-        comparison.results.iter().flat_map(attribution_rows),
-    )?;
-    write_states(out, machine, comparison)?;
-    drawing::write(out, comparison)
+    let columns = [
+        "of",
+        "submit",
+        "queue",
+        "wake",
+        "drive",
+        "irq",
+        "idle exit",
+        "low MHz",
+        "wait",
+        "resume",
+    ];
+    let rows = comparison.results.iter().flat_map(attribution_rows);
+    output::table(out, header(&columns), rows)
 }
 
 /// Writes drive power, and the first run's time shares per power state; nothing without a named drive.

@@ -236,9 +236,9 @@ impl RecentIntervals {
                 Err(mean) => mean,
             };
             if rest.count <= ENOUGH {
-                let longest = || self.ends(bounds.0, bounds.1).1;
                 let enough = scattered == Scattered::Longest && rest.count >= ENOUGH_SCATTERED;
-                return (enough.then(longest), rounds);
+                let longest = enough.then(|| self.ends(bounds.0, bounds.1).1);
+                return (longest, rounds);
             }
             let outlier = self.farthest(mean, &mut bounds);
             rest = rest.without(outlier, self.times(outlier));
@@ -249,13 +249,13 @@ impl RecentIntervals {
     /// The shortest and the longest interval within these bounds.
     #[inline]
     fn ends(&self, shortest: u32, longest: u32) -> (u32, u32) {
-        let within = |us: u32| us >= shortest && us <= longest;
         self.intervals
             .iter()
             .fold((u32::MAX, 0), |(least, greatest), &us| {
+                let within = us >= shortest && us <= longest;
                 (
-                    least.min(if within(us) { us } else { u32::MAX }),
-                    greatest.max(if within(us) { us } else { 0 }),
+                    least.min(if within { us } else { u32::MAX }),
+                    greatest.max(if within { us } else { 0 }),
                 )
             })
     }
@@ -351,13 +351,23 @@ impl RecentIntervals {
     #[inline]
     fn two_longest(&self) -> [u32; 2] {
         // Pairs, then fours, then all: no comparison has to wait for more than a few others.
-        let pair = |i: usize| {
-            let [x, y] = [self.intervals[i], self.intervals[i + 1]];
-            [x.max(y), x.min(y)]
-        };
-        let merge = |x: [u32; 2], y: [u32; 2]| [x[0].max(y[0]), x[0].min(y[0]).max(x[1].max(y[1]))];
-        merge(merge(pair(0), pair(2)), merge(pair(4), pair(6)))
+        let us = &self.intervals;
+        merge_longest(
+            merge_longest(longest_first(us[0], us[1]), longest_first(us[2], us[3])),
+            merge_longest(longest_first(us[4], us[5]), longest_first(us[6], us[7])),
+        )
     }
+}
+
+#[inline(always)]
+fn longest_first(x: u32, y: u32) -> [u32; 2] {
+    [x.max(y), x.min(y)]
+}
+
+/// The two longest of two pairs, each with the longer interval first.
+#[inline(always)]
+fn merge_longest([x, x_second]: [u32; 2], [y, y_second]: [u32; 2]) -> [u32; 2] {
+    [x.max(y), x.min(y).max(x_second.max(y_second))]
 }
 
 #[cfg(test)]
@@ -373,6 +383,12 @@ mod tests {
             recent.push(us, longest);
         }
         recent
+    }
+
+    /// Intervals that are not too long to count.
+    fn known_intervals(intervals: &[u32], longest: u32) -> Vec<i128> {
+        let known = intervals.iter().filter(|us| **us <= longest);
+        known.map(|us| i128::from(*us)).collect()
     }
 
     fn old(intervals: &[u32], zeros_repeat: bool) -> Option<u32> {
@@ -530,14 +546,11 @@ mod tests {
             scattered in prop_oneof![Just(Scattered::Nothing), Just(Scattered::Longest)],
         ) {
             let last = &intervals[intervals.len() - 8..];
-            let counting = |most: u32| -> Vec<i128> {
-                last.iter().filter(|&&us| us <= most).map(|&us| i128::from(us)).collect()
-            };
             for zeros in [true, false] {
                 prop_assert_eq!(
                     after(&intervals, OLD_LONGEST).typical_without_longest(scattered, zeros),
                     by_definition(
-                        counting(OLD_LONGEST),
+                        known_intervals(last, OLD_LONGEST),
                         scattered,
                         zeros,
                         deviations_from_the_mean,
@@ -548,7 +561,7 @@ mod tests {
             prop_assert_eq!(
                 after(&intervals, u32::MAX - 1).typical_without_farthest(scattered),
                 by_definition(
-                    counting(u32::MAX - 1),
+                    known_intervals(last, u32::MAX - 1),
                     scattered,
                     false,
                     mean_square_less_squared_mean,

@@ -99,15 +99,10 @@ impl Bins {
 
     #[inline]
     fn replace_each(&mut self, by: impl Fn(Word) -> Word) {
-        let of = |counters: &mut [Word]| {
-            for word in counters {
-                *word = by(*word);
-            }
-        };
         match self.used {
-            SHORT_TABLE => of(&mut self.counters[..SHORT_TABLE]),
-            MEDIUM_TABLE => of(&mut self.counters[..MEDIUM_TABLE]),
-            _ => of(&mut self.counters),
+            SHORT_TABLE => replace_words(&mut self.counters[..SHORT_TABLE], by),
+            MEDIUM_TABLE => replace_words(&mut self.counters[..MEDIUM_TABLE], by),
+            _ => replace_words(&mut self.counters, by),
         }
     }
 
@@ -127,18 +122,10 @@ impl Bins {
     /// The bin with most intercepts among the first `bins`; among equals the deepest.
     #[inline]
     pub(super) fn most_intercepts(&self, bins: usize) -> usize {
-        // The low bits of a key hold the bin number, so that a single comparison suffices.
-        let most = |counters: &[Word]| {
-            let keys = counters.iter().enumerate().map(|(bin, word)| {
-                let key = Sums::from(*word).intercepts << 4 | bin as u32;
-                if bin < bins { key } else { 0 }
-            });
-            keys.max().unwrap_or(0) as usize & 0xf
-        };
         match self.used {
-            SHORT_TABLE => most(&self.counters[..SHORT_TABLE]),
-            MEDIUM_TABLE => most(&self.counters[..MEDIUM_TABLE]),
-            _ => most(&self.counters),
+            SHORT_TABLE => bin_with_most_intercepts(&self.counters[..SHORT_TABLE], bins),
+            MEDIUM_TABLE => bin_with_most_intercepts(&self.counters[..MEDIUM_TABLE], bins),
+            _ => bin_with_most_intercepts(&self.counters, bins),
         }
     }
 
@@ -152,19 +139,11 @@ impl Bins {
     /// Brings the sums up to date.
     #[inline]
     pub(super) fn add_up(&mut self) {
-        let of = |below: &mut [Word], counters: &[Word]| {
-            let mut sum = 0;
-            for (below, word) in below.iter_mut().zip(counters) {
-                *below = sum;
-                sum += word;
-            }
-            sum
-        };
-        let below = &mut self.below;
+        let (below, counters) = (&mut self.below, &self.counters);
         below[MAX_STATES] = match self.used {
-            SHORT_TABLE => of(&mut below[..SHORT_TABLE], &self.counters[..SHORT_TABLE]),
-            MEDIUM_TABLE => of(&mut below[..MEDIUM_TABLE], &self.counters[..MEDIUM_TABLE]),
-            _ => of(&mut below[..MAX_STATES], &self.counters),
+            SHORT_TABLE => sum_below(&mut below[..SHORT_TABLE], &counters[..SHORT_TABLE]),
+            MEDIUM_TABLE => sum_below(&mut below[..MEDIUM_TABLE], &counters[..MEDIUM_TABLE]),
+            _ => sum_below(&mut below[..MAX_STATES], counters),
         };
     }
 
@@ -191,6 +170,36 @@ impl Bins {
     pub(super) fn all_intercepts(&self) -> u32 {
         Sums::from(self.below[MAX_STATES]).intercepts
     }
+}
+
+// Each function is called with slices of a few known lengths, and its loops are unrolled for each.
+
+#[inline(always)]
+fn replace_words(words: &mut [Word], by: impl Fn(Word) -> Word) {
+    for word in words {
+        *word = by(*word);
+    }
+}
+
+#[inline(always)]
+fn bin_with_most_intercepts(counters: &[Word], bins: usize) -> usize {
+    // The low bits of a key hold the bin number, so that a single comparison suffices.
+    let keys = counters.iter().enumerate().map(|(bin, word)| {
+        let key = Sums::from(*word).intercepts << 4 | bin as u32;
+        if bin < bins { key } else { 0 }
+    });
+    keys.max().unwrap_or(0) as usize & 0xf
+}
+
+/// Writes the sum of all shallower counters for each counter, and returns the sum of all.
+#[inline(always)]
+fn sum_below(below: &mut [Word], counters: &[Word]) -> Word {
+    let mut sum = 0;
+    for (below, word) in below.iter_mut().zip(counters) {
+        *below = sum;
+        sum += word;
+    }
+    sum
 }
 
 #[cfg(test)]

@@ -70,8 +70,8 @@ impl Teo61 {
     /// Where a state's bin has its middle: half-way to the next state's target residency.
     #[inline]
     fn middle_of_bin(&self, state: usize) -> i64 {
-        let residency = |state| self.table.target_residency(state);
-        residency(state).wrapping_add(residency(state + 1)) / 2
+        let next = self.table.target_residency(state + 1);
+        self.table.target_residency(state).wrapping_add(next) / 2
     }
 
     /// Looks for a shallower state than `candidate` if most wake-ups come before its target

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::number::short;
+use super::super::number::short_number;
 use super::super::view::View;
 
 /// A picture on the page.
@@ -60,7 +60,7 @@ impl Table {
         }
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
+    pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 }
@@ -95,7 +95,7 @@ pub(crate) struct Group {
 const SPOKEN: usize = 8;
 
 /// An alternative text: a description, then a clause per policy.
-pub(super) fn alt(what: &str, clauses: impl IntoIterator<Item = String>) -> String {
+pub(super) fn alt_text(what: &str, clauses: impl IntoIterator<Item = String>) -> String {
     let clauses: Vec<String> = clauses.into_iter().collect();
     let mut text = format!("{what} {}", clauses[..clauses.len().min(SPOKEN)].join("; "));
     if clauses.len() > SPOKEN {
@@ -110,12 +110,12 @@ pub(super) fn policy_name(view: &View, index: usize) -> &str {
     view.policies.get(index).map_or("?", |p| p.name.as_str())
 }
 
-pub(super) fn us(value: f64) -> String {
-    format!("{} us", short(value))
+pub(super) fn format_us(value: f64) -> String {
+    format!("{} us", short_number(value))
 }
 
 /// A text with a capital letter at the start.
-pub(super) fn capital(text: &str) -> String {
+pub(super) fn capitalise(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()

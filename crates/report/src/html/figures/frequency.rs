@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::super::number::{json as number, share, short};
+use super::super::number::{format_share, json_number as number, short_number};
 use super::super::view::{Frequency, PageWorkload, View};
-use super::figure::{Figure, Table, alt, distinct, policy_name};
+use super::figure::{Figure, Table, alt_text, distinct, policy_name};
 use super::idle::kind_choice;
 
-pub(super) fn frequencies(view: &View, workload: &PageWorkload) -> Option<Figure> {
+pub(super) fn draw_frequencies(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all: Vec<&Frequency> = workload
         .frequency
         .iter()
@@ -20,11 +20,11 @@ pub(super) fn frequencies(view: &View, workload: &PageWorkload) -> Option<Figure
     let mut table = Table::new(2, ["CPUs", "policy", "frequency, MHz", "time"]);
     for frequency in &all {
         for (khz, part) in &frequency.shares {
-            table.row([
+            table.add_row([
                 frequency.cpu_kind.clone(),
                 policy_name(view, frequency.policy).to_owned(),
-                short(*khz as f64 / 1e3),
-                share(*part),
+                short_number(*khz as f64 / 1e3),
+                format_share(*part),
             ]);
         }
     }
@@ -33,7 +33,7 @@ pub(super) fn frequencies(view: &View, workload: &PageWorkload) -> Option<Figure
         kind: "frequencies",
         title: "Frequencies, MHz, % of powered time".into(),
         note: "The time that CPUs of a kind were busy, waking up or polling.".into(),
-        alt: alt(
+        alt: alt_text(
             "Histogram of the share of powered time at each frequency, one group of bars per frequency.",
             all.iter().map(|frequency| alt_clause(view, frequency)),
         ),
@@ -68,8 +68,8 @@ fn alt_clause(view: &View, frequency: &Frequency) -> String {
     let most_used = longest.map_or(String::new(), |(khz, part)| {
         format!(
             "{} of the time at {} MHz",
-            share(*part),
-            short(*khz as f64 / 1e3)
+            format_share(*part),
+            short_number(*khz as f64 / 1e3)
         )
     });
     format!(

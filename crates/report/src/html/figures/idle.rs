@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wakepath_compare::figure::Unit;
 
-use super::super::number::{figure, json as number, share, short};
+use super::super::number::{format_figure, format_share, json_number as number, short_number};
 use super::super::view::{PageIdle, PageState, PageWorkload, View};
-use super::figure::{Choice, Figure, Table, alt, distinct, policy_name};
+use super::figure::{Choice, Figure, Table, alt_text, distinct, policy_name};
 
-fn kinds(workload: &PageWorkload) -> Vec<&str> {
+/// Kinds of CPUs with idle states, in the order of the results.
+fn cpu_kinds(workload: &PageWorkload) -> Vec<&str> {
     distinct(workload.idle.iter().map(|i| i.cpu_kind.as_str()))
 }
 
@@ -29,70 +30,84 @@ pub(super) fn kind_choice(kinds: &[&str]) -> Vec<Choice> {
     }]
 }
 
-pub(super) fn residency(view: &View, workload: &PageWorkload) -> Option<Figure> {
-    let kinds = kinds(workload);
+pub(super) fn draw_residency(view: &View, workload: &PageWorkload) -> Option<Figure> {
+    let kinds = cpu_kinds(workload);
     if kinds.is_empty() {
         return None;
-    }
-    let mut table = Table::new(3, ["CPUs", "policy", "state", "time", "entries per s"]);
-    for idle in &workload.idle {
-        for state in &idle.states {
-            table.row([
-                idle.cpu_kind.clone(),
-                policy_name(view, idle.policy).to_owned(),
-                state.name.clone(),
-                share(state.share),
-                if state.busy {
-                    "–".into()
-                } else {
-                    short(state.entries)
-                },
-            ]);
-        }
     }
     Some(Figure {
         id: String::new(),
         kind: "residency",
         title: "Time in idle states, % of CPU time".into(),
         note: "The further from the colour of the page, the deeper. All CPUs of a kind, all runs together.".into(),
-        alt: alt(
+        alt: alt_text(
             "Stacked bars of the share of CPU time in each idle state, one bar per policy.",
             workload.idle.iter().map(|idle| residency_clause(view, idle)),
         ),
         choices: kind_choice(&kinds),
-        table,
+        table: residency_table(view, workload),
         data: json!({
-            "kinds": kinds.iter().map(|kind| {
-                let rows: Vec<&PageIdle> = workload.idle.iter().filter(|i| i.cpu_kind == *kind).collect();
-                let states = distinct(rows.iter().flat_map(|r| r.states.iter().map(|s| s.name.as_str())));
-                json!({
-                    "name": kind,
-                    "states": states,
-                    "busy": states.iter().map(|name| {
-                        rows.iter().any(|r| r.states.iter().any(|s| s.busy && s.name == *name))
-                    }).collect::<Vec<_>>(),
-                    "rows": rows.iter().map(|row| json!({
-                        "policy": row.policy,
-                        "values": states.iter().map(|name| {
-                            row.states.iter().find(|s| s.name == *name).map(|s| number(s.share * 100.0))
-                        }).collect::<Vec<_>>(),
-                    })).collect::<Vec<_>>(),
-                })
-            }).collect::<Vec<_>>(),
+            "kinds": kinds.iter().map(|kind| residency_data(workload, kind)).collect::<Vec<_>>(),
         }),
+    })
+}
+
+fn residency_table(view: &View, workload: &PageWorkload) -> Table {
+    let mut table = Table::new(3, ["CPUs", "policy", "state", "time", "entries per s"]);
+    for idle in &workload.idle {
+        for state in &idle.states {
+            table.add_row([
+                idle.cpu_kind.clone(),
+                policy_name(view, idle.policy).to_owned(),
+                state.name.clone(),
+                format_share(state.share),
+                if state.busy {
+                    "–".into()
+                } else {
+                    short_number(state.entries)
+                },
+            ]);
+        }
+    }
+    table
+}
+
+/// Shares of a kind of CPUs for `charts.js`: a row per policy, a value per state.
+fn residency_data(workload: &PageWorkload, kind: &str) -> Value {
+    let all = workload.idle.iter();
+    let rows: Vec<&PageIdle> = all.filter(|idle| idle.cpu_kind == kind).collect();
+    let states = rows.iter().flat_map(|row| &row.states);
+    let names = distinct(states.clone().map(|state| state.name.as_str()));
+    let busy = names.iter().map(|name| {
+        states
+            .clone()
+            .any(|state| state.busy && state.name == *name)
+    });
+    let policies = rows.iter().map(|row| {
+        let shares = names.iter().map(|name| {
+            let state = row.states.iter().find(|state| state.name == *name);
+            state.map(|state| number(state.share * 100.0))
+        });
+        json!({"policy": row.policy, "values": shares.collect::<Vec<_>>()})
+    });
+    json!({
+        "name": kind,
+        "busy": busy.collect::<Vec<_>>(),
+        "rows": policies.collect::<Vec<_>>(),
+        "states": names,
     })
 }
 
 /// A power in mW as a figure in the unit.
 fn power_figure(mw: f64, unit: &Unit) -> String {
     let decimals = (mw.abs() > 0.0).then(|| unit.decimals(mw, None));
-    figure(mw * unit.factor, decimals)
+    format_figure(mw * unit.factor, decimals)
 }
 
 /// Busy time and time in the deepest state, in words.
 fn residency_clause(view: &View, idle: &PageIdle) -> String {
     let deepest = idle.states.last().map_or(String::new(), |s| {
-        format!("{} in {}", share(s.share), s.name)
+        format!("{} in {}", format_share(s.share), s.name)
     });
     let busy_states = idle.states.iter().filter(|s| s.busy);
     let busy: f64 = busy_states.map(|s| s.share).sum();
@@ -100,25 +115,47 @@ fn residency_clause(view: &View, idle: &PageIdle) -> String {
         "{} CPUs under {}: {} busy, {deepest}",
         idle.cpu_kind,
         policy_name(view, idle.policy),
-        share(busy)
+        format_share(busy)
     )
 }
 
-pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
-    let kinds = kinds(workload);
-    let any = workload
-        .idle
-        .iter()
-        .any(|i| i.states.iter().any(|s| !s.busy));
-    if kinds.is_empty() || !any {
+pub(super) fn draw_misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
+    let kinds = cpu_kinds(workload);
+    let mut states = workload.idle.iter().flat_map(|i| &i.states);
+    if kinds.is_empty() || !states.any(|s| !s.busy) {
         return None;
     }
+    let power = wasted_power_unit(view, workload);
+    Some(Figure {
+        id: String::new(),
+        kind: "misfits",
+        title: format!(
+            "Too deep and too shallow, idle periods per s, and what they cost, us per s and {}",
+            power.name
+        ),
+        note: "Too deep: the stay ended before the state's target residency; the CPU woke up later than it had to. Too \
+               shallow: a deeper state would have fitted; energy was wasted."
+            .into(),
+        alt: alt_text(
+            "Bars to the left for idle periods in too deep states, to the right for too shallow ones, per policy.",
+            workload.idle.iter().map(|idle| misfit_clause(view, idle, &power)),
+        ),
+        choices: kind_choice(&kinds),
+        table: misfit_table(view, workload, &power),
+        data: misfit_data(workload, &kinds, &power),
+    })
+}
+
+fn wasted_power_unit(view: &View, workload: &PageWorkload) -> Unit {
     let modelled = Unit::for_values("mW", workload.idle.iter().map(wasted_mw));
-    let power = if view.assumes_power {
+    if view.assumes_power {
         modelled.assumed()
     } else {
         modelled
-    };
+    }
+}
+
+fn misfit_table(view: &View, workload: &PageWorkload, power: &Unit) -> Table {
     let head = [
         "CPUs",
         "policy",
@@ -137,39 +174,25 @@ pub(super) fn misfits(view: &View, workload: &PageWorkload) -> Option<Figure> {
                 policy_name(view, idle.policy).to_owned(),
                 state.name.clone(),
             ];
-            let [entries, deep, shallow, added, _] = misfit_values(state, &power);
-            row.extend([entries, deep, shallow, added].map(short));
-            row.push(power_figure(state.wasted_mw, &power));
-            table.row(row);
+            let [entries, deep, shallow, added, _] = misfit_values(state, power);
+            row.extend([entries, deep, shallow, added].map(short_number));
+            row.push(power_figure(state.wasted_mw, power));
+            table.add_row(row);
         }
     }
-    Some(Figure {
-        id: String::new(),
-        kind: "misfits",
-        title: format!(
-            "Too deep and too shallow, idle periods per s, and what they cost, us per s and {}",
-            power.name
-        ),
-        note: "Too deep: the stay ended before the state's target residency; the CPU woke up later than it had to. Too \
-               shallow: a deeper state would have fitted; energy was wasted."
-            .into(),
-        alt: alt(
-            "Bars to the left for idle periods in too deep states, to the right for too shallow ones, per policy.",
-            workload.idle.iter().map(|idle| misfit_clause(view, idle, &power)),
-        ),
-        choices: kind_choice(&kinds),
-        table,
-        data: json!({
-            "power": power.name,
-            "kinds": kinds.iter().map(|kind| json!({
-                "name": kind,
-                "rows": workload.idle.iter().filter(|i| i.cpu_kind == *kind).map(|idle| {
-                    let sums = misfit_sums(idle, &power).map(number);
-                    json!({"policy": idle.policy, "sums": sums})
-                }).collect::<Vec<_>>(),
-            })).collect::<Vec<_>>(),
-        }),
-    })
+    table
+}
+
+/// Sums by kind of CPUs for `charts.js`.
+fn misfit_data(workload: &PageWorkload, kinds: &[&str], power: &Unit) -> Value {
+    let groups = kinds.iter().map(|kind| {
+        let rows = workload.idle.iter().filter(|i| i.cpu_kind == *kind);
+        let sums = rows.map(
+            |idle| json!({"policy": idle.policy, "sums": misfit_sums(idle, power).map(number)}),
+        );
+        json!({"name": kind, "rows": sums.collect::<Vec<_>>()})
+    });
+    json!({"power": power.name, "kinds": groups.collect::<Vec<_>>()})
 }
 
 /// Power wasted in all idle states.
@@ -207,12 +230,16 @@ fn misfit_clause(view: &View, idle: &PageIdle, power: &Unit) -> String {
         "{} CPUs under {}: {} too deep and {} too shallow of {} idle periods per second",
         idle.cpu_kind,
         policy_name(view, idle.policy),
-        short(deep),
-        short(shallow),
-        short(entries),
+        short_number(deep),
+        short_number(shallow),
+        short_number(entries),
     );
     if added.is_finite() {
-        let _ = write!(clause, ", {} us per second added to wake-ups", short(added));
+        let _ = write!(
+            clause,
+            ", {} us per second added to wake-ups",
+            short_number(added)
+        );
     }
     if wasted.is_finite() {
         let _ = write!(

@@ -2,9 +2,11 @@
 
 use serde_json::json;
 
-use super::super::number::{json as number, short};
-use super::super::view::{Curve, PageWorkload, View};
-use super::figure::{Choice, Figure, Table, alt, capital, distinct, policy_name, us};
+use super::super::number::{json_number as number, short_number};
+use super::super::view::{Curve, PageWorkload, Percentiles, View};
+use super::figure::{
+    Choice, Figure, Table, alt_text, capitalise, distinct, format_us, policy_name,
+};
 
 /// Shares in a distribution's table.
 const SHARES: [f64; 12] = [
@@ -17,7 +19,7 @@ const LEAST_STEP: f64 = 0.004;
 /// Smallest visible step in the tail, as a ratio of the shares of slower requests.
 const LEAST_TAIL_STEP: f64 = 1.06;
 
-pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figure> {
+pub(super) fn draw_distribution(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let curves: Vec<&Curve> = workload
         .curves
         .iter()
@@ -26,28 +28,17 @@ pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figur
     if curves.is_empty() {
         return None;
     }
-    let mut head = vec!["policy".to_owned(), "requests".to_owned()];
-    head.extend(SHARES.map(|s| format!("{} %", trimmed(s * 100.0))));
-    let mut table = Table::new(1, head);
-    for curve in &curves {
-        let mut row = vec![
-            policy_name(view, curve.policy).to_owned(),
-            short(curve.requests as f64),
-        ];
-        row.extend(SHARES.map(|share| quantile(curve, share).map_or("–".into(), short)));
-        table.row(row);
-    }
     let latency = &workload.latency_of;
     Some(Figure {
         id: String::new(),
         kind: "distribution",
-        title: format!("{} distribution, us", capital(latency)),
+        title: format!("{} distribution, us", capitalise(latency)),
         note: format!(
             "Share of requests that took at most so long; further left is better. \
              All runs together. The tail view spreads the slowest requests out: each step up is a tenth of the requests \
              before it. The table has the {latency} in us that so many percent of the requests do not exceed."
         ),
-        alt: alt(
+        alt: alt_text(
             &format!(
                 "Cumulative {latency} distribution on a logarithmic axis, one line per policy."
             ),
@@ -61,7 +52,7 @@ pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figur
                 ("tail".into(), "Tail".into()),
             ],
         }],
-        table,
+        table: quantile_table(view, &curves),
         data: json!({
             "of": latency,
             "series": curves.iter().map(|c| json!({
@@ -75,10 +66,25 @@ pub(super) fn distribution(view: &View, workload: &PageWorkload) -> Option<Figur
     })
 }
 
+fn quantile_table(view: &View, curves: &[&Curve]) -> Table {
+    let mut head = vec!["policy".to_owned(), "requests".to_owned()];
+    head.extend(SHARES.map(|s| format!("{} %", trimmed(s * 100.0))));
+    let mut table = Table::new(1, head);
+    for curve in curves {
+        let mut row = vec![
+            policy_name(view, curve.policy).to_owned(),
+            short_number(curve.requests as f64),
+        ];
+        row.extend(SHARES.map(|share| quantile(curve, share).map_or("–".into(), short_number)));
+        table.add_row(row);
+    }
+    table
+}
+
 /// Median and 99th percentile, in words.
 fn alt_clause(view: &View, curve: &Curve) -> String {
     let [median, p99] =
-        [0.5, 0.99].map(|share| quantile(curve, share).map_or("unknown".into(), us));
+        [0.5, 0.99].map(|share| quantile(curve, share).map_or("unknown".into(), format_us));
     format!(
         "{}: median {median}, 99th percentile {p99}",
         policy_name(view, curve.policy)
@@ -121,7 +127,7 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-pub(super) fn percentiles(view: &View, workload: &PageWorkload) -> Option<Figure> {
+pub(super) fn draw_percentiles(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.percentiles;
     let names = distinct(
         all.iter()
@@ -130,45 +136,23 @@ pub(super) fn percentiles(view: &View, workload: &PageWorkload) -> Option<Figure
     if names.is_empty() {
         return None;
     }
-    let mut table = Table::new(
-        1,
-        std::iter::once("policy".to_owned()).chain(names.iter().flat_map(|n| {
-            [
-                format!("{n}, us"),
-                "lowest run".into(),
-                "highest run".into(),
-            ]
-        })),
-    );
-    for percentiles in all {
-        let mut row = vec![policy_name(view, percentiles.policy).to_owned()];
-        for name in &names {
-            let value = percentiles.values.iter().find(|(n, _)| n == name);
-            row.extend(
-                value.map_or(["–".into(), "–".into(), "–".into()], |(_, s)| {
-                    s.values().map(short)
-                }),
-            );
-        }
-        table.row(row);
-    }
     let latency = &workload.latency_of;
     Some(Figure {
         id: String::new(),
         kind: "percentiles",
-        title: format!("{} percentiles, us", capital(latency)),
+        title: format!("{} percentiles, us", capitalise(latency)),
         note: "Mean over the runs; the thin bar goes from the lowest to the highest run. Further left is better."
             .into(),
-        alt: alt(
+        alt: alt_text(
             &format!("Percentiles of the {latency} on a logarithmic axis, one row per policy."),
             all.iter().map(|p| {
                 let values: Vec<String> =
-                    p.values.iter().map(|(n, s)| format!("{n} {}", us(s.mean))).collect();
+                    p.values.iter().map(|(n, s)| format!("{n} {}", format_us(s.mean))).collect();
                 format!("{}: {}", policy_name(view, p.policy), values.join(", "))
             }),
         ),
         choices: vec![],
-        table,
+        table: percentile_table(view, all, &names),
         data: json!({
             "of": latency,
             "names": names,
@@ -182,6 +166,30 @@ pub(super) fn percentiles(view: &View, workload: &PageWorkload) -> Option<Figure
             })).collect::<Vec<_>>(),
         }),
     })
+}
+
+fn percentile_table(view: &View, all: &[Percentiles], names: &[&str]) -> Table {
+    let columns = names.iter().flat_map(|name| {
+        [
+            format!("{name}, us"),
+            "lowest run".into(),
+            "highest run".into(),
+        ]
+    });
+    let mut table = Table::new(1, std::iter::once("policy".to_owned()).chain(columns));
+    for percentiles in all {
+        let mut row = vec![policy_name(view, percentiles.policy).to_owned()];
+        for name in names {
+            let value = percentiles.values.iter().find(|(n, _)| n == name);
+            row.extend(
+                value.map_or(["–".into(), "–".into(), "–".into()], |(_, spread)| {
+                    spread.values().map(short_number)
+                }),
+            );
+        }
+        table.add_row(row);
+    }
+    table
 }
 
 #[cfg(test)]

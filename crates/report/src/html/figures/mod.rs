@@ -12,7 +12,7 @@ mod tradeoff;
 use super::view::{PageWorkload, View};
 
 pub(crate) use figure::{Figure, Group, Slot};
-pub(crate) use gains::gains;
+pub(crate) use gains::draw_gains;
 
 /// A function that draws a workload's figure, the title, and a sentence where the figure cannot be drawn.
 type Draw = (
@@ -28,12 +28,12 @@ const GROUPS: [(&str, &str, &[Draw]); 5] = [
         "latency",
         &[
             (
-                latency::distribution,
+                latency::draw_distribution,
                 "Latency distribution",
                 "These results have no latency histogram.",
             ),
             (
-                latency::percentiles,
+                latency::draw_percentiles,
                 "Percentiles",
                 "These results have no latency percentiles.",
             ),
@@ -43,7 +43,7 @@ const GROUPS: [(&str, &str, &[Draw]); 5] = [
         "Where a request's time goes",
         "parts",
         &[(
-            parts::parts,
+            parts::draw_parts,
             "Parts of the latency",
             "These results do not say what latency is made of: only simulations and recorded requests can.",
         )],
@@ -52,7 +52,7 @@ const GROUPS: [(&str, &str, &[Draw]); 5] = [
         "Power against latency",
         "power",
         &[(
-            tradeoff::tradeoff,
+            tradeoff::draw_tradeoff,
             "Power against latency",
             "These results do not have both power and latency.",
         )],
@@ -62,17 +62,17 @@ const GROUPS: [(&str, &str, &[Draw]); 5] = [
         "cpus",
         &[
             (
-                idle::residency,
+                idle::draw_residency,
                 "Time in idle states",
                 "These results have no idle-state residencies.",
             ),
             (
-                idle::misfits,
+                idle::draw_misfits,
                 "Too deep, too shallow",
                 "These results do not say which idle states were too deep or too shallow.",
             ),
             (
-                frequency::frequencies,
+                frequency::draw_frequencies,
                 "Frequencies",
                 "These results have no frequencies.",
             ),
@@ -82,7 +82,7 @@ const GROUPS: [(&str, &str, &[Draw]); 5] = [
         "A few milliseconds",
         "timeline",
         &[(
-            timeline::timeline,
+            timeline::draw_timelines,
             "Timelines",
             "These results have no timelines.",
         )],

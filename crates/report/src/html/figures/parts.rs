@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::super::number::{json as number, share, short};
+use super::super::number::{format_share, json_number as number, short_number};
 use super::super::view::{PageParts, PageWorkload, View};
-use super::figure::{Choice, Figure, Table, alt, distinct, policy_name, us};
+use super::figure::{Choice, Figure, Table, alt_text, distinct, format_us, policy_name};
 
-pub(super) fn parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
+pub(super) fn draw_parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all = &workload.parts;
     let names = distinct(
         all.iter()
@@ -26,11 +26,11 @@ pub(super) fn parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
         let mut row = vec![
             policy_name(view, latency.policy).to_owned(),
             latency.at.clone(),
-            short(total_us(latency)),
+            short_number(total_us(latency)),
         ];
         let values = names.iter().map(|name| part_us(latency, name));
-        row.extend(values.map(|value| value.map_or("–".into(), short)));
-        table.row(row);
+        row.extend(values.map(|value| value.map_or("–".into(), short_number)));
+        table.add_row(row);
     }
     Some(Figure {
         id: String::new(),
@@ -39,7 +39,7 @@ pub(super) fn parts(view: &View, workload: &PageWorkload) -> Option<Figure> {
         note: "From the system call on the left to its return on the right, averaged over all requests (mean) and over those \
                about the percentile. The parts add up to the latency."
             .into(),
-        alt: alt(
+        alt: alt_text(
             "Stacked bars of the parts of a request's latency, per policy, mean and percentiles beside each other.",
             all.iter().filter(|p| p.at == "mean" || p.at == "p99").map(|p| alt_clause(view, p)),
         ),
@@ -75,12 +75,15 @@ fn alt_clause(view: &View, latency: &PageParts) -> String {
     let parts = latency.parts.iter();
     let largest = parts.max_by(|a, b| a.1.total_cmp(&b.1));
     let most = largest.map_or(String::new(), |(name, us)| {
-        format!(", most of it {name} ({})", share(us / total_us(latency)))
+        format!(
+            ", most of it {name} ({})",
+            format_share(us / total_us(latency))
+        )
     });
     format!(
         "{} {}: {}{most}",
         policy_name(view, latency.policy),
         latency.at,
-        us(total_us(latency))
+        format_us(total_us(latency))
     )
 }

@@ -1,12 +1,12 @@
 //! Timelines: what CPUs, clocks, the drive and a request did in a few representative milliseconds.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::super::number::{json as number, short};
+use super::super::number::{json_number as number, short_number};
 use super::super::view::{PageSpan, PageTimeline, PageWorkload, View};
-use super::figure::{Choice, Figure, Table, alt, distinct, policy_name};
+use super::figure::{Choice, Figure, Table, alt_text, distinct, policy_name};
 
-pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
+pub(super) fn draw_timelines(view: &View, workload: &PageWorkload) -> Option<Figure> {
     let all: Vec<&PageTimeline> = workload
         .timelines
         .iter()
@@ -15,10 +15,53 @@ pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
     if all.is_empty() {
         return None;
     }
-    let names = distinct(
-        all.iter()
-            .flat_map(|t| t.spans.iter().map(|s| s.name.as_str())),
-    );
+    Some(Figure {
+        id: String::new(),
+        kind: "timeline",
+        title: "A few milliseconds, us from the first thing shown".into(),
+        note: "What CPUs, clocks, the drive and a request did around a request of about this latency, first run. Drag the \
+               slider, or press + and − when the chart has the focus, to see more of less."
+            .into(),
+        alt: alt_text(
+            "Timelines with a row per CPU, clock, drive and request:",
+            all.iter().map(|t| {
+                format!("{} around {}: {} rows, {} spans", policy_name(view, t.policy), t.at, t.tracks.len(), t.spans.len())
+            }),
+        ),
+        choices: choices(view, &all),
+        table: span_table(view, &all),
+        data: chart_data(&all),
+    })
+}
+
+/// Choices: the policy, and the latency that a timeline is around.
+fn choices(view: &View, timelines: &[&PageTimeline]) -> Vec<Choice> {
+    let mut policies: Vec<usize> = timelines.iter().map(|t| t.policy).collect();
+    policies.dedup();
+    let policy_options = policies
+        .iter()
+        .map(|p| (p.to_string(), policy_name(view, *p).to_owned()));
+    let latencies = distinct(timelines.iter().map(|t| t.at.as_str()));
+    let latency_options = latencies
+        .iter()
+        .rev()
+        .map(|at| ((*at).to_owned(), (*at).to_owned()));
+    vec![
+        Choice {
+            key: "policy",
+            label: "Policy",
+            options: policy_options.collect(),
+        },
+        Choice {
+            key: "at",
+            label: "Around",
+            options: latency_options.collect(),
+        },
+    ]
+}
+
+/// A row for each track and name of spans.
+fn span_table(view: &View, timelines: &[&PageTimeline]) -> Table {
     let mut table = Table::new(
         4,
         [
@@ -31,7 +74,7 @@ pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
             "longest, us",
         ],
     );
-    for timeline in &all {
+    for timeline in timelines {
         for (index, track) in timeline.tracks.iter().enumerate() {
             let on_track = timeline.spans.iter().filter(|s| s.track == index);
             let spans: Vec<&PageSpan> = on_track.collect();
@@ -40,72 +83,50 @@ pub(super) fn timeline(view: &View, workload: &PageWorkload) -> Option<Figure> {
                 let lengths: Vec<u64> = named.map(|s| s.length_ns).collect();
                 let together = lengths.iter().copied().fold(0, u64::saturating_add);
                 let longest = lengths.iter().max().copied().unwrap_or(0);
-                table.row([
+                table.add_row([
                     policy_name(view, timeline.policy).to_owned(),
                     timeline.at.clone(),
                     track.clone(),
                     name.to_owned(),
                     lengths.len().to_string(),
-                    short(together as f64 / 1e3),
-                    short(longest as f64 / 1e3),
+                    short_number(together as f64 / 1e3),
+                    short_number(longest as f64 / 1e3),
                 ]);
             }
         }
     }
-    let owners = distinct(
-        all.iter()
-            .flat_map(|t| t.spans.iter().map(|s| s.owner.as_str())),
-    );
-    let mut policies: Vec<usize> = all.iter().map(|t| t.policy).collect();
-    policies.dedup();
-    let at = distinct(all.iter().map(|t| t.at.as_str()));
-    let data = all.iter().map(|timeline| {
-        let starts = timeline.spans.iter().map(|s| s.start_ns);
-        let start = starts.min().unwrap_or(0);
-        json!({
-            "policy": timeline.policy,
-            "at": timeline.at,
-            "start": number(start as f64 / 1e6),
-            "tracks": timeline.tracks,
-            "spans": timeline.spans.iter().map(|span| {
-                let name = names.iter().position(|n| *n == span.name);
-                json!([
-                    span.track,
-                    name,
-                    // Exact: a chart can be zoomed to a microsecond.
-                    (span.start_ns - start) as f64 / 1e3,
-                    span.length_ns as f64 / 1e3,
-                    owners.iter().position(|o| *o == span.owner),
-                ])
-            }).collect::<Vec<_>>(),
-        })
+    table
+}
+
+/// Timelines for `timeline.js`: names and owners of spans are said once, and spans have their numbers.
+fn chart_data(timelines: &[&PageTimeline]) -> Value {
+    let spans = timelines.iter().flat_map(|t| &t.spans);
+    let names = distinct(spans.clone().map(|s| s.name.as_str()));
+    let owners = distinct(spans.map(|s| s.owner.as_str()));
+    let views = timelines
+        .iter()
+        .map(|timeline| timeline_data(timeline, &names, &owners));
+    json!({"views": views.collect::<Vec<_>>(), "names": names, "of": owners})
+}
+
+fn timeline_data(timeline: &PageTimeline, names: &[&str], owners: &[&str]) -> Value {
+    let starts = timeline.spans.iter().map(|s| s.start_ns);
+    let start = starts.min().unwrap_or(0);
+    let spans = timeline.spans.iter().map(|span| {
+        json!([
+            span.track,
+            names.iter().position(|n| *n == span.name),
+            // Exact: a chart can be zoomed to a microsecond.
+            (span.start_ns - start) as f64 / 1e3,
+            span.length_ns as f64 / 1e3,
+            owners.iter().position(|o| *o == span.owner),
+        ])
     });
-    Some(Figure {
-        id: String::new(),
-        kind: "timeline",
-        title: "A few milliseconds, us from the first thing shown".into(),
-        note: "What CPUs, clocks, the drive and a request did around a request of about this latency, first run. Drag the \
-               slider, or press + and − when the chart has the focus, to see more of less."
-            .into(),
-        alt: alt(
-            "Timelines with a row per CPU, clock, drive and request:",
-            all.iter().map(|t| {
-                format!("{} around {}: {} rows, {} spans", policy_name(view, t.policy), t.at, t.tracks.len(), t.spans.len())
-            }),
-        ),
-        choices: vec![
-            Choice {
-                key: "policy",
-                label: "Policy",
-                options: policies.iter().map(|p| (p.to_string(), policy_name(view, *p).to_owned())).collect(),
-            },
-            Choice {
-                key: "at",
-                label: "Around",
-                options: at.iter().rev().map(|a| ((*a).to_owned(), (*a).to_owned())).collect(),
-            },
-        ],
-        table,
-        data: json!({"names": names, "of": owners, "views": data.collect::<Vec<_>>()}),
+    json!({
+        "policy": timeline.policy,
+        "at": timeline.at,
+        "start": number(start as f64 / 1e6),
+        "tracks": timeline.tracks,
+        "spans": spans.collect::<Vec<_>>(),
     })
 }

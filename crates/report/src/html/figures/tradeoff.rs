@@ -1,23 +1,70 @@
 //! Power against latency, with the Pareto front.
 
-use serde_json::json;
+use std::collections::BTreeSet;
 
-use super::super::number::{json as number, short};
+use serde_json::{Value, json};
+
+use super::super::number::{json_number as number, short_number};
 use super::super::view::{PageMetric, PageWorkload, Tradeoff, View};
-use super::figure::{Choice, Figure, Table, alt, capital, distinct, policy_name};
+use super::figure::{Choice, Figure, Table, alt_text, capitalise, distinct, policy_name};
 
-pub(super) fn tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
-    let all = &workload.tradeoff;
-    let first = all.first()?;
+/// Points by one metric for latency.
+struct LatencyAxis<'a> {
+    metric: &'a PageMetric,
+    points: Vec<&'a Tradeoff>,
+}
+
+pub(super) fn draw_tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
+    let first = workload.tradeoff.first()?;
     let power = view.metrics.get(first.power_metric)?;
-    let mut metrics: Vec<usize> = all.iter().map(|t| t.latency_metric).collect();
-    metrics.dedup();
-    metrics.sort_unstable();
-    metrics.dedup();
-    let metrics: Vec<(usize, &PageMetric)> = metrics
-        .into_iter()
-        .filter_map(|m| Some((m, view.metrics.get(m)?)))
-        .collect();
+    let axes = latency_axes(view, &workload.tradeoff);
+    let choices = axes.iter().enumerate();
+    Some(Figure {
+        id: String::new(),
+        kind: "tradeoff",
+        title: format!("{} against latency, {} and {}", capitalise(&power.title), power.unit, axes.first()?.metric.unit),
+        note: "Down and left is better. The line joins the policies of the Pareto front: none of the others has less of both. \
+               Thin bars go from the lowest to the highest run."
+            .into(),
+        alt: alt_text(
+            "Scatter plot of power against latency, one point per policy;",
+            axes.iter().map(|axis| alt_clause(view, axis)),
+        ),
+        choices: vec![Choice {
+            key: "metric",
+            label: "Latency",
+            options: choices.map(|(i, axis)| (i.to_string(), axis.metric.title.clone())).collect(),
+        }],
+        table: point_table(view, power, &axes),
+        data: json!({"y": with_unit(power), "metrics": axes.iter().map(axis_data).collect::<Vec<_>>()}),
+    })
+}
+
+/// Points by latency metric, in the order of the metrics.
+fn latency_axes<'a>(view: &'a View, points: &'a [Tradeoff]) -> Vec<LatencyAxis<'a>> {
+    let metrics: BTreeSet<usize> = points.iter().map(|point| point.latency_metric).collect();
+    let axes = metrics.into_iter().filter_map(|index| {
+        let on_axis = points.iter().filter(|p| p.latency_metric == index);
+        Some(LatencyAxis {
+            metric: view.metrics.get(index)?,
+            points: on_axis.collect(),
+        })
+    });
+    axes.collect()
+}
+
+/// Policies on the Pareto front, in words.
+fn alt_clause(view: &View, axis: &LatencyAxis<'_>) -> String {
+    let front = axis.points.iter().filter(|p| p.front);
+    let names = distinct(front.map(|p| policy_name(view, p.policy)));
+    format!(
+        "on the Pareto front by {}: {}",
+        axis.metric.title,
+        names.join(", ")
+    )
+}
+
+fn point_table(view: &View, power: &PageMetric, axes: &[LatencyAxis<'_>]) -> Table {
     let mut table = Table::new(
         2,
         ["policy", "latency", "value", "lowest run", "highest run"]
@@ -30,56 +77,32 @@ pub(super) fn tradeoff(view: &View, workload: &PageWorkload) -> Option<Figure> {
                 "on the Pareto front".into(),
             ]),
     );
-    let mut clauses = Vec::new();
-    let mut data = Vec::new();
-    for (index, metric) in &metrics {
-        let points: Vec<&Tradeoff> = all.iter().filter(|t| t.latency_metric == *index).collect();
-        for point in &points {
+    for axis in axes {
+        for point in &axis.points {
             let mut row = vec![
                 policy_name(view, point.policy).to_owned(),
-                with_unit(metric),
+                with_unit(axis.metric),
             ];
-            row.extend(point.latency.values().map(short));
-            row.extend(point.power.values().map(short));
+            row.extend(point.latency.values().map(short_number));
+            row.extend(point.power.values().map(short_number));
             row.push(if point.front { "yes" } else { "no" }.into());
-            table.row(row);
+            table.add_row(row);
         }
-        let on: Vec<&str> = points
-            .iter()
-            .filter(|p| p.front)
-            .map(|p| policy_name(view, p.policy))
-            .collect();
-        clauses.push(format!(
-            "on the Pareto front by {}: {}",
-            metric.title,
-            distinct(on).join(", ")
-        ));
-        data.push(json!({
-            "title": with_unit(metric),
-            "points": points.iter().map(|p| json!({
-                "policy": p.policy,
-                "x": p.latency.values().map(number),
-                "y": p.power.values().map(number),
-                "front": p.front,
-            })).collect::<Vec<_>>(),
-        }));
     }
-    Some(Figure {
-        id: String::new(),
-        kind: "tradeoff",
-        title: format!("{} against latency, {} and {}", capital(&power.title), power.unit, metrics.first()?.1.unit),
-        note: "Down and left is better. The line joins the policies of the Pareto front: none of the others has less of both. \
-               Thin bars go from the lowest to the highest run."
-            .into(),
-        alt: alt("Scatter plot of power against latency, one point per policy;", clauses),
-        choices: vec![Choice {
-            key: "metric",
-            label: "Latency",
-            options: metrics.iter().enumerate().map(|(i, (_, m))| (i.to_string(), m.title.clone())).collect(),
-        }],
-        table,
-        data: json!({"y": with_unit(power), "metrics": data}),
-    })
+    table
+}
+
+/// Points for `charts.js`.
+fn axis_data(axis: &LatencyAxis<'_>) -> Value {
+    let points = axis.points.iter().map(|p| {
+        json!({
+            "policy": p.policy,
+            "x": p.latency.values().map(number),
+            "y": p.power.values().map(number),
+            "front": p.front,
+        })
+    });
+    json!({"title": with_unit(axis.metric), "points": points.collect::<Vec<_>>()})
 }
 
 fn with_unit(metric: &PageMetric) -> String {

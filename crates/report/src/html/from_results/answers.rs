@@ -7,7 +7,7 @@ use super::super::view::{PageAnswer, PagePolicy, PageRow, Tone, View};
 use super::comparison::Compared;
 use super::place::Place;
 
-pub(super) fn add(
+pub(super) fn add_answers(
     view: &mut View,
     places: &[Place<'_>],
     compared: &Compared,
@@ -28,16 +28,20 @@ pub(super) fn add(
                         ..PageAnswer::default()
                     });
                 }
-                best.extend(found.into_iter().map(|found| best_policy(view, found)));
+                best.extend(
+                    found
+                        .into_iter()
+                        .map(|found| answer_best_policy(view, found)),
+                );
                 continue;
             }
             let named = question.baseline.as_deref();
             let own = named.and_then(|name| Some((name, *place.policies.get(name)?)));
             answers.push(match own.filter(|(_, policy)| Some(*policy) != general) {
-                None => answer(view, place, question, general, &view.rows),
+                None => answer_question(view, place, question, general, &view.rows),
                 Some((name, policy)) => {
                     let rows = compared.with_baseline(view, index, question, name)?;
-                    answer(view, place, question, Some(policy), &rows)
+                    answer_question(view, place, question, Some(policy), &rows)
                 }
             });
         }
@@ -48,7 +52,7 @@ pub(super) fn add(
         best.extend((0..view.metrics.len()).map(|metric| {
             let asked = format!("What changes in {}?", view.metrics[metric].title);
             let rows = view.rows.iter().filter(|r| r.metric == metric);
-            sentence(view, asked, general, rows.collect())
+            answer_sentence(view, asked, general, rows.collect())
         }));
     }
     view.answers = best;
@@ -56,7 +60,7 @@ pub(super) fn add(
 }
 
 /// The answer to a question for the best policy.
-fn best_policy(view: &View, found: results::Answer) -> PageAnswer {
+fn answer_best_policy(view: &View, found: results::Answer) -> PageAnswer {
     let mut sentences = found.sentences.into_iter();
     let sentence = sentences.next().unwrap_or_default();
     let mut details: Vec<String> = sentences.collect();
@@ -92,7 +96,7 @@ fn names_all_settings(policy: &PagePolicy) -> bool {
 }
 
 /// The answer to a question, from comparisons with `baseline`.
-fn answer(
+fn answer_question(
     view: &View,
     place: &Place<'_>,
     question: &Question,
@@ -105,7 +109,7 @@ fn answer(
             && asks_about_policy(question, place, row.policy)
             && asks_about_load(question, place, row.workload)
     });
-    sentence(view, question.ask.clone(), baseline, asked.collect())
+    answer_sentence(view, question.ask.clone(), baseline, asked.collect())
 }
 
 /// Whether a question includes a workload of the view. Workloads of other results have no name in this place: only a
@@ -127,7 +131,7 @@ fn asks_about_policy(question: &Question, place: &Place<'_>, index: usize) -> bo
     }
 }
 
-fn sentence(
+fn answer_sentence(
     view: &View,
     question: String,
     baseline: Option<usize>,
@@ -145,11 +149,11 @@ fn sentence(
         .map_or(view.baseline_name(), |p| p.name.as_str());
     let mut workloads: Vec<usize> = rows.iter().map(|r| r.workload).collect();
     workloads.dedup();
-    let best: Vec<Option<&PageRow>> = workloads.iter().map(|w| best(&rows, *w)).collect();
+    let best: Vec<Option<&PageRow>> = workloads.iter().map(|w| best_row(&rows, *w)).collect();
     let (sentence, tone) = if rows.is_empty() {
         ("These results do not say.".to_owned(), Tone::Open)
     } else {
-        let (sentence, tone) = summary(view, baseline, &rows, &best);
+        let (sentence, tone) = summarise_metric(view, baseline, &rows, &best);
         (sentence + &surely_worse(view, &rows), tone)
     };
     let mut policies: Vec<usize> = best.iter().flatten().map(|r| r.policy).collect();
@@ -159,7 +163,7 @@ fn sentence(
         .iter()
         .map(|workload| {
             let on_workload = rows.iter().copied().filter(|r| r.workload == *workload);
-            let verdicts = verdicts(view, on_workload.collect());
+            let verdicts = list_verdicts(view, on_workload.collect());
             format!("{}: {verdicts}", view.workloads[*workload].name)
         })
         .collect();
@@ -185,7 +189,7 @@ const MAX_WORKLOADS: usize = 50;
 const MAX_POLICIES: usize = 20;
 
 /// Verdicts on a workload's policies. If there are too many, the policies with the largest gains remain.
-fn verdicts(view: &View, mut rows: Vec<&PageRow>) -> String {
+fn list_verdicts(view: &View, mut rows: Vec<&PageRow>) -> String {
     let more = rows.len().saturating_sub(MAX_POLICIES);
     if more > 0 {
         rows.sort_by(|a, b| b.gain_percent().total_cmp(&a.gain_percent()));
@@ -204,7 +208,7 @@ fn verdicts(view: &View, mut rows: Vec<&PageRow>) -> String {
 }
 
 /// The surely better policy with the largest gain on a workload.
-fn best<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
+fn best_row<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
     let better = rows
         .iter()
         .filter(|r| r.workload == workload && r.tone == Tone::Better);
@@ -216,7 +220,7 @@ fn best<'a>(rows: &[&'a PageRow], workload: usize) -> Option<&'a PageRow> {
 }
 
 /// What the best policies on each workload say together.
-fn summary(
+fn summarise_metric(
     view: &View,
     baseline: &str,
     rows: &[&PageRow],
@@ -338,7 +342,7 @@ fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
         (
             format!(
                 "Cannot tell whether anything is better than {baseline}: {}.",
-                reason(rows)
+                name_open_reason(rows)
             ),
             Tone::Open,
         )
@@ -365,7 +369,7 @@ fn none_is_better(baseline: &str, rows: &[&PageRow]) -> (String, Tone) {
 }
 
 /// Why nothing can be told, if the reason is always the same.
-fn reason(rows: &[&PageRow]) -> String {
+fn name_open_reason(rows: &[&PageRow]) -> String {
     let reasons: Vec<&str> = rows
         .iter()
         .map(|r| r.verdict.trim_start_matches("cannot tell: "))

@@ -9,7 +9,7 @@ use wakepath_results::{Better, Metric, Question};
 
 use super::super::view::{self, PageRow, Tone, View};
 use super::error::FromResultsError;
-use super::place::{Place, rows, warn_of_unplaced};
+use super::place::{Place, read_rows, warn_of_unplaced};
 
 /// Values by workload, metric and policy, in the page's units if the page shows the metric.
 pub(super) type Series = BTreeMap<(usize, String, usize), Vec<f64>>;
@@ -32,40 +32,12 @@ pub(super) struct Compared {
 ///
 /// A policy marked as baseline in the view is everybody's baseline. Without a mark each machine has its own, if the
 /// baseline that it names exists.
-pub(super) fn add(
+pub(super) fn add_comparison(
     view: &mut View,
     places: &[Place<'_>],
     has_baseline: bool,
 ) -> Result<Compared, FromResultsError> {
-    let mut series = Series::new();
-    let mut sources = Vec::new();
-    for (index, place) in places.iter().enumerate() {
-        let mut lost = 0;
-        let rows = rows(view, "comparison", place.reader.metrics())?;
-        for row in &rows {
-            match place.find([&row.machine, &row.workload, &row.policy]) {
-                Some((workload, policy)) => series
-                    .entry((workload, row.metric.clone(), policy))
-                    .or_default()
-                    .push(row.value),
-                None => lost += 1,
-            }
-        }
-        warn_of_unplaced(view, "metrics.parquet", lost);
-        // The name is never shown: it only keeps policies of several results apart.
-        sources.push(Source::new(&index.to_string(), place.reader, rows)?);
-    }
-    let policies = places.iter().zip(&sources).flat_map(|(place, source)| {
-        let names = place.policies.iter();
-        names.map(|(name, index)| (policy_name(&sources, source, name), *index))
-    });
-    let mut compared = Compared {
-        series,
-        policies: policies.collect(),
-        sources,
-        comparison: None,
-        units: Vec::new(),
-    };
+    let mut compared = Compared::read(view, places)?;
     let mut names = compared.policies.iter();
     let wanted = names.find(|(_, i)| view.policies[**i].baseline);
     let options = CompareOptions {
@@ -76,35 +48,74 @@ pub(super) fn add(
         return Ok(compared);
     }
     let comparison = compare(&compared.sources, &options)?;
-    // A policy without others to compare is no baseline.
-    let baselines = comparison
-        .rows
-        .iter()
-        .filter_map(|row| row.baseline.as_ref());
-    for policy in baselines.filter_map(|name| compared.policies.get(name)) {
-        view.policies[*policy].baseline = true;
-    }
-    if let Some(policy) = compared.policies.get(&comparison.baseline) {
-        view.policies[*policy].baseline = true;
-    }
-    let units = comparison.metrics.iter().map(|m| comparison.unit(m));
-    compared.units = units.collect();
-    view.assumes_power = comparison.assumes_power;
-    let metrics = comparison.metrics.iter().zip(&compared.units);
-    view.metrics = metrics.map(|(m, unit)| page_metric(m, unit)).collect();
-    for ((_, name, _), values) in &mut compared.series {
-        if let Some(metric) = view.metrics.iter().position(|m| m.name == *name) {
-            for value in values {
-                *value *= compared.units[metric].factor;
-            }
-        }
-    }
-    view.rows = compared.rows(view, &comparison.rows);
+    compared.mark_baselines(view, &comparison);
+    compared.add_metrics(view, &comparison);
+    view.rows = compared.page_rows(view, &comparison.rows);
     compared.comparison = Some(comparison);
     Ok(compared)
 }
 
 impl Compared {
+    /// Reads the metrics of all results, and counts values of unknown cells.
+    fn read(view: &mut View, places: &[Place<'_>]) -> Result<Self, FromResultsError> {
+        let mut series = Series::new();
+        let mut sources = Vec::new();
+        for (index, place) in places.iter().enumerate() {
+            let mut lost = 0;
+            let rows = read_rows(view, "comparison", place.reader.metrics())?;
+            for row in &rows {
+                match place.find_cell([&row.machine, &row.workload, &row.policy]) {
+                    Some((workload, policy)) => series
+                        .entry((workload, row.metric.clone(), policy))
+                        .or_default()
+                        .push(row.value),
+                    None => lost += 1,
+                }
+            }
+            warn_of_unplaced(view, "metrics.parquet", lost);
+            // The name is never shown: it only keeps policies of several results apart.
+            sources.push(Source::new(&index.to_string(), place.reader, rows)?);
+        }
+        let policies = places.iter().zip(&sources).flat_map(|(place, source)| {
+            let names = place.policies.iter();
+            names.map(|(name, index)| (policy_name(&sources, source, name), *index))
+        });
+        Ok(Self {
+            series,
+            policies: policies.collect(),
+            sources,
+            comparison: None,
+            units: Vec::new(),
+        })
+    }
+
+    /// Marks policies that others are compared with. A policy without others to compare is no baseline.
+    fn mark_baselines(&self, view: &mut View, comparison: &results::Comparison) {
+        let rows = comparison.rows.iter();
+        let names = rows.filter_map(|row| row.baseline.as_ref());
+        for name in names.chain([&comparison.baseline]) {
+            if let Some(policy) = self.policies.get(name) {
+                view.policies[*policy].baseline = true;
+            }
+        }
+    }
+
+    /// Adds the comparison's metrics to the page, and turns values into the page's units.
+    fn add_metrics(&mut self, view: &mut View, comparison: &results::Comparison) {
+        let units = comparison.metrics.iter().map(|m| comparison.unit(m));
+        self.units = units.collect();
+        view.assumes_power = comparison.assumes_power;
+        let metrics = comparison.metrics.iter().zip(&self.units);
+        view.metrics = metrics.map(|(m, unit)| page_metric(m, unit)).collect();
+        for ((_, name, _), values) in &mut self.series {
+            if let Some(metric) = view.metrics.iter().position(|m| m.name == *name) {
+                for value in values {
+                    *value *= self.units[metric].factor;
+                }
+            }
+        }
+    }
+
     /// Differences between results besides their policies, and runs that did less than requested. A result is called by
     /// the suffix of its policies.
     pub(super) fn cautions(&self, suffixes: &[String]) -> Vec<String> {
@@ -122,7 +133,7 @@ impl Compared {
     }
 
     /// A comparison's rows for the page.
-    fn rows(&self, view: &View, rows: &[results::Row]) -> Vec<PageRow> {
+    fn page_rows(&self, view: &View, rows: &[results::Row]) -> Vec<PageRow> {
         let placed = rows.iter().filter_map(|row| {
             let load = row.load.to_string();
             let workload = view.workloads.iter().position(|w| w.name == load)?;
@@ -183,7 +194,7 @@ impl Compared {
             ..CompareOptions::default()
         };
         match compare(&sources, &options) {
-            Ok(comparison) => Ok(self.rows(view, &comparison.rows)),
+            Ok(comparison) => Ok(self.page_rows(view, &comparison.rows)),
             Err(CompareError::Nothing) => Ok(Vec::new()),
             Err(error) => Err(error),
         }

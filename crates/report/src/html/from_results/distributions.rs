@@ -9,7 +9,7 @@ use wakepath_results::rows::PARTS;
 
 use super::super::view::{Curve, PageParts, PageSpread, Percentiles, Tradeoff, View};
 use super::comparison::Series;
-use super::place::{Place, placed};
+use super::place::{Place, read_placed_rows};
 
 /// Percentiles and their metrics: requests, wake-ups.
 const PERCENTILES: [(&str, &[(&str, &str)]); 2] = [
@@ -33,27 +33,27 @@ const LATENCIES: [&str; 5] = ["mean_us", "p99_us", "wake_mean_us", "wake_p99_us"
 /// Power metrics, the preferred first.
 const POWERS: [&str; 3] = ["mean_mw", "package_mw", "drive_mw"];
 
-pub(super) fn add(
+pub(super) fn add_distributions(
     view: &mut View,
     places: &[Place<'_>],
     series: &Series,
 ) -> Result<(), ResultsError> {
     for place in places {
-        curves(view, place)?;
-        parts(view, place)?;
+        add_curves(view, place)?;
+        add_parts(view, place)?;
     }
     for index in 0..view.workloads.len() {
-        percentiles(view, index, series);
-        tradeoff(view, index, series);
+        add_percentiles(view, index, series);
+        add_tradeoff(view, index, series);
     }
     Ok(())
 }
 
-fn curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+fn add_curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Request counts by upper bound of the bucket, all runs together.
     let mut buckets: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("latency.parquet", "latency distribution");
-    let rows = placed(view, place, table, place.reader.latency(), |row| {
+    let rows = read_placed_rows(view, place, table, place.reader.latency(), |row| {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for (key, row) in rows.into_iter().filter(|(_, row)| row.count > 0) {
@@ -77,11 +77,11 @@ fn curves(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     Ok(())
 }
 
-fn parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+fn add_parts(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     // Sum and number of runs by workload, policy, requests and part.
     let mut sums: BTreeMap<(usize, usize, String, String), (f64, u32)> = BTreeMap::new();
     let table = ("attribution.parquet", "attribution");
-    let rows = placed(view, place, table, place.reader.attribution(), |row| {
+    let rows = read_placed_rows(view, place, table, place.reader.attribution(), |row| {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
@@ -122,7 +122,12 @@ fn part_order(part: &str) -> usize {
 }
 
 /// Mean, lowest and highest finite value of a policy's runs.
-fn spread(series: &Series, workload: usize, metric: &str, policy: usize) -> Option<PageSpread> {
+fn spread_over_runs(
+    series: &Series,
+    workload: usize,
+    metric: &str,
+    policy: usize,
+) -> Option<PageSpread> {
     let runs = series.get(&(workload, metric.to_owned(), policy))?;
     let values: Vec<f64> = runs.iter().copied().filter(|v| v.is_finite()).collect();
     if values.is_empty() {
@@ -135,7 +140,7 @@ fn spread(series: &Series, workload: usize, metric: &str, policy: usize) -> Opti
     })
 }
 
-fn percentiles(view: &mut View, index: usize, series: &Series) {
+fn add_percentiles(view: &mut View, index: usize, series: &Series) {
     let policies = view.policies.len();
     let workload = &mut view.workloads[index];
     for (latency, metrics) in PERCENTILES {
@@ -143,7 +148,10 @@ fn percentiles(view: &mut View, index: usize, series: &Series) {
             let values: Vec<(String, PageSpread)> = metrics
                 .iter()
                 .filter_map(|(name, metric)| {
-                    Some(((*name).to_owned(), spread(series, index, metric, policy)?))
+                    Some((
+                        (*name).to_owned(),
+                        spread_over_runs(series, index, metric, policy)?,
+                    ))
                 })
                 .collect();
             if !values.is_empty() {
@@ -157,7 +165,7 @@ fn percentiles(view: &mut View, index: usize, series: &Series) {
     }
 }
 
-fn tradeoff(view: &mut View, index: usize, series: &Series) {
+fn add_tradeoff(view: &mut View, index: usize, series: &Series) {
     let metric_index = |name: &str| view.metrics.iter().position(|m| m.name == name);
     let measured: BTreeSet<&str> = series
         .keys()
@@ -182,8 +190,8 @@ fn tradeoff(view: &mut View, index: usize, series: &Series) {
                 policy,
                 latency_metric,
                 power_metric,
-                latency: spread(series, index, latency, policy)?,
-                power: spread(series, index, power, policy)?,
+                latency: spread_over_runs(series, index, latency, policy)?,
+                power: spread_over_runs(series, index, power, policy)?,
                 front: false,
             })
         });

@@ -6,7 +6,7 @@ use wakepath_results::rows::BUSY;
 use wakepath_results::{MachineInfo, ResultsError};
 
 use super::super::view::{Frequency, PageIdle, PageState, View};
-use super::place::{Place, placed};
+use super::place::{Place, read_placed_rows};
 
 /// Workload, CPU kind by the machine's order and by name, policy.
 type Key = (usize, usize, String, usize);
@@ -33,10 +33,10 @@ impl Sums {
     };
 }
 
-pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
+pub(super) fn add_idle(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
     for place in places {
-        states(view, place)?;
-        frequencies(view, place)?;
+        add_idle_states(view, place)?;
+        add_frequencies(view, place)?;
     }
     Ok(())
 }
@@ -65,11 +65,11 @@ fn state_rank(machine: Option<&MachineInfo>, state: &str) -> usize {
     1 + position.unwrap_or(states.len())
 }
 
-fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+fn add_idle_states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     let mut cpus_of: BTreeMap<(usize, usize), u32> = BTreeMap::new();
     let mut all: BTreeMap<Key, BTreeMap<(usize, String), Sums>> = BTreeMap::new();
     let table = ("idle.parquet", "idle-state residency");
-    let rows = placed(view, place, table, place.reader.idle(), |row| {
+    let rows = read_placed_rows(view, place, table, place.reader.idle(), |row| {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {
@@ -119,10 +119,10 @@ fn states(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     Ok(())
 }
 
-fn frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
+fn add_frequencies(view: &mut View, place: &Place<'_>) -> Result<(), ResultsError> {
     let mut all: BTreeMap<Key, BTreeMap<u64, u64>> = BTreeMap::new();
     let table = ("frequency.parquet", "frequency histogram");
-    let rows = placed(view, place, table, place.reader.frequency(), |row| {
+    let rows = read_placed_rows(view, place, table, place.reader.frequency(), |row| {
         [&row.machine, &row.workload, &row.policy]
     })?;
     for ((workload, policy), row) in rows {

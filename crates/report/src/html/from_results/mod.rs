@@ -26,24 +26,27 @@ use provenance::origin_in_words;
 ///
 /// # Errors
 /// No results, results that cannot be read, an unknown baseline. A missing table is no error: the report names the table.
-pub fn view(results: &[ResultReader], baseline: Option<&str>) -> Result<View, FromResultsError> {
+pub fn build_view(
+    results: &[ResultReader],
+    baseline: Option<&str>,
+) -> Result<View, FromResultsError> {
     let ComparedView {
         mut view,
         places,
         compared,
-    } = begin(results, baseline)?;
-    distributions::add(&mut view, &places, &compared.series)?;
-    idle::add(&mut view, &places)?;
-    timeline::add(&mut view, &places)?;
-    answers::add(&mut view, &places, &compared)?;
+    } = build_compared_view(results, baseline)?;
+    distributions::add_distributions(&mut view, &places, &compared.series)?;
+    idle::add_idle(&mut view, &places)?;
+    timeline::add_timelines(&mut view, &places)?;
+    answers::add_answers(&mut view, &places, &compared)?;
     Ok(view)
 }
 
 /// The answers at the start of a report: to the studies' questions, or a summary of each metric.
 ///
 /// # Errors
-/// As [`view`].
-pub fn answers(
+/// As [`build_view`].
+pub fn build_answers(
     results: &[ResultReader],
     baseline: Option<&str>,
 ) -> Result<Vec<PageAnswer>, FromResultsError> {
@@ -51,8 +54,8 @@ pub fn answers(
         mut view,
         places,
         compared,
-    } = begin(results, baseline)?;
-    answers::add(&mut view, &places, &compared)?;
+    } = build_compared_view(results, baseline)?;
+    answers::add_answers(&mut view, &places, &compared)?;
     Ok(view.answers)
 }
 
@@ -63,22 +66,22 @@ struct ComparedView<'a> {
     compared: comparison::Compared,
 }
 
-fn begin<'a>(
+fn build_compared_view<'a>(
     results: &'a [ResultReader],
     baseline: Option<&str>,
 ) -> Result<ComparedView<'a>, FromResultsError> {
     let first = results.first().ok_or(FromResultsError::Nothing)?.document();
     let mut view = View {
-        title: titles(results),
+        title: join_titles(results),
         made_by: concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned(),
         ..View::default()
     };
-    let suffixes = suffixes(results);
+    let suffixes = distinct_suffixes(results);
     let distinct = policies_differ(results);
     let mut places = Vec::new();
     for (reader, suffix) in results.iter().zip(&suffixes) {
         let policy_suffix = if distinct { "" } else { suffix };
-        places.push(Place::add(&mut view, reader, policy_suffix));
+        places.push(Place::add_result(&mut view, reader, policy_suffix));
     }
     let wanted = baseline.unwrap_or(&first.baseline);
     let found = view
@@ -100,8 +103,8 @@ fn begin<'a>(
             "The results name `{wanted}` as their baseline and have no such policy."
         )),
     }
-    provenance::add(&mut view, results, &suffixes)?;
-    let compared = comparison::add(&mut view, &places, found.is_some())?;
+    provenance::add_provenance(&mut view, results, &suffixes)?;
+    let compared = comparison::add_comparison(&mut view, &places, found.is_some())?;
     view.cautions.extend(compared.cautions(&suffixes));
     Ok(ComparedView {
         view,
@@ -110,7 +113,7 @@ fn begin<'a>(
     })
 }
 
-fn titles(results: &[ResultReader]) -> String {
+fn join_titles(results: &[ResultReader]) -> String {
     let mut titles: Vec<&str> = Vec::new();
     for reader in results {
         let study = &reader.document().study;
@@ -135,7 +138,7 @@ fn policies_differ(results: &[ResultReader]) -> bool {
 }
 
 /// Suffixes that tell policies of several results apart, as short as possible.
-fn suffixes(results: &[ResultReader]) -> Vec<String> {
+fn distinct_suffixes(results: &[ResultReader]) -> Vec<String> {
     if results.len() < 2 {
         return vec![String::new(); results.len()];
     }

@@ -20,7 +20,7 @@ pub(super) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// Adds a result's workloads and policies to the view.
-    pub(super) fn add(view: &mut View, reader: &'a ResultReader, suffix: &str) -> Self {
+    pub(super) fn add_result(view: &mut View, reader: &'a ResultReader, suffix: &str) -> Self {
         let document = reader.document();
         let mut workloads = BTreeMap::new();
         for (machine, workload) in document.loads() {
@@ -94,7 +94,10 @@ impl<'a> Place<'a> {
     }
 
     /// Indices of a row's workload and policy; `None` if the document does not name them.
-    pub(super) fn find(&self, [machine, workload, policy]: [&str; 3]) -> Option<(usize, usize)> {
+    pub(super) fn find_cell(
+        &self,
+        [machine, workload, policy]: [&str; 3],
+    ) -> Option<(usize, usize)> {
         let index = self.workloads.get(&(machine, workload))?;
         let line = self.subsets.get(&(workload, policy));
         Some((*index, *line.or_else(|| self.policies.get(policy))?))
@@ -114,7 +117,7 @@ fn find_whole<'a>(
 }
 
 /// A table's rows. A missing table counts as empty, and the report says so.
-pub(super) fn rows<R>(
+pub(super) fn read_rows<R>(
     view: &mut View,
     what: &str,
     read: Result<Vec<R>, ResultsError>,
@@ -135,18 +138,18 @@ pub(super) fn rows<R>(
 type Placed<R> = ((usize, usize), R);
 
 /// A table's rows for workloads and policies in the view. The report says how many rows are left out.
-pub(super) fn placed<R>(
+pub(super) fn read_placed_rows<R>(
     view: &mut View,
     place: &Place<'_>,
     (file, what): (&str, &str),
     read: Result<Vec<R>, ResultsError>,
     names: impl Fn(&R) -> [&str; 3],
 ) -> Result<Vec<Placed<R>>, ResultsError> {
-    let rows = rows(view, what, read)?;
+    let rows = read_rows(view, what, read)?;
     let count = rows.len();
     let placed: Vec<Placed<R>> = rows
         .into_iter()
-        .filter_map(|row| Some((place.find(names(&row))?, row)))
+        .filter_map(|row| Some((place.find_cell(names(&row))?, row)))
         .collect();
     warn_of_unplaced(view, file, count - placed.len());
     Ok(placed)

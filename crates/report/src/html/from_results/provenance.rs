@@ -10,7 +10,7 @@ const LONGEST_FILE: usize = 60_000;
 /// Largest total size of shown files, in bytes; beyond, only names are shown.
 const ALL_FILES: usize = 1_000_000;
 
-pub(super) fn add(
+pub(super) fn add_provenance(
     view: &mut View,
     results: &[ResultReader],
     suffixes: &[String],
@@ -41,26 +41,26 @@ pub(super) fn add(
     };
     view.facts.push(format!(
         "{} × {}",
-        count(view.workloads.len(), workloads.0, workloads.1),
-        count(view.compared_policies().count(), "policy", "policies")
+        count_in_words(view.workloads.len(), workloads.0, workloads.1),
+        count_in_words(view.compared_policies().count(), "policy", "policies")
     ));
     let mut repeats: Vec<String> = results
         .iter()
-        .map(|r| count(r.document().repeats as usize, "run each", "runs each"))
+        .map(|r| count_in_words(r.document().repeats as usize, "run each", "runs each"))
         .collect();
     repeats.dedup();
     view.facts.push(repeats.join(" and "));
     for (reader, suffix) in results.iter().zip(suffixes) {
-        cautions(view, reader, suffix);
-        view.sources.push(source(reader, suffix)?);
+        add_cautions(view, reader, suffix);
+        view.sources.push(make_source(reader, suffix)?);
     }
-    view.commands = commands(results);
+    view.commands = repeat_commands(results);
     let shown = results.iter().map(|r| r.dir().display().to_string());
-    view.results = shown.map(|dir| quoted(&dir)).collect();
+    view.results = shown.map(|dir| quote_argument(&dir)).collect();
     Ok(())
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
+fn count_in_words(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
@@ -76,7 +76,7 @@ pub(super) fn origin_in_words(origin: RunOrigin) -> &'static str {
     }
 }
 
-fn cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
+fn add_cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
     let document = reader.document();
     if !document.complete {
         view.cautions.push(format!(
@@ -92,7 +92,7 @@ fn cautions(view: &mut View, reader: &ResultReader, suffix: &str) {
     view.cautions.extend(document.notes.iter().cloned());
 }
 
-fn source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsError> {
+fn make_source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsError> {
     let study = &reader.document().study;
     let mut title = if study.title.is_empty() {
         study.name.clone()
@@ -105,13 +105,13 @@ fn source(reader: &ResultReader, suffix: &str) -> Result<PageSource, ResultsErro
     }
     Ok(PageSource {
         title,
-        facts: facts(reader),
-        files: files(reader)?,
+        facts: list_facts(reader),
+        files: read_files(reader)?,
     })
 }
 
 /// Facts about a study, its machines and its statistics: name and value.
-fn facts(reader: &ResultReader) -> Vec<(String, String)> {
+fn list_facts(reader: &ResultReader) -> Vec<(String, String)> {
     let document = reader.document();
     let mut facts = vec![
         ("study", document.study.name.clone()),
@@ -165,7 +165,7 @@ fn facts(reader: &ResultReader) -> Vec<(String, String)> {
 }
 
 /// Copies of the study, its workloads and its machines, as far as the page has room: name and text.
-fn files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsError> {
+fn read_files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsError> {
     let document = reader.document();
     let mut names = vec!["study.toml".to_owned()];
     for workload in document.workloads.iter().filter(|w| w.has_copy()) {
@@ -180,7 +180,7 @@ fn files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsError> {
         let Some(whole) = reader.file(&name)? else {
             continue;
         };
-        let mut text = cut(whole);
+        let mut text = shorten_text(whole);
         if shown + text.len() > ALL_FILES {
             "[left out; the result directory has it]\n".clone_into(&mut text);
         }
@@ -190,7 +190,7 @@ fn files(reader: &ResultReader) -> Result<Vec<(String, String)>, ResultsError> {
     Ok(files)
 }
 
-fn cut(mut text: String) -> String {
+fn shorten_text(mut text: String) -> String {
     if text.len() > LONGEST_FILE {
         let end = (0..=LONGEST_FILE)
             .rev()
@@ -203,7 +203,7 @@ fn cut(mut text: String) -> String {
 }
 
 /// Commands that make the results and the page again, each in a new place. Imported results are taken as they are.
-fn commands(results: &[ResultReader]) -> Vec<String> {
+fn repeat_commands(results: &[ResultReader]) -> Vec<String> {
     let repeatable = results.iter().filter(|r| backend_option(r).is_some());
     let several = repeatable.count() > 1;
     let (mut commands, mut made) = (Vec::new(), Vec::new());
@@ -211,7 +211,7 @@ fn commands(results: &[ResultReader]) -> Vec<String> {
         let document = reader.document();
         let shown = reader.dir().display().to_string();
         let Some(option) = backend_option(reader) else {
-            made.push(quoted(&shown));
+            made.push(quote_argument(&shown));
             continue;
         };
         let again = if several {
@@ -225,9 +225,12 @@ fn commands(results: &[ResultReader]) -> Vec<String> {
         commands.push(comment.replace(char::is_control, " "));
         commands.push(format!(
             "wakepath study run {}{option} -o {again}",
-            quoted(&format!("{shown}/study.toml"))
+            quote_argument(&format!("{shown}/study.toml"))
         ));
-        commands.push(format!("wakepath compare {} {again}", quoted(&shown)));
+        commands.push(format!(
+            "wakepath compare {} {again}",
+            quote_argument(&shown)
+        ));
         made.push(again);
     }
     if !commands.is_empty() {
@@ -247,7 +250,7 @@ fn backend_option(reader: &ResultReader) -> Option<&'static str> {
 }
 
 /// Quotes a word for the shell.
-fn quoted(text: &str) -> String {
+fn quote_argument(text: &str) -> String {
     let is_special = |c: char| !c.is_ascii_alphanumeric() && !"/._-+=@".contains(c);
     if !text.is_empty() && !text.contains(is_special) {
         text.to_owned()

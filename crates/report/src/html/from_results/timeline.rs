@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_results::{ResultsError, TimelineRow};
 
 use super::super::view::{PageSpan, PageTimeline, View};
-use super::place::{Place, placed};
+use super::place::{Place, read_placed_rows};
 
 /// Beyond so many rows, rows without a change are left out.
 const ROOMY: usize = 16;
@@ -17,11 +17,11 @@ const MAX_SPANS: usize = 40_000;
 /// Prefix of a request's track. Each request has a track in the results; on the page requests share rows.
 const REQUEST: &str = "request ";
 
-pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
+pub(super) fn add_timelines(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsError> {
     for place in places {
         let mut all: BTreeMap<(usize, usize, String), Vec<TimelineRow>> = BTreeMap::new();
         let table = ("timeline.parquet", "timeline");
-        let rows = placed(view, place, table, place.reader.timeline(), |row| {
+        let rows = read_placed_rows(view, place, table, place.reader.timeline(), |row| {
             [&row.machine, &row.workload, &row.policy]
         })?;
         for ((workload, policy), row) in rows {
@@ -34,7 +34,7 @@ pub(super) fn add(view: &mut View, places: &[Place<'_>]) -> Result<(), ResultsEr
         for ((workload, policy, at), rows) in all {
             view.workloads[workload]
                 .timelines
-                .push(timeline(policy, at, rows));
+                .push(build_timeline(policy, at, rows));
         }
     }
     keep_the_page_small(view);
@@ -70,7 +70,7 @@ fn count_spans(view: &View) -> usize {
     timelines.map(|t| t.spans.len()).sum()
 }
 
-fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeline {
+fn build_timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeline {
     let mut tracks: Vec<String> = Vec::new();
     let mut lanes = Lanes::default();
     let mut spans = Vec::new();
@@ -81,7 +81,7 @@ fn timeline(policy: usize, at: String, mut rows: Vec<TimelineRow>) -> PageTimeli
             names.push(&row.track);
         }
     }
-    names.sort_by_key(|name| natural(name));
+    names.sort_by_key(|name| natural_order(name));
     tracks.extend(names.iter().map(|n| (*n).to_owned()));
     let first_lane = tracks.len();
     let ends = request_ends(&rows);
@@ -149,7 +149,7 @@ impl Lanes {
 }
 
 /// A name with its first number as a number: CPU 10 comes after CPU 9.
-fn natural(name: &str) -> (String, u64, String) {
+fn natural_order(name: &str) -> (String, u64, String) {
     let start = name
         .find(|c: char| c.is_ascii_digit())
         .unwrap_or(name.len());
@@ -219,7 +219,7 @@ mod tests {
             row("request 1", "submission", 20, 60),
             row("request 2", "submission", 50, 70),
         ];
-        let timeline = timeline(0, "p99".into(), rows);
+        let timeline = build_timeline(0, "p99".into(), rows);
         assert_eq!(
             timeline.tracks,
             ["CPU 9 (big)", "CPU 10 (big)", "requests 1", "requests 2"]
@@ -237,7 +237,7 @@ mod tests {
             .map(|i| row(&format!("CPU {i}"), "deep", 0, 100))
             .collect();
         rows.push(row("CPU 7", "task", 100, 110));
-        let timeline = timeline(0, "p99".into(), rows);
+        let timeline = build_timeline(0, "p99".into(), rows);
         assert_eq!(timeline.tracks, ["CPU 7"]);
         assert!(timeline.spans.iter().all(|s| s.track == 0) && timeline.spans.len() == 2);
     }

@@ -44,77 +44,92 @@ const PGBENCH_WARM_UP: usize = 8;
 /// Above this, dbench's counter of milliseconds has wrapped around.
 const WRAPPED_MS: f64 = 2_147_483_648.0;
 
-/// Metrics missing in the dictionary, or less important there.
-pub(super) fn metrics() -> Vec<Metric> {
-    let bandwidth = Metric::find("bandwidth_mbs").cloned().map(|metric| Metric {
-        headline: true,
-        ..metric
-    });
-    let mut all = vec![
-        time(
+/// Metrics missing in the dictionary: name, title, unit, meaning; whether more is better; whether tables begin with it.
+const OWN_METRICS: [([&str; 4], Better, bool); 8] = [
+    (
+        [
             "loadfile_ms",
             "load file time",
             "ms",
             "time in which a client of dbench got through its load file",
-            true,
-        ),
-        time(
-            "time_s",
-            "time",
-            "s",
-            "total time of a run of hackbench",
-            true,
-        ),
-        rate(
+        ],
+        Better::Lower,
+        true,
+    ),
+    (
+        ["time_s", "time", "s", "total time of a run of hackbench"],
+        Better::Lower,
+        true,
+    ),
+    (
+        [
             "transactions_per_s",
             "transactions",
             "1/s",
             "transactions per second",
-        ),
-        rate(
+        ],
+        Better::Higher,
+        true,
+    ),
+    (
+        [
             "throughput_mbit",
             "network throughput",
             "Mbit/s",
             "what netperf received per second, of UDP what it sent",
-        ),
-        rate(
+        ],
+        Better::Higher,
+        true,
+    ),
+    (
+        [
             "requests_per_s",
             "requests",
             "1/s",
             "requests per second of schbench",
-        ),
-        time(
+        ],
+        Better::Higher,
+        true,
+    ),
+    (
+        [
             "wake_p50_us",
             "median wake-up latency",
             "us",
             "half of the wake-ups took at most this long",
-            false,
-        ),
-        time(
+        ],
+        Better::Lower,
+        false,
+    ),
+    (
+        [
             "wake_p90_us",
             "p90 wake-up latency",
             "us",
             "90 % of the wake-ups took at most this long",
-            false,
-        ),
-        time(
+        ],
+        Better::Lower,
+        false,
+    ),
+    (
+        [
             "wake_p999_us",
             "p99.9 wake-up latency",
             "us",
             "99.9 % of the wake-ups took at most this long",
-            false,
-        ),
-    ];
-    all.extend(bandwidth);
-    all
-}
+        ],
+        Better::Lower,
+        false,
+    ),
+];
 
-fn metric(
-    [name, title, unit, meaning]: [&'static str; 4],
-    better: Better,
-    headline: bool,
-) -> Metric {
-    Metric {
+/// Metrics missing in the dictionary, or less important there.
+pub(super) fn own_metrics() -> Vec<Metric> {
+    let bandwidth = Metric::find("bandwidth_mbs").cloned().map(|metric| Metric {
+        headline: true,
+        ..metric
+    });
+    let own = OWN_METRICS.map(|([name, title, unit, meaning], better, headline)| Metric {
         name: name.into(),
         title: title.into(),
         meaning: meaning.into(),
@@ -122,96 +137,24 @@ fn metric(
         better,
         mean: better.mean(),
         headline,
-    }
-}
-
-fn time(
-    name: &'static str,
-    title: &'static str,
-    unit: &'static str,
-    meaning: &'static str,
-    headline: bool,
-) -> Metric {
-    metric([name, title, unit, meaning], Better::Lower, headline)
-}
-
-fn rate(
-    name: &'static str,
-    title: &'static str,
-    unit: &'static str,
-    meaning: &'static str,
-) -> Metric {
-    metric([name, title, unit, meaning], Better::Higher, true)
+    });
+    own.into_iter().chain(bandwidth).collect()
 }
 
 impl Benchmark {
-    /// The benchmark behind a log and the workload's name, by the names of the log (without a compression's ending) and
-    /// the benchmark's folder. `None` for unknown logs.
-    pub fn of_log(folder: &str, log: &str) -> Option<(Self, String)> {
-        let stem = log.strip_suffix(".log");
-        for name in ["tbench", "dbench"] {
-            let clients = stem.and_then(|s| s.strip_prefix(name)?.strip_prefix('-'));
-            if let Some(clients) = clients.and_then(count) {
-                return Some((Self::Dbench, format!("{name} {clients} client(s)")));
-            }
-        }
-        // Newer versions keep throughput and load file times apart; both benchmarks have the same file names.
-        let newer = ["benchlog-tput-", "benchlog-loadfile-"];
-        if let Some(clients) = newer
-            .iter()
-            .find_map(|n| log.strip_prefix(n))
-            .and_then(count)
-        {
-            let name = if folder.starts_with("tbench") {
-                "tbench"
-            } else {
-                "dbench"
-            };
-            return Some((Self::Dbench, format!("{name} {clients} client(s)")));
-        }
-        if let Some((groups, iteration)) = log
-            .strip_prefix("hackbench-")
-            .and_then(|r| r.split_once('-'))
-        {
-            count(iteration)?;
-            return Some((
-                Self::Hackbench,
-                format!(
-                    "{} {} group(s)",
-                    variant(folder, "hackbench"),
-                    count(groups)?
-                ),
-            ));
-        }
-        if log == "sqlite.log" {
-            return Some((Self::Sqlite, variant(folder, "sqlite")));
-        }
-        if let Some(rest) = log.strip_prefix("pgbench-transactions-") {
-            let rest = rest.strip_suffix(".log").unwrap_or(rest);
-            let clients = count(rest.split_once('-').map_or(rest, |(clients, _)| clients))?;
-            return Some((
-                Self::Pgbench,
-                format!("{} {clients} client(s)", variant(folder, "pgbench")),
-            ));
-        }
-        if let Some(threads) = stem
-            .and_then(|s| s.strip_prefix("schbench-"))
-            .and_then(count)
-        {
-            return Some((Self::Schbench, format!("schbench {threads} thread(s)")));
-        }
-        if log == "fio.log" {
-            return Some((Self::Fio, variant(folder, "fio")));
-        }
-        // PROTOCOL-SIZE.ITERATION
-        let (protocol, rest) = log.split_once('-')?;
-        let known = ["TCP_STREAM", "UDP_STREAM", "TCP_RR", "UDP_RR"].contains(&protocol);
-        let (size, iteration) = rest.split_once('.').filter(|_| known)?;
-        count(iteration)?;
-        Some((
-            Self::Netperf,
-            format!("netperf {protocol} {} bytes", count(size)?),
-        ))
+    /// Finds the benchmark behind a log and the workload's name, by the names of the log (without a compression's ending)
+    /// and the benchmark's folder. `None` for unknown logs.
+    pub fn from_log_name(folder: &str, log: &str) -> Option<(Self, String)> {
+        let known = [
+            dbench_workload(folder, log).map(|name| (Self::Dbench, name)),
+            hackbench_workload(folder, log).map(|name| (Self::Hackbench, name)),
+            (log == "sqlite.log").then(|| (Self::Sqlite, variant_name(folder, "sqlite"))),
+            pgbench_workload(folder, log).map(|name| (Self::Pgbench, name)),
+            schbench_workload(log).map(|name| (Self::Schbench, name)),
+            (log == "fio.log").then(|| (Self::Fio, variant_name(folder, "fio"))),
+            netperf_workload(log).map(|name| (Self::Netperf, name)),
+        ];
+        known.into_iter().flatten().next()
     }
 
     /// Whether a run of the benchmark gives many samples, a few seconds each.
@@ -226,21 +169,24 @@ impl Benchmark {
     pub fn read(self, text: &str) -> Result<Vec<LogSample>, String> {
         let (samples, looked_for) = match self {
             Self::Dbench => (
-                dbench(text)?,
+                read_dbench(text)?,
                 "\"... MB/sec  execute ...\" or \"... completed in ... ms\"",
             ),
-            Self::Hackbench => (hackbench(text)?, "\"Total time: ...\""),
-            Self::Sqlite => (sqlite(text)?, "\"execute ...\""),
+            Self::Hackbench => (read_hackbench(text)?, "\"Total time: ...\""),
+            Self::Sqlite => (read_sqlite(text)?, "\"execute ...\""),
             Self::Pgbench => (
-                pgbench(text)?,
+                read_pgbench(text)?,
                 "transactions of at least 15 intervals (--aggregate-interval=1)",
             ),
-            Self::Schbench => (schbench(text)?, "latency percentiles (\"99.0th: ...\")"),
+            Self::Schbench => (
+                read_schbench(text)?,
+                "latency percentiles (\"99.0th: ...\")",
+            ),
             Self::Netperf => (
-                netperf(text).into_iter().collect(),
+                read_netperf(text).into_iter().collect(),
                 "a row of numbers that ends with the throughput or rate",
             ),
-            Self::Fio => (fio(text)?, "a line of fio's terse output"),
+            Self::Fio => (read_fio(text)?, "a line of fio's terse output"),
         };
         if samples.is_empty() {
             return Err(format!("no result in it: expected {looked_for}"));
@@ -254,18 +200,72 @@ impl Benchmark {
     }
 }
 
+/// The workload behind `tbench-CLIENTS.log` or `dbench-CLIENTS.log`. Newer versions keep throughput and load file times
+/// apart; both benchmarks have the same file names there.
+fn dbench_workload(folder: &str, log: &str) -> Option<String> {
+    let stem = log.strip_suffix(".log");
+    for name in ["tbench", "dbench"] {
+        let clients = stem.and_then(|s| s.strip_prefix(name)?.strip_prefix('-'));
+        if let Some(clients) = clients.and_then(parse_count) {
+            return Some(format!("{name} {clients} client(s)"));
+        }
+    }
+    let newer = ["benchlog-tput-", "benchlog-loadfile-"];
+    let number = newer.iter().find_map(|prefix| log.strip_prefix(prefix))?;
+    let clients = parse_count(number)?;
+    let name = if folder.starts_with("tbench") {
+        "tbench"
+    } else {
+        "dbench"
+    };
+    Some(format!("{name} {clients} client(s)"))
+}
+
+/// The workload behind `hackbench-GROUPS-ITERATION`.
+fn hackbench_workload(folder: &str, log: &str) -> Option<String> {
+    let (groups, iteration) = log.strip_prefix("hackbench-")?.split_once('-')?;
+    parse_count(iteration)?;
+    let name = variant_name(folder, "hackbench");
+    Some(format!("{name} {} group(s)", parse_count(groups)?))
+}
+
+/// The workload behind `pgbench-transactions-CLIENTS`, with or without more behind the number.
+fn pgbench_workload(folder: &str, log: &str) -> Option<String> {
+    let rest = log.strip_prefix("pgbench-transactions-")?;
+    let numbers = rest.strip_suffix(".log").unwrap_or(rest);
+    let first = numbers.split_once('-').map_or(numbers, |(first, _)| first);
+    let clients = parse_count(first)?;
+    let name = variant_name(folder, "pgbench");
+    Some(format!("{name} {clients} client(s)"))
+}
+
+/// The workload behind `schbench-THREADS.log`.
+fn schbench_workload(log: &str) -> Option<String> {
+    let threads = log.strip_suffix(".log")?.strip_prefix("schbench-")?;
+    Some(format!("schbench {} thread(s)", parse_count(threads)?))
+}
+
+/// The workload behind `PROTOCOL-SIZE.ITERATION`.
+fn netperf_workload(log: &str) -> Option<String> {
+    let (protocol, numbers) = log.split_once('-')?;
+    let known = ["TCP_STREAM", "UDP_STREAM", "TCP_RR", "UDP_RR"].contains(&protocol);
+    let (size, iteration) = numbers.split_once('.').filter(|_| known)?;
+    parse_count(iteration)?;
+    Some(format!("netperf {protocol} {} bytes", parse_count(size)?))
+}
+
 /// The name of a workload: the folder may say more than the log, as in hackbench-process-pipes or pgbench-timed-ro-small.
-fn variant(folder: &str, name: &str) -> String {
+fn variant_name(folder: &str, name: &str) -> String {
     let suffix = folder.strip_prefix(name);
     let is_variant = suffix.is_some_and(|suffix| suffix.starts_with('-'));
     if is_variant { folder } else { name }.to_owned()
 }
 
-fn count(text: &str) -> Option<u32> {
+fn parse_count(text: &str) -> Option<u32> {
     text.parse().ok()
 }
 
-fn sample(metric: &str, value: f64) -> LogSample {
+fn single_sample(metric: &str, value: f64) -> LogSample {
     LogSample {
         part: None,
         values: vec![(metric.to_owned(), value)],
@@ -273,71 +273,76 @@ fn sample(metric: &str, value: f64) -> LogSample {
 }
 
 /// A finite number from 0 on.
-fn number(word: &str) -> Option<f64> {
+fn parse_value(word: &str) -> Option<f64> {
     word.parse::<f64>()
         .ok()
         .filter(|v| v.is_finite() && *v >= 0.0)
 }
 
 /// Samples from lines with `mark`: the number in a column, counted from 0.
-fn column(text: &str, mark: &str, column: usize, metric: &str) -> Result<Vec<LogSample>, String> {
+fn read_column(
+    text: &str,
+    mark: &str,
+    column: usize,
+    metric: &str,
+) -> Result<Vec<LogSample>, String> {
     let mut samples = Vec::new();
     for (line_number, line) in (1..).zip(text.lines()) {
         if line.contains(mark) {
-            let found = line.split_whitespace().nth(column).and_then(number);
+            let found = line.split_whitespace().nth(column).and_then(parse_value);
             let value = found.ok_or_else(|| {
                 format!(
                     "line {line_number}: no number in column {} of a line with \"{mark}\"",
                     column + 1
                 )
             })?;
-            samples.push(sample(metric, value));
+            samples.push(single_sample(metric, value));
         }
     }
     Ok(samples)
 }
 
-fn dbench(text: &str) -> Result<Vec<LogSample>, String> {
-    let mut samples = column(text, " execute ", 2, "bandwidth_mbs")?;
-    let mut times = column(text, " completed in ", 3, "loadfile_ms")?;
+fn read_dbench(text: &str) -> Result<Vec<LogSample>, String> {
+    let mut samples = read_column(text, " execute ", 2, "bandwidth_mbs")?;
+    let mut times = read_column(text, " completed in ", 3, "loadfile_ms")?;
     times.retain(|s| s.values.iter().all(|(_, ms)| *ms <= WRAPPED_MS));
     samples.append(&mut times);
     Ok(samples)
 }
 
-fn hackbench(text: &str) -> Result<Vec<LogSample>, String> {
+fn read_hackbench(text: &str) -> Result<Vec<LogSample>, String> {
     // perf's words, and the words of the program before perf.
-    let newer = column(text, "Total time: ", 2, "time_s")?;
+    let newer = read_column(text, "Total time: ", 2, "time_s")?;
     if newer.is_empty() {
-        return column(text, "Time: ", 1, "time_s");
+        return read_column(text, "Time: ", 1, "time_s");
     }
     Ok(newer)
 }
 
 /// `execute RATE`, and since 2022 `execute SECONDS INTERVAL TRANSACTIONS RATE`.
-fn sqlite(text: &str) -> Result<Vec<LogSample>, String> {
+fn read_sqlite(text: &str) -> Result<Vec<LogSample>, String> {
     let mut samples = Vec::new();
     for (line_number, line) in (1..).zip(text.lines()) {
         if line.starts_with("execute") {
             let last = line.split_whitespace().skip(1).last();
-            let rate = last.and_then(number).ok_or_else(|| {
+            let rate = last.and_then(parse_value).ok_or_else(|| {
                 format!("line {line_number}: no rate at the end of a line with \"execute\"")
             })?;
-            samples.push(sample("transactions_per_s", rate));
+            samples.push(single_sample("transactions_per_s", rate));
         }
     }
     Ok(samples)
 }
 
 /// Lines `START TRANSACTIONS ...`, a line per second: transactions per second in batches of four, after a warm-up.
-fn pgbench(text: &str) -> Result<Vec<LogSample>, String> {
+fn read_pgbench(text: &str) -> Result<Vec<LogSample>, String> {
     let mut intervals = Vec::new();
     for (index, line) in text
         .lines()
         .enumerate()
         .filter(|(_, l)| !l.trim().is_empty())
     {
-        let mut words = line.split_whitespace().map(number);
+        let mut words = line.split_whitespace().map(parse_value);
         let (Some(Some(start)), Some(Some(transactions))) = (words.next(), words.next()) else {
             return Err(format!(
                 "line {}: does not begin with a time and a number of transactions",
@@ -354,14 +359,17 @@ fn pgbench(text: &str) -> Result<Vec<LogSample>, String> {
         let end = batch[PGBENCH_BATCH - 1].0;
         if let Some(start) = before.replace(end).filter(|start| end > *start) {
             let transactions: f64 = batch.iter().map(|(_, count)| count).sum();
-            samples.push(sample("transactions_per_s", transactions / (end - start)));
+            samples.push(single_sample(
+                "transactions_per_s",
+                transactions / (end - start),
+            ));
         }
     }
     Ok(samples)
 }
 
 /// The last percentiles in the log, which cover the whole run.
-fn schbench(text: &str) -> Result<Vec<LogSample>, String> {
+fn read_schbench(text: &str) -> Result<Vec<LogSample>, String> {
     const NAMES: [(f64, [&str; 2]); 4] = [
         (50.0, ["wake_p50_us", "p50_us"]),
         (90.0, ["wake_p90_us", "p90_us"]),
@@ -383,18 +391,18 @@ fn schbench(text: &str) -> Result<Vec<LogSample>, String> {
         let percent = words
             .first()
             .and_then(|w| w.trim_start_matches('*').strip_suffix("th:"));
-        if let (Some(percent), Some(latency)) = (percent.and_then(number), latency) {
+        if let (Some(percent), Some(latency)) = (percent.and_then(parse_value), latency) {
             let wanted = NAMES
                 .iter()
                 .find(|(known, _)| known.total_cmp(&percent).is_eq());
             if let Some((_, names)) = wanted {
-                let found = words.get(1).copied().and_then(number);
+                let found = words.get(1).copied().and_then(parse_value);
                 let value = found.ok_or_else(|| no_number(index, words[0]))?;
-                set(&mut values, names[latency], value);
+                set_value(&mut values, names[latency], value);
             }
         } else if let ["average", "rps:", rate] = words[..] {
-            let rate = number(rate).ok_or_else(|| no_number(index, words[0]))?;
-            set(&mut values, "requests_per_s", rate);
+            let rate = parse_value(rate).ok_or_else(|| no_number(index, words[0]))?;
+            set_value(&mut values, "requests_per_s", rate);
         }
     }
     if values.is_empty() {
@@ -408,7 +416,7 @@ fn no_number(index: usize, word: &str) -> String {
 }
 
 /// Sets a named value, or adds the value.
-fn set(values: &mut Vec<(String, f64)>, name: &str, value: f64) {
+fn set_value(values: &mut Vec<(String, f64)>, name: &str, value: f64) {
     match values.iter_mut().find(|(known, _)| known == name) {
         Some((_, known)) => *known = value,
         None => values.push((name.to_owned(), value)),
@@ -416,7 +424,7 @@ fn set(values: &mut Vec<(String, f64)>, name: &str, value: f64) {
 }
 
 /// The last number in the row of results: the rate of requests and responses, or a stream's throughput, for UDP as sent.
-fn netperf(text: &str) -> Option<LogSample> {
+fn read_netperf(text: &str) -> Option<LogSample> {
     let transactions = text.contains("REQUEST/RESPONSE");
     let metric = if transactions {
         "transactions_per_s"
@@ -425,13 +433,13 @@ fn netperf(text: &str) -> Option<LogSample> {
     };
     // Runs repeated for a confidence interval print a row for all together.
     let last_row = text.lines().rev().find_map(|line| {
-        let numbers: Option<Vec<f64>> = line.split_whitespace().map(number).collect();
+        let numbers: Option<Vec<f64>> = line.split_whitespace().map(parse_value).collect();
         numbers.filter(|numbers| numbers.len() > 4)
     })?;
-    Some(sample(metric, *last_row.last()?))
+    Some(single_sample(metric, *last_row.last()?))
 }
 
-fn fio(text: &str) -> Result<Vec<LogSample>, String> {
+fn read_fio(text: &str) -> Result<Vec<LogSample>, String> {
     let jobs = terse::one_invocation(text)?.into_iter();
     Ok(jobs
         .map(|(name, values)| LogSample {
@@ -511,7 +519,7 @@ mod tests {
             ),
             ("fio", "fio.log", Benchmark::Fio, "fio"),
         ] {
-            let found = Benchmark::of_log(folder, log);
+            let found = Benchmark::from_log_name(folder, log);
             assert_eq!(found, Some((benchmark, workload.to_owned())), "{log}");
         }
         for log in [
@@ -522,7 +530,7 @@ mod tests {
             "SCTP_STREAM-64.1",
             "vmstat-1",
         ] {
-            assert_eq!(Benchmark::of_log("x", log), None, "{log}");
+            assert_eq!(Benchmark::from_log_name("x", log), None, "{log}");
         }
     }
 

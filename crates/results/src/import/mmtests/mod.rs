@@ -68,7 +68,7 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, 
         add(&mut imported, name, workload, &samples);
         dependent |= benchmark.samples_are_seconds();
     }
-    imported.metrics = format::metrics();
+    imported.metrics = format::own_metrics();
     if dependent {
         imported.notes.push(
             "samples of a few seconds of one run each, as MMTests averages them. They are not independent runs, so \
@@ -124,7 +124,7 @@ fn look(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), ResultI
         let bare = name
             .strip_suffix(".xz")
             .or_else(|| name.strip_suffix(".gz"));
-        let log = Benchmark::of_log(
+        let log = Benchmark::from_log_name(
             benchmark.as_deref().unwrap_or_default(),
             bare.unwrap_or(&name),
         );

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::plan::Plan;
     use crate::run::live::Live;
-    use crate::run::{RunControl, run};
+    use crate::run::{RunControl, run_plan};
 
     const STUDY: &str = "name = 'x'\nsettle_s = 0\npolicy = ['psd[ceiling=20us]']\n\
                          [[workload]]\nname = 'a'\ncommand = ['true']\n";
@@ -285,11 +285,11 @@ mod tests {
         let root = temp.path().join("machine");
         fs::create_dir(&root).unwrap();
         let system = System::new(Root::at(&root));
-        let plan = Plan::new(STUDY, "x", Path::new("."), RunOrigin::Live).unwrap();
+        let plan = Plan::from_text(STUDY, "x", Path::new("."), RunOrigin::Live).unwrap();
         let results = temp.path().join("results");
         let done = Live::on(&plan, system.clone(), program).and_then(|live| {
             let control = RunControl::for_nobody();
-            run(&plan, &live, None, &results, Mode::New, &control)
+            run_plan(&plan, &live, None, &results, Mode::New, &control)
         });
         // The lock is free again.
         wakepath_settings::Session::open(&system).unwrap();

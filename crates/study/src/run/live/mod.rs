@@ -397,7 +397,8 @@ mod tests {
         let text = "name = 'x'\nrepeats = 4\n[[workload]]\nname = 'a'\ncommand = ['true']\n\
                     [[workload]]\nname = 'b'\ncommand = ['true']\n[[policy]]\nname = 'p'\n\
                     [[policy]]\nname = 'q'\n[[policy]]\nname = 'r'\n";
-        let plan = |text: &str| Plan::new(text, "x", Path::new("."), RunOrigin::Live).unwrap();
+        let plan =
+            |text: &str| Plan::from_text(text, "x", Path::new("."), RunOrigin::Live).unwrap();
         let first = order(&plan(text));
         assert_eq!(first, order(&plan(text)));
         assert_ne!(

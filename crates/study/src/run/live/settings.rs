@@ -121,7 +121,7 @@ mod tests {
             "name = 'x'\npolicy = [{{ name = 'p', set = '{set}' }}]\n\
              [[workload]]\nname = 'a'\ncommand = ['true']\n"
         );
-        let plan = Plan::new(&text, "x", Path::new("."), RunOrigin::Live).unwrap();
+        let plan = Plan::from_text(&text, "x", Path::new("."), RunOrigin::Live).unwrap();
         PolicyChanges::new(&system, &plan.policies[0])
     }
 

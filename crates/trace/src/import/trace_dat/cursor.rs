@@ -6,7 +6,7 @@ use crate::import::formats::number;
 /// Nothing of a file's description is longer: formats have some kB, symbols some MB.
 const LONGEST: u64 = 256 << 20;
 
-/// A place in the file, or in a part of it that was compressed.
+/// A place in the file, or in a decompressed part.
 pub(super) struct Cursor<'a> {
     input: &'a dyn ReadAt,
     pub(super) offset: u64,
@@ -51,7 +51,7 @@ impl<'a> Cursor<'a> {
         self.number(8, what)
     }
 
-    /// Text that ends with a zero.
+    /// Text up to a zero byte.
     pub(super) fn text(&mut self, what: &str) -> Result<String, String> {
         let mut text = Vec::new();
         loop {
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A block after its size of 8 bytes.
+    /// A block behind an 8-byte size.
     pub(super) fn block(&mut self, what: &str) -> Result<Vec<u8>, String> {
         let size = self.u64(what)?;
         self.bytes(size, what)

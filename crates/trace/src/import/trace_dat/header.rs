@@ -1,5 +1,7 @@
 //! Everything in a `trace.dat` but the events.
 
+use std::ops::Range;
+
 use wakepath_units::cpus::MAX_CPUS;
 
 use super::cursor::Cursor;
@@ -7,20 +9,20 @@ use super::unpack::unpack;
 use crate::import::ReadAt;
 use crate::import::formats::{Formats, number};
 
-/// The first bytes of the file.
+/// First bytes in the file.
 pub(in crate::import) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// What a file says about itself.
+/// A file's description.
 pub(super) struct Header {
     pub(super) version: u32,
     pub(super) formats: Formats,
     pub(super) compressed: bool,
     pub(super) page_size: u32,
-    /// Of the kernel's `long`, in bytes.
+    /// Size of the kernel's `long` in bytes.
     pub(super) long_size: usize,
     pub(super) clock: Option<String>,
     pub(super) uname: Option<String>,
-    /// Multiplier, shift and offset that make nanoseconds of the time stamps.
+    /// Multiplier, shift and offset from time stamps to nanoseconds.
     pub(super) tsc: Option<(u32, u32, u64)>,
     /// What is to be added to the time stamps.
     pub(super) offset: i64,
@@ -52,7 +54,7 @@ const OPTION_EVENTS: u16 = 18;
 const OPTION_SYMBOLS: u16 = 19;
 const OPTION_BUFFER_TEXT: u16 = 22;
 
-/// Options sections that follow each other; a file that has more goes round in circles.
+/// Most sections with options; a file with more goes round in circles.
 const MAX_SECTIONS: usize = 1000;
 
 const LATENCY: &str = "made by a latency tracer, as text; record events: trace-cmd record -e \
@@ -84,7 +86,7 @@ pub(super) fn read(input: &dyn ReadAt) -> Result<Header, String> {
     Ok(header)
 }
 
-/// The events' formats of a perf.data, whatever the version it says.
+/// Event formats in a perf.data, whatever version the file gives.
 pub(super) fn formats(input: &dyn ReadAt) -> Result<Formats, String> {
     let (mut header, mut at, _) = start(input)?;
     header.header_info(&mut at)?;
@@ -200,49 +202,58 @@ impl Header {
 
     /// Reads an options section; returns where the next one is.
     fn options(&mut self, input: &dyn ReadAt, offset: u64) -> Result<u64, String> {
-        let data = self.section(input, offset, 0, "the options")?;
-        let data = data.as_slice();
-        let mut at = Cursor::new(&data, 0, self.formats.big_endian);
+        let section = self.section(input, offset, 0, "the options")?;
+        let data = section.as_slice();
+        let mut at = self.cursor(&data);
         loop {
             let id = at.u16("an option")?;
             let size = at.u32("an option's size")?;
             let option = at.bytes(u64::from(size), "an option")?;
-            let option = option.as_slice();
-            let mut inside = Cursor::new(&option, 0, self.formats.big_endian);
-            let mut place = || inside.u64("where a section is");
-            let mut read = |expected: u16, what: &str| -> Result<Vec<u8>, String> {
-                self.section(input, place()?, expected, what)
-            };
+            let bytes = option.as_slice();
+            let mut inside = self.cursor(&bytes);
             match id {
-                OPTION_DONE => return place(),
+                OPTION_DONE => return inside.u64("where a section is"),
                 OPTION_HEADER => {
-                    let data = read(id, "the page header")?;
-                    self.header_info(&mut self.inside(&data.as_slice()))?;
+                    let data = self.section_at(input, &mut inside, id, "the page header")?;
+                    self.header_info(&mut self.cursor(&data.as_slice()))?;
                 }
                 OPTION_FTRACE => {
-                    let data = read(id, "ftrace's events")?;
-                    self.ftrace_events(&mut self.inside(&data.as_slice()))?;
+                    let data = self.section_at(input, &mut inside, id, "ftrace's events")?;
+                    self.ftrace_events(&mut self.cursor(&data.as_slice()))?;
                 }
                 OPTION_EVENTS => {
-                    let data = read(id, "the events' formats")?;
-                    self.event_formats(&mut self.inside(&data.as_slice()))?;
+                    let data = self.section_at(input, &mut inside, id, "the events' formats")?;
+                    self.event_formats(&mut self.cursor(&data.as_slice()))?;
                 }
                 OPTION_SYMBOLS => {
-                    let data = read(id, "the symbols")?;
-                    self.symbols(&mut self.inside(&data.as_slice()))?;
+                    let data = self.section_at(input, &mut inside, id, "the symbols")?;
+                    self.symbols(&mut self.cursor(&data.as_slice()))?;
                 }
                 OPTION_BUFFER => self.buffer(&mut inside)?,
                 OPTION_BUFFER_TEXT => return Err(LATENCY.to_owned()),
-                _ => self.option(id, option)?,
+                _ => self.option(id, bytes)?,
             }
         }
     }
 
-    fn inside<'a>(&self, data: &'a dyn ReadAt) -> Cursor<'a> {
+    /// A cursor at the start of some bytes, in the file's byte order.
+    fn cursor<'a>(&self, data: &'a dyn ReadAt) -> Cursor<'a> {
         Cursor::new(data, 0, self.formats.big_endian)
     }
 
-    /// The content of a section of version 7.
+    /// Content of a section in version 7 whose place an option gives.
+    fn section_at(
+        &self,
+        input: &dyn ReadAt,
+        option: &mut Cursor<'_>,
+        expected: u16,
+        what: &str,
+    ) -> Result<Vec<u8>, String> {
+        let place = option.u64("where a section is")?;
+        self.section(input, place, expected, what)
+    }
+
+    /// Content of a section in version 7.
     fn section(
         &self,
         input: &dyn ReadAt,
@@ -271,9 +282,9 @@ impl Header {
 
     fn header_info(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
         at.expect(b"header_page\0", "header_page")?;
-        let page = at.block("header_page")?;
-        // The kernel's long may be longer than that of its user space, which the file's start gives.
-        let page = String::from_utf8_lossy(&page);
+        let bytes = at.block("header_page")?;
+        // The kernel's `long` may be longer than the one in user space, whose size the file's start gives.
+        let page = String::from_utf8_lossy(&bytes);
         let commit = page.lines().find(|line| line.contains(" commit;"));
         let size = commit
             .and_then(|line| line.split("size:").nth(1))
@@ -309,7 +320,7 @@ impl Header {
         Ok(())
     }
 
-    /// The option of version 7 that says where the events are.
+    /// The option in version 7 with the place of the events.
     fn buffer(&mut self, at: &mut Cursor<'_>) -> Result<(), String> {
         at.u64("where the events are")?;
         let name = at.text("a buffer's name")?;
@@ -332,42 +343,32 @@ impl Header {
     }
 
     fn option(&mut self, id: u16, data: &[u8]) -> Result<(), String> {
-        let text = || {
-            let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
-            String::from_utf8_lossy(text).trim().to_owned()
-        };
         let big_endian = self.formats.big_endian;
-        let at = |from: usize, to: usize| {
-            data.get(from..to)
-                .and_then(|bytes| number(bytes, big_endian))
-        };
         match id {
             OPTION_CPUSTAT => {
-                for line in text().lines() {
-                    let lost = ["overrun:", "dropped events:"];
-                    let count = lost
-                        .iter()
-                        .find_map(|start| line.trim().strip_prefix(start));
-                    let count: Option<u64> = count.and_then(|n| n.trim().parse().ok());
-                    self.overruns = self.overruns.saturating_add(count.unwrap_or(0));
+                for line in option_text(data).lines() {
+                    let count = lost_events(line).unwrap_or(0);
+                    self.overruns = self.overruns.saturating_add(count);
                 }
             }
             OPTION_CLOCK => {
                 // "[local] global counter ..."
-                let clock = text();
+                let clock = option_text(data);
                 let chosen = clock
                     .split_once('[')
                     .and_then(|(_, rest)| rest.split_once(']'))
                     .map(|(name, _)| name.to_owned());
                 self.clock = self.clock.take().or(chosen);
             }
-            OPTION_UNAME => self.uname = Some(text()),
-            OPTION_OFFSET => self.offset = text().parse().unwrap_or(0),
-            OPTION_CPUS => self.cpu_count = at(0, 4).unwrap_or(0) as u32,
+            OPTION_UNAME => self.uname = Some(option_text(data)),
+            OPTION_OFFSET => self.offset = option_text(data).parse().unwrap_or(0),
+            OPTION_CPUS => self.cpu_count = number_at(data, 0..4, big_endian).unwrap_or(0) as u32,
             OPTION_TSC => {
-                if let (Some(multiplier), Some(shift), Some(offset)) =
-                    (at(0, 4), at(4, 8), at(8, 16))
-                {
+                if let (Some(multiplier), Some(shift), Some(offset)) = (
+                    number_at(data, 0..4, big_endian),
+                    number_at(data, 4..8, big_endian),
+                    number_at(data, 8..16, big_endian),
+                ) {
                     if shift >= 64 {
                         return Err("damaged: its clock's conversion".to_owned());
                     }
@@ -390,6 +391,25 @@ impl Header {
         };
         time.saturating_add_signed(self.offset)
     }
+}
+
+/// An option's text, up to a zero byte.
+fn option_text(data: &[u8]) -> String {
+    let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).trim().to_owned()
+}
+
+/// A number in an option's bytes.
+fn number_at(data: &[u8], place: Range<usize>, big_endian: bool) -> Option<u64> {
+    number(data.get(place)?, big_endian)
+}
+
+/// The number of lost events on a line of trace-cmd's statistics.
+fn lost_events(line: &str) -> Option<u64> {
+    let count = ["overrun:", "dropped events:"]
+        .iter()
+        .find_map(|start| line.trim().strip_prefix(start))?;
+    count.trim().parse().ok()
 }
 
 fn check_cpus(count: u32) -> Result<u32, String> {

@@ -1,7 +1,7 @@
-//! `trace.dat` of trace-cmd, versions 6 and 7, of either byte order, also compressed with zstd.
+//! trace-cmd's `trace.dat`, versions 6 and 7, in either byte order, also compressed with zstd.
 //!
-//! Source: the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5), and the ring buffer's format
-//! as `events/header_page` and `events/header_event` of tracefs describe it.
+//! Source: the manual pages trace-cmd.dat.v6(5) and trace-cmd.dat.v7(5), and for the ring buffer `events/header_page`
+//! and `events/header_event` in tracefs.
 
 mod cursor;
 mod header;
@@ -20,7 +20,7 @@ use pages::{CpuEvents, Item};
 
 pub(super) use header::MAGIC;
 
-/// The events' formats in a perf.data, which are described there as in version 6.
+/// Event formats in a perf.data, described as in version 6.
 pub(super) fn formats(description: &[u8]) -> Result<Formats, String> {
     header::formats(&description)
 }
@@ -32,7 +32,7 @@ pub(super) fn read(input: &dyn ReadAt, builder: &mut Builder<'_>) -> Result<(), 
     for data in &header.cpus {
         cpus.push(CpuEvents::new(input, &header, data)?);
     }
-    // The CPU whose next event is the earliest comes first; among equals the lowest one.
+    // The CPU with the earliest next event comes first; among equals the lowest CPU.
     let mut next = BinaryHeap::new();
     for (i, cpu) in cpus.iter_mut().enumerate() {
         if let Some(item) = cpu.next()? {

@@ -1,17 +1,17 @@
-//! The events of one CPU: the kernel's ring buffer, page by page.
+//! A CPU's events: the kernel's ring buffer, page by page.
 
 use super::header::{CpuData, Header};
 use super::unpack::unpack;
 use crate::import::ReadAt;
 use crate::import::formats::number;
 
-/// Flags beside the number of bytes used (`kernel/trace/ring_buffer.c`): events before this page are
-/// missing; their number stands behind the events.
+/// Flags beside the number of bytes used (`kernel/trace/ring_buffer.c`): events before the page are missing, and their
+/// number follows the events.
 const MISSED: u64 = 1 << 31;
 const MISSED_COUNTED: u64 = 1 << 30;
 const USED: u64 = (1 << 27) - 1;
 
-/// The first five bits of an event; up to 28 they are its length in words.
+/// Types in an event's first five bits; up to 28 the bits are a length in words.
 const LENGTH_FOLLOWS: u32 = 0;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
@@ -21,10 +21,10 @@ const TIME_BITS: u32 = 27;
 /// An absolute time stamp has the lower 59 bits.
 const ABSOLUTE_BITS: u32 = 59;
 
-/// What comes next on a CPU.
+/// The next item on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Item {
-    /// Events are missing before this time.
+    /// Events before this time are missing.
     Lost { time: u64, count: Option<u64> },
     /// An event, in the current page from `start` to `end`.
     Event { time: u64, start: usize, end: usize },
@@ -38,29 +38,32 @@ impl Item {
     }
 }
 
-/// The events of one CPU, in their order.
+/// A CPU's events in order.
 pub(super) struct CpuEvents<'a> {
     pub(super) cpu: u32,
     input: &'a dyn ReadAt,
     header: &'a Header,
-    /// What is left of the file's part.
+    /// Offset of the rest in the file.
     offset: u64,
     end: u64,
-    /// Packed: chunks that are left.
+    /// Compressed files: number of chunks left.
     chunks: u32,
-    /// What was read or unpacked last, with whole pages.
+    /// Whole pages, read or decompressed last.
     block: Vec<u8>,
-    /// Place of the page in it, of the next event and the end of the events.
+    /// Offset of the current page in the block.
     page: usize,
+    /// Offset of the next event in the block.
     position: usize,
+    /// End of the page's events in the block.
     page_end: usize,
+    /// Time stamp of the last event.
     stamp: u64,
-    lost: Option<Missed>,
+    lost: Option<MissedEvents>,
 }
 
 /// Events before a page are missing: how many, if the page says so.
 #[derive(Clone, Copy, Debug)]
-struct Missed(Option<u64>);
+struct MissedEvents(Option<u64>);
 
 impl<'a> CpuEvents<'a> {
     pub(super) fn new(
@@ -105,7 +108,7 @@ impl<'a> CpuEvents<'a> {
                     return Ok(None);
                 }
             }
-            if let Some(Missed(count)) = self.lost.take() {
+            if let Some(MissedEvents(count)) = self.lost.take() {
                 let time = self.header.nanoseconds(self.stamp);
                 return Ok(Some(Item::Lost { time, count }));
             }
@@ -115,7 +118,7 @@ impl<'a> CpuEvents<'a> {
         }
     }
 
-    /// The bytes of an event that [`CpuEvents::next`] has just returned.
+    /// Bytes of an event that [`CpuEvents::next`] has just returned.
     pub(super) fn record(&self, item: &Item) -> &[u8] {
         match item {
             Item::Event { start, end, .. } => &self.block[*start..*end],
@@ -220,7 +223,7 @@ impl<'a> CpuEvents<'a> {
         self.lost = (commit & MISSED != 0).then(|| {
             let counted = commit & MISSED_COUNTED != 0;
             let stored = page.get(used..used + long).filter(|_| counted);
-            Missed(stored.and_then(|bytes| number(bytes, big_endian)))
+            MissedEvents(stored.and_then(|bytes| number(bytes, big_endian)))
         });
         self.stamp = stamp;
         self.position = self.page + data;

@@ -1,4 +1,4 @@
-//! Unpacking compressed parts of a file.
+//! Decompression of parts in a file.
 
 /// Largest size after unpacking: trace-cmd packs about 10 pages at a time.
 const LARGEST_CHUNK: u32 = 64 << 20;

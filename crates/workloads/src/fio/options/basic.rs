@@ -4,9 +4,11 @@ use wakepath_units::Nanoseconds;
 
 use super::super::error::{Problem, Verdict, shown};
 use super::super::values::KbBase;
+use super::super::values::{bytes, count};
 use super::super::{FioJob, IoEngine, MAX_IODEPTH, MAX_JOBS, ReadWrite};
 use super::pattern::of_queue;
-use super::{Row, bytes, count, flag, printed_list};
+use super::row::Row;
+use super::value::{flag, printed_list};
 
 pub(super) const ROWS: &[Row] = &[
     Row::sets(&["name"], |job, value| {

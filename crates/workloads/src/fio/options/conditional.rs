@@ -1,7 +1,9 @@
 //! Options that matter in some jobs only, or with some values.
 
 use super::super::error::Verdict;
-use super::{Draft, Row, one_of};
+use super::draft::Draft;
+use super::row::Row;
+use super::value::one_of;
 
 const RANGES: &str =
     "writing out as the job goes is not modelled; fsync=N writes out after each N writes";

@@ -4,7 +4,8 @@ use super::super::FioJob;
 use super::super::error::{Problem, Verdict, shown};
 use super::super::verify::Checksum;
 use super::conditional::of_verify;
-use super::{Row, flag, one_of};
+use super::row::Row;
+use super::value::{flag, one_of};
 
 const CONTENT: &str = "is ignored: the content of the data does not matter to the model";
 

@@ -1,8 +1,10 @@
 //! How much a job transfers, and out of how many files.
 
 use super::super::error::{Problem, Verdict, shown};
-use super::super::extent::{FileSize, Size};
-use super::{Row, Value, flag};
+use super::super::values::percent;
+use super::super::{FileSize, Size};
+use super::row::Row;
+use super::value::{Value, flag, within};
 
 const ORDER: &str = "is ignored: which of its files an I/O goes to does not matter to the model";
 
@@ -66,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
 pub(super) fn share_or_bytes(value: &mut Value<'_>) -> Result<Option<Size>, Problem> {
     Ok(match value.text.strip_suffix('%') {
         Some(share) => Some(Size::Percent(
-            super::within(1, 100, u64::from(super::percent(share)?))? as u8,
+            within(1, 100, u64::from(percent(share)?))? as u8
         )),
         None => Some(value.bytes(0)?).filter(|&b| b > 0).map(Size::Bytes),
     })

@@ -1,6 +1,6 @@
 //! Options that cannot change when an I/O is issued or how long it takes in the model.
 
-use super::Row;
+use super::row::Row;
 
 const LOG: &str = "is ignored: logs are not written";
 const REPORT: &str = "is ignored: it shapes fio's report";

@@ -3,8 +3,10 @@
 use wakepath_units::Nanoseconds;
 
 use super::super::error::{Problem, Verdict, shown};
+use super::super::values::time;
 use super::super::{CpusPolicy, ExitWhat, FioJob};
-use super::{Row, flag};
+use super::row::Row;
+use super::value::flag;
 
 pub(super) const ROWS: &[Row] = &[
     Row::sets(&["ramp_time"], |job, value| {
@@ -14,11 +16,11 @@ pub(super) const ROWS: &[Row] = &[
     .printed(|job| job.ramp_time.map(microseconds)),
     Row::sets(&["startdelay"], |job, value| {
         let (from, to) = value.text.split_once('-').unwrap_or((value.text, ""));
-        let from = super::time(from, 1_000_000)?;
+        let from = time(from, 1_000_000)?;
         let to = if to.is_empty() {
             from
         } else {
-            super::time(to, 1_000_000)?
+            time(to, 1_000_000)?
         };
         if to < from {
             return Err(Problem::new("the range ends before it begins"));

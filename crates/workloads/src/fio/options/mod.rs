@@ -1,18 +1,10 @@
 //! Job options. Each option is a [`Row`] in a table below: names, effect, judgement once the whole job is known, and
 //! printed form.
 
-use std::collections::BTreeMap;
-
-use wakepath_units::Nanoseconds;
-
-use super::error::{Findings, Place, Problem, Verdict, shown};
-use super::sections::{MAX_PROBLEMS, strip};
-use super::values::{KbBase, bytes, count, per_direction, percent, switch, time};
-use super::{FioJob, PerDirection, ZoneMode};
-
 mod basic;
 mod conditional;
 mod content;
+mod draft;
 mod extent;
 mod ignored;
 mod lifetime;
@@ -20,6 +12,18 @@ mod pace;
 mod pattern;
 mod places;
 mod refused;
+mod row;
+mod value;
+
+pub(super) use self::draft::Draft;
+use self::draft::GivenValue;
+pub use self::row::OptionSupport;
+use self::row::{Kind, Row};
+use self::value::Value;
+use super::error::{Findings, MAX_PROBLEMS, Place, Problem, Verdict, shown};
+use super::syntax::strip;
+use super::values::KbBase;
+use super::{FioJob, ZoneMode};
 
 /// The tables in which options are looked up, in the order in which a job is printed.
 const TABLES: [&[Row]; 10] = [
@@ -37,131 +41,6 @@ const TABLES: [&[Row]; 10] = [
 
 /// Pairs of opposite options: the later option counts.
 const OPPOSITES: [(&str, &str); 2] = [("rwmixwrite", "rwmixread"), ("buffered", "direct")];
-
-/// A fio option.
-pub(super) struct Row {
-    /// fio's names for the option.
-    names: &'static [&'static str],
-    kind: Kind,
-    set: Option<Set>,
-    check: Option<Check>,
-    judge: Option<Judge>,
-    print: Option<fn(&FioJob) -> Option<String>>,
-    support: OptionSupport,
-}
-
-type Set = fn(&mut FioJob, &mut Value<'_>) -> Result<(), Problem>;
-type Check = fn(&mut Value<'_>) -> Result<(), Problem>;
-type Judge = fn(&Draft, &str) -> Verdict;
-
-/// How the text behind the `=` is taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// Numbers and names, which fio misreads after a blank.
-    Plain,
-    /// Free text, where a leading blank is part of the value.
-    Text,
-    /// `0` or `1`, and `1` if there is nothing.
-    Flag,
-}
-
-impl Row {
-    const fn new(names: &'static [&'static str], support: OptionSupport) -> Self {
-        Self {
-            names,
-            kind: Kind::Plain,
-            set: None,
-            check: None,
-            judge: None,
-            print: None,
-            support,
-        }
-    }
-
-    /// An option that sets a field of the job.
-    const fn sets(names: &'static [&'static str], set: Set) -> Self {
-        Self {
-            set: Some(set),
-            ..Self::new(names, OptionSupport::Full)
-        }
-    }
-
-    /// An option whose effect depends on value and job.
-    const fn depends(names: &'static [&'static str], judge: Judge) -> Self {
-        Self::new(names, OptionSupport::Depends).judged(judge)
-    }
-
-    /// It cannot change when an I/O is issued or how long it takes: a warning says why.
-    const fn ignored(names: &'static [&'static str], why: &'static str) -> Self {
-        Self::new(names, OptionSupport::Ignored(why))
-    }
-
-    /// An option that could change timing: only neutral values are accepted.
-    const fn only(
-        names: &'static [&'static str],
-        values: &'static [&'static str],
-        why: &'static str,
-    ) -> Self {
-        Self::new(names, OptionSupport::OnlyValues(values, why))
-    }
-
-    /// An option that could change timing and has no model; the text gives a reason or an alternative.
-    const fn refused(names: &'static [&'static str], why: &'static str) -> Self {
-        Self::new(names, OptionSupport::Refused(why))
-    }
-
-    const fn text(self) -> Self {
-        Self {
-            kind: Kind::Text,
-            ..self
-        }
-    }
-
-    const fn flag(self) -> Self {
-        Self {
-            kind: Kind::Flag,
-            ..self
-        }
-    }
-
-    /// Adds a check: values that fio refuses are errors.
-    const fn checked(self, check: Check) -> Self {
-        Self {
-            check: Some(check),
-            ..self
-        }
-    }
-
-    const fn judged(self, judge: Judge) -> Self {
-        Self {
-            judge: Some(judge),
-            ..self
-        }
-    }
-
-    /// Adds the printed value, `None` for defaults.
-    const fn printed(self, print: fn(&FioJob) -> Option<String>) -> Self {
-        Self {
-            print: Some(print),
-            ..self
-        }
-    }
-}
-
-/// How far an option of fio is supported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptionSupport {
-    /// Sets a field in [`FioJob`].
-    Full,
-    /// Accepted where the value changes nothing for the job.
-    Depends,
-    /// Accepted with a warning that explains why the option does not matter.
-    Ignored(&'static str),
-    /// Accepted with neutral values only; the text explains why others have no model.
-    OnlyValues(&'static [&'static str], &'static str),
-    /// Not modelled, with the reason.
-    Refused(&'static str),
-}
 
 fn rows() -> impl Iterator<Item = &'static Row> {
     TABLES.iter().flat_map(|table| table.iter())
@@ -188,55 +67,7 @@ pub fn line_sets(line: &str, option: &str) -> bool {
     decides(key) == decides(option)
 }
 
-/// A job whose options are still being read.
-#[derive(Clone, Default)]
-pub(super) struct Draft {
-    pub(super) job: FioJob,
-    /// Section header.
-    header: Place,
-    /// A line was not understood, and may contain what seems missing.
-    incomplete: bool,
-    /// What the suffix `k` of a size stands for in this section: 1000 or 1024.
-    kb_base: KbBase,
-    /// Options given so far, by first name.
-    given: BTreeMap<&'static str, GivenValue>,
-}
-
-/// Where an option was given last.
-#[derive(Clone)]
-struct GivenValue {
-    place: Place,
-    value: String,
-}
-
 impl Draft {
-    /// Starts a job for the section `name` with these defaults.
-    pub(super) fn for_job(&self, name: &str, place: &Place) -> Self {
-        let mut draft = self.clone();
-        draft.job.line = place.line;
-        draft.header = place.clone();
-        // Also where [global] has a name option: fio 3.33 prefers the section's name then.
-        name.clone_into(&mut draft.job.name);
-        draft
-    }
-
-    /// Line of the section header.
-    pub(super) fn header(&self) -> &Place {
-        &self.header
-    }
-
-    /// Value given for an option, by first name.
-    fn value_of(&self, option: &str) -> Option<&str> {
-        self.given.get(option).map(|given| given.value.as_str())
-    }
-
-    /// Where an option was given, by its first name, or else the job's header.
-    pub(super) fn place_of(&self, option: &str) -> &Place {
-        self.given
-            .get(option)
-            .map_or(&self.header, |given| &given.place)
-    }
-
     /// Applies a `key=value` or flag line.
     fn apply(&mut self, content: &str, place: &Place, findings: &mut Findings) {
         let before = findings.malformed.len() + findings.unmodelled.len();
@@ -464,111 +295,4 @@ fn text_of(kind: Kind, value: Option<&str>) -> Result<&str, Problem> {
         )));
     }
     Ok(trimmed)
-}
-
-/// The value of an option, read as the option asks for.
-pub(super) struct Value<'a> {
-    /// Text in the file.
-    text: &'a str,
-    kb_base: KbBase,
-    /// A remark for the user.
-    remark: Option<String>,
-}
-
-impl Value<'_> {
-    fn remark(&mut self, text: impl Into<String>) {
-        self.remark = Some(text.into());
-    }
-
-    /// Free text, taken as it stands, quotes and all. Only the blank at its end is lost, as in fio.
-    fn free_text(&self) -> Result<String, Problem> {
-        if self.text.is_empty() {
-            return Err(Problem::new("a value is missing"));
-        }
-        Ok(self.text.to_owned())
-    }
-
-    /// A number of bytes, at least `least`.
-    fn bytes(&mut self, least: u64) -> Result<u64, Problem> {
-        self.bytes_of(self.text, least)
-    }
-
-    /// A number of bytes within the value.
-    fn bytes_of(&mut self, part: &str, least: u64) -> Result<u64, Problem> {
-        let parsed = bytes(part, self.kb_base)?;
-        if parsed.surprising {
-            self.remark(format!(
-                "`{}` is {} bytes to fio, whose kib is 1000 and whose k is 1024",
-                shown(part),
-                parsed.value
-            ));
-        }
-        at_least(least, parsed.value)
-    }
-
-    /// Numbers of bytes, at least `least`; an empty part leaves its direction unchanged.
-    fn bytes_per_direction(&mut self, least: u64) -> Result<PerDirection<Option<u64>>, Problem> {
-        let text = self.text;
-        per_direction(text, |part| self.bytes_of(part, least))
-    }
-
-    /// Counts, at least `least`; an empty part leaves its direction unchanged.
-    fn counts_per_direction(&self, least: u64) -> Result<PerDirection<Option<u64>>, Problem> {
-        per_direction(self.text, |part| {
-            at_least(least, count(part, self.kb_base)?)
-        })
-    }
-
-    fn count(&self, least: u32, most: u32) -> Result<u32, Problem> {
-        within(least, most, count(self.text, self.kb_base)?)
-    }
-
-    fn percent(&self) -> Result<u8, Problem> {
-        percent(self.text)
-    }
-
-    fn switch(&self) -> Result<bool, Problem> {
-        switch(self.text)
-    }
-
-    /// A time with a unit, or without one in units of so many microseconds.
-    fn time(&self, default_us: u64) -> Result<Nanoseconds, Problem> {
-        time(self.text, default_us)
-    }
-}
-
-fn at_least(least: u64, value: u64) -> Result<u64, Problem> {
-    if value < least {
-        return Err(Problem::new(format!("must be at least {least}")));
-    }
-    Ok(value)
-}
-
-fn within(least: u32, most: u32, value: u64) -> Result<u32, Problem> {
-    let message = || format!("{value} is out of range; expected {least} to {most}");
-    match u32::try_from(value) {
-        Ok(value) if (least..=most).contains(&value) => Ok(value),
-        Ok(value) if value < least => Err(Problem::new(message())),
-        // fio has other limits.
-        _ => Err(Problem::unmodelled(message())),
-    }
-}
-
-/// The error for a value that is none of the option's names.
-fn one_of(text: &str, names: &[&'static str]) -> Problem {
-    let list = names.join(", ");
-    Problem::new(format!("`{}`: expected one of {list}", shown(text)))
-        .nearest(text, names.iter().copied())
-}
-
-/// Values by direction in fio's notation, if any.
-fn printed_list<T: ToString>(values: &PerDirection<Option<T>>) -> Option<String> {
-    let parts = values.each().map(|part| part.as_ref().map(T::to_string));
-    let given = parts.iter().any(Option::is_some);
-    given.then(|| parts.map(Option::unwrap_or_default).join(","))
-}
-
-/// Printed form of a flag.
-fn flag(on: bool) -> String {
-    u8::from(on).to_string()
 }

@@ -3,9 +3,12 @@
 use wakepath_units::Nanoseconds;
 
 use super::super::error::{Verdict, shown};
+use super::super::values::{per_direction, time};
 use super::super::{PerDirection, ThinkBlocks};
 use super::conditional::flushes;
-use super::{Draft, Row, flag, one_of, printed_list};
+use super::draft::Draft;
+use super::row::Row;
+use super::value::{flag, one_of, printed_list};
 
 const MINIMUM: &str =
     "is ignored: fio ends a job with an error that does not keep it, the model goes on";
@@ -121,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
         .checked(|value| value.count(0, u32::MAX).map(|_| ())),
     Row::ignored(&["max_latency"], MINIMUM).checked(|value| {
         let text = value.text;
-        super::per_direction(text, |part| super::time(part, 1)).map(|_| ())
+        per_direction(text, |part| time(part, 1)).map(|_| ())
     }),
 ];
 

@@ -3,8 +3,11 @@
 use super::super::blocks::MAX_PARTS;
 use super::super::error::{Problem, Verdict, shown};
 use super::super::values::KbBase;
+use super::super::values::{bytes, per_direction, percent};
 use super::super::{MAX_IODEPTH, SplitPart};
-use super::{Draft, Row, bytes, flag, percent, printed_list};
+use super::draft::Draft;
+use super::row::Row;
+use super::value::{at_least, flag, printed_list};
 
 pub(super) const ROWS: &[Row] = &[
     Row::sets(&["iodepth_batch", "iodepth_batch_submit"], |job, value| {
@@ -35,7 +38,7 @@ pub(super) const ROWS: &[Row] = &[
     .judged(of_queue)
     .printed(|job| (job.batches.low != 0).then(|| job.batches.low.to_string())),
     Row::sets(&["bsrange", "blocksize_range"], |job, value| {
-        let given = super::per_direction(value.text, |part| range(part, value.kb_base))?;
+        let given = per_direction(value.text, |part| range(part, value.kb_base))?;
         let ranges = &mut job.block_sizes.range;
         for (kept, given) in ranges.each_mut().into_iter().zip(given.each()) {
             *kept = given.or(*kept);
@@ -48,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
         printed_list(&job.block_sizes.range.map(|given| given.map(range)))
     }),
     Row::sets(&["bssplit"], |job, value| {
-        let given = super::per_direction(value.text, Ok)?;
+        let given = per_direction(value.text, Ok)?;
         let splits = &mut job.block_sizes.split;
         for (kept, text) in splits.each_mut().into_iter().zip(given.each()) {
             if let Some(text) = text {
@@ -111,7 +114,7 @@ fn varying_trims(draft: &Draft, _: &str) -> Verdict {
 
 /// A block size, at least 1 byte.
 fn size(text: &str, kb_base: KbBase) -> Result<u64, Problem> {
-    super::at_least(1, bytes(text, kb_base)?.value)
+    at_least(1, bytes(text, kb_base)?.value)
 }
 
 /// `least-most`; fio takes the two in any order.

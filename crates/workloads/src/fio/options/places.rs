@@ -1,10 +1,13 @@
 //! Where I/Os lie.
 
 use super::super::error::{Problem, Verdict, shown};
+use super::super::values::per_direction;
 use super::super::values::percent;
 use super::super::{Places, Size, ZoneMode};
+use super::draft::Draft;
 use super::extent::share_or_bytes;
-use super::{Draft, Row, one_of, printed_list};
+use super::row::Row;
+use super::value::{one_of, printed_list};
 
 const PLACES: &str =
     "is ignored: where an I/O lies decides nothing but which drive of a RAID0 has it";
@@ -73,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     })
     .printed(|job| job.places.distribution.clone()),
     Row::sets(&["percentage_random"], |job, value| {
-        let given = super::per_direction(value.text, percent)?;
+        let given = per_direction(value.text, percent)?;
         let percentages = &mut job.places.percentage_random;
         for (kept, given) in percentages.each_mut().into_iter().zip(given.each()) {
             *kept = given.unwrap_or(*kept);

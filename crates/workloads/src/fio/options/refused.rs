@@ -1,6 +1,6 @@
 //! Options that could change timing, with no model or a single modelled value.
 
-use super::Row;
+use super::row::Row;
 
 const NOT_MODELLED: &str = "it could change timing, and is not modelled";
 const REPLAY: &str =

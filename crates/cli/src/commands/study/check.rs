@@ -1,0 +1,250 @@
+//! `wakepath study check`: what a study would run, and how long that takes.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use wakepath_policies::idle::program::ProgramForm;
+use wakepath_results::{Goal, Question, RunOrigin};
+use wakepath_study::plan::{Plan, Task};
+use wakepath_study::run::{self, Order};
+use wakepath_units::Nanoseconds;
+
+use super::notes::tell_notes;
+use crate::output::{self, Format, Screen};
+use crate::until;
+
+/// How long each workload is tried under each policy.
+const TRY: Duration = Duration::from_millis(20);
+
+/// Output by `study check`.
+#[derive(Serialize)]
+struct Checked {
+    study: String,
+    on: RunOrigin,
+    /// Machines to simulate.
+    machines: Vec<CheckedMachine>,
+    runs: usize,
+    repeats: u32,
+    baseline: String,
+    workloads: Vec<CheckedWorkload>,
+    policies: Vec<wakepath_results::PolicyInfo>,
+    questions: Vec<Question>,
+    /// How long the whole study takes, in seconds, if that can be said.
+    seconds: Option<f64>,
+    jobs: usize,
+    /// Whether programs with unknown time are asked.
+    #[serde(skip)]
+    has_program: bool,
+}
+
+#[derive(Serialize)]
+struct CheckedMachine {
+    name: String,
+    title: String,
+}
+
+#[derive(Serialize)]
+struct CheckedWorkload {
+    name: String,
+    what: String,
+    /// A run's own duration, in seconds.
+    seconds: Option<f64>,
+}
+
+impl Checked {
+    /// Checks a plan's cells, and estimates how long all runs take on so many threads.
+    fn check(plan: &Plan, threads: usize) -> anyhow::Result<Self> {
+        let backend = run::make_backend(plan)?;
+        run::check_cells(plan, &*backend)?;
+        let side_by_side = match backend.order() {
+            Order::Parallel => threads,
+            Order::Serial(_) => 1,
+        };
+        let total = backend.estimate(TRY)?;
+        let machines = plan.machines.iter().filter_map(|machine| {
+            Some(CheckedMachine {
+                name: machine.name.clone(),
+                title: machine.model.as_ref()?.title.clone(),
+            })
+        });
+        let workloads = plan.workloads.iter().map(|workload| CheckedWorkload {
+            name: workload.name.clone(),
+            what: task_in_words(&workload.task),
+            seconds: workload.duration().map(Nanoseconds::as_secs_f64),
+        });
+        Ok(Self {
+            study: plan.file.name.get_ref().clone(),
+            on: plan.target,
+            machines: machines.collect(),
+            runs: plan.runs(),
+            repeats: plan.repeats(),
+            baseline: plan.policies[plan.baseline].name.clone(),
+            workloads: workloads.collect(),
+            policies: plan.described_policies(),
+            questions: plan.questions.clone(),
+            seconds: total.map(|total| total.as_secs_f64() / side_by_side as f64),
+            jobs: threads,
+            has_program: plan.policies.iter().any(|policy| {
+                let program = policy.set.program();
+                program.is_some_and(|program| program.form() == ProgramForm::Exec)
+            }),
+        })
+    }
+
+    /// The runs, and where they happen.
+    fn heading(&self) -> String {
+        let names: Vec<&str> = self.machines.iter().map(|m| m.name.as_str()).collect();
+        let place = match (&self.machines[..], self.on) {
+            ([], RunOrigin::Replay) => "replayed".to_owned(),
+            ([], _) => "measured on this machine".to_owned(),
+            ([only], RunOrigin::Replay) => format!("replayed with the figures of {}", only.title),
+            (_, RunOrigin::Replay) => format!("replayed with the figures of {}", names.join(", ")),
+            ([only], _) => format!("simulated on {}", only.title),
+            (_, _) => format!("simulated on {}", names.join(", ")),
+        };
+        format!(
+            "{}: {}, {} of each workload under each policy, {place}",
+            self.study,
+            output::counted(self.runs as u64, "run"),
+            self.repeats
+        )
+    }
+
+    /// How long all runs take; `None` where nothing needs to be said.
+    fn duration_in_words(&self) -> Option<String> {
+        Some(match self.seconds {
+            Some(seconds) if self.has_program => format!(
+                "Takes about {} on {} core(s), and what the programs of exec: take: they are not run here.",
+                until::in_words(seconds),
+                self.jobs
+            ),
+            Some(seconds) if self.on == RunOrigin::Sim => format!(
+                "Takes about {} on {} core(s).",
+                until::in_words(seconds),
+                self.jobs
+            ),
+            Some(seconds) => format!("Takes at least {}.", until::in_words(seconds)),
+            None if self.on == RunOrigin::Replay => return None,
+            None => {
+                "How long it takes cannot be said: a workload does not say when it ends.".to_owned()
+            }
+        })
+    }
+
+    fn write_workloads(&self, out: &mut Screen) -> anyhow::Result<()> {
+        let otherwise = match self.on {
+            RunOrigin::Replay => "as recorded",
+            _ => "until it ends",
+        };
+        let rows = self.workloads.iter().map(|workload| {
+            let length = workload.seconds.map(|s| format!("{s} s"));
+            [
+                workload.name.clone(),
+                workload.what.clone(),
+                length.unwrap_or_else(|| otherwise.to_owned()),
+            ]
+        });
+        output::table(out, ["workload", "what", "length"], rows)
+    }
+
+    fn write_policies(&self, out: &mut Screen) -> anyhow::Result<()> {
+        let rows = self.policies.iter().map(|policy| {
+            let is_baseline = policy.name == self.baseline;
+            let role = if is_baseline { "baseline" } else { "" };
+            [
+                policy.name.clone(),
+                settings_in_words(policy),
+                role.to_owned(),
+            ]
+        });
+        output::table(out, ["policy", "settings", ""], rows)
+    }
+
+    fn write_questions(&self, out: &mut Screen) -> anyhow::Result<()> {
+        let questions = self.questions.iter();
+        let rows = questions.map(|question| [question.ask.clone(), goal_in_words(question)]);
+        output::table(out, ["question", "answered by"], rows)
+    }
+
+    fn write_tables(&self, out: &mut Screen) -> anyhow::Result<()> {
+        out.prose(&self.heading(), 2)?;
+        writeln!(out)?;
+        self.write_workloads(out)?;
+        writeln!(out)?;
+        self.write_policies(out)?;
+        if !self.questions.is_empty() {
+            writeln!(out)?;
+            self.write_questions(out)?;
+        }
+        if self.repeats < 4 {
+            writeln!(
+                out,
+                "\n{} run(s) of each: no interval can be given for fewer than 4; set `repeats`",
+                self.repeats
+            )?;
+        }
+        if let Some(duration) = self.duration_in_words() {
+            writeln!(out, "\n{duration}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks a plan and prints what would run on so many threads.
+pub(super) fn print_plan(
+    plan: &Plan,
+    threads: usize,
+    format: Format,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let checked = Checked::check(plan, threads)?;
+    tell_notes(plan);
+    match format {
+        Format::Json => output::json(out, &checked),
+        Format::Csv => {
+            let rows = (0..plan.cells().len()).map(|cell| {
+                let key = plan.key(cell);
+                [
+                    key.machine,
+                    key.workload,
+                    key.policy,
+                    plan.repeats().to_string(),
+                ]
+            });
+            output::csv(out, ["machine", "workload", "policy", "runs"], rows)
+        }
+        Format::Table => checked.write_tables(out),
+    }
+}
+
+fn task_in_words(task: &Task) -> String {
+    match task {
+        Task::Fio { .. } => "fio job".to_owned(),
+        Task::RtApp { .. } => "rt-app file".to_owned(),
+        Task::Recording(_) => "recording".to_owned(),
+        Task::Command { words, .. } => words.join(" "),
+    }
+}
+
+fn settings_in_words(policy: &wakepath_results::PolicyInfo) -> String {
+    let settings = policy.settings.iter();
+    let all: Vec<String> = settings.map(|(k, v)| format!("{k}={v}")).collect();
+    if all.is_empty() {
+        "nothing changed".to_owned()
+    } else {
+        all.join(", ")
+    }
+}
+
+/// A question's metric, or its goal and conditions.
+fn goal_in_words(question: &Question) -> String {
+    let metric = &question.metric;
+    let wanted = match question.goal {
+        None => metric.clone(),
+        Some(Goal::Minimise) => format!("least {metric}"),
+        Some(Goal::Maximise) => format!("most {metric}"),
+    };
+    let keep = question.keep.iter().map(ToString::to_string);
+    let parts: Vec<String> = std::iter::once(wanted).chain(keep).collect();
+    parts.join(", ")
+}

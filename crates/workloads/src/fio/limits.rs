@@ -1,0 +1,99 @@
+//! When a job has done all it has to.
+
+use serde::Serialize;
+use wakepath_units::Nanoseconds;
+
+use super::extent::Extent;
+use super::walk::Walk;
+use super::{FioJob, ReadWrite};
+
+/// Limits of a job's process; the first limit reached ends the process. At least one is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ExtentLimits {
+    /// Time since the job's start, or since the end of `ramp_time`.
+    pub time: Option<Nanoseconds>,
+    /// Bytes transferred.
+    pub bytes: Option<u64>,
+    /// I/Os done.
+    pub ios: Option<u64>,
+    /// Bytes covered by offsets; at the end, offsets start over.
+    pub span: u64,
+}
+
+impl FioJob {
+    /// Limits of each process, on a drive with `capacity` bytes.
+    ///
+    /// As in fio 3.33 (`setup_files()` in `filesetup.c`, `keep_running()` and `do_io()` in `backend.c`). Plain files
+    /// without a size get the drive's.
+    pub fn limits(&self, capacity: u64) -> ExtentLimits {
+        let extent = self.extent(capacity);
+        // As fio, which drops time_based without a runtime.
+        let ended = !self.time_based || self.runtime.is_none();
+        ExtentLimits {
+            time: self.runtime,
+            bytes: ended.then(|| {
+                let has_walk = Walk::of(self, capacity).is_some();
+                let io_size = self.io_bytes(capacity);
+                if self.rw.trims() && self.rw.writes() {
+                    // Each block is trimmed and then written; fio makes no further passes for more bytes.
+                    let io_size = io_size.filter(|bytes| *bytes < extent.size);
+                    self.bytes(extent, io_size, has_walk).saturating_mul(2)
+                } else {
+                    self.bytes(extent, io_size, has_walk)
+                }
+            }),
+            ios: self
+                .number_ios
+                .filter(|_| ended)
+                .map(|ios| ios.saturating_mul(u64::from(self.loops)))
+                .map(|ios| match self.rw {
+                    ReadWrite::TrimWrite | ReadWrite::RandTrimWrite => ios.saturating_mul(2),
+                    _ => ios,
+                }),
+            span: extent.file.saturating_mul(extent.files),
+        }
+    }
+
+    /// Bytes transferred by a process before its end; 0 for less than a block, which fio refuses.
+    fn bytes(&self, extent: Extent, io_size: Option<u64>, has_walk: bool) -> u64 {
+        let Extent { size, .. } = extent;
+        if size < self.smallest_block() {
+            return 0;
+        }
+        let loops = u64::from(self.loops);
+        let limit = io_size.unwrap_or(size).saturating_mul(loops);
+        if has_walk {
+            return limit;
+        }
+        let mixed = self.rw.reads() && self.rw.writes();
+        // Each direction of a sequential mixed job goes through the files by itself; without a map, a random job
+        // never finds them used up.
+        let used_up = if self.rw.is_random() {
+            self.has_random_map()
+        } else {
+            !mixed
+        };
+        // Both directions have a single block size.
+        let [read, write, trim] = self.smallest_blocks();
+        let block = match (self.rw.reads(), self.rw.writes()) {
+            (true, _) => read,
+            (false, true) => write,
+            (false, false) => trim,
+        };
+        let mut pass = size.div_ceil(block);
+        if used_up {
+            pass = pass.min((extent.there / block).saturating_mul(extent.files));
+        }
+        let limit = limit.div_ceil(block);
+        let mut blocks = pass.saturating_mul(loops).min(limit);
+        // A remainder of io_size takes further passes while a block fits.
+        if let Some(bytes) = io_size
+            && pass > 0
+        {
+            let left = (bytes / block).saturating_sub(blocks);
+            let more = left.div_ceil(pass).saturating_mul(pass);
+            blocks = blocks.saturating_add(more).min(limit);
+        }
+        blocks.saturating_mul(block)
+    }
+}

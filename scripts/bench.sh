@@ -1,0 +1,63 @@
+#!/bin/bash
+# Runs all benchmarks and writes their output into docs/performance.md, between "figures" and "end of figures". Nothing else
+# should run meanwhile. It takes about half an hour, most of it for four release builds.
+#
+#   scripts/bench.sh            builds with a profile, runs all, writes the page
+#   scripts/bench.sh --dry-run  the same, and prints the page's figures instead of writing them
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+page=docs/performance.md
+for marker in '<!-- figures -->' '<!-- end of figures -->'; do
+    if ! grep -qxF -- "$marker" "$page"; then
+        echo "bench: $page has no line \"$marker\"; put it back, so that figures have a place" >&2
+        exit 2
+    fi
+done
+
+scripts/setup-python.sh || echo "bench: no SimPy to compare with" >&2
+scripts/setup-llvm-tools.sh
+scripts/profiled-build.sh bench/Cargo.toml wakepath-bench sh -c '"$PROGRAM" --train'
+cargo build --quiet --release --locked -p wakepath-conformance -p wakepath-cli
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# First line of what a program prints about its version, or that there is none.
+version_of() {
+    "$@" 2>/dev/null | grep -m 1 . || echo "no $1"
+}
+
+# Runs a program whose output goes into the page, and to the terminal meanwhile.
+missed=0
+step() {
+    "$@" | tee >(cat >&2) || missed=1
+}
+
+{
+    echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | sort -u), $(nproc) CPUs, $(uname -sr)"
+    echo "$(rustc --version), $(version_of gcc --version), $(version_of trace-cmd -v)"
+    echo
+    step target/profiled/wakepath-bench
+    echo
+    step target/release/wakepath-conformance bench
+    echo
+    step scripts/study-figures.sh
+} >"$folder/figures"
+
+awk -v figures="$folder/figures" '
+    $0 == "<!-- end of figures -->" { skipping = 0 }
+    !skipping { print }
+    $0 == "<!-- figures -->" {
+        print "\n```text"
+        while ((getline line < figures) > 0) print line
+        print "```\n"
+        skipping = 1
+    }' "$page" >"$folder/page"
+if [ "${1:-}" = --dry-run ]; then
+    diff "$page" "$folder/page" || true
+else
+    cat "$folder/page" >"$page"
+    echo "bench: $page has these figures now" >&2
+fi
+exit "$missed"
