@@ -2,7 +2,8 @@
 
 use wakepath_hardware::c1_demotion::Demotion;
 use wakepath_policies::idle::Governor;
-use wakepath_policies::psd::{Lease, PsdPolicy};
+use wakepath_policies::psd::{Ceiling, Lease, PsdPolicy};
+use wakepath_units::Nanoseconds;
 
 use crate::core::basics::NEVER;
 use crate::cpu::idle_table::IdleTable;
@@ -75,6 +76,15 @@ impl<'a> Idle<'a> {
             demoted: false,
             undemoted_at: NEVER,
             down_before: 0,
+        }
+    }
+
+    /// The ceiling on exit latency while a lease holds.
+    #[inline(always)]
+    pub(super) fn lease_ceiling(&self, now: u64) -> Option<Ceiling> {
+        match &self.lease {
+            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
+            _ => None,
         }
     }
 

@@ -32,9 +32,14 @@ impl<O: Observer> Engine<'_, O> {
         self.context.cancel(Slot::Phase(cpu));
     }
 
-    /// Whether a CPU's phase is really over, or goes on: an emulated CPU waits for its turn, or begins an exit's last part.
+    /// Whether the phase of a CPU is not over, although due: an emulated CPU waits for its turn, or begins an exit's last part.
     #[inline(always)]
     pub(crate) fn phase_goes_on(&mut self, cpu: CpuId) -> bool {
+        self.emulator.takes_turns() && self.emulated_phase_goes_on(cpu)
+    }
+
+    #[inline(never)]
+    fn emulated_phase_goes_on(&mut self, cpu: CpuId) -> bool {
         if !self.emulator.may_end_phase(cpu) {
             return true;
         }

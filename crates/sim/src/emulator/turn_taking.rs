@@ -9,13 +9,16 @@ use crate::emulator::state::{Turns, Waiting};
 /// A machine's emulator, if the machine is emulated.
 #[derive(Debug)]
 pub(crate) struct Emulator {
-    pub(super) turns: Option<Turns>,
+    /// In a box, so that a real machine looks at one pointer.
+    pub(super) turns: Option<Box<Turns>>,
 }
 
 impl Emulator {
     /// An emulator whose CPUs take turns; `None`: the machine is real.
     pub(crate) fn new(turns: Option<Turns>) -> Self {
-        Self { turns }
+        Self {
+            turns: turns.map(Box::new),
+        }
     }
 
     /// Whether the CPUs take turns.
@@ -88,7 +91,7 @@ impl Emulator {
 
     /// Whether the player has halted, if there is a player.
     pub(crate) fn player_is_halted(&self) -> bool {
-        self.turns.as_ref().is_some_and(Turns::player_is_halted)
+        (self.turns.as_ref()).is_some_and(|turns| turns.player_is_halted())
     }
 
     /// The player's wait is over. Returns a request if completed now.

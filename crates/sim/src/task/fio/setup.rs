@@ -77,6 +77,22 @@ pub(crate) struct PauseRule {
     pub(super) every: Option<u64>,
 }
 
+impl PauseRule {
+    /// The rule of a job.
+    fn new(job: &FioJob) -> Self {
+        let every = (job.thinktime_iotime.0 > 0).then_some(job.thinktime_iotime.0);
+        Self {
+            requests: match job.thinktime_blocks {
+                // As fio, which looks after each I/O.
+                Some(blocks) => Some(u64::from(blocks.max(1))),
+                None => every.is_none().then_some(1),
+            },
+            by_issue: job.thinktime_counts == ThinkBlocks::Issue,
+            every: every.map(|every| every.saturating_add(job.thinktime.0)),
+        }
+    }
+}
+
 /// One job of the workload: what each of its processes does.
 #[derive(Clone, Debug)]
 pub(crate) struct JobSetup {
@@ -353,100 +369,27 @@ pub(crate) fn jobs(
     Ok(setups)
 }
 
+/// One job on a drive, in a group of jobs.
+///
+/// # Errors
+/// The job asks for something that is not modelled.
 fn job(
     job: &FioJob,
     group: usize,
     drive: &DriveModel,
     io_uring_iowait: bool,
 ) -> Result<JobSetup, SimError> {
-    let unsupported = |what: &str| SimError::Workload {
+    check_job(job, drive).map_err(|what| SimError::Workload {
         job: job.name.clone(),
-        what: what.to_owned(),
-    };
-    for (time, most, what) in [
-        (
-            job.thinktime,
-            MAX_THINK_TIME,
-            "thinktime of more than ten years",
-        ),
-        (
-            job.thinktime_spin,
-            MAX_SPIN,
-            "thinktime_spin of more than a quarter of an hour",
-        ),
-    ] {
-        if time > most {
-            return Err(unsupported(what));
-        }
-    }
-    let read_percent = match (job.rw.reads(), job.rw.writes()) {
-        (true, true) => job.rwmixread,
-        (true, false) => 100,
-        _ => 0,
-    };
-    let flush = match job {
-        FioJob { sync: true, .. } => Some("sync=1"),
-        job if job.fsync > 0 || job.fdatasync > 0 => Some("fsync"),
-        // One flush at the end of a job is left out where nobody knows its time.
-        _ => None,
-    };
-    if let Some(flush) = flush
-        && job.rw.writes()
-        && !drive.flush_us.is_given()
-    {
-        return Err(unsupported(&format!(
-            "{flush} on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
-             drive without a volatile cache",
-        )));
-    }
+        what,
+    })?;
+    let read_percent = read_percent(job);
     // The kernel sends no flush to a drive without a volatile cache, but writes back what is dirty.
     let volatile = drive.flush_us.micros().0 > 0;
     let flushes = job.rw.writes() && (volatile || job.buffers_writes());
     let cache = CacheJob::new(job, drive.capacity());
-    let [least, most] = bounds(job);
-    // The drive's service times are those of 4 KiB requests.
-    for (used, bytes, key, rate) in [
-        (
-            read_percent > 0,
-            most[0],
-            "read_mb_per_s",
-            &drive.read_mb_per_s,
-        ),
-        (
-            read_percent < 100,
-            most[1],
-            "write_mb_per_s",
-            &drive.write_mb_per_s,
-        ),
-    ] {
-        if used && bytes > MAX_BLOCK {
-            return Err(unsupported("blocks of more than 1 GiB"));
-        }
-        if used && bytes > BLOCK && rate.value <= 0.0 {
-            return Err(unsupported(&format!(
-                "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
-            )));
-        }
-    }
-    if job.buffers_writes() && drive.write_mb_per_s.value <= 0.0 {
-        return Err(unsupported(
-            "buffered writes, which are written back in large requests, on a drive whose rate is not known; give \
-             drive.write_mb_per_s in the machine's file, or set direct=1",
-        ));
-    }
+    let [least, _] = bounds(job);
     let limits = job.limits(drive.capacity());
-    let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
-    let bytes = limits.bytes.map(|bytes| {
-        if one_way && job.step != 0 {
-            with_gaps(bytes, least[usize::from(read_percent == 0)], job.step)
-        } else {
-            bytes
-        }
-    });
-    if bytes == Some(0) {
-        return Err(unsupported("a size of less than a block"));
-    }
-    check_times(job).map_err(|what| unsupported(&what))?;
     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
@@ -455,7 +398,6 @@ fn job(
     let walk = Walk::of(job, drive.capacity());
     let counts_bytes = job.block_sizes.vary();
     let units = if counts_bytes { least } else { [1; 2] };
-    let every = (job.thinktime_iotime.0 > 0).then_some(job.thinktime_iotime.0);
     Ok(JobSetup {
         name: job.name.clone(),
         paced: periods.is_some() || job.thinktime.0 > 0,
@@ -477,7 +419,7 @@ fn job(
         exit: job.exitall.then_some(job.exit_what),
         wait_for: None,
         cpu_sets: Vec::new(),
-        bytes,
+        bytes: transferred_bytes(job, drive),
         requests: limits.ios,
         block: both(job, &job.block_size),
         settles_size: walk.is_some()
@@ -497,27 +439,15 @@ fn job(
         },
         flushes_at_end: flushes && (job.end_fsync || job.fsync_on_close),
         flushes_each_way: !job.time_based,
-        // The kernel has a direct write of `O_SYNC` on the media by REQ_FUA, and flushes besides if the system call waits for it
-        // (`blkdev_write_iter()`, Linux 6.12).
         writes_as: if !(job.sync && flushes) || cache.is_some() {
             RequestKind::Plain
-        } else if job.ioengine.is_synchronous() || job.ioengine == IoEngine::Posixaio {
-            RequestKind::Synchronous
         } else {
-            RequestKind::Through
+            durable_write(job)
         },
         think_time: job.thinktime.0,
         think_spin: job.thinktime_spin.0,
         think_cycles: job.thinkcycles,
-        pauses: PauseRule {
-            requests: match job.thinktime_blocks {
-                // As fio, which looks after each I/O.
-                Some(blocks) => Some(u64::from(blocks.max(1))),
-                None => every.is_none().then_some(1),
-            },
-            by_issue: job.thinktime_counts == ThinkBlocks::Issue,
-            every: every.map(|every| every.saturating_add(job.thinktime.0)),
-        },
+        pauses: PauseRule::new(job),
         poisson: periods
             .filter(|_| job.rate_poisson)
             .map(|periods| [0, 1].map(|i| periods[i].mean_us(units[i]))),
@@ -525,4 +455,111 @@ fn job(
         counts_bytes,
         units,
     })
+}
+
+/// Share of a job's reads, 0 to 100.
+fn read_percent(job: &FioJob) -> u8 {
+    match (job.rw.reads(), job.rw.writes()) {
+        (true, true) => job.rwmixread,
+        (true, false) => 100,
+        _ => 0,
+    }
+}
+
+/// Kind of a durable write (`O_SYNC`): the kernel has a direct one on the media by REQ_FUA, and flushes besides if the system
+/// call waits for the write (`blkdev_write_iter()`, Linux 6.12).
+fn durable_write(job: &FioJob) -> RequestKind {
+    if job.ioengine.is_synchronous() || job.ioengine == IoEngine::Posixaio {
+        RequestKind::Synchronous
+    } else {
+        RequestKind::Through
+    }
+}
+
+/// Bytes that each process transfers, if the job limits them.
+fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
+    let read_percent = read_percent(job);
+    let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
+    let bytes = job.limits(drive.capacity()).bytes?;
+    if one_way && job.step != 0 {
+        let [least, _] = bounds(job);
+        return Some(with_gaps(
+            bytes,
+            least[usize::from(read_percent == 0)],
+            job.step,
+        ));
+    }
+    Some(bytes)
+}
+
+/// Whether a job is modelled on a drive.
+///
+/// # Errors
+/// The first thing that is not modelled.
+fn check_job(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+    if job.thinktime > MAX_THINK_TIME {
+        return Err("thinktime of more than ten years".to_owned());
+    }
+    if job.thinktime_spin > MAX_SPIN {
+        return Err("thinktime_spin of more than a quarter of an hour".to_owned());
+    }
+    check_flushes(job, drive)?;
+    check_blocks(job, drive)?;
+    if transferred_bytes(job, drive) == Some(0) {
+        return Err("a size of less than a block".to_owned());
+    }
+    check_times(job)
+}
+
+/// Whether a drive's time for a flush is known, if a job flushes.
+fn check_flushes(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+    let flush = match job {
+        FioJob { sync: true, .. } => "sync=1",
+        job if job.fsync > 0 || job.fdatasync > 0 => "fsync",
+        // One flush at the end of a job is left out where nobody knows its time.
+        _ => return Ok(()),
+    };
+    if job.rw.writes() && !drive.flush_us.is_given() {
+        return Err(format!(
+            "{flush} on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
+             drive without a volatile cache",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a drive's rate is known, if a job transfers more than 4 KiB at once: the drive's service times are those of 4 KiB requests.
+fn check_blocks(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+    let read_percent = read_percent(job);
+    let [_, most] = bounds(job);
+    let reads = (
+        read_percent > 0,
+        most[0],
+        "read_mb_per_s",
+        &drive.read_mb_per_s,
+    );
+    let writes = (
+        read_percent < 100,
+        most[1],
+        "write_mb_per_s",
+        &drive.write_mb_per_s,
+    );
+    for (used, bytes, key, rate) in [reads, writes] {
+        if used && bytes > MAX_BLOCK {
+            return Err("blocks of more than 1 GiB".to_owned());
+        }
+        if used && bytes > BLOCK && rate.value <= 0.0 {
+            return Err(format!(
+                "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
+            ));
+        }
+    }
+    if job.buffers_writes() && drive.write_mb_per_s.value <= 0.0 {
+        return Err(
+            "buffered writes, which are written back in large requests, on a drive whose rate is not known; give \
+             drive.write_mb_per_s in the machine's file, or set direct=1"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::error::SimError;
 use crate::task::events::TaskTurn;
-use crate::task::rtapp::program::{Op, TimerId};
+use crate::task::rtapp::program::{Op, Stage, TimerId};
 use crate::task::rtapp::state::{
     Blocked, Halt, NextStep, Signalled, Thread, ThreadId, ThreadTask, WakeParts, WakeUp,
 };
@@ -28,6 +28,13 @@ enum Turn {
     Block,
     /// To look for something else: the thread may not run here any more.
     Move,
+}
+
+impl Turn {
+    /// The next step if the thread is `free` to go on, otherwise sleep.
+    fn on_if(free: bool) -> Self {
+        if free { Self::On } else { Self::Block }
+    }
 }
 
 /// Threads that are named in a diagnosis.
@@ -127,12 +134,11 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Takes the step that a thread is at.
     fn thread_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> Turn {
-        let setup = self.setup;
         if std::mem::take(&mut self.workload.threads.all[id].done) {
             self.pass(id);
         }
         let thread = &mut self.workload.threads.all[id];
-        let (program, copy) = (&setup.programs.tasks[thread.program], thread.copy);
+        let program = &self.setup.programs.tasks[thread.program];
         let (op, stage) = match thread.next(program) {
             NextStep::Op(op, stage) => (op, stage),
             NextStep::End => {
@@ -141,156 +147,164 @@ impl<O: Observer> Engine<'_, O> {
                 return Turn::Block;
             }
         };
-        if let Some(stage) = stage {
-            let stage = &program.stages[stage];
-            let entity = &mut self.tasks[task].entity;
-            if let Some(class) = stage.class {
-                entity.set_class(class);
-            }
-            entity.allow(stage.allowed);
-            if !self.placement().is_allowed(task, cpu) {
-                // The stage begins elsewhere.
-                self.workload.threads.all[id].retry_stage();
-                return Turn::Move;
-            }
+        if let Some(stage) = stage
+            && !self.enter_stage(cpu, task, &program.stages[stage])
+        {
+            // The stage begins elsewhere.
+            self.workload.threads.all[id].retry_stage();
+            return Turn::Move;
         }
-        if let Op::Runtime(time) = op {
-            let until = *self.workload.threads.all[id]
-                .run_until
-                .get_or_insert(self.context.now() + time);
-            if until > self.context.now() {
-                return Turn::Until(until);
-            }
-            self.workload.threads.all[id].run_until = None;
-            self.workload.threads.all[id].done = true;
-            return Turn::On;
-        }
-        if let Op::Run(cycles) = op {
-            // What is done when it comes back here.
-            if !std::mem::take(&mut self.workload.threads.all[id].worked) && cycles > 0 {
-                self.workload.threads.all[id].worked = true;
-                return Turn::Work(cycles);
-            }
-            self.workload.threads.all[id].done = true;
-            return Turn::On;
-        }
-        let sleeps = self.workload.threads.all[id].blocks_next(program);
-        // When the thread is back, it is past this step.
-        self.workload.threads.all[id].done = true;
+        let thread = &mut self.workload.threads.all[id];
         match op {
-            Op::Run(_) | Op::Runtime(_) => Turn::On,
-            Op::Yield => Turn::Yield,
-            Op::Write(bytes) => Turn::Write(bytes),
+            Op::Runtime(time) => {
+                let until = *thread.run_until.get_or_insert(self.context.now() + time);
+                if until > self.context.now() {
+                    return Turn::Until(until);
+                }
+                thread.run_until = None;
+                thread.done = true;
+                Turn::On
+            }
+            Op::Run(cycles) => {
+                // Work done before the thread came back here.
+                if !std::mem::take(&mut thread.worked) && cycles > 0 {
+                    thread.worked = true;
+                    return Turn::Work(cycles);
+                }
+                thread.done = true;
+                Turn::On
+            }
+            _ => {
+                let sleeps_next = thread.blocks_next(program);
+                // A thread that comes back is past this step.
+                thread.done = true;
+                self.timed_step(cpu, task, id, op)
+                    .unwrap_or_else(|| self.locking_step(cpu, id, op, sleeps_next))
+            }
+        }
+    }
+
+    /// Applies the scheduling of a stage that a thread enters on a CPU. Returns whether the thread may stay on this CPU.
+    fn enter_stage(&mut self, cpu: CpuId, task: TaskId, stage: &Stage) -> bool {
+        let entity = &mut self.tasks[task].entity;
+        if let Some(class) = stage.class {
+            entity.set_class(class);
+        }
+        entity.allow(stage.allowed);
+        self.placement().is_allowed(task, cpu)
+    }
+
+    /// Takes a step that has to do with time or I/O. `None`: the step is none of these.
+    fn timed_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, op: Op) -> Option<Turn> {
+        let now = self.context.now();
+        match op {
+            Op::Yield => Some(Turn::Yield),
+            Op::Write(bytes) => Some(Turn::Write(bytes)),
             Op::Sleep(time) => {
-                self.sleep_until(cpu, task, id, self.context.now() + time);
-                Turn::Block
+                self.sleep_until(cpu, task, id, now + time);
+                Some(Turn::Block)
             }
             Op::Timer {
                 timer,
                 period,
                 absolute,
             } => {
+                let copy = self.workload.threads.all[id].copy;
                 let timer = match timer {
                     TimerId::Own(_) => timer,
-                    TimerId::Shared(i) => TimerId::Shared(copy * setup.programs.shared_timers + i),
-                };
-                let now = self.context.now();
-                match self
-                    .workload
-                    .threads
-                    .next_expiry(id, timer, period, absolute, now)
-                {
-                    Some(at) => {
-                        self.sleep_until(cpu, task, id, at);
-                        Turn::Block
+                    TimerId::Shared(number) => {
+                        TimerId::Shared(copy * self.setup.programs.shared_timers + number)
                     }
-                    None => Turn::On,
-                }
+                };
+                let threads = &mut self.workload.threads;
+                let Some(at) = threads.next_expiry(id, timer, period, absolute, now) else {
+                    return Some(Turn::On);
+                };
+                self.sleep_until(cpu, task, id, at);
+                Some(Turn::Block)
             }
-            Op::Lock(mutex) => {
-                let mutex = copy * setup.programs.mutexes.len() + mutex;
-                if self.workload.threads.lock(id, mutex) {
-                    Turn::On
-                } else {
-                    Turn::Block
-                }
-            }
+            _ => None,
+        }
+    }
+
+    /// Takes a step in which threads wait for each other. `sleeps_next`: the thread sleeps with its next step.
+    fn locking_step(&mut self, cpu: CpuId, id: ThreadId, op: Op, sleeps_next: bool) -> Turn {
+        let programs = &self.setup.programs;
+        let threads = &mut self.workload.threads;
+        let copy = threads.all[id].copy;
+        let first_mutex = copy * programs.mutexes.len();
+        let first_semaphore = copy * programs.semaphores.len();
+        let first_condition = copy * programs.conditions.len();
+        match op {
+            Op::Lock(mutex) => Turn::on_if(threads.lock(id, first_mutex + mutex)),
+            Op::BeginSync(mutex) => Turn::on_if(threads.begin_sync(id, first_mutex + mutex)),
+            Op::Pend(semaphore) => Turn::on_if(threads.pend(id, first_semaphore + semaphore)),
             Op::Unlock(mutex) => {
-                let mutex = copy * setup.programs.mutexes.len() + mutex;
-                if let Some(next) = self.workload.threads.unlock(id, mutex) {
-                    self.wake_thread(cpu, sleeps, next);
-                }
-                Turn::On
-            }
-            Op::BeginSync(mutex) => {
-                let mutex = copy * setup.programs.mutexes.len() + mutex;
-                if self.workload.threads.begin_sync(id, mutex) {
-                    Turn::On
-                } else {
-                    Turn::Block
-                }
+                let next = threads.unlock(id, first_mutex + mutex);
+                self.wake_threads(cpu, sleeps_next, next)
             }
             Op::EndSync(mutex) => {
-                let mutex = copy * setup.programs.mutexes.len() + mutex;
-                if let Some(next) = self.workload.threads.end_sync(id, mutex) {
-                    self.wake_thread(cpu, sleeps, next);
-                }
-                Turn::On
+                let next = threads.end_sync(id, first_mutex + mutex);
+                self.wake_threads(cpu, sleeps_next, next)
             }
             Op::Post(semaphore) => {
-                let semaphore = copy * setup.programs.semaphores.len() + semaphore;
-                if let Some(next) = self.workload.threads.post(semaphore) {
-                    self.wake_thread(cpu, sleeps, next);
-                }
-                Turn::On
-            }
-            Op::Pend(semaphore) => {
-                let semaphore = copy * setup.programs.semaphores.len() + semaphore;
-                if self.workload.threads.pend(id, semaphore) {
-                    Turn::On
-                } else {
-                    Turn::Block
-                }
+                let next = threads.post(first_semaphore + semaphore);
+                self.wake_threads(cpu, sleeps_next, next)
             }
             Op::Wait { condition, mutex } => {
-                let condition = copy * setup.programs.conditions.len() + condition;
-                let mutex = mutex.map(|m| copy * setup.programs.mutexes.len() + m);
-                if let Some(next) = self.workload.threads.wait(id, condition, mutex) {
-                    self.wake_thread(cpu, true, next);
-                }
+                let mutex = mutex.map(|mutex| first_mutex + mutex);
+                let next = threads.wait(id, first_condition + condition, mutex);
+                self.wake_threads(cpu, true, next);
                 Turn::Block
             }
             Op::Signal(condition) => {
-                let condition = copy * setup.programs.conditions.len() + condition;
-                if let Signalled::Wakes(next) = self.workload.threads.signal(condition) {
-                    self.wake_thread(cpu, sleeps, next);
+                if let Signalled::Wakes(next) = threads.signal(first_condition + condition) {
+                    self.wake_thread(cpu, sleeps_next, next);
                 }
                 Turn::On
             }
             Op::Broadcast(condition) => {
-                let condition = copy * setup.programs.conditions.len() + condition;
-                loop {
-                    match self.workload.threads.signal(condition) {
-                        Signalled::Nobody => return Turn::On,
-                        Signalled::WaitsForMutex => {}
-                        Signalled::Wakes(next) => self.wake_thread(cpu, sleeps, next),
-                    }
-                }
+                self.broadcast(cpu, sleeps_next, first_condition + condition)
             }
             Op::Barrier(barrier) => {
-                let users = setup.programs.barriers[barrier].1;
-                let barrier = copy * setup.programs.barriers.len() + barrier;
-                match self.workload.threads.meet(id, barrier, users) {
-                    Some(others) => {
-                        for next in others {
-                            self.wake_thread(cpu, sleeps, next);
-                        }
-                        Turn::On
-                    }
+                let users = programs.barriers[barrier].1;
+                let number = copy * programs.barriers.len() + barrier;
+                match threads.meet(id, number, users) {
+                    Some(others) => self.wake_threads(cpu, sleeps_next, others),
                     None => Turn::Block,
                 }
             }
+            Op::Run(_)
+            | Op::Runtime(_)
+            | Op::Yield
+            | Op::Write(_)
+            | Op::Sleep(_)
+            | Op::Timer { .. } => Turn::On,
         }
+    }
+
+    /// Wakes all threads that wait for a condition, one after the other.
+    fn broadcast(&mut self, cpu: CpuId, sleeps_next: bool, condition: usize) -> Turn {
+        loop {
+            match self.workload.threads.signal(condition) {
+                Signalled::Nobody => return Turn::On,
+                Signalled::WaitsForMutex => {}
+                Signalled::Wakes(next) => self.wake_thread(cpu, sleeps_next, next),
+            }
+        }
+    }
+
+    /// A thread that runs on `cpu` wakes others up, and goes on.
+    fn wake_threads(
+        &mut self,
+        cpu: CpuId,
+        sleeps_next: bool,
+        woken: impl IntoIterator<Item = ThreadId>,
+    ) -> Turn {
+        for thread in woken {
+            self.wake_thread(cpu, sleeps_next, thread);
+        }
+        Turn::On
     }
 
     fn pass(&mut self, id: ThreadId) {
