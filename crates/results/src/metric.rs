@@ -63,7 +63,7 @@ pub(crate) const LARGEST: f64 = 1e30;
 ///
 /// # Errors
 /// A sentence with the value.
-pub(crate) fn check(name: &str, value: f64) -> Result<(), String> {
+pub(crate) fn check_metric_name(name: &str, value: f64) -> Result<(), String> {
     if value.abs() <= LARGEST && (value >= 0.0 || !is_rate(name)) {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use wakepath_settings::{Change, Session, SettingsPlan, Targets, policy};
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
 
-use super::{HEADER, RootArgs, Row, policies_help};
+use super::{HEADER, RootArgs, SettingRow, policies_help};
 use crate::messages::{self, note, tell};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, SetText};
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Only these CPUs, such as 0-3,8.
-    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
     /// Only these drives, such as nvme0.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 #[derive(Clone)]
 struct Cpus(Vec<usize>);
 
-fn cpus(text: &str) -> Result<Cpus, String> {
+fn parse_cpus(text: &str) -> Result<Cpus, String> {
     wakepath_units::cpus::parse(text)
         .filter(|list| !list.is_empty())
         .map(Cpus)
@@ -63,13 +63,17 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 
 /// JSON output.
 #[derive(Serialize)]
-struct Report {
+struct ApplyReport {
     dry_run: bool,
-    changes: Vec<Row>,
+    changes: Vec<SettingRow>,
     notes: Vec<String>,
 }
 
-fn plan(system: &System, set: &PolicySet, selection: &Targets) -> anyhow::Result<SettingsPlan> {
+fn plan_settings(
+    system: &System,
+    set: &PolicySet,
+    selection: &Targets,
+) -> anyhow::Result<SettingsPlan> {
     let wanted = policy::resolve(system, set, selection)?;
     Ok(SettingsPlan::new(system, wanted)?)
 }
@@ -92,29 +96,29 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         "{set} changes nothing; name a policy, such as menu"
     );
     if args.dry_run {
-        let plan = plan(&system, &set, &selection)?;
+        let plan = plan_settings(&system, &set, &selection)?;
         if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
             note!("without --dry-run this is refused: {refused}");
         }
-        return print(args, &plan, out);
+        return print_plan(args, &plan, out);
     }
     // Before the lock, so that a signal never ends us between a write and the wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
     let mut session = Session::open(&system)?;
-    super::restore::tell(session.recovered());
-    let plan = plan(&system, &set, &selection)?;
+    super::restore::tell_recovered(session.recovered());
+    let plan = plan_settings(&system, &set, &selection)?;
     let Some(signals) = signals else {
         session.apply(&plan)?;
-        print(args, &plan, out)?;
+        print_plan(args, &plan, out)?;
         if journal::pending(system.root()) == Some(true) {
             tell!("`wakepath restore{}` puts it back", args.root.as_option());
         }
         return Ok(());
     };
     let hold = session.hold(&plan)?;
-    print(args, &plan, out)?;
+    print_plan(args, &plan, out)?;
     // Messages come before the wait, which ends with putting settings back.
-    messages::flush();
+    messages::flush_messages();
     out.print()?;
     let signal = signals.wait(args.hold);
     // A request that the kernel dropped by itself is not written.
@@ -133,26 +137,26 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Result<()> {
+fn print_plan(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     for note in &plan.notes {
         note!("{note}");
     }
-    let rows: Vec<Row> = plan
+    let rows: Vec<SettingRow> = plan
         .changes
         .iter()
-        .map(|change| Row::new(&system, change))
+        .map(|change| SettingRow::new(&system, change))
         .collect();
     match args.format {
         Format::Json => output::json(
             out,
-            &Report {
+            &ApplyReport {
                 dry_run: args.dry_run,
                 changes: rows,
                 notes: plan.notes.clone(),
             },
         ),
-        Format::Csv => output::csv(out, HEADER, rows.iter().map(Row::cells)),
-        Format::Table => output::table(out, HEADER, rows.iter().map(Row::cells)),
+        Format::Csv => output::csv(out, HEADER, rows.iter().map(SettingRow::cells)),
+        Format::Table => output::table(out, HEADER, rows.iter().map(SettingRow::cells)),
     }
 }

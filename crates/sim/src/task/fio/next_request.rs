@@ -1,6 +1,6 @@
 //! A process's next request: direction, size and place, and until when rates hold the request back.
 
-use wakepath_workloads::fio::Next;
+use wakepath_workloads::fio::NextIo;
 
 use crate::core::basics::Direction;
 use crate::core::random::Streams;
@@ -60,7 +60,7 @@ impl FioProcess {
             // Not the last request's place.
             self.offset = None;
             let offset = self.next_offset(job, direction, bytes, random);
-            self.next = Some(Next { offset, bytes });
+            self.next = Some(NextIo { offset, bytes });
         }
         Some((direction, self.next?.offset))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::tables::{CellNames, Expectation, Table};
 use crate::file::{Names, Selection, StudyError, StudyText};
 use crate::plan::cell::Cell;
-use crate::plan::names::{members, position};
+use crate::plan::names::{find_position, select_members};
 use crate::plan::planned::Plan;
 
 /// A study's tables and expectations.
@@ -16,7 +16,7 @@ pub(in crate::plan) fn all(
     let study = Study::new(plan, source);
     let workloads: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
     for entry in &plan.file.fitted {
-        position(source, "workload", &entry.workload, &workloads)?;
+        find_position(source, "workload", &entry.workload, &workloads)?;
     }
     let mut tables = Vec::new();
     for entry in &plan.file.published {
@@ -55,7 +55,7 @@ impl<'a> Study<'a> {
             plan,
             source,
             by_drive: plan.compares_drives(),
-            runs: cells.clone().map(place).collect(),
+            runs: cells.clone().map(cell_place).collect(),
             drives,
             workloads: cells
                 .clone()
@@ -104,7 +104,7 @@ impl<'a> Study<'a> {
             let Some(names) = names else { continue };
             let known: Vec<&str> = known.iter().copied().collect();
             for name in Names::all(names, self.source)? {
-                members(self.source, what, &name, &known)?;
+                select_members(self.source, what, &name, &known)?;
             }
         }
         Ok(())
@@ -112,6 +112,6 @@ impl<'a> Study<'a> {
 }
 
 /// A cell's machine, workload and policy.
-pub(super) fn place(cell: &Cell) -> [usize; 3] {
+pub(super) fn cell_place(cell: &Cell) -> [usize; 3] {
     [cell.machine, cell.workload, cell.policy]
 }
