@@ -583,7 +583,7 @@ fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, S
         ),
         unit: read_text(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
         better,
-        mean: better.mean(),
+        mean: better.mean_kind(),
         headline: true,
     };
     Ok(Reading { metric, from })

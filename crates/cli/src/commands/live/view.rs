@@ -89,7 +89,7 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
     ])
     .split(frame.area());
     let head = vec![
-        Line::from(shown_text(&activity_headline(status))),
+        Line::from(without_controls(&activity_headline(status))),
         draw_legend(status),
     ];
     frame.render_widget(ratatui::widgets::Paragraph::new(head), areas[0]);
@@ -99,7 +99,7 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
         status
             .drives
             .iter()
-            .map(|d| Row::new(drive_row(d).map(|cell| shown_text(&cell)))),
+            .map(|d| Row::new(drive_row(d).map(|cell| without_controls(&cell)))),
         [Constraint::Length(13); DRIVE_HEADER.len()],
     )
     .header(Row::new(DRIVE_HEADER).style(bold))
@@ -109,7 +109,7 @@ fn draw_view(frame: &mut Frame<'_>, status: &Status) {
 }
 
 /// A driver's name without terminal controls.
-fn shown_text(text: &str) -> String {
+fn without_controls(text: &str) -> String {
     printable::one_line(text).into_owned()
 }
 
@@ -120,7 +120,10 @@ fn draw_legend(status: &Status) -> Line<'static> {
         for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
             spans.push(Span::styled("\u{2588} ", Style::new().fg(colour)));
             let off = if state.disabled { " (off)" } else { "" };
-            spans.push(Span::raw(format!("{}{off}  ", shown_text(&state.name))));
+            spans.push(Span::raw(format!(
+                "{}{off}  ",
+                without_controls(&state.name)
+            )));
         }
     }
     spans.push(Span::raw("rest: busy"));

@@ -13,7 +13,7 @@ pub(in crate::plan) fn all(
     plan: &Plan,
     source: StudyText<'_>,
 ) -> Result<(Vec<Table>, Vec<Expectation>), StudyError> {
-    let study = Study::new(plan, source);
+    let study = Study::begin_reading(plan, source);
     let workloads: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
     for entry in &plan.file.fitted {
         find_position(source, "workload", &entry.workload, &workloads)?;
@@ -47,7 +47,7 @@ pub(super) struct Study<'a> {
 }
 
 impl<'a> Study<'a> {
-    fn new(plan: &'a Plan, source: StudyText<'a>) -> Self {
+    fn begin_reading(plan: &'a Plan, source: StudyText<'a>) -> Self {
         let cells = plan.cells().iter();
         let machines = cells.clone().map(|c| plan.machine_and_drive(c.machine));
         let (machines, drives) = machines.unzip();
