@@ -41,7 +41,6 @@ pub(crate) struct Decision {
 /// A set with its fresh runs.
 struct Ran {
     candidate: Candidate,
-    set: PolicySet,
     /// The objective of each seed.
     values: Vec<f64>,
     finalist: Finalist,
@@ -71,7 +70,7 @@ impl Decision {
             search,
             &baseline,
             search.space.in_force(),
-            PolicySet::default(),
+            &PolicySet::default(),
             &baseline.trial,
         )?;
         let mut ran = Vec::new();
@@ -186,7 +185,7 @@ fn run_candidate(
     let Some(Outcome::Ran(trial)) = outcome else {
         return Ok(None);
     };
-    describe(search, baseline, candidate, set, &trial).map(Some)
+    describe(search, baseline, candidate, &set, &trial).map(Some)
 }
 
 /// A set's figures on fresh seeds.
@@ -194,7 +193,7 @@ fn describe(
     search: &Search<'_>,
     baseline: &Baseline,
     candidate: Candidate,
-    set: PolicySet,
+    set: &PolicySet,
     trial: &Trial,
 ) -> Result<Ran, TuneError> {
     let question = &search.question;
@@ -255,7 +254,6 @@ fn describe(
             conditions,
         },
         candidate,
-        set,
         values,
     })
 }
