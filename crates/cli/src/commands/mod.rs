@@ -13,6 +13,7 @@ mod counters;
 mod drive;
 mod explain;
 mod generate;
+mod here;
 mod import;
 mod live;
 mod machine;
