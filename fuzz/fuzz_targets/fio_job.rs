@@ -33,7 +33,7 @@ fuzz_target!(|text: &str| {
             assert_eq!(file.jobs, back.jobs);
             for job in &file.jobs {
                 job.limits(1 << 24);
-                let (mut walk, mut numbers) = (Walk::of(job, 1 << 24), Numbers(1));
+                let (mut walk, mut numbers) = (Walk::for_job(job, 1 << 24), Numbers(1));
                 for number in 0..100 {
                     let next = walk
                         .as_mut()

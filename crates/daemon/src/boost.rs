@@ -1,5 +1,4 @@
-//! I/O boost: bursts of I/O raise the minimum performance of their CPU, as HWP dynamic boost does. For machines whose
-//! kernel has no I/O boost.
+//! I/O boost for machines whose kernel has none: bursts of I/O raise a CPU's minimum performance, as HWP dynamic boost does.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +17,7 @@ pub(crate) const EVENTS_PER_BURST: u32 = 4;
 const HOLD_NS: u64 = 3_000_000;
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy";
 
-/// Who boosts on a machine.
+/// Owner of the boost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoostOwner {
     /// The kernel, if this setting is 1.
@@ -27,7 +26,7 @@ pub enum BoostOwner {
     Daemon,
 }
 
-/// Chooses who boosts.
+/// Chooses the owner of the boost.
 ///
 /// # Errors
 /// Nobody can, or need: the reason.
@@ -59,7 +58,7 @@ fn policy_file(system: &System, policy: usize, name: &str) -> String {
     text.unwrap_or_else(|| "none".to_owned())
 }
 
-/// The boost of one frequency policy.
+/// Boost of a frequency policy.
 #[derive(Debug)]
 struct PolicyBoost {
     key: SettingKey,
@@ -89,8 +88,7 @@ pub struct MinimumChange {
 pub struct Boost(Vec<PolicyBoost>);
 
 impl Boost {
-    /// The boost of a machine's policies, on top of the minima in force; with `held`, of those in force once these
-    /// settings are put back.
+    /// The boost of a machine's policies, on top of the minima in force. With `held`, old values of these settings count.
     ///
     /// # Errors
     /// No policy has limits to raise.

@@ -1,4 +1,4 @@
-//! The daemon from its start to its end, with reloads of its configuration.
+//! The daemon from start to end, with reloads.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub fn run(
     path: Option<&Path>,
     lender: Option<&LockLender>,
 ) -> Result<(), DaemonError> {
-    // Before the first change, so that a signal never ends us in the middle of one.
+    // Before the first change: no signal may end the process in the middle of a change.
     let signals = Signals::catch(lender)?;
     let mut config = load(path)?;
     let session = open_session(system, lender)?;
@@ -63,7 +63,7 @@ pub fn run(
     Ok(())
 }
 
-/// Says which settings were put back because the process that had changed them was killed.
+/// Logs settings that were put back because their process was killed.
 fn log_recovered(session: &Session) {
     let recovered = session.recovered();
     if !recovered.written.is_empty() {
@@ -87,8 +87,8 @@ struct Reloaded {
     refusal: Option<DaemonError>,
 }
 
-/// Stops a daemon and starts one with the new configuration; with the old one, if that fails. `None`: the settings were
-/// put back before, since the process ends.
+/// Stops a daemon and starts another with the new configuration; after a failure, with the old configuration. `None`: the
+/// process is ending, and the settings are put back.
 fn reload(
     daemon: Daemon,
     system: &System,

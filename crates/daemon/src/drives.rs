@@ -39,7 +39,7 @@ pub(crate) struct DriveReport {
 }
 
 impl ManagedDrives {
-    /// The drives that a profile fits, and those whose profile cannot be followed, with the reason.
+    /// Finds the drives with profiles. Beside them come drives whose profile cannot be followed, with reasons.
     pub(crate) fn new(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
         let mains = on_mains(system.root());
         let (profiles, unfit) = find_profiles(system, config, mains);
@@ -72,7 +72,7 @@ impl ManagedDrives {
             .retain(|profile| match profile.set_table(hold) {
                 Ok(()) => true,
                 Err(why) => {
-                    // The drive may have taken a part of the table. If it refuses the old one, too, the end tries again.
+                    // The drive may have taken a part. If the drive refuses the old table, too, the end tries again.
                     let _ = hold.set(&profile.setting().0, None);
                     refused.push(format!("drive {}: {why}", profile.name));
                     false
@@ -87,8 +87,8 @@ impl ManagedDrives {
         tables.into_iter().chain(self.supply_next).min()
     }
 
-    /// Looks at the drives, if it is time, or the power supply has changed, or the machine has slept. `gaps` has the
-    /// idle gaps of a block device.
+    /// Checks the drives, if a check is due, the power supply has changed, or the machine has slept. `gaps` has the idle gaps
+    /// of a block device.
     pub(crate) fn look(
         &mut self,
         system: &System,
@@ -100,7 +100,7 @@ impl ManagedDrives {
             return report;
         };
         self.profiles.retain_mut(|profile| {
-            // Each of them leads to the gaps of the drive.
+            // Any device leads to the gaps of the drive.
             let device = profile.observed_devices().next();
             let gaps = device.and_then(&gaps);
             match profile.check(system, hold, supply, gaps.as_ref()) {
@@ -168,8 +168,8 @@ impl ManagedDrives {
     }
 }
 
-/// Leaves a drive alone that has taken the place of one with a profile: neither the table of the profile nor the one that
-/// the other drive had before is its own.
+/// Leaves a drive alone that has taken the place of a drive with a profile: neither the profile nor the old table is for
+/// the newcomer.
 fn abandon(profile: &DriveProfile, model: &str, hold: &Hold) -> Option<SettingsError> {
     log::warning(&format!(
         "{} is another drive now ({model}, after {}): it is left alone until the next reload",

@@ -44,7 +44,7 @@ impl DaemonError {
         matches!(self, Self::Config(_) | Self::Nothing { passes: false, .. })
     }
 
-    /// The error for a configuration of which nothing can be had. `missing`: reasons, if it asks for anything.
+    /// The error for a configuration without any part that can be had. `missing`: the reasons.
     pub(crate) fn nothing(missing: &[String], passes: bool) -> Self {
         let why = match missing.len() {
             0 => "the configuration asks for nothing".to_owned(),

@@ -1,4 +1,4 @@
-//! Latency leases: which CPUs may not sleep deeply because they are in a burst of I/O.
+//! Latency leases: CPUs in a burst of I/O may not sleep deeply.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct LeaseChange {
 }
 
 impl Leases {
-    /// Changes that the events ask for together: a lease that begins and ends within them changes nothing.
+    /// Changes after all events: a lease that begins and ends meanwhile changes nothing.
     pub fn handle(&mut self, events: &[WatchEvent]) -> Vec<LeaseChange> {
         for event in events {
             let lease = self.cpus.entry(event.cpu).or_default();

@@ -1,6 +1,6 @@
 //! The daemon: latency leases around bursts of I/O, I/O boost, drive profiles.
 //!
-//! [`run`] is the whole daemon: `plan` says what a configuration is on this machine, `running` does it. [`lease`] and
+//! [`run`] is the whole daemon: `plan` fits a configuration to this machine, `running` starts, acts and stops. [`lease`] and
 //! [`boost`] decide and touch nothing. [`watch`] has the events; [`psd`], [`profile`] and `drives` have the settings.
 
 #![cfg(target_os = "linux")]

@@ -57,6 +57,15 @@ impl Metrics {
         for (cpu, count) in self.ios.iter().enumerate() {
             page.add_labelled("cpu", &cpu.to_string(), *count);
         }
+        self.add_totals(&mut page);
+        if let Some(cost) = self.timed {
+            page.add_cost(cost);
+        }
+        page.text
+    }
+
+    /// Adds leases, boosts, tables and failures.
+    fn add_totals(&self, page: &mut MetricsPage) {
         page.gauge(
             "leases",
             "CPUs that have a latency lease now.",
@@ -94,10 +103,6 @@ impl Metrics {
             "1 if the kernel module wakepath_psd gives the leases.",
             u64::from(self.kernel_module),
         );
-        if let Some(cost) = self.timed {
-            page.add_cost(cost);
-        }
-        page.text
     }
 
     /// A line for people about all that happened.
@@ -134,7 +139,7 @@ enum MetricKind {
 #[derive(Debug, Default)]
 struct MetricsPage {
     text: String,
-    /// Name of the metric whose values follow.
+    /// Name of the present metric.
     name: &'static str,
 }
 

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 /// Size limit for requests.
 const MAX_REQUEST: usize = 8192;
-/// How long a client may take in all, from its connection to the last byte of its answer.
+/// Time limit for a client, from connection to the last byte.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Clients at a time. One more ends the oldest: a client that asks at once is answered in less than a millisecond.
 const MAX_CLIENTS: usize = 8;
 
-/// A port of this machine on which clients ask for metrics.
+/// A port for clients that ask for metrics.
 #[derive(Debug)]
 pub struct MetricsServer {
     listener: TcpListener,
@@ -48,7 +48,7 @@ impl MetricsServer {
         self.listener.as_fd()
     }
 
-    /// Answers a client with the page that `render` makes, in a thread of its own: a slow client must not hold up leases.
+    /// Answers a client with a page made by `render`, in a separate thread: slow clients must not hold up leases.
     pub fn answer(&self, render: impl FnOnce() -> String) {
         let Ok((client, _)) = self.listener.accept() else {
             return;

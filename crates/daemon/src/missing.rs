@@ -11,7 +11,7 @@ use crate::error::DaemonError;
 pub(crate) struct MissingPolicies {
     /// The reasons, for people.
     pub(crate) reasons: Vec<String>,
-    /// Reasons of policies that the configuration asks for only where they help.
+    /// Reasons of policies that are requested only where useful.
     optional: Vec<String>,
     /// Policies of which at least a part is missing: `psd`, `boost`, `drives`.
     policies: BTreeSet<&'static str>,
@@ -24,7 +24,7 @@ impl MissingPolicies {
         self.reasons.push(why);
     }
 
-    /// Adds a policy that the configuration asks for only where it helps.
+    /// Adds a policy that is requested only where useful.
     pub(crate) fn add_optional(&mut self, policy: &'static str, why: String) {
         self.optional.push(why.clone());
         self.add(policy, why);

@@ -33,7 +33,7 @@ pub(crate) struct DaemonPlan {
 }
 
 impl DaemonPlan {
-    /// Looks at the machine. `held`: settings of a daemon that would be stopped before; their old values count.
+    /// Looks at the machine. `held`: settings of a daemon that stops before, whose old values count.
     pub(crate) fn new(system: &System, config: &Config, held: Option<&Hold>) -> Self {
         let (drives, unfit) = ManagedDrives::new(system, config);
         // A drive may answer another time. A policy that cannot be applied to it never can.
@@ -114,7 +114,7 @@ impl DaemonPlan {
         Ok(())
     }
 
-    /// Notes drives and parts of their profiles that are not to be had.
+    /// Notes missing drives, and missing parts of profiles.
     fn note_missing_drives(
         &mut self,
         system: &System,
@@ -144,7 +144,7 @@ impl DaemonPlan {
         }
     }
 
-    /// Refuses a plan with nothing in it, and a plan that misses more than its predecessor, if there is one.
+    /// Refuses an empty plan, and a plan that misses more than its predecessor.
     ///
     /// # Errors
     /// As said.
@@ -216,8 +216,7 @@ impl DaemonPlan {
             .try_for_each(|(key, value)| hold.set(key, Some(value)))
     }
 
-    /// Sets the tables of drives. A drive that refuses its table has no profile any more; the others keep theirs.
-    /// Returns the reasons.
+    /// Sets the tables of drives. A drive that refuses its table loses its profile. Returns the reasons.
     ///
     /// # Errors
     /// Nothing is left to do.

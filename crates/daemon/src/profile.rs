@@ -52,7 +52,7 @@ impl Disk {
     }
 }
 
-/// Signs that a drive is in use, or that the kernel was told to set its table.
+/// Signs of use, and of a new table by the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct DriveActivity {
     /// I/Os so far.
@@ -79,13 +79,13 @@ pub enum CheckOutcome {
     SetAgain(String),
     /// Another table is set, because the power supply or the observed gaps changed.
     Changed,
-    /// Another drive has the name now, of this model. The profile is not for it.
+    /// Another drive has the name now, of this model.
     Replaced(String),
     /// The drive could not be asked or set.
     Failed(SettingsError),
 }
 
-/// Finds the drives that a profile fits. Beside them come drives whose profile cannot be followed, with the reason.
+/// Finds the drives with profiles. Beside them come drives whose profile cannot be followed, with reasons.
 pub fn find_profiles(
     system: &System,
     config: &Config,
@@ -180,8 +180,8 @@ impl DriveProfile {
         hold.set(&self.key, Some(&self.wanted))
     }
 
-    /// Checks that the drive still has its table, and that the table is still the right one. A drive without I/O since the
-    /// last check is not asked, unless the machine has slept: asking is a command, which can wake the drive.
+    /// Checks that the drive has the right table. A drive without I/O since the last check is not asked, unless the machine has
+    /// slept: asking is a command, which can wake the drive.
     pub fn check(
         &mut self,
         system: &System,
@@ -291,7 +291,7 @@ impl DriveProfile {
         })
     }
 
-    /// Replaces idle times by those that suit the gaps, where there are enough gaps.
+    /// Fits idle times to the observed gaps, if enough gaps are known.
     fn fit_to_gaps(&self, table: &mut ApstTable, gaps: &Gaps) {
         if gaps.count() < ENOUGH_GAPS {
             return;

@@ -42,7 +42,7 @@ enum NoLease {
 }
 
 impl LeaseLimit {
-    /// Reads the limit of a CPU. `held`: settings of a daemon, whose old values count.
+    /// Reads the limit of a CPU. Old values of settings in `held` count.
     ///
     /// # Errors
     /// The ceiling means nothing on this CPU.
@@ -79,7 +79,7 @@ impl LeaseLimit {
 }
 
 impl LeaseLimits {
-    /// The limits that leases set on this machine; with `held`, once these settings are put back.
+    /// The limits that leases set on this machine. Old values of settings in `held` count.
     ///
     /// # Errors
     /// The feature that is missing.
@@ -228,7 +228,7 @@ fn wrong_ceiling(why: &str) -> String {
 /// Checks that the ceiling means something on every CPU of this machine.
 ///
 /// # Errors
-/// The ceiling names an idle state that a CPU lacks; the message lists those of that CPU.
+/// A CPU lacks the idle state in the ceiling; the message lists the states.
 pub fn check_ceiling(system: &System, ceiling: &LeaseCeiling) -> Result<(), String> {
     let mut cpus = system.cpus().into_iter();
     cpus.try_for_each(|cpu| ceiling_us(system, cpu, ceiling).map(drop))

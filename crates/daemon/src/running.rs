@@ -42,8 +42,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Whether a configuration can take the place of the one that runs: this machine has all of it, except for parts that
-    /// were missing before.
+    /// Checks that another configuration can take over: this machine has all parts, except for parts that were missing before.
     ///
     /// # Errors
     /// The parts that are missing.
@@ -58,8 +57,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Starts what the configuration asks for. `predecessor`: missing parts of the configuration in whose place this one
-    /// comes; then it is refused if it misses more.
+    /// Starts all parts of a configuration. `predecessor`: missing parts of the configuration before; a configuration that misses
+    /// more is refused.
     pub(crate) fn start(
         system: &System,
         session: Session,
@@ -324,7 +323,7 @@ fn listen(port: u16) -> Result<MetricsServer, DaemonError> {
     MetricsServer::listen(port).map_err(|source| DaemonError::Port { port, source })
 }
 
-/// Tells systemd, if it started this process. A lost message does no harm: the next one says all that matters.
+/// Notifies systemd, if systemd started this process. A lost message does no harm: the next message repeats the state.
 pub(crate) fn notify_systemd(state: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(state);
 }

@@ -1,4 +1,4 @@
-//! Reasons for the daemon to leave its loop: signals, and the end of the process that lent its lock.
+//! Interruptions of the daemon: signals, and the end of a lender.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The process that started this daemon and lent its lock on the machine's settings.
+/// Parent process that lent the lock on the machine's settings.
 #[derive(Debug)]
 pub struct LockLender {
     lock: OwnedFd,
@@ -54,7 +54,7 @@ pub(crate) enum Interruption {
     Reload,
 }
 
-/// Signals that were sent to this process.
+/// Signals to this process.
 pub(crate) struct Signals {
     wake: UnixStream,
     stop: Arc<AtomicBool>,

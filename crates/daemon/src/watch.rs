@@ -34,7 +34,7 @@ pub struct WatchOptions {
     pub timeout: Duration,
     /// Kinds of I/Os that count.
     pub grant: Grant,
-    /// Number of the first I/O of a burst that is told.
+    /// Number of the I/O in a burst that is told first.
     pub first: u32,
     /// How many I/Os of a burst are told.
     pub told: u32,
@@ -119,7 +119,7 @@ impl Watch {
                 links.push(link.map_err(|error| refusal(WORK, cause(&error)))?);
             }
         }
-        // Without it, nobody learns what measuring costs.
+        // Without this program the cost of measuring stays unknown.
         let _ = load(&mut ebpf, &btf, NOTHING, COMPLETE);
         let map = ebpf
             .take_map("events")
@@ -135,7 +135,7 @@ impl Watch {
         })
     }
 
-    /// Descriptor that becomes readable when there are events.
+    /// Descriptor that becomes readable with events.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
     }
@@ -384,7 +384,7 @@ fn put_drives(ebpf: &mut Ebpf, drives: &[Vec<u32>]) -> Result<(), aya::maps::Map
     Ok(())
 }
 
-/// A record of `struct wp_event`; `None` for one of another length or kind.
+/// Decodes a `struct wp_event`; `None` for a wrong length or kind.
 fn decode(bytes: &[u8]) -> Option<WatchEvent> {
     let (time, rest) = bytes.split_first_chunk::<8>()?;
     let (cpu, rest) = rest.split_first_chunk::<4>()?;

@@ -4,7 +4,7 @@ use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{PciId, QuirkKind, Quirks};
 use wakepath_policies::PolicySet;
 use wakepath_policies::apst::{ApstPlan, ApstSettings, ApstTable, plan};
-use wakepath_system::apst::{kernel_apst, place, quirks_in_force};
+use wakepath_system::apst::{kernel_apst, quirk_place, quirks_in_force};
 use wakepath_system::nvme::{self, ApstFeature};
 
 use crate::case::{Case, Priced};
@@ -47,7 +47,7 @@ pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
 fn quirks(case: &Case<'_>, name: &str, drive: &Drive) -> Vec<Finding> {
     let quirks = Quirks::builtin();
     let in_force = quirks_in_force(case.system.root(), name);
-    let at = place(case.system.root(), name);
+    let at = quirk_place(case.system.root(), name);
     let found = quirks.on(drive, &at);
     let with_kind = found
         .into_iter()
@@ -114,68 +114,79 @@ fn apst(case: &mut Case<'_>, name: &str, drive: &Drive, now: &ApstFeature) -> Op
         &settings,
     )
     .ok()?;
-    let empty = !now.enabled || now.table == ApstTable::default();
-    let finding = if empty {
-        let because = why_empty(&planned, &settings);
-        let mut finding = Finding::new(
-            "apst-off",
-            format!(
-                "{name} ({}) never goes to sleep by itself: its APST table is {}",
-                drive.model,
-                if now.enabled { "empty" } else { "switched off" }
-            ),
-        )
-        .evidence(because);
-        // With the settings of the kernel's own defaults there may be states to use.
-        let wanted = ApstSettings {
-            quirks: settings.quirks,
-            ..ApstSettings::default()
-        };
-        let possible = plan(
-            drive.npss,
-            drive.apsta.unwrap_or(true),
-            &drive.states,
-            &wanted,
-        )
-        .ok()?;
-        if possible.targets().next().is_some() {
-            finding = costs(case, drive, finding, settings.quirks.no_deepest);
-        } else {
-            finding.fix = Some(format!(
-                "no state of this drive fits the kernel's tolerances; `wakepath apst plan --drive '{}'` says why for each",
-                drive.model
-            ));
-        }
-        finding
-    } else if now.table != planned.table || now.enabled != planned.enabled {
-        let set = table(settings.quirks.no_deepest)?;
-        let differing: Vec<String> = now
-            .table
-            .entries()
-            .zip(planned.table.entries())
-            .filter(|(is, would)| is != would)
-            .map(|(is, would)| {
-                format!(
-                    "PS{}: {}, planned {}",
-                    is.state,
-                    transition_in_words(is.target, is.timeout_ms),
-                    transition_in_words(would.target, would.timeout_ms)
-                )
-            })
-            .collect();
-        Finding::new(
-            "apst-changed",
-            format!("{name} ({}) has another APST table than this kernel would program", drive.model),
-        )
-        .evidence(differing.join("; "))
-        .evidence(
-            "the kernel programs its table at every reset and whenever the latency tolerance changes. A firmware \
-             update, a program such as nvme-cli, or other module parameters since then can have changed it",
-        )
-        .applies(case, set)
-    } else {
+    if !now.enabled || now.table == ApstTable::default() {
+        return empty_table(case, name, drive, now, &planned, &settings);
+    }
+    if now.table == planned.table && now.enabled == planned.enabled {
         return None;
+    }
+    let set = table(settings.quirks.no_deepest)?;
+    let differing: Vec<String> = now
+        .table
+        .entries()
+        .zip(planned.table.entries())
+        .filter(|(is, would)| is != would)
+        .map(|(is, would)| {
+            format!(
+                "PS{}: {}, planned {}",
+                is.state,
+                transition_in_words(is.target, is.timeout_ms),
+                transition_in_words(would.target, would.timeout_ms)
+            )
+        })
+        .collect();
+    let finding = Finding::new(
+        "apst-changed",
+        format!(
+            "{name} ({}) has another APST table than this kernel would program",
+            drive.model
+        ),
+    )
+    .evidence(differing.join("; "))
+    .evidence(
+        "the kernel programs its table at every reset and whenever the latency tolerance changes. A firmware \
+         update, a program such as nvme-cli, or other module parameters since then can have changed it",
+    );
+    Some(finding.applies(case, set))
+}
+
+/// A drive that never goes to sleep by itself.
+fn empty_table(
+    case: &mut Case<'_>,
+    name: &str,
+    drive: &Drive,
+    now: &ApstFeature,
+    planned: &ApstPlan,
+    settings: &ApstSettings,
+) -> Option<Finding> {
+    let mut finding = Finding::new(
+        "apst-off",
+        format!(
+            "{name} ({}) never goes to sleep by itself: its APST table is {}",
+            drive.model,
+            if now.enabled { "empty" } else { "switched off" }
+        ),
+    )
+    .evidence(why_empty(planned, settings));
+    // With the settings of the kernel's own defaults there may be states to use.
+    let wanted = ApstSettings {
+        quirks: settings.quirks,
+        ..ApstSettings::default()
     };
+    let possible = plan(
+        drive.npss,
+        drive.apsta.unwrap_or(true),
+        &drive.states,
+        &wanted,
+    )
+    .ok()?;
+    if possible.targets().next().is_some() {
+        return Some(costs(case, drive, finding, settings.quirks.no_deepest));
+    }
+    finding.fix = Some(format!(
+        "no state of this drive fits the kernel's tolerances; `wakepath apst plan --drive '{}'` says why for each",
+        drive.model
+    ));
     Some(finding)
 }
 

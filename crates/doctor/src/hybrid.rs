@@ -52,58 +52,20 @@ pub(crate) fn all(case: &mut Case<'_>) -> Vec<Finding> {
 
 /// Finds a drive that interrupts a smaller core for requests from big cores.
 fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
-    let root = case.system.root();
     let disk = case.system.disks().into_iter().next()?;
-    // `nvme0n1` is a namespace of `nvme0`, whose queues are numbered from 1; 0 is for administration.
-    let controller = disk.rsplit_once('n').map_or(&*disk, |(name, _)| name);
     let (biggest, smaller) = kinds.split_first()?;
-    let table = root.optional("proc/interrupts")?;
-    let mut evidence = Vec::new();
-    let mut comes_to = BTreeSet::new();
-    for line in table.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(irq), Some(name)) = (words.next(), words.next_back()) else {
-            continue;
-        };
-        let number = name
-            .strip_prefix(controller)
-            .and_then(|n| n.strip_prefix('q'))
-            .and_then(|n| n.parse::<usize>().ok());
-        let Some(queue) = number.and_then(|n| n.checked_sub(1)) else {
-            continue;
-        };
-        let irq = irq.trim_end_matches(':');
-        let asks = cpu_list(root, &format!("sys/block/{disk}/mq/{queue}/cpu_list"));
-        let takes = cpu_list(root, &format!("proc/irq/{irq}/effective_affinity_list"));
-        let (Some(asks), Some(takes)) = (asks, takes) else {
-            continue;
-        };
-        let asked = asks.iter().filter(|cpu| biggest.cpus.contains(cpu)).count();
-        let small = takes
-            .iter()
-            .find(|cpu| smaller.iter().any(|kind| kind.cpus.contains(cpu)));
-        if let (1.., Some(cpu)) = (asked, small) {
-            comes_to.insert(*cpu);
-            evidence.push(format!(
-                "{name} serves {asked} {} CPU(s) and interrupts CPU {cpu} (/proc/irq/{irq}/effective_affinity_list)",
-                biggest.name
-            ));
-        }
-    }
+    let served = served_by_small_cores(case.system.root(), &disk, biggest, smaller)?;
     let online = case.system.cpus();
-    let small_cpu = comes_to.first()?;
-    let small = online.iter().position(|cpu| cpu == small_cpu)?;
+    let small_cpu = served.iter().map(|queue| queue.cpu).min()?;
+    let small = online.iter().position(|cpu| *cpu == small_cpu)?;
     let mut now = case.model.machine.clone();
     now.io_path.completion.cpu = Some(small);
     let mut then = now.clone();
-    let big_cpu = biggest.cpus.first()?;
-    then.io_path.completion.cpu = online.iter().position(|cpu| cpu == big_cpu);
+    let big_cpu = *biggest.cpus.first()?;
+    then.io_path.completion.cpu = online.iter().position(|cpu| *cpu == big_cpu);
     let simulated = simulate(&now, &case.model.now, READS).and_then(|now| {
-        let how = format!(
-            "simulated, {READS}: the interrupt on CPU {} against CPU {}",
-            comes_to.first().copied().unwrap_or_default(),
-            biggest.cpus[0]
-        );
+        let how =
+            format!("simulated, {READS}: the interrupt on CPU {small_cpu} against CPU {big_cpu}");
         let then = simulate(&then, &case.model.now, READS)?;
         Ok(difference(&now, &then, how))
     });
@@ -112,24 +74,66 @@ fn interrupts(case: &mut Case<'_>, kinds: &[Kind]) -> Option<Finding> {
         .flat_map(|kind| &kind.cpus)
         .map(|cpu| *cpu as u32)
         .collect();
-    let finding = Finding {
-        evidence,
-        ..Finding::new(
-            "interrupts-on-small-cores",
-            format!(
-                "{disk} interrupts smaller cores for what {} cores asked of it",
-                biggest.name
-            ),
-        )
-    };
-    let finding = finding.fix(format!(
+    let mut finding = Finding::new(
+        "interrupts-on-small-cores",
+        format!(
+            "{disk} interrupts smaller cores for what {} cores asked of it",
+            biggest.name
+        ),
+    )
+    .fix(format!(
         "put isolcpus=managed_irq,{} on the kernel command line: it keeps interrupts of drives on the other CPUs of a queue",
         cpus::list(&small_cpus)
     ));
+    finding.evidence = served.into_iter().map(|queue| queue.evidence).collect();
     match case.or_note("interrupts-on-small-cores", simulated) {
         Some(difference) => Some(finding.costs(&difference)),
         None => Some(finding),
     }
+}
+
+/// A queue of a drive that serves big cores and interrupts a small one.
+struct MisplacedQueue {
+    /// The small core's CPU.
+    cpu: usize,
+    evidence: String,
+}
+
+/// Queues of a drive that serve CPUs of the biggest type and interrupt a smaller core; `None` without a list of
+/// interrupts.
+fn served_by_small_cores(
+    root: &Root,
+    disk: &str,
+    biggest: &Kind,
+    smaller: &[Kind],
+) -> Option<Vec<MisplacedQueue>> {
+    // `nvme0n1` is a namespace of `nvme0`, whose queues are numbered from 1; 0 is for administration.
+    let controller = disk.rsplit_once('n').map_or(disk, |(name, _)| name);
+    let table = root.optional("proc/interrupts")?;
+    let queues = table.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let irq = words.next()?.trim_end_matches(':');
+        let name = words.next_back()?;
+        let number = name.strip_prefix(controller)?.strip_prefix('q')?;
+        let queue = number.parse::<usize>().ok()?.checked_sub(1)?;
+        let asking = cpu_list(root, &format!("sys/block/{disk}/mq/{queue}/cpu_list"))?;
+        let interrupted = cpu_list(root, &format!("proc/irq/{irq}/effective_affinity_list"))?;
+        let big = asking
+            .iter()
+            .filter(|cpu| biggest.cpus.contains(cpu))
+            .count();
+        let cpu = *interrupted
+            .iter()
+            .find(|cpu| smaller.iter().any(|kind| kind.cpus.contains(cpu)))?;
+        (big > 0).then(|| MisplacedQueue {
+            cpu,
+            evidence: format!(
+                "{name} serves {big} {} CPU(s) and interrupts CPU {cpu} (/proc/irq/{irq}/effective_affinity_list)",
+                biggest.name
+            ),
+        })
+    });
+    Some(queues.collect())
 }
 
 /// A list of CPUs in a file.

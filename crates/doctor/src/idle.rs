@@ -3,6 +3,7 @@
 use std::iter;
 
 use wakepath_hardware::Machine;
+use wakepath_hardware::machine::MachineIdleState;
 use wakepath_policies::mechanism::{Kind, Policy};
 use wakepath_policies::profile::{PROFILES, Profile};
 use wakepath_policies::{PolicySet, PolicySpec};
@@ -26,57 +27,15 @@ const NEVER: f64 = 0.001;
 /// Everything that keeps all CPUs out of deep states permanently.
 pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     let states = counters::idle_states(case.system);
-    let mut evidence = Vec::new();
-    let (mut lifted, mut fixes) = (Vec::new(), Vec::new());
-    let off: Vec<&Counted> = states
-        .iter()
-        .filter(|c| c.off_everywhere && !c.sum.state.off_by_default)
-        .collect();
-    if !off.is_empty() {
-        let names: Vec<&str> = off.iter().map(|c| c.sum.state.name.as_str()).collect();
-        evidence.push(format!("switched off on every CPU: {}", names.join(", ")));
-        lifted.push("idle-states[ceiling=none]");
-    }
-    if let Some(us) = request(&case.model.machine) {
-        let held = format!("/dev/cpu_dma_latency is held at {us} us by some process");
-        let fix = "end the process that holds it: fuser -v /dev/cpu_dma_latency";
-        let (held, fix) = match profile_of_request(&states, us) {
-            Some(profile) => (
-                format!("{held}, which is the limit of {profile}"),
-                format!(
-                    "{fix}; if it is {}, choose another profile",
-                    profile.tool.title
-                ),
-            ),
-            None => (held, fix.to_owned()),
-        };
-        evidence.push(held);
-        fixes.push(fix);
-    }
-    if let Some(us) = every_cpu(&case.model.machine) {
-        evidence.push(format!(
-            "every CPU has a latency limit (pm_qos_resume_latency_us), the highest is {us} us"
-        ));
-        lifted.push("cpu-latency[limit=none,cpus=all]");
-    }
-    let boot = case
-        .system
-        .root()
-        .optional("proc/cmdline")
-        .unwrap_or_default();
-    let booted: Vec<&str> = boot
-        .split_whitespace()
-        .filter(|word| {
-            keeps_shallow(word, states.len()) || case.system.forced_polling() == Some(word)
-        })
-        .collect();
-    if !booted.is_empty() {
-        evidence.push(format!(
-            "on the kernel's command line: {}",
-            booted.join(" ")
-        ));
-        fixes.push("take it off the command line and restart".to_owned());
-    }
+    let mut obstacles = Obstacles::default();
+    obstacles.add_disabled_states(&states);
+    obstacles.add_requests(&case.model.machine, &states);
+    obstacles.add_boot_words(case, states.len());
+    let Obstacles {
+        evidence,
+        lifted,
+        mut fixes,
+    } = obstacles;
     if evidence.is_empty() {
         return Vec::new();
     }
@@ -103,6 +62,69 @@ pub(crate) fn limits(case: &mut Case<'_>) -> Vec<Finding> {
     match case.or_note("deep-states-off", simulated) {
         Some(difference) => vec![finding.costs(&difference)],
         None => vec![finding],
+    }
+}
+
+/// Obstacles to deep states on all CPUs.
+#[derive(Default)]
+struct Obstacles {
+    evidence: Vec<String>,
+    /// Policies that lift them.
+    lifted: Vec<&'static str>,
+    /// What a person has to do about the others.
+    fixes: Vec<String>,
+}
+
+impl Obstacles {
+    fn add_disabled_states(&mut self, states: &[Counted]) {
+        let names: Vec<&str> = states
+            .iter()
+            .filter(|c| c.off_everywhere && !c.sum.state.off_by_default)
+            .map(|c| c.sum.state.name.as_str())
+            .collect();
+        if !names.is_empty() {
+            self.evidence
+                .push(format!("switched off on every CPU: {}", names.join(", ")));
+            self.lifted.push("idle-states[ceiling=none]");
+        }
+    }
+
+    fn add_requests(&mut self, machine: &Machine, states: &[Counted]) {
+        if let Some(us) = request(machine) {
+            let mut request = format!("/dev/cpu_dma_latency is held at {us} us by some process");
+            let mut fix = "end the process that holds it: fuser -v /dev/cpu_dma_latency".to_owned();
+            if let Some(profile) = profile_of_request(states, us) {
+                request = format!("{request}, which is the limit of {profile}");
+                fix = format!(
+                    "{fix}; if it is {}, choose another profile",
+                    profile.tool.title
+                );
+            }
+            self.evidence.push(request);
+            self.fixes.push(fix);
+        }
+        if let Some(us) = every_cpu(machine) {
+            self.evidence.push(format!(
+                "every CPU has a latency limit (pm_qos_resume_latency_us), the highest is {us} us"
+            ));
+            self.lifted.push("cpu-latency[limit=none,cpus=all]");
+        }
+    }
+
+    fn add_boot_words(&mut self, case: &Case<'_>, states: usize) {
+        let boot = case.system.root().optional("proc/cmdline");
+        let command_line = boot.unwrap_or_default();
+        let forced = case.system.forced_polling();
+        let words: Vec<&str> = command_line
+            .split_whitespace()
+            .filter(|word| keeps_shallow(word, states) || forced == Some(word))
+            .collect();
+        if !words.is_empty() {
+            self.evidence
+                .push(format!("on the kernel's command line: {}", words.join(" ")));
+            self.fixes
+                .push("take it off the command line and restart".to_owned());
+        }
     }
 }
 
@@ -232,50 +254,74 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
         ));
         return Vec::new();
     }
-    let mut findings = Vec::new();
-    let (above, below): (u64, u64) = (
-        states.iter().map(|c| c.sum.above).sum(),
-        states.iter().map(|c| c.sum.below).sum(),
-    );
-    let (above_share, below_share) = (above as f64 / usage as f64, below as f64 / usage as f64);
-    let governor = case.model.name_of(Kind::Idle);
-    let model = case.model.machine.idle_state.iter();
-    // States that the model lacks cost nothing.
-    let known = model.map(|s| (s.true_exit_us.value, s.power_mw.value));
-    let costs = known.chain(iter::repeat((0.0, 0.0)));
-    let (exit_us, power_mw): (Vec<f64>, Vec<f64>) = costs.take(states.len()).unzip();
-    if above_share >= WRONG_SHARE {
-        // What leaving the state took more than leaving the next shallower one would have.
-        let lost: f64 = (1..states.len())
-            .map(|i| states[i].sum.above as f64 * (exit_us[i] - exit_us[i - 1]).max(0.0))
-            .sum();
-        let mut finding = Finding::new(
-            "too-deep",
-            format!(
-                "the idle governor {governor} picks too deep a state in {:.0} % of the cases",
-                100.0 * above_share
-            ),
-        )
-        .evidence(format!(
-            "`above`: {}",
-            list_counts(&states, |c| c.sum.above)
-        ));
-        finding.costs_us_per_io = Some(lost / usage as f64);
-        finding.computed = Some(
-            "the kernel's `above` times the difference of exit latencies, over all wake-ups; an I/O wakes a CPU once"
-                .to_owned(),
-        );
-        finding.weight = relative(case, lost / usage as f64);
-        let set = better_governor(case).or_else(|| limit_of_cpus(shallow_ceiling(case)?));
-        findings.push(match set {
-            Some(set) => finding.applies(case, set),
-            None => finding,
-        });
+    let findings: Vec<Finding> = [
+        too_deep(case, &states, usage),
+        too_shallow(case, &states, usage),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !findings.is_empty() {
+        case.notes.extend(teo_is_missing(case));
     }
+    findings
+}
+
+/// A governor that often picks too deep a state.
+fn too_deep(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
+    let above: u64 = states.iter().map(|c| c.sum.above).sum();
+    let share = above as f64 / usage as f64;
+    if share < WRONG_SHARE {
+        return None;
+    }
+    let exit_us = model_figures(case, states.len(), |state| state.true_exit_us.value);
+    // Time that leaving the state took beyond leaving the next shallower state.
+    let lost_us: f64 = (1..states.len())
+        .map(|i| states[i].sum.above as f64 * (exit_us[i] - exit_us[i - 1]).max(0.0))
+        .sum();
+    let governor = case.model.name_of(Kind::Idle);
+    let mut finding = Finding::new(
+        "too-deep",
+        format!(
+            "the idle governor {governor} picks too deep a state in {:.0} % of the cases",
+            100.0 * share
+        ),
+    )
+    .evidence(format!("`above`: {}", list_counts(states, |c| c.sum.above)));
+    finding.costs_us_per_io = Some(lost_us / usage as f64);
+    finding.computed = Some(
+        "the kernel's `above` times the difference of exit latencies, over all wake-ups; an I/O wakes a CPU once"
+            .to_owned(),
+    );
+    finding.weight = relative(case, lost_us / usage as f64);
+    let set = better_governor(case).or_else(|| limit_of_cpus(shallow_ceiling(case)?));
+    Some(match set {
+        Some(set) => finding.applies(case, set),
+        None => finding,
+    })
+}
+
+/// A governor that often picks too shallow a state.
+fn too_shallow(case: &mut Case<'_>, states: &[Counted], usage: u64) -> Option<Finding> {
+    let below: u64 = states.iter().map(|c| c.sum.below).sum();
+    let share = below as f64 / usage as f64;
     // Deeper states would have been right where they are refused, too.
-    let nothing_refused = case.system.refused_states().is_empty();
-    if below_share >= WRONG_SHARE && nothing_refused {
-        // The idle periods in question drew what the shallower state draws.
+    if share < WRONG_SHARE || !case.system.refused_states().is_empty() {
+        return None;
+    }
+    let governor = case.model.name_of(Kind::Idle);
+    let mut finding = Finding::new(
+        "too-shallow",
+        format!(
+            "the idle governor {governor} picks too shallow a state in {:.0} % of the cases",
+            100.0 * share
+        ),
+    )
+    .evidence(format!("`below`: {}", list_counts(states, |c| c.sum.below)));
+    let seconds = counters::uptime(case.system).filter(|s| *s > 0.0);
+    if let Some(seconds) = seconds.filter(|_| case.model.machine.has_power()) {
+        let power_mw = model_figures(case, states.len(), |state| state.power_mw.value);
+        // The idle periods in question drew the power of the shallower state.
         let wasted_mw_us: f64 = (0..states.len().saturating_sub(1))
             .filter(|i| states[*i].sum.usage > 0)
             .map(|i| {
@@ -283,36 +329,28 @@ pub(crate) fn mispredictions(case: &mut Case<'_>) -> Vec<Finding> {
                 states[i].sum.below as f64 * mean_stay * (power_mw[i] - power_mw[i + 1]).max(0.0)
             })
             .sum();
-        let mut finding = Finding::new(
-            "too-shallow",
-            format!(
-                "the idle governor {governor} picks too shallow a state in {:.0} % of the cases",
-                100.0 * below_share
-            ),
-        )
-        .evidence(format!(
-            "`below`: {}",
-            list_counts(&states, |c| c.sum.below)
-        ));
-        let seconds = counters::uptime(case.system).filter(|s| *s > 0.0);
-        if let Some(seconds) = seconds.filter(|_| case.model.machine.has_power()) {
-            let mw = wasted_mw_us / (seconds * 1e6);
-            finding.costs_mw = Some(mw);
-            finding.computed = Some(
-                "the kernel's `below` times the mean residency and the difference of power, over the time since the start"
-                    .to_owned(),
-            );
-            finding.weight = relative_power(case, mw);
-        }
-        findings.push(match better_governor(case) {
-            Some(set) => finding.applies(case, set),
-            None => finding,
-        });
+        let mw = wasted_mw_us / (seconds * 1e6);
+        finding.costs_mw = Some(mw);
+        finding.computed = Some(
+            "the kernel's `below` times the mean residency and the difference of power, over the time since the start"
+                .to_owned(),
+        );
+        finding.weight = relative_power(case, mw);
     }
-    if !findings.is_empty() {
-        case.notes.extend(teo_is_missing(case));
-    }
-    findings
+    Some(match better_governor(case) {
+        Some(set) => finding.applies(case, set),
+        None => finding,
+    })
+}
+
+/// A figure of the model for each counted state. States that the model lacks cost nothing.
+fn model_figures(
+    case: &Case<'_>,
+    states: usize,
+    figure: impl Fn(&MachineIdleState) -> f64,
+) -> Vec<f64> {
+    let known = case.model.machine.idle_state.iter().map(figure);
+    known.chain(iter::repeat(0.0)).take(states).collect()
 }
 
 /// A time per I/O as a share of the simulated latency now.

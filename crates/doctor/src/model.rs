@@ -194,7 +194,7 @@ impl Model {
     /// # Errors
     /// The cpufreq policy has a preference unknown to the simulator.
     pub(crate) fn with_clocks_of(&self, system: &System, policy: usize) -> Result<Self, SpecError> {
-        let frequency = running::frequency(system, &self.machine, policy, &mut Vec::new())?
+        let frequency = running::running_frequency(system, &self.machine, policy, &mut Vec::new())?
             .on_kernel(system.kernel_version());
         Ok(Self {
             now: PolicySet::new([frequency])?.or(&self.now),

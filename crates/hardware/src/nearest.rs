@@ -568,12 +568,12 @@ mod tests {
     #[test]
     fn the_reason_is_printed() {
         let processor = x86(CpuVendor::Amd, 25, 116, "AMD Ryzen 7 7840U");
-        let printed = |guest| nearest(&processor, &acpi(2), guest).to_string();
         assert_eq!(
-            printed(None),
+            nearest(&processor, &acpi(2), None).to_string(),
             "figures as on ryzen-8840u: AMD family 25 model 116, laptop by ACPI's pm_profile 2"
         );
-        let guest = printed(Some("the processor's flag hypervisor"));
+        let shown = Some("the processor's flag hypervisor");
+        let guest = nearest(&processor, &acpi(2), shown).to_string();
         assert!(
             guest.starts_with("no power figures: a virtual machine"),
             "{guest}"

@@ -20,6 +20,10 @@ const IDLE_STATES: &str = include_str!("../data/recorded_systems/idle_states.csv
 const FREQUENCY: &str = include_str!("../data/recorded_systems/frequency.csv");
 const INTEL_IDLE: &str = include_str!("../data/recorded_systems/intel_idle.csv");
 
+/// Names of the data files, for errors.
+const IDLE_FILE: &str = "idle_states.csv";
+const FREQUENCY_FILE: &str = "frequency.csv";
+
 /// A real system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecordedSystem {
@@ -181,124 +185,150 @@ struct TableRow {
 /// # Errors
 /// The first row that is malformed, out of order, or contradicts another row for the same system.
 pub fn parse_systems(idle: &str, frequency: &str) -> Result<Vec<RecordedSystem>, RecordError> {
-    const IDLE: &str = "idle_states.csv";
-    const FREQ: &str = "frequency.csv";
     let mut systems: Vec<RecordedSystem> = Vec::new();
-    for (line, row) in rows::<FrequencyRow>(FREQ, frequency)? {
-        let error = |what: &str| RecordError {
-            file: FREQ,
-            line,
-            what: what.to_owned(),
-        };
-        let available = row
-            .available_khz
-            .split_whitespace()
-            .map(|khz| khz.parse().map(Kilohertz))
-            .collect::<Result<_, _>>()
-            .map_err(|_| error("available_khz is a list of frequencies"))?;
-        if row.min_khz == 0 || row.min_khz > row.max_khz {
-            return Err(error("min_khz is above 0 and at most max_khz"));
-        }
-        let hwp_dynamic_boost = match row.hwp_dynamic_boost {
-            None => None,
-            Some(0) => Some(false),
-            Some(1) => Some(true),
-            Some(_) => return Err(error("hwp_dynamic_boost is 0, 1 or empty")),
-        };
-        let policy = RecordedPolicy {
-            policy: row.policy,
-            driver: row.driver,
-            governor: row.governor,
-            min: Kilohertz(row.min_khz),
-            max: Kilohertz(row.max_khz),
-            base: row.base_khz.map(Kilohertz),
-            transition_latency: Nanoseconds(row.transition_latency_ns),
-            available,
-            epp: some_text(row.epp),
-            highest_performance: row.cppc_highest,
-        };
-        let status = some_text(row.intel_pstate_status);
-        match systems.iter_mut().find(|s| s.name == row.system) {
-            Some(system) => {
-                if system.hwp_dynamic_boost != hwp_dynamic_boost
-                    || system.intel_pstate_status != status
-                {
-                    return Err(error("a system has one state of intel_pstate"));
-                }
-                system.frequency.push(policy);
-            }
-            None => systems.push(RecordedSystem {
-                processor: processor::find(&row.system).cloned(),
-                name: row.system,
-                cpu_model: row.cpu_model,
-                family_model: row.family_model,
-                kernel: row.kernel,
-                idle: None,
-                frequency: vec![policy],
-                hwp_dynamic_boost,
-                intel_pstate_status: status,
-                source: format!("{}@{} {}", row.src_repo, row.src_commit, row.src_path),
-            }),
-        }
+    for (line, row) in rows::<FrequencyRow>(FREQUENCY_FILE, frequency)? {
+        add_policy(&mut systems, row).map_err(|what| record_error(FREQUENCY_FILE, line, what))?;
     }
-    let idle_rows = rows::<IdleRow>(IDLE, idle)?;
+    let idle_rows = rows::<IdleRow>(IDLE_FILE, idle)?;
     for group in idle_rows.chunk_by(|a, b| a.1.system == b.1.system) {
-        let (line, first) = &group[0];
-        let error = |line: u64, what: &str| RecordError {
-            file: IDLE,
-            line,
-            what: what.to_owned(),
-        };
-        let system = systems
-            .iter_mut()
-            .find(|s| s.name == first.system)
-            .ok_or_else(|| error(*line, "the system has no row in frequency.csv"))?;
-        let source = format!("{}@{} {}", first.src_repo, first.src_commit, first.src_path);
-        if system.idle.is_some() {
-            return Err(error(*line, "the rows of a system follow each other"));
+        add_idle_states(&mut systems, group)?;
+    }
+    Ok(systems)
+}
+
+fn record_error(file: &'static str, line: u64, what: impl Into<String>) -> RecordError {
+    RecordError {
+        file,
+        line,
+        what: what.into(),
+    }
+}
+
+/// Adds the frequency policy of a row to its system, which begins with its first row.
+fn add_policy(systems: &mut Vec<RecordedSystem>, row: FrequencyRow) -> Result<(), &'static str> {
+    let available = row
+        .available_khz
+        .split_whitespace()
+        .map(|khz| khz.parse().map(Kilohertz))
+        .collect::<Result<_, _>>()
+        .map_err(|_| "available_khz is a list of frequencies")?;
+    if row.min_khz == 0 || row.min_khz > row.max_khz {
+        return Err("min_khz is above 0 and at most max_khz");
+    }
+    let hwp_dynamic_boost = match row.hwp_dynamic_boost {
+        None => None,
+        Some(0) => Some(false),
+        Some(1) => Some(true),
+        Some(_) => return Err("hwp_dynamic_boost is 0, 1 or empty"),
+    };
+    let policy = RecordedPolicy {
+        policy: row.policy,
+        driver: row.driver,
+        governor: row.governor,
+        min: Kilohertz(row.min_khz),
+        max: Kilohertz(row.max_khz),
+        base: row.base_khz.map(Kilohertz),
+        transition_latency: Nanoseconds(row.transition_latency_ns),
+        available,
+        epp: some_text(row.epp),
+        highest_performance: row.cppc_highest,
+    };
+    let status = some_text(row.intel_pstate_status);
+    match systems.iter_mut().find(|s| s.name == row.system) {
+        Some(system) => {
+            if system.hwp_dynamic_boost != hwp_dynamic_boost || system.intel_pstate_status != status
+            {
+                return Err("a system has one state of intel_pstate");
+            }
+            system.frequency.push(policy);
         }
-        if (
-            &system.cpu_model,
-            &system.family_model,
-            &system.kernel,
-            &system.source,
-        ) != (
+        None => systems.push(RecordedSystem {
+            processor: processor::find(&row.system).cloned(),
+            name: row.system,
+            cpu_model: row.cpu_model,
+            family_model: row.family_model,
+            kernel: row.kernel,
+            idle: None,
+            frequency: vec![policy],
+            hwp_dynamic_boost,
+            intel_pstate_status: status,
+            source: format!("{}@{} {}", row.src_repo, row.src_commit, row.src_path),
+        }),
+    }
+    Ok(())
+}
+
+/// Adds the idle states in the rows of a system.
+fn add_idle_states(
+    systems: &mut [RecordedSystem],
+    group: &[(u64, IdleRow)],
+) -> Result<(), RecordError> {
+    let [(line, first), ..] = group else {
+        return Ok(());
+    };
+    let system = systems
+        .iter_mut()
+        .find(|s| s.name == first.system)
+        .ok_or_else(|| record_error(IDLE_FILE, *line, "the system has no row in frequency.csv"))?;
+    check_same_system(system, first).map_err(|what| record_error(IDLE_FILE, *line, what))?;
+    let mut states = Vec::new();
+    for (expected, (line, row)) in group.iter().enumerate() {
+        let state =
+            read_state(row, expected).map_err(|what| record_error(IDLE_FILE, *line, what))?;
+        states.push(state);
+    }
+    system.idle = Some(RecordedIdle {
+        driver: first.driver.clone(),
+        governor: first.governor.clone(),
+        recorded_cpus: count_of(&first.cpus).ok_or_else(|| {
+            record_error(IDLE_FILE, *line, "cpus is a range and its size: 0-7(8)")
+        })?,
+        states: IdleStates::new(states)
+            .map_err(|e| record_error(IDLE_FILE, *line, e.to_string()))?,
+    });
+    Ok(())
+}
+
+/// Checks that a system has no idle states yet, and that its first row is about the same system.
+fn check_same_system(system: &RecordedSystem, first: &IdleRow) -> Result<(), &'static str> {
+    if system.idle.is_some() {
+        return Err("the rows of a system follow each other");
+    }
+    let source = format!("{}@{} {}", first.src_repo, first.src_commit, first.src_path);
+    let known = [
+        &system.cpu_model,
+        &system.family_model,
+        &system.kernel,
+        &system.source,
+    ];
+    if known
+        != [
             &first.cpu_model,
             &first.family_model,
             &first.kernel,
             &source,
-        ) {
-            return Err(error(
-                *line,
-                "frequency.csv describes the system differently",
-            ));
-        }
-        let mut states = Vec::new();
-        for (expected, (line, row)) in group.iter().enumerate() {
-            if row.state != expected {
-                return Err(error(*line, "states are numbered from 0 on"));
-            }
-            let disabled = match row.default_status.as_str() {
-                "enabled" => false,
-                "disabled" => true,
-                _ => return Err(error(*line, "default_status is enabled or disabled")),
-            };
-            states.push(declared(
-                &row.name,
-                row.exit_latency_us,
-                row.target_residency_us,
-                disabled,
-            ));
-        }
-        system.idle = Some(RecordedIdle {
-            driver: first.driver.clone(),
-            governor: first.governor.clone(),
-            recorded_cpus: count_of(&first.cpus)
-                .ok_or_else(|| error(*line, "cpus is a range and its size: 0-7(8)"))?,
-            states: IdleStates::new(states).map_err(|e| error(*line, &e.to_string()))?,
-        });
+        ]
+    {
+        return Err("frequency.csv describes the system differently");
     }
-    Ok(systems)
+    Ok(())
+}
+
+fn read_state(row: &IdleRow, expected: usize) -> Result<IdleState, &'static str> {
+    if row.state != expected {
+        return Err("states are numbered from 0 on");
+    }
+    let disabled = match row.default_status.as_str() {
+        "enabled" => false,
+        "disabled" => true,
+        _ => return Err("default_status is enabled or disabled"),
+    };
+    Ok(declared(
+        &row.name,
+        row.exit_latency_us,
+        row.target_residency_us,
+        disabled,
+    ))
 }
 
 /// Reads a driver's idle-state tables: one row per state, tables in sequence.

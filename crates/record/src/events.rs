@@ -96,23 +96,10 @@ impl Assembler {
                 };
                 recording::EventKind::Hotplug { online }
             }
-            RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block),
-            RecordKind::BlockComplete(block) => recording::EventKind::BlockComplete(block),
-            RecordKind::Wake { target, iowait } => {
-                let iowait = Some(iowait);
-                recording::EventKind::Wake { target, iowait }
-            }
-            RecordKind::Frequency { khz } => recording::EventKind::Frequency(Kilohertz(khz)),
-            RecordKind::Hrtimer { tick: true } => recording::EventKind::Timer(TimerKind::Tick),
-            RecordKind::Hrtimer { tick: false } => {
-                recording::EventKind::Timer(TimerKind::HighResolution)
-            }
-            RecordKind::Queueing(step) => recording::EventKind::Queueing(step),
-            RecordKind::Interrupt(interrupt) => recording::EventKind::Interrupt(interrupt),
-            RecordKind::Task { task, step } => recording::EventKind::Task { task, step },
-            // It belongs to the description.
-            RecordKind::TaskName { .. } => return,
-            RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
+            other => match independent_event(other) {
+                Some(kind) => kind,
+                None => return,
+            },
         };
         let event = Event {
             time: Nanoseconds(record.time_ns),
@@ -149,6 +136,34 @@ impl Assembler {
     }
 }
 
+/// The event of a record that says all by itself; `None` for records about idle periods, hotplug and names.
+fn independent_event(kind: RecordKind) -> Option<recording::EventKind> {
+    Some(match kind {
+        RecordKind::BlockIssue(block) => recording::EventKind::BlockIssue(block),
+        RecordKind::BlockComplete(block) => recording::EventKind::BlockComplete(block),
+        RecordKind::Wake { target, iowait } => {
+            let iowait = Some(iowait);
+            recording::EventKind::Wake { target, iowait }
+        }
+        RecordKind::Frequency { khz } => recording::EventKind::Frequency(Kilohertz(khz)),
+        RecordKind::Hrtimer { tick: true } => recording::EventKind::Timer(TimerKind::Tick),
+        RecordKind::Hrtimer { tick: false } => {
+            recording::EventKind::Timer(TimerKind::HighResolution)
+        }
+        RecordKind::Queueing(step) => recording::EventKind::Queueing(step),
+        RecordKind::Interrupt(interrupt) => recording::EventKind::Interrupt(interrupt),
+        RecordKind::Task { task, step } => recording::EventKind::Task { task, step },
+        RecordKind::Timer => recording::EventKind::Timer(TimerKind::Wheel),
+        // Names belong to the description.
+        RecordKind::TaskName { .. }
+        | RecordKind::Select(_)
+        | RecordKind::IdleEnter { .. }
+        | RecordKind::IdleExit
+        | RecordKind::Reflect(_)
+        | RecordKind::Hotplug { .. } => return None,
+    })
+}
+
 impl Cpu {
     /// An event that is complete by itself.
     fn add(&mut self, event: Event, out: &mut Vec<Event>) {
@@ -172,7 +187,7 @@ impl Cpu {
             ..IdlePeriod::default()
         };
         if let Some((asked, select)) = self.selected.take() {
-            period.inputs = inputs_of(&select);
+            period.inputs = idle_inputs(&select);
             period.inputs.select_lead = u32::try_from(entered.saturating_sub(asked)).ok();
             period.stop_tick = Some(select.stop_tick);
         }
@@ -190,7 +205,7 @@ impl Cpu {
             let period = IdlePeriod {
                 state: u8::try_from(select.state).unwrap_or(u8::MAX),
                 duration: Nanoseconds::ZERO,
-                inputs: inputs_of(&select),
+                inputs: idle_inputs(&select),
                 before: self.before(),
                 stop_tick: Some(select.stop_tick),
                 ..IdlePeriod::default()
@@ -221,7 +236,7 @@ impl Cpu {
     }
 }
 
-fn inputs_of(select: &Select) -> IdleInputs {
+fn idle_inputs(select: &Select) -> IdleInputs {
     IdleInputs {
         sleep_length: select.sleep_length_ns,
         inferred: false,

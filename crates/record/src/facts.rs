@@ -130,9 +130,10 @@ pub(crate) fn cpus_without_states(system: &System, states: &[CpuIdleStates]) -> 
     if states.is_empty() {
         return Vec::new();
     }
-    let has_states = |cpu: &u32| states.iter().any(|group| group.cpus.contains(cpu));
     let online = system.cpus().into_iter().map(|cpu| cpu as u32);
-    online.filter(|cpu| !has_states(cpu)).collect()
+    online
+        .filter(|cpu| !states.iter().any(|group| group.cpus.contains(cpu)))
+        .collect()
 }
 
 fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
@@ -141,12 +142,8 @@ fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
         .cpufreq_policies()
         .into_iter()
         .map(|policy| {
-            let directory = format!("{CPUS}/cpufreq/policy{policy}");
-            let number = |file: &str| {
-                root.number(&format!("{directory}/{file}"))
-                    .and_then(|khz| u32::try_from(khz).ok())
-            };
-            let table = root.optional(&format!("{directory}/scaling_available_frequencies"));
+            let folder = root.folder(format!("{CPUS}/cpufreq/policy{policy}"));
+            let table = folder.optional("scaling_available_frequencies");
             let mut khz: Vec<u32> = match table {
                 Some(table) => table
                     .split_whitespace()
@@ -154,7 +151,7 @@ fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
                     .collect(),
                 None => ["cpuinfo_min_freq", "cpuinfo_max_freq"]
                     .into_iter()
-                    .filter_map(number)
+                    .filter_map(|file| folder.small_number(file))
                     .collect(),
             };
             khz.sort_unstable();
@@ -166,7 +163,7 @@ fn frequency_domains(system: &System) -> Vec<FrequencyDomain> {
                     .map(|cpu| cpu as u32)
                     .collect(),
                 khz,
-                governor: root.optional(&format!("{directory}/scaling_governor")),
+                governor: folder.optional("scaling_governor"),
             }
         })
         .collect()
@@ -293,11 +290,16 @@ mod tests {
         (directory, system)
     }
 
+    fn state_file(cpu: u32, state: u32, file: &str) -> String {
+        format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/{file}")
+    }
+
+    const fn clock(ticks: u64, ns: u64) -> TickClock {
+        TickClock { ticks, ns }
+    }
+
     #[test]
     fn a_machine_is_read_from_its_files() {
-        let state = |cpu: u32, number: u32, file: &str| {
-            format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{number}/{file}")
-        };
         let mut files = vec![
             ("proc/sys/kernel/osrelease".to_owned(), "6.1.0-56-amd64\n"),
             (
@@ -352,12 +354,12 @@ mod tests {
             ),
         ];
         for cpu in 0..2 {
-            files.push((state(cpu, 0, "name"), "POLL\n"));
-            files.push((state(cpu, 0, "latency"), "0\n"));
-            files.push((state(cpu, 0, "residency"), "0\n"));
-            files.push((state(cpu, 1, "name"), "C1\n"));
-            files.push((state(cpu, 1, "latency"), "2\n"));
-            files.push((state(cpu, 1, "residency"), "4\n"));
+            files.push((state_file(cpu, 0, "name"), "POLL\n"));
+            files.push((state_file(cpu, 0, "latency"), "0\n"));
+            files.push((state_file(cpu, 0, "residency"), "0\n"));
+            files.push((state_file(cpu, 1, "name"), "C1\n"));
+            files.push((state_file(cpu, 1, "latency"), "2\n"));
+            files.push((state_file(cpu, 1, "residency"), "4\n"));
         }
         let files: Vec<(&str, &str)> = files.iter().map(|(f, t)| (f.as_str(), *t)).collect();
         let (_directory, system) = machine(&files);
@@ -411,17 +413,16 @@ mod tests {
 
     #[test]
     fn two_moments_give_the_tick_rate() {
-        let at = |ticks, ns| TickClock { ticks, ns };
-        assert_eq!(at(250, 1_000_000_000).hz_since(at(0, 0)), Some(250));
-        assert_eq!(at(1001, 1_000_000_000).hz_since(at(0, 0)), Some(1000));
-        assert_eq!(at(90, 300_000_000).hz_since(at(0, 0)), Some(300));
+        assert_eq!(clock(250, 1_000_000_000).hz_since(clock(0, 0)), Some(250));
+        assert_eq!(clock(1001, 1_000_000_000).hz_since(clock(0, 0)), Some(1000));
+        assert_eq!(clock(90, 300_000_000).hz_since(clock(0, 0)), Some(300));
         // Too short to tell.
-        assert_eq!(at(2, 10_000_000).hz_since(at(0, 0)), None);
-        assert_eq!(at(0, 0).hz_since(at(1, 1)), None);
+        assert_eq!(clock(2, 10_000_000).hz_since(clock(0, 0)), None);
+        assert_eq!(clock(0, 0).hz_since(clock(1, 1)), None);
         let (_directory, system) = machine(&[(
             "proc/timer_list",
             "now at 12 nsecs\n\ncpu: 0\n jiffies: 34\n",
         )]);
-        assert_eq!(TickClock::now(system.root()), Some(at(34, 12)));
+        assert_eq!(TickClock::now(system.root()), Some(clock(34, 12)));
     }
 }

@@ -130,7 +130,7 @@ pub(crate) enum Link {
 pub(crate) struct Attached {
     pub(crate) links: Vec<Link>,
     pub(crate) missing: Vec<MissingHook>,
-    /// When CPUs leave the idle loop is seen only by the switches of the idle task.
+    /// Whether only switches of the idle task tell when a CPU leaves the idle loop.
     by_switches: bool,
 }
 
@@ -162,44 +162,49 @@ pub(crate) fn attach(ebpf: &mut Ebpf, btf: &Btf) -> Result<Attached, ProgramErro
 impl Attached {
     /// Data recorded by the attached hooks.
     pub(crate) fn recorded(&self) -> Recorded {
-        let lacks = |name: &str| self.missing.iter().any(|hook| hook.name == name);
-        let known = |hooks: &[&str]| {
-            if hooks.iter().any(|hook| lacks(hook)) {
-                DataQuality::Missing
-            } else {
-                DataQuality::Exact
-            }
-        };
-        // A question counts when it is seen asked, and the choice that it was asked for, too.
-        let asked = |question| known(&["cpuidle_select", "cpuidle_governor_latency_req", question]);
         Recorded {
-            idle: known(&["cpu_idle"]),
-            sleep_length: asked("tick_nohz_get_sleep_length"),
-            tick: asked("tick_nohz_tick_stopped"),
-            latency_request: asked("cpuidle_governor_latency_req"),
-            iowaiters: asked("nr_iowait_cpu"),
+            idle: self.quality(&["cpu_idle"]),
+            sleep_length: self.input_quality("tick_nohz_get_sleep_length"),
+            tick: self.input_quality("tick_nohz_tick_stopped"),
+            latency_request: self.input_quality("cpuidle_governor_latency_req"),
+            iowaiters: self.input_quality("nr_iowait_cpu"),
             idle_loop: if self.by_switches {
                 DataQuality::Inferred
             } else {
                 DataQuality::Exact
             },
-            block: known(&["block_rq_issue", "block_rq_complete"]),
-            wakes: known(&["sched_wakeup"]),
-            frequency: known(&["cpu_frequency"]),
-            timers: known(&["hrtimer_expire_entry", "timer_expire_entry"]),
-            queueing: known(&["block_bio_queue", "block_getrq", "block_rq_insert"]),
-            interrupts: known(&["irq_handler_entry", "softirq_entry"]),
-            ipis: known(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
-            tasks: known(&["sched_waking", "sched_wakeup", "sched_switch"]),
+            block: self.quality(&["block_rq_issue", "block_rq_complete"]),
+            wakes: self.quality(&["sched_wakeup"]),
+            frequency: self.quality(&["cpu_frequency"]),
+            timers: self.quality(&["hrtimer_expire_entry", "timer_expire_entry"]),
+            queueing: self.quality(&["block_bio_queue", "block_getrq", "block_rq_insert"]),
+            interrupts: self.quality(&["irq_handler_entry", "softirq_entry"]),
+            ipis: self.quality(&["ipi_send_cpu", "sched_wake_idle_without_ipi"]),
+            tasks: self.quality(&["sched_waking", "sched_wakeup", "sched_switch"]),
         }
     }
 
-    /// Whether what governors are told is seen.
+    /// Whether outcomes of idle states are recorded.
     pub(crate) fn sees_reflect(&self) -> bool {
-        !self
-            .missing
-            .iter()
-            .any(|hook| hook.name == "cpuidle_reflect")
+        !self.lacks("cpuidle_reflect")
+    }
+
+    fn lacks(&self, name: &str) -> bool {
+        self.missing.iter().any(|hook| hook.name == name)
+    }
+
+    /// Quality of data that come from some hooks.
+    fn quality(&self, hooks: &[&str]) -> DataQuality {
+        if hooks.iter().any(|hook| self.lacks(hook)) {
+            DataQuality::Missing
+        } else {
+            DataQuality::Exact
+        }
+    }
+
+    /// Quality of a governor's input. Beside the hook where the governor asks, the hooks around the choice are needed.
+    fn input_quality(&self, question: &str) -> DataQuality {
+        self.quality(&["cpuidle_select", "cpuidle_governor_latency_req", question])
     }
 }
 
@@ -209,16 +214,16 @@ fn attach_one(ebpf: &mut Ebpf, btf: &Btf, hook: &Hook) -> Result<Link, ProgramEr
     };
     match hook.place {
         Place::Tracepoint => {
-            let program: &mut BtfTracePoint = program.try_into()?;
-            program.load(hook.name, btf)?;
-            let id = program.attach()?;
-            program.take_link(id).map(Link::Tracepoint)
+            let tracepoint: &mut BtfTracePoint = program.try_into()?;
+            tracepoint.load(hook.name, btf)?;
+            let id = tracepoint.attach()?;
+            tracepoint.take_link(id).map(Link::Tracepoint)
         }
         Place::Return => {
-            let program: &mut FExit = program.try_into()?;
-            program.load(hook.name, btf)?;
-            let id = program.attach()?;
-            program.take_link(id).map(Link::Return)
+            let exit: &mut FExit = program.try_into()?;
+            exit.load(hook.name, btf)?;
+            let id = exit.attach()?;
+            exit.take_link(id).map(Link::Return)
         }
     }
 }

@@ -5,9 +5,9 @@ use crate::wire::{self, CpuBuffer, Delivered, Record, WireError};
 /// Records on their way from the kernel to a batch.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// What is from before is left out.
+    /// Begin of the recording: earlier records are left out.
     begun_ns: u64,
-    /// Something earlier may still come.
+    /// Records that wait for earlier ones of other CPUs.
     waiting: Vec<Record>,
     cpus: Vec<Cpu>,
 }
@@ -25,7 +25,7 @@ struct Cpu {
 
 impl Cpu {
     /// Bytes already taken from a buffer; 0 after the next one, since buffers between were lost.
-    fn taken_of(&self, generation: u64) -> usize {
+    fn taken_from(&self, generation: u64) -> usize {
         if generation == self.next {
             self.taken
         } else {
@@ -49,7 +49,7 @@ impl Queue {
         match Delivered::new(bytes)? {
             Delivered::Nested(record) => decode_into(&mut state.nested, record, begun_ns),
             Delivered::CpuBuffer(generation, records) => {
-                let taken = state.taken_of(generation);
+                let taken = state.taken_from(generation);
                 state.next = generation + 1;
                 state.taken = 0;
                 let new = records.get(taken..).unwrap_or_default();
@@ -72,7 +72,7 @@ impl Queue {
         if generation < state.next {
             return Ok(());
         }
-        let taken = state.taken_of(generation);
+        let taken = state.taken_from(generation);
         let new = records.get(taken..).unwrap_or_default();
         state.next = generation;
         state.taken = taken + new.len();
@@ -81,7 +81,7 @@ impl Queue {
 
     /// Whether a CPU's buffer has records that were not taken.
     pub(crate) fn is_new(&self, cpu: usize, buffer: &CpuBuffer) -> bool {
-        let taken = self.cpus[cpu].taken_of(buffer.generation());
+        let taken = self.cpus[cpu].taken_from(buffer.generation());
         buffer.words() * size_of::<u64>() > taken
     }
 
@@ -104,10 +104,10 @@ impl Queue {
     }
 }
 
-/// Appends the records in `bytes`, without those from before `begun_ns`. Names are never sent again, so that they stay.
+/// Appends the records in `bytes` since `begun_ns`. Earlier names stay, since the kernel never sends a name again.
 fn decode_into(records: &mut Vec<Record>, bytes: &[u8], begun_ns: u64) -> Result<(), WireError> {
-    for record in wire::decode(bytes) {
-        let record = record?;
+    for decoded in wire::decode(bytes) {
+        let record = decoded?;
         let names = matches!(record.kind, wire::RecordKind::TaskName { .. });
         if names || record.time_ns >= begun_ns {
             records.push(record);
@@ -144,11 +144,19 @@ mod tests {
     }
 
     fn words(records: &[Record]) -> Vec<u32> {
-        let word = |record: &Record| match record.kind {
+        records.iter().map(frequency_word).collect()
+    }
+
+    fn frequency_word(record: &Record) -> u32 {
+        match record.kind {
             wire::RecordKind::Frequency { khz } => khz,
             other => panic!("{other:?}"),
-        };
-        records.iter().map(word).collect()
+        }
+    }
+
+    /// Whether the first buffer of CPU 0 would have something new with so many records.
+    fn is_new(queue: &Queue, records: u32) -> bool {
+        queue.is_new(0, &CpuBuffer::with_words(0, records * 2))
     }
 
     #[test]
@@ -206,7 +214,6 @@ mod tests {
     fn what_was_taken_before_it_was_handed_over_is_taken_once() {
         let mut queue = Queue::new(1, 0);
         let records = [1, 2, 3].map(|word| frequency(word.into(), 0, word));
-        let is_new = |queue: &Queue, records: u32| queue.is_new(0, &CpuBuffer::of(0, records * 2));
         assert!(is_new(&queue, 1) && !is_new(&queue, 0));
         queue.take_buffer(0, 0, &records[0]).unwrap();
         assert!(is_new(&queue, 2) && !is_new(&queue, 1));
@@ -238,7 +245,7 @@ mod tests {
             cpus in proptest::collection::vec(proptest::collection::vec((1..4_u64, 0..4_u8, 0..3_u8, any::<bool>()), 0..30), 3),
             take_every in 1..9_usize,
         ) {
-            enum Taken {
+            enum Input {
                 Delivered(Vec<u8>),
                 CpuBuffer(u64, Vec<u8>),
             }
@@ -251,21 +258,21 @@ mod tests {
                     time += step;
                     let record = frequency(time, cpu as u16, word);
                     if is_nested == 0 {
-                        samples.push((time, cpu, Taken::Delivered(nested(record))));
+                        samples.push((time, cpu, Input::Delivered(nested(record))));
                         inside = true;
                         continue;
                     }
                     records.push(record);
                     if ends == 0 || inside {
-                        samples.push((time, cpu, Taken::Delivered(buffer(generation, &records))));
+                        samples.push((time, cpu, Input::Delivered(buffer(generation, &records))));
                         records.clear();
                         generation += 1;
                         inside = false;
                     } else if look {
-                        samples.push((time, cpu, Taken::CpuBuffer(generation, records.concat())));
+                        samples.push((time, cpu, Input::CpuBuffer(generation, records.concat())));
                     }
                 }
-                samples.push((u64::MAX, cpu, Taken::CpuBuffer(generation, records.concat())));
+                samples.push((u64::MAX, cpu, Input::CpuBuffer(generation, records.concat())));
             }
             samples.sort_by_key(|&(time, ..)| time);
 
@@ -273,8 +280,8 @@ mod tests {
             let mut seen = Vec::new();
             for (index, (time, cpu, taken)) in samples.iter().enumerate() {
                 match taken {
-                    Taken::Delivered(bytes) => queue.take_delivered(*cpu, bytes),
-                    Taken::CpuBuffer(generation, bytes) => queue.take_buffer(*cpu, *generation, bytes),
+                    Input::Delivered(bytes) => queue.take_delivered(*cpu, bytes),
+                    Input::CpuBuffer(generation, bytes) => queue.take_buffer(*cpu, *generation, bytes),
                 }
                 .unwrap();
                 if index % take_every == 0 {

@@ -19,7 +19,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/re
 static OBJECT_MISSING: &str = include_str!(concat!(env!("OUT_DIR"), "/record.missing"));
 
 /// Subject in messages about missing rights.
-const WHAT: &str = "recording";
+const SUBJECT: &str = "recording";
 /// Bytes for each CPU unless told otherwise: at 200 000 records a second of 40 bytes, half a second.
 pub const BUFFER_BYTES: u32 = 4 << 20;
 /// A buffer is whole pages; elsewhere than on x86 they may have this size.
@@ -30,25 +30,25 @@ const LARGEST_PAGE: u32 = if cfg!(target_arch = "x86_64") {
 };
 /// How long a record may take from its time stamp to its buffer: a virtual CPU can stand still for 20 ms.
 const SETTLE_NS: u64 = 30_000_000;
-/// How often a buffer is looked at anew when a record is just being added, which takes far less time than a look.
-const LOOKS: usize = 16;
+/// How often a busy buffer is read again. Adding a record takes far less time than reading a buffer.
+const BUFFER_READS: usize = 16;
 
 /// Events since the last batch.
 #[derive(Debug, Default)]
 pub struct RecordBatch {
     /// Records in order of time.
     pub records: Vec<Record>,
-    /// Everything until then is in it, or was before.
+    /// Time up to which all records are in this batch or an earlier one.
     pub until_ns: u64,
-    /// CPUs whose buffer was full, and how many records found no place in it.
+    /// CPUs whose buffer was full, with the number of lost records.
     pub lost: Vec<(u16, u64)>,
 }
 
-/// What a look at a CPU's buffer found.
-enum Look {
+/// State of a CPU's buffer.
+enum BufferState {
     /// The buffer in use, by generation, with its records; every earlier delivery is readable by now.
     CpuBuffer(u64, Vec<u8>),
-    /// All that was in the buffer is in the buffer now.
+    /// The buffer was handed over while it was read: its records come with the delivery.
     HandedOver,
 }
 
@@ -61,8 +61,8 @@ pub struct LiveRecording {
     queue: Queue,
     /// When the programs were attached.
     begun_ns: u64,
-    /// By CPU: everything until then was taken.
-    looked_ns: Vec<u64>,
+    /// By CPU, the time up to which all records were taken.
+    taken_until_ns: Vec<u64>,
     meter: Meter,
 }
 
@@ -99,12 +99,12 @@ impl LiveRecording {
             lost_before: vec![0; cpus],
             queue: Queue::new(cpus, begun_ns),
             begun_ns,
-            looked_ns: vec![begun_ns; cpus],
+            taken_until_ns: vec![begun_ns; cpus],
             meter,
         })
     }
 
-    /// When recording began, on the clock of the records.
+    /// Time when recording began, on the clock of the records.
     pub fn begun_ns(&self) -> u64 {
         self.begun_ns
     }
@@ -119,87 +119,83 @@ impl LiveRecording {
         self.attached.recorded()
     }
 
-    /// Whether what governors are told is seen ([`crate::wire::RecordKind::Reflect`]).
+    /// Whether outcomes of idle states are recorded ([`crate::wire::RecordKind::Reflect`]).
     pub fn sees_reflect(&self) -> bool {
         self.attached.sees_reflect()
     }
 
-    /// Cost so far; `None` where the kernel does not count it.
+    /// Cost so far; `None` where the kernel does not count.
     pub fn overhead(&self) -> Option<Overhead> {
         self.meter.read()
     }
 
-    /// What happened until a moment ago. To be called at least twice a second, or buffers run full.
+    /// Takes the records until a moment ago. To be called at least twice a second, or buffers run full.
     ///
     /// # Errors
-    /// When a record is not as it should be.
+    /// A record is malformed.
     pub fn take(&mut self) -> Result<RecordBatch, WireError> {
-        self.read()?;
-        let looked = self.looked_ns.iter().min().copied();
-        Ok(self.batch(looked.unwrap_or_default().saturating_sub(SETTLE_NS)))
+        self.read_cpus()?;
+        let taken = self.taken_until_ns.iter().min().copied();
+        Ok(self.batch(taken.unwrap_or_default().saturating_sub(SETTLE_NS)))
     }
 
-    /// Detaches the programs. Returns remaining records, and the cost where the kernel counts it.
+    /// Detaches the programs. Returns the remaining records, and the cost where the kernel counts it.
     ///
     /// # Errors
-    /// When a record is not as it should be.
+    /// A record is malformed.
     pub fn stop(mut self) -> Result<(RecordBatch, Option<Overhead>), WireError> {
         let overhead = self.meter.read();
         // Programs detach one after the other, so the last records have gaps.
         let ended_ns = now_ns();
         self.attached.links.clear();
         self.await_programs();
-        self.read()?;
+        self.read_cpus()?;
         self.queue.end();
         Ok((self.batch(ended_ns), overhead))
     }
 
-    /// Takes what all CPUs have seen so far.
-    fn read(&mut self) -> Result<(), WireError> {
+    /// Takes the records of all CPUs so far.
+    fn read_cpus(&mut self) -> Result<(), WireError> {
         (0..self.rings.len()).try_for_each(|cpu| self.read_cpu(cpu))
     }
 
     fn read_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
         let now = now_ns();
-        let look = (0..LOOKS).find_map(|_| self.look(cpu));
-        // Deliveries made before the look at the buffer, possibly with that same buffer.
+        let state = (0..BUFFER_READS).find_map(|_| self.read_buffer(cpu));
+        // Deliveries made before the buffer was read, possibly with that same buffer.
         while let Some(bytes) = self.rings[cpu].next() {
             self.queue.take_delivered(cpu, &bytes)?;
         }
-        if let Some(Look::CpuBuffer(generation, records)) = &look {
+        if let Some(BufferState::CpuBuffer(generation, records)) = &state {
             self.queue.take_buffer(cpu, *generation, records)?;
         }
-        if look.is_some() {
-            self.looked_ns[cpu] = now;
+        if state.is_some() {
+            self.taken_until_ns[cpu] = now;
         }
         Ok(())
     }
 
-    /// Looks at a CPU's buffer, while the CPU may be doing anything with it; `None` while it adds a record. A look
-    /// takes the words of a buffer one by one. So which buffer it is, how much is in it, and what, each take a look
-    /// of their own. The last one tells whether it still is that buffer.
-    fn look(&self, cpu: usize) -> Option<Look> {
-        let buffers = self
-            .ebpf
-            .map("buffers")
-            .map(Array::<_, CpuBufferWords>::try_from);
+    /// Reads a CPU's buffer while the CPU may change it; `None` while the CPU adds a record. The kernel copies a buffer word
+    /// by word. So generation, length and records each take a copy of their own, and a last one tells whether the buffer
+    /// is still the same.
+    fn read_buffer(&self, cpu: usize) -> Option<BufferState> {
         // The map exists as long as the programs.
-        let buffers = buffers.and_then(Result::ok)?;
-        let look = || buffers.get(&(cpu as u32), 0).ok().map(CpuBuffer);
-        let buffer = look()?;
-        let generation = buffer.generation();
-        if !self.queue.is_new(cpu, &buffer) {
-            return Some(Look::CpuBuffer(generation, Vec::new()));
+        let map = self.ebpf.map("buffers")?;
+        let buffers = Array::<_, CpuBufferWords>::try_from(map).ok()?;
+        let first = copy_buffer(&buffers, cpu)?;
+        let generation = first.generation();
+        if !self.queue.is_new(cpu, &first) {
+            return Some(BufferState::CpuBuffer(generation, Vec::new()));
         }
-        let buffer = look()?;
-        if buffer.is_busy() {
+        let second = copy_buffer(&buffers, cpu)?;
+        if second.is_busy() {
             return None;
         }
-        let records = look()?.data(buffer.words());
-        Some(if look()?.generation() == generation {
-            Look::CpuBuffer(generation, records)
+        let records = copy_buffer(&buffers, cpu)?.data(second.words());
+        Some(if copy_buffer(&buffers, cpu)?.generation() == generation {
+            BufferState::CpuBuffer(generation, records)
         } else {
-            Look::HandedOver
+            BufferState::HandedOver
         })
     }
 
@@ -207,7 +203,7 @@ impl LiveRecording {
         RecordBatch {
             records: self.queue.take_until(last_ns),
             until_ns: last_ns,
-            lost: self.lost(),
+            lost: self.take_lost(),
         }
     }
 
@@ -220,7 +216,8 @@ impl LiveRecording {
         }
     }
 
-    fn lost(&mut self) -> Vec<(u16, u64)> {
+    /// Records lost since the last call, by CPU.
+    fn take_lost(&mut self) -> Vec<(u16, u64)> {
         let counts = self
             .ebpf
             .map("lost")
@@ -240,7 +237,12 @@ impl LiveRecording {
     }
 }
 
-/// Now, on the clock of the records.
+/// Copies a CPU's buffer out of the kernel.
+fn copy_buffer(buffers: &Array<&MapData, CpuBufferWords>, cpu: usize) -> Option<CpuBuffer> {
+    buffers.get(&(cpu as u32), 0).ok().map(CpuBuffer)
+}
+
+/// The present time on the clock of the records.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
@@ -262,7 +264,7 @@ fn tick_function() -> u64 {
 
 /// Makes a ring buffer for each CPU and tells the programs.
 fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapData>>, MapError> {
-    let bytes = bytes.clamp(LARGEST_PAGE, 1 << 30).next_power_of_two();
+    let size = bytes.clamp(LARGEST_PAGE, 1 << 30).next_power_of_two();
     let Some(map) = ebpf.map_mut("rings") else {
         return Ok(Vec::new());
     };
@@ -270,7 +272,7 @@ fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapD
     let mut made = Vec::new();
     for cpu in 0..cpus {
         // BPF_MAP_TYPE_RINGBUF, which has neither keys nor values.
-        let definition = aya_obj::Map::new_from_params(27, 0, 0, bytes, 0);
+        let definition = aya_obj::Map::new_from_params(27, 0, 0, size, 0);
         let ring = RingBuf::try_from(Map::RingBuf(MapData::create(definition, "ring", None)?))?;
         rings.set(cpu, &ring, 0)?;
         made.push(ring);
@@ -279,9 +281,9 @@ fn make_rings(ebpf: &mut Ebpf, cpus: u32, bytes: u32) -> Result<Vec<RingBuf<MapD
 }
 
 fn not_loaded(error: &EbpfError) -> StartError {
-    refusal(WHAT, in_one_line(error))
+    refusal(SUBJECT, in_one_line(error))
 }
 
 fn not_attached(error: &ProgramError) -> StartError {
-    refusal(WHAT, cause(error))
+    refusal(SUBJECT, cause(error))
 }

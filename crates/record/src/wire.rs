@@ -26,9 +26,9 @@ pub enum RecordKind {
     },
     /// The CPU left its idle state.
     IdleExit,
-    /// The governor chose a state. `None`: the governor did not ask, or the kernel does not let it be seen.
+    /// The governor chose a state. Its inputs are `None` where the governor did not ask, or the kernel hides them.
     Select(Select),
-    /// The governor was told how the idle state went.
+    /// The governor learned the outcome of an idle state.
     Reflect(Reflect),
     /// A request went to a drive.
     BlockIssue(Block),
@@ -99,14 +99,14 @@ pub struct Select {
     pub left: bool,
 }
 
-/// What the governor was told after an idle state.
+/// Outcome of an idle state, as the governor was told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reflect {
     /// Index of the state entered; `None` when the driver refused, or the CPU had work before it entered one.
     pub state: Option<u32>,
     /// How long the CPU was idle as the kernel counts it, in ns.
     pub residency_ns: u64,
-    /// Whether the tick ended it, where the governor asked.
+    /// Whether the tick ended the idle state, where the governor asked.
     pub got_tick: Option<bool>,
     /// Whether polling reached its limit.
     pub poll_limit_hit: bool,
@@ -115,7 +115,7 @@ pub struct Reflect {
 /// A record that contradicts `bpf/wire.h`: programs and this module disagree.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum WireError {
-    /// Cut short.
+    /// The record is cut short.
     #[error("a record of kind {kind} has {length} bytes, not {expected}")]
     Length {
         /// The kind; 0 when there is not even a header.
@@ -125,7 +125,7 @@ pub enum WireError {
         /// Bytes expected for the kind.
         expected: usize,
     },
-    /// No such kind.
+    /// The kind is unknown.
     #[error("there is no record of kind {0}")]
     Kind(u16),
 }
@@ -140,7 +140,7 @@ const PILE_WORDS: usize = 188;
 /// Words before the data.
 const PILE_HEAD: usize = 3;
 
-/// What a CPU handed over at once.
+/// Data that a CPU handed over at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivered<'a> {
     /// A buffer: its generation on this CPU, and its records.
@@ -171,14 +171,14 @@ impl<'a> Delivered<'a> {
 /// `struct wp_cpu_buffer` in words.
 pub type CpuBufferWords = [u64; PILE_HEAD + PILE_WORDS];
 
-/// A CPU's buffer, looked at in the kernel: what its words said, each at some moment meanwhile.
+/// Copy of a CPU's buffer in the kernel. Each word was read at a moment of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuBuffer(pub CpuBufferWords);
 
 impl CpuBuffer {
     /// A buffer with a given generation and number of data words, all 0.
     #[cfg(test)]
-    pub(crate) fn of(generation: u64, words: u32) -> Self {
+    pub(crate) fn with_words(generation: u64, words: u32) -> Self {
         let mut buffer = [0; PILE_HEAD + PILE_WORDS];
         let mut head = [0; 8];
         head[..4].copy_from_slice(&words.to_ne_bytes());
@@ -315,6 +315,10 @@ const fn task_step(task: u32, step: TaskStep) -> RecordKind {
     RecordKind::Task { task, step }
 }
 
+const fn has_bit(flags: u32, bit: u32) -> bool {
+    flags & 1 << bit != 0
+}
+
 /// Bytes left to decode.
 struct Fields<'a>(&'a [u8]);
 
@@ -344,15 +348,14 @@ impl Fields<'_> {
     fn select(&mut self, state: u32) -> Option<Select> {
         let (sleep, delta, latency) = (self.i64()?, self.i64()?, self.i64()?);
         let (iowaiters, flags) = (self.u32()?, self.u32()?);
-        let set = |bit: u32| flags & 1 << bit != 0;
         Some(Select {
             state,
-            stop_tick: set(5),
-            sleep_length_ns: set(0).then_some(sleep),
-            delta_tick_ns: set(0).then_some(delta),
-            latency_ns: set(1).then_some(latency),
-            iowaiters: set(2).then_some(iowaiters),
-            tick_stopped: set(3).then_some(set(4)),
+            stop_tick: has_bit(flags, 5),
+            sleep_length_ns: has_bit(flags, 0).then_some(sleep),
+            delta_tick_ns: has_bit(flags, 0).then_some(delta),
+            latency_ns: has_bit(flags, 1).then_some(latency),
+            iowaiters: has_bit(flags, 2).then_some(iowaiters),
+            tick_stopped: has_bit(flags, 3).then_some(has_bit(flags, 4)),
             left: flags & FLAG != 0,
         })
     }
@@ -527,7 +530,7 @@ mod tests {
     #[test]
     fn what_a_buffer_has_is_told_by_its_head() {
         for (words, there) in [(0, 0), (5, 5), (u32::MAX, PILE_WORDS)] {
-            let mut buffer = CpuBuffer::of(7, words);
+            let mut buffer = CpuBuffer::with_words(7, words);
             assert_eq!((buffer.words(), buffer.generation()), (there, 7));
             assert_eq!(buffer.data(there).len(), there * 8);
             assert!(!buffer.is_busy());

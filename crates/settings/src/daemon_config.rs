@@ -1,9 +1,8 @@
 //! The daemon's configuration: `/etc/wakepath/daemon.toml`.
 //!
-//! Every key has a default, so that an empty file is a valid one. What is not in these structures cannot be expressed:
-//! there is no way to thermal or critical limits.
+//! Every key has a default, so that an empty file is valid. The structures here are all that can be expressed: no key leads
+//! to thermal or critical limits.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,46 +11,47 @@ use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Kind;
 use wakepath_policies::psd::{LeaseRule, PsdSettings};
 use wakepath_policies::spec::PolicySpec;
-use wakepath_units::pasted::decode_strictly;
 use wakepath_units::spelling::toml_error;
 use wakepath_units::{Nanoseconds, quantity};
 
-/// Where the daemon looks for it.
+use crate::trusted_file::TrustedFileError;
+
+/// Path of the configuration.
 pub const PATH: &str = "/etc/wakepath/daemon.toml";
-/// The one that is shipped: every key with its default, and a comment.
+/// The configuration that is shipped: every key with its default, and a comment.
 pub const EXAMPLE: &str = include_str!("../data/daemon.toml");
-/// No configuration is longer.
+/// Size limit for configurations.
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
-/// A lease that lasts longer may as well stay.
+/// Longest lease. A longer one may as well be a permanent limit.
 const LONGEST_LEASE_MS: u32 = 10_000;
 
 /// Why a configuration is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Somebody else could have written it.
+    /// Somebody else could have written the file.
     #[error("{}: {why}; the daemon runs as root and would do what it says", path.display())]
     Unsafe {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not to trust it.
+        /// Reason not to trust the file.
         why: &'static str,
     },
-    /// Something in it.
+    /// A line has a mistake.
     #[error("{origin}:{line}: {message}")]
     File {
         /// Name of the file.
         origin: String,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The mistake, and the way out.
         message: String,
     },
 }
@@ -60,13 +60,13 @@ pub enum ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Config {
-    /// What CPUs get.
+    /// Leases of CPUs.
     pub policy: CpuPolicy,
     /// Leave leases to the kernel module `wakepath_psd` where it is loaded.
     pub kernel_module: bool,
     /// I/O boost.
     pub boost: BoostConfig,
-    /// How drives are looked after.
+    /// Checks of drives.
     pub drives: DrivesConfig,
     /// Profiles of drives; the first that fits a drive counts.
     pub drive: Vec<DriveConfig>,
@@ -78,7 +78,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct BoostConfig {
-    /// Whether.
+    /// When to boost.
     pub mode: BoostMode,
 }
 
@@ -86,7 +86,7 @@ pub struct BoostConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BoostMode {
-    /// Where the kernel has no I/O boost; where it has one that is switched off, that is switched on.
+    /// Where the kernel has no I/O boost. A boost of the kernel that is off is switched on.
     Auto,
     /// Wherever there are frequency limits.
     On,
@@ -99,7 +99,7 @@ pub enum BoostMode {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct DrivesConfig {
-    /// How often a drive that is in use is asked whether its table is still there.
+    /// How often a drive in use is asked for its table.
     pub check: Interval,
 }
 
@@ -115,21 +115,21 @@ pub struct DriveConfig {
     pub serial: String,
     /// The table on mains power.
     pub ac: ApstPolicy,
-    /// The table on battery; absent: the same.
+    /// The table on battery; absent: as on mains power.
     pub battery: Option<ApstPolicy>,
-    /// Where the timeouts come from.
+    /// Source of the timeouts.
     #[serde(default)]
     pub timeouts: Timeouts,
 }
 
-/// Where the timeouts of a table come from.
+/// Source of the timeouts of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Timeouts {
     /// From the policy.
     #[default]
     Policy,
-    /// From the idle gaps that were seen.
+    /// From observed idle gaps.
     Observed,
 }
 
@@ -189,24 +189,16 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or as [`Config::parse`].
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let cannot = |source| ConfigError::Read {
-            path: path.to_owned(),
-            source,
-        };
-        let file = wakepath_files::open(path).map_err(cannot)?;
-        let about = file.metadata().map_err(cannot)?;
-        let unsafe_file = |why| ConfigError::Unsafe {
-            path: path.to_owned(),
-            why,
-        };
-        if about.mode() & 0o002 != 0 {
-            return Err(unsafe_file("everybody may write it"));
-        }
-        if ![0, rustix::process::geteuid().as_raw()].contains(&about.uid()) {
-            return Err(unsafe_file("it belongs to another user"));
-        }
-        let bytes = wakepath_files::read_up_to(file, MAX_BYTES).map_err(cannot)?;
-        let text = decode_strictly(bytes).map_err(|e| cannot(std::io::Error::other(e)))?;
+        let text = crate::trusted_file::read(path, MAX_BYTES).map_err(|error| match error {
+            TrustedFileError::Read(source) => ConfigError::Read {
+                path: path.to_owned(),
+                source,
+            },
+            TrustedFileError::Unsafe(why) => ConfigError::Unsafe {
+                path: path.to_owned(),
+                why,
+            },
+        })?;
         Self::parse(&path.display().to_string(), &text)
     }
 
@@ -231,7 +223,7 @@ fn anything() -> String {
     "*".to_owned()
 }
 
-/// A value that is written as a text, or what it may be.
+/// Parses a value that is written as text.
 fn from_text<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     parse: impl FnOnce(&str) -> Result<T, String>,
@@ -360,14 +352,15 @@ mod tests {
         assert_eq!(Config::parse("x", "").unwrap(), Config::default());
     }
 
+    fn leases(policy: &str) -> Option<PsdSettings> {
+        let config = Config::parse("x", &format!("policy = [{policy}]")).unwrap();
+        config.policy.leases().cloned()
+    }
+
     #[test]
     fn leases_follow_the_daemons_rule() {
         use wakepath_policies::psd::LeaseCeiling;
 
-        let leases = |policy: &str| {
-            let config = Config::parse("x", &format!("policy = [{policy}]")).unwrap();
-            config.policy.leases().cloned()
-        };
         let default = Config::default();
         assert_eq!(leases("'psd'").as_ref(), default.policy.leases());
         let psd = leases("'psd[timeout=5ms]'").unwrap();

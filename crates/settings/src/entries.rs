@@ -5,7 +5,7 @@ use wakepath_system::{At, DriveIdentity, System};
 
 use crate::{Change, SettingsPlan};
 
-/// Entries for the settings that a plan changes, also those that the kernel changes along with another.
+/// Entries for the settings that a plan changes, including settings that the kernel changes along with another.
 pub(crate) fn plan_entries(system: &System, plan: &SettingsPlan) -> Vec<Entry> {
     let changes = plan.changes.iter();
     changes

@@ -10,22 +10,22 @@ pub enum SettingsError {
     /// The machine could not be read or written.
     #[error(transparent)]
     System(#[from] SystemError),
-    /// What was read back is not what was written.
+    /// A setting reads back differently than written.
     #[error("{}: wrote '{expected}', but it reads back as '{found}'", path.display())]
     ReadBack {
         /// The file.
         path: PathBuf,
-        /// What was written.
+        /// The written value.
         expected: String,
-        /// What it holds.
+        /// The value in the file.
         found: String,
     },
     /// A policy that cannot be applied to a machine.
     #[error("`{policy}`: {why}")]
     Policy {
-        /// As it was given.
+        /// The policy as given.
         policy: String,
-        /// What is wrong and what to do.
+        /// The fault, and the way out.
         why: String,
     },
     /// A setting is not among those that are held.
@@ -48,7 +48,7 @@ pub enum SettingsError {
     Unsafe {
         /// The directory or file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The fault, and the way out.
         why: String,
     },
     /// The journal is damaged or of another version.
@@ -56,10 +56,10 @@ pub enum SettingsError {
     Journal {
         /// The journal.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
-    /// The journal is that of another machine or directory.
+    /// The journal belongs to another machine or directory.
     #[error(
         "{}: a journal of {owner}, and nothing of it is put back here. Restore it there: {restore}; if that is gone, \
          remove this file",
@@ -68,12 +68,12 @@ pub enum SettingsError {
     ForeignJournal {
         /// The journal.
         path: PathBuf,
-        /// Whose it is.
+        /// Owner of the journal.
         owner: String,
-        /// What puts it back there.
+        /// Command that restores the owner.
         restore: String,
     },
-    /// A setting is not there for the moment: a CPU that is offline, a drive in a reset.
+    /// A setting is away for the moment: its CPU is offline, or its drive in a reset.
     #[error(
         "{}: is not there now, and {key} was '{old}'. The journal keeps that; `wakepath restore` again when it is back",
         path.display()
@@ -81,9 +81,9 @@ pub enum SettingsError {
     Away {
         /// The setting.
         key: String,
-        /// Its file.
+        /// File of the setting.
         path: PathBuf,
-        /// What it was before.
+        /// The old value.
         old: String,
     },
     /// Several settings could not be put back; each was tried.

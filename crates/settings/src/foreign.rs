@@ -1,4 +1,4 @@
-//! Values that somebody else has written since a process last wrote a setting. They stay as they are.
+//! Foreign values: somebody else has written a setting since a process did. Foreign values stay.
 
 use wakepath_system::journal::{ChangeReason, Entry, Journal};
 use wakepath_system::setting::{Access, same};
@@ -18,13 +18,13 @@ pub(crate) struct OwnValues {
 /// A value that is not our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignValue {
-    /// The value that we wrote, or that was there before.
+    /// Our own value, or the one before.
     pub expected: String,
     /// The value now.
     pub found: String,
 }
 
-/// The values that dead processes may have written to the settings that they had reserved, by the journal.
+/// Values that dead processes may have written to reserved settings, by the journal.
 pub(crate) fn own_values_of_the_dead(journal: &Journal) -> Vec<OwnValues> {
     let layers = journal.layers.iter();
     layers
@@ -42,7 +42,7 @@ pub(crate) fn own_values_of_the_dead(journal: &Journal) -> Vec<OwnValues> {
         .collect()
 }
 
-/// The value that somebody else has given to a setting; `None` while it has one of ours.
+/// Reads the foreign value of a setting; `None` while the setting has one of our own.
 ///
 /// # Errors
 /// The setting cannot be read.
@@ -64,7 +64,7 @@ pub(crate) fn read_foreign(
     }))
 }
 
-/// The value that somebody else has given to a reserved setting, if that is to stay.
+/// The foreign value of a reserved setting, if the value is to stay.
 pub(crate) fn foreign_value(system: &System, entry: &Entry, own: &[OwnValues]) -> Option<String> {
     // What cannot be read is written anyway.
     let found = read_foreign(system, entry, own).ok()??.found;

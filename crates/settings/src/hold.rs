@@ -1,4 +1,4 @@
-//! Settings that a process holds: they are put back when it lets go of them, or ends.
+//! Settings held by a process, and put back when the process releases the hold, or ends.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -16,8 +16,8 @@ use crate::session::Session;
 use crate::write::{verify, write};
 use crate::{SettingsError, SettingsPlan};
 
-/// Settings that are held; they are put back when it is dropped. After a kill, the next
-/// [`Session::open`] or `wakepath restore` does it.
+/// Held settings. Dropping the hold puts the settings back. After a kill, the next [`Session::open`] or
+/// `wakepath restore` puts them back.
 #[derive(Debug)]
 pub struct Hold(SharedHolding);
 
@@ -33,11 +33,11 @@ type SharedHolding = Arc<Mutex<Option<Holding>>>;
 /// Holds that are alive, for [`restore_before_exit`].
 static ALIVE: Mutex<Vec<Weak<Mutex<Option<Holding>>>>> = Mutex::new(Vec::new());
 
-/// The settings of a [`Hold`], and what putting them back takes.
+/// Settings of a [`Hold`], with all that a release needs.
 #[derive(Debug)]
 struct Holding {
     session: Session,
-    /// Place of this hold's layer in the journal; those above are a tenant's.
+    /// Place of this hold's layer in the journal; layers above belong to a tenant.
     own_layer: usize,
     /// Requests that last as long as these files are open.
     requests: Vec<File>,
@@ -65,8 +65,8 @@ impl Session {
         Ok(Hold::new(self, requests, None))
     }
 
-    /// Notes the old values of settings that a process is going to change repeatedly ([`Hold::set`]), and changes nothing
-    /// yet. What somebody else changes meanwhile is not put back.
+    /// Notes the old values of settings for repeated changes ([`Hold::set`]), and changes nothing yet. Foreign values stay at
+    /// the end.
     ///
     /// # Errors
     /// A setting cannot be read, or the journal cannot be written.
@@ -156,7 +156,7 @@ impl Hold {
     /// Notes the old values of further settings, as [`Session::reserve`] does.
     ///
     /// # Errors
-    /// As there; then none of them is held.
+    /// As for [`Session::reserve`]; then no further setting is held.
     pub fn add(&self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         match lock_even_poisoned(&self.0).as_mut() {
             Some(holding) => holding.add(plan),
@@ -164,7 +164,7 @@ impl Hold {
         }
     }
 
-    /// Forgets a setting that is held, so that it stays as it is, after a kill, too: what it belonged to is gone.
+    /// Forgets a held setting whose drive is gone. The setting keeps its present value, even after a kill.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -178,7 +178,7 @@ impl Hold {
         }
     }
 
-    /// The value that somebody else has given to a reserved setting since [`Hold::set`]; `None` while it has ours.
+    /// The foreign value of a reserved setting since [`Hold::set`]; `None` while the setting has our own.
     ///
     /// # Errors
     /// The setting is not held, or cannot be read.
@@ -202,7 +202,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(holding) = take_holding(&self.0) {
-            // There is no one to tell, and the journal keeps what is left to do.
+            // Nobody listens, and the journal keeps the rest of the work.
             let _ = holding.release();
         }
     }
@@ -240,7 +240,7 @@ impl Holding {
         Ok((session, restored))
     }
 
-    /// Puts back what a tenant changed that then failed to start. The journal keeps what cannot be put back.
+    /// Undoes changes by a tenant that failed to start. The journal keeps the rest.
     fn put_back_after_failed_tenant(&mut self) {
         let restored = self
             .session
@@ -318,7 +318,7 @@ fn values_written_to<'a>(
     &mut own[index].values
 }
 
-/// The value behind a lock. A thread that panicked leaves it usable: each change is journalled before it is made.
+/// The value behind a lock. A panic of another thread leaves the value usable: journal entries precede changes.
 fn lock_even_poisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -327,8 +327,8 @@ fn take_holding(shared: &SharedHolding) -> Option<Holding> {
     lock_even_poisoned(shared).take()
 }
 
-/// Puts back what this process holds; to be called before `std::process::exit`, which drops nothing.
-/// A hold that is just being released on another thread is left to it.
+/// Puts back all holds of this process; to be called before `std::process::exit`, which drops nothing.
+/// Another thread that is just releasing a hold finishes alone.
 ///
 /// # Errors
 /// The first thing that could not be put back; the rest is tried all the same.

@@ -8,7 +8,7 @@ use wakepath_units::printable::shell_word;
 use crate::SettingsError;
 use crate::store::Store;
 
-/// So many values of a damaged journal are named.
+/// Most values of a damaged journal that a message names.
 const SHOWN: usize = 10;
 
 /// The journal of the machine, or an empty one.
@@ -39,7 +39,7 @@ pub(crate) fn load(store: &Store, root: &Root) -> Result<Journal, SettingsError>
     Ok(journal)
 }
 
-/// What a person can do about a damaged journal: the values that it still tells, and what makes it void.
+/// Advice about a damaged journal: its legible values, and how to make the journal void.
 fn what_to_do(root: &Root, content: &[u8]) -> String {
     let known = legible(content);
     let lines: Vec<String> = known
@@ -75,7 +75,7 @@ fn what_to_do(root: &Root, content: &[u8]) -> String {
     format!("{values}. {void}")
 }
 
-/// Puts it on disk; an empty one is no file.
+/// Writes the journal to disk; an empty journal is no file.
 pub(crate) fn save(journal: &Journal, store: &Store) -> Result<(), SettingsError> {
     if journal.layers.iter().all(|layer| layer.settings.is_empty()) {
         return store.remove(FILE);

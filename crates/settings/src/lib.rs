@@ -1,8 +1,8 @@
-//! Settings of a running machine: how to change them and how to put them back.
+//! Changes settings of a running machine, and puts old values back.
 //!
-//! - [`policy`]: what a policy set such as `menu + idle-states[ceiling=20us]` changes on this machine.
-//! - [`SettingsPlan`]: what would be written, with old and new values.
-//! - [`daemon_config`]: what `/etc/wakepath/daemon.toml` says; [`policy_set`] reads one as a part of a policy set.
+//! - [`policy`]: changes by a policy set such as `menu + idle-states[ceiling=20us]` on this machine.
+//! - [`SettingsPlan`]: all writes, with old and new values.
+//! - [`daemon_config`]: the configuration `/etc/wakepath/daemon.toml`; [`policy_set`] reads one as a part of a set.
 //! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
 //!
 //! ```no_run
@@ -32,6 +32,7 @@ mod put_back;
 mod session;
 mod store;
 mod text_file;
+mod trusted_file;
 mod write;
 
 pub use error::SettingsError;

@@ -10,7 +10,7 @@ use crate::text_file::overwrite_file;
 /// Opcode of Set Features (NVMe Base Specification, "Admin Command Set").
 const SET_FEATURES: u8 = 0x09;
 
-/// Sets the feature of the drive `name` until its next reset; of a captured drive, in the file that answers for it.
+/// Sets the feature of the drive `name` until the next reset. For a captured drive, a file takes the value.
 ///
 /// # Errors
 /// The device's; `Other` with the status if the drive refuses.

@@ -1,4 +1,4 @@
-//! What would be written, with old and new values.
+//! Plan of writes, with old and new values.
 
 use serde::Serialize;
 
@@ -7,28 +7,28 @@ use wakepath_system::{SettingKey, System};
 
 use crate::SettingsError;
 
-/// What policies ask for on a machine.
+/// Settings that policies ask for on a machine.
 #[derive(Clone, Debug, Default)]
 pub struct WantedSetting {
     /// Settings with their new values.
     pub values: Vec<(SettingKey, String)>,
-    /// What the user should know about the choice.
+    /// Remarks for the user about the choice.
     pub notes: Vec<String>,
 }
 
 /// One setting before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Which setting, and of what.
+    /// Key of the setting.
     pub key: SettingKey,
     /// The value before.
     pub old: String,
-    /// The value to write. `None`: it is not written, but the kernel may change it along with another.
+    /// The value to write; `None` for a setting that the kernel may change along with another.
     pub new: Option<String>,
 }
 
 impl Change {
-    /// Whether the new value means something else than the old one.
+    /// Whether old and new value differ in meaning.
     pub fn differs(&self) -> bool {
         let setting = self.key.setting;
         self.new
@@ -37,19 +37,17 @@ impl Change {
     }
 }
 
-/// What would be written, in the order in which it would be.
+/// Changes in the order of writing.
 #[derive(Clone, Debug, Default)]
 pub struct SettingsPlan {
-    /// The settings, those included that already have their new value.
+    /// The settings, also if a setting has its new value already.
     pub changes: Vec<Change>,
-    /// What the user should know.
+    /// Remarks for the user.
     pub notes: Vec<String>,
 }
 
 impl SettingsPlan {
-    /// Reads the old values of what is wanted.
-    ///
-    /// A setting that is wanted twice takes the last value.
+    /// Reads the old values of the wanted settings. Of two values for a setting the last counts.
     ///
     /// # Errors
     /// A value is impossible, or a setting cannot be read.
@@ -79,7 +77,7 @@ impl SettingsPlan {
             if changes.iter().any(|c| c.key == key) {
                 continue;
             }
-            // A machine without it has nothing to keep.
+            // A machine without the setting has nothing to keep.
             if let Ok(old) = system.read(&key) {
                 changes.push(Change {
                     key,
@@ -95,10 +93,10 @@ impl SettingsPlan {
         })
     }
 
-    /// Whether all of it stays when the process that applies it ends.
+    /// Checks that all settings stay when the process that applies them ends.
     ///
     /// # Errors
-    /// A system-wide latency limit does not.
+    /// A system-wide latency limit does not stay.
     pub fn check_stays(&self) -> Result<(), SettingsError> {
         let held = self.changes.iter().find(|c| {
             c.key.setting.mechanism == Access::Held
@@ -140,20 +138,17 @@ impl SettingsPlan {
     }
 }
 
-/// Brings settings into the order of writing: that of [`setting::SETTINGS`], and frequency limits so that
-/// the lowest is never above the highest. `value` is what is to be written.
+/// Sorts changes into the order of writing: as in [`setting::SETTINGS`], except that a frequency minimum never exceeds its
+/// maximum. `value` is the value to be written.
 pub(crate) fn in_order(changes: &mut [Change], value: impl Fn(&Change) -> Option<&str>) {
-    let lowers_max = |c: &Change| {
-        let number = |text: &str| text.parse::<u64>().ok();
-        let to = value(c).and_then(number);
-        c.key.setting.name == "frequency-max" && to < number(&c.old)
-    };
-    // A maximum that falls comes after the minimum, one that rises before it.
+    // A falling maximum comes after the minimum, a rising maximum before the minimum.
     let max = setting::known("frequency-max").rank();
     let min = setting::known("frequency-min").rank();
     changes.sort_by_cached_key(|c| {
         let rank = c.key.setting.rank();
-        let place = if rank == max && !lowers_max(c) {
+        let new = value(c).and_then(|text| text.parse::<u64>().ok());
+        let is_raised = new >= c.old.parse::<u64>().ok();
+        let place = if rank == max && is_raised {
             (min, 0)
         } else {
             (rank, 1)

@@ -1,4 +1,4 @@
-//! Policy sets as people give them to a simulation: a part of one may be the daemon's configuration.
+//! Policy sets for simulations, in which a part may be the daemon's configuration.
 
 use std::path::Path;
 
@@ -6,12 +6,11 @@ use wakepath_policies::PolicySet;
 
 use crate::daemon_config::{Config, MAX_BYTES};
 
-/// What begins the name of a configuration.
+/// Prefix of a configuration's name.
 const FILE: &str = "file:";
 
-/// Parses a policy set in which a part may be `file:PATH`, the configuration of a daemon: its `policy`. So
-/// `menu + file:/etc/wakepath/daemon.toml` is menu under the leases that the daemon would give. Its drive profiles and its boost
-/// are left out.
+/// Parses a policy set in which a part may be `file:PATH`, the `policy` in a daemon's configuration. So
+/// `menu + file:/etc/wakepath/daemon.toml` is menu under leases of the daemon, without drive profiles and boost.
 ///
 /// # Errors
 /// The file cannot be read, has a mistake, or a part is no policy. The message says which.
@@ -19,23 +18,23 @@ pub fn parse(text: &str) -> Result<PolicySet, String> {
     let parts = text.split(" + ").map(str::trim);
     let (files, policies): (Vec<&str>, Vec<&str>) = parts.partition(|part| part.starts_with(FILE));
     if files.is_empty() {
-        return text.parse().map_err(said);
+        return text.parse().map_err(error_text);
     }
     let mut sets = Vec::new();
     for policy in policies {
-        sets.push(policy.parse().map_err(said)?);
+        sets.push(policy.parse().map_err(error_text)?);
     }
     for file in files {
         let path = file.trim_start_matches(FILE);
-        let text = wakepath_files::read_text(Path::new(path), MAX_BYTES);
-        let text = text.map_err(|e| format!("`{file}`: {path}: {e}"))?;
-        let config = Config::parse(path, &text).map_err(said)?;
+        let text = wakepath_files::read_text(Path::new(path), MAX_BYTES)
+            .map_err(|e| format!("`{file}`: {path}: {e}"))?;
+        let config = Config::parse(path, &text).map_err(error_text)?;
         sets.push(config.policy.set().clone());
     }
-    PolicySet::join(sets).map_err(said)
+    PolicySet::join(sets).map_err(error_text)
 }
 
-fn said(error: impl std::error::Error) -> String {
+fn error_text(error: impl std::error::Error) -> String {
     error.to_string()
 }
 
@@ -66,23 +65,24 @@ mod tests {
         assert_eq!(parse("teo").unwrap(), "teo".parse().unwrap());
     }
 
+    fn assert_refused(text: &str, parts: &[&str]) {
+        let message = parse(text).unwrap_err();
+        for part in parts {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
     #[test]
     fn mistakes_are_one_message_with_the_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("daemon.toml");
         let name = format!("file:{}", file.display());
-        let says = |text: &str, parts: &[&str]| {
-            let message = parse(text).unwrap_err();
-            for part in parts {
-                assert!(message.contains(part), "{message}");
-            }
-        };
-        says(&name, &["daemon.toml", "No such file"]);
-        says("file:", &["file:"]);
+        assert_refused(&name, &["daemon.toml", "No such file"]);
+        assert_refused("file:", &["file:"]);
         fs::write(&file, "policy = ['psb']").unwrap();
-        says(&name, &["daemon.toml:1:", "did you mean `psd`"]);
+        assert_refused(&name, &["daemon.toml:1:", "did you mean `psd`"]);
         fs::write(&file, "policy = ['psd']").unwrap();
-        says(&format!("psd + {name}"), &["psd", "rule=daemon"]);
-        says("tio", &["did you mean `teo`"]);
+        assert_refused(&format!("psd + {name}"), &["psd", "rule=daemon"]);
+        assert_refused("tio", &["did you mean `teo`"]);
     }
 }

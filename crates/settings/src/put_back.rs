@@ -9,7 +9,7 @@ use crate::plan::in_order;
 use crate::write::{verify, write};
 use crate::{Change, SettingsError};
 
-/// What a restore did.
+/// Result of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Settings that had another value and now have the old one.
@@ -18,8 +18,7 @@ pub struct Restored {
     pub unchanged: usize,
     /// Remarks for the user.
     pub notes: Vec<String>,
-    /// Settings of dead processes that are not there for the moment, such as those of an offline CPU; the journal keeps
-    /// them.
+    /// Settings of dead processes that are away, such as settings of an offline CPU. The journal keeps their entries.
     pub away: Vec<String>,
 }
 
@@ -59,7 +58,7 @@ impl FailedRestore {
     }
 }
 
-/// Puts every entry back that can be; returns those that cannot.
+/// Puts back as many entries as possible; returns the failures.
 pub(crate) fn put_back(
     system: &System,
     entries: &[Entry],
@@ -135,7 +134,7 @@ fn put_back_setting(
     Ok(())
 }
 
-/// Whether a setting is a feature of a captured drive, which has no device, only its answers.
+/// Whether a setting is a feature of a captured drive: files with answers stand for the device.
 fn is_captured_feature(system: &System, key: &SettingKey) -> bool {
     matches!(key.setting.mechanism, Access::NvmeFeature(_)) && !system.root().is_live()
 }

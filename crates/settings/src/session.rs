@@ -1,8 +1,8 @@
 //! Changing settings so that they can always be put back.
 //!
 //! Order of an apply: lock, journal to disk, write, read back. Order of a restore: lock, write the oldest
-//! values, read back, remove the journal. A crash at any point leaves either nothing changed or a
-//! journal that says all that was, and a restore can be repeated.
+//! values, read back, remove the journal. A crash at any point leaves either no change or a complete
+//! journal, and a restore can be repeated.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Takes the lock. What a process held that died is put back first.
+    /// Takes the lock. Settings of dead processes are put back first.
     ///
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
@@ -44,8 +44,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Takes the lock to put everything back with [`Session::restore`]. Unlike after [`Session::open`], one setting that
-    /// cannot be put back keeps no other from it.
+    /// Takes the lock to put everything back with [`Session::restore`]. Unlike [`Session::open`], a setting that cannot be
+    /// put back is no error yet.
     ///
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
@@ -102,7 +102,7 @@ impl Session {
         Ok(())
     }
 
-    /// Settings that were put back because the process that had changed them died.
+    /// Settings that were put back because their process had died.
     pub const fn recovered(&self) -> &Restored {
         &self.recovered
     }
@@ -113,7 +113,7 @@ impl Session {
     /// A setting could not be written or reads back differently; then all of this plan is put back.
     pub fn apply(&mut self, plan: &SettingsPlan) -> Result<(), SettingsError> {
         plan.check_stays()?;
-        // Under the lock; what the plan was made from may have changed since.
+        // Under the lock: old values may have changed since the plan was made.
         let current = plan.again(&self.system)?;
         let before = self.journal.clone();
         let layer = self.journal.applied();
@@ -123,8 +123,8 @@ impl Session {
         self.execute(&current, before).map(|_| ())
     }
 
-    /// Journal to disk, then the writes, then the comparison. Returns the files whose requests last as long as they are
-    /// open. After an error everything of the plan is put back and the journal is the one of `before`.
+    /// Journal to disk, then the writes, then the comparison. Returns the open files of requests. After an error everything
+    /// is put back, and the journal is `before` again.
     pub(crate) fn execute(
         &mut self,
         plan: &SettingsPlan,
@@ -140,7 +140,7 @@ impl Session {
         };
         drop(requests);
         let entries = plan_entries(&self.system, plan);
-        // If that fails, too, the journal still says what was.
+        // If that fails, too, the journal still has the old values.
         if put_back(&self.system, &entries, &mut Restored::default()).is_empty() {
             self.journal = before;
             self.save_journal()?;
@@ -149,7 +149,7 @@ impl Session {
         Err(error)
     }
 
-    /// Writes the values of a plan and reads all of them back: one setting can have changed another.
+    /// Writes the values of a plan, then reads all values back: one setting can change another.
     fn write_all(
         &self,
         plan: &SettingsPlan,
@@ -181,7 +181,7 @@ impl Session {
         verify(&self.system, &change.key, new)
     }
 
-    /// Puts everything back to what it was before the first apply.
+    /// Puts every setting back to its value before the first apply.
     ///
     /// # Errors
     /// [`SettingsError::NotRestored`] with every setting that could not be; the journal keeps them.
@@ -200,8 +200,8 @@ impl Session {
         saved.map(|()| restored)
     }
 
-    /// Leaves only what could not be put back in the journal. A setting that a dead process had reserved stays reserved:
-    /// when it is back, it may be somebody else's.
+    /// Leaves only failures in the journal. A setting reserved by a dead process stays reserved: when the setting is back,
+    /// somebody else may have written it.
     fn keep_failed(&mut self, oldest: Vec<Entry>, failed: &[FailedRestore]) {
         let (mut applied, mut waiting) = (Vec::new(), Vec::new());
         for entry in oldest {
@@ -271,7 +271,7 @@ impl Session {
         Ok(())
     }
 
-    /// Puts back layers that a tenant left above `own_layer`. One that cannot be put back keeps no other from it.
+    /// Puts back a tenant's layers above `own_layer`. After a failure the other layers are tried, too.
     ///
     /// # Errors
     /// The first setting that cannot be put back; the journal keeps it.
@@ -286,7 +286,7 @@ impl Session {
                 Err(error) => first_error = first_error.and(Err(error)),
             }
         }
-        // The older value of a setting held below is the one to put back, and that layer keeps it.
+        // Where the own layer has the same setting, its older value counts.
         let from_own = self.journal.layers.get_mut(own_layer..);
         if let Some((held, above)) = from_own.and_then(<[_]>::split_first_mut)
             && held.reason == ChangeReason::Held
@@ -300,7 +300,7 @@ impl Session {
         first_error.map(|()| restored)
     }
 
-    /// Puts a layer back, and leaves the journal on disk as it is. `own`: the values that are ours, if others may stay.
+    /// Puts a layer back without saving the journal. `own`: our own values, if foreign values may stay.
     pub(crate) fn put_back_unsaved(&self, layer: usize, own: Option<&[OwnValues]>) {
         let layers = self.journal.layers.iter().skip(layer).take(1);
         let ours = layers.flat_map(|layer| &layer.settings).filter(|entry| {
@@ -311,7 +311,7 @@ impl Session {
         _ = put_back(&self.system, &entries, &mut Restored::default());
     }
 
-    /// Takes foreign values out of a layer that was reserved, so that they stay as they are; a note for each.
+    /// Removes settings with foreign values from a reserved layer, so that these values stay. Returns notes.
     pub(crate) fn leave_foreign(&mut self, layer: usize, own: &[OwnValues]) -> Vec<String> {
         let layers = self.journal.layers.iter();
         let applied: Vec<SettingKey> = layers
@@ -329,22 +329,22 @@ impl Session {
             let Some(found) = foreign_value(system, entry, own) else {
                 return true;
             };
-            // Otherwise a restore of what was applied writes it all the same.
+            // Otherwise restoring the applied layer writes the setting anyway.
             if !applied.contains(&entry.key) {
                 notes.push(foreign_note(entry, &found));
             }
             false
         });
         if !notes.is_empty() {
-            // If the settings that are ours cannot be put back, the next restore must not touch these either. An error
+            // Even if our own settings cannot be put back, the next restore must not touch foreign values. An error
             // comes again when the layer goes.
             let _ = self.save_journal();
         }
         notes
     }
 
-    /// Notes a value before it is written to a reserved setting, unless the journal has it: after a kill, nobody else
-    /// knows which values were ours.
+    /// Notes a new value of a reserved setting before the write, unless the journal knows the value: after a kill, only the
+    /// journal tells our own values.
     pub(crate) fn note_written(
         &mut self,
         key: &SettingKey,
@@ -357,7 +357,7 @@ impl Session {
         if first.chain(&entry.written).any(|known| known == value) {
             return Ok(());
         }
-        // Until the new one is written, the one before is there.
+        // The setting has the last value until the new value is written.
         if entry.written.len() == MOST_WRITTEN {
             entry.written.remove(0);
         }
@@ -365,9 +365,8 @@ impl Session {
         self.save_journal()
     }
 
-    /// Shortens the journal of an earlier boot: the settings of the kernel are gone with that boot, and what the present
-    /// boot has set is not ours. Only settings that still have the value that was written stay. Returns whether the
-    /// journal has changed.
+    /// Shortens the journal of an earlier boot: the restart has reset settings, and new values are not ours. Only settings
+    /// with a value of ours stay. Returns whether the journal has changed.
     fn forget_other_boot(&mut self) -> bool {
         let now = boot(self.system.root());
         if self.journal.boot == now || self.journal.layers.is_empty() {

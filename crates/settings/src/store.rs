@@ -1,5 +1,4 @@
-//! The directory of lock and journal: only its owner may look into it or write there, and no link in it is
-//! followed.
+//! The directory of lock and journal. Only the owner may read and write there. Links are not followed.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -16,31 +15,34 @@ use wakepath_system::{Root, SystemError};
 
 use crate::SettingsError;
 
-/// How often, and with what pauses, to try again to get it.
-const LOOKS: usize = 5;
-const LOOK: Duration = Duration::from_millis(10);
+/// How often the lock is tried again.
+const RETRIES: usize = 5;
+/// Pause before the lock is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// The directory, with the lock held.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: OwnedFd,
     path: PathBuf,
-    /// What was made below a captured machine, the outermost first: an apply that is refused leaves nothing behind.
+    /// Folders made below a captured machine, the outermost first: an apply that is refused leaves nothing behind.
     made: Vec<PathBuf>,
     /// Whether a journal was kept in it.
     used: Cell<bool>,
-    /// Held as long as it is open.
+    /// The lock is held as long as this file is open.
     lock: File,
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let is_empty = || matches!(read(&self.directory, FILE), Ok(None));
-        if self.made.is_empty() || self.used.get() || !is_empty() {
+        if self.made.is_empty() || self.used.get() {
+            return;
+        }
+        if !matches!(read(&self.directory, FILE), Ok(None)) {
             return;
         }
         let _ = rustix::fs::unlinkat(&self.directory, LOCK, AtFlags::empty());
         for folder in self.made.iter().rev() {
-            // One that is not empty stays.
+            // A folder with other files stays.
             let _ = std::fs::remove_dir(folder);
         }
     }
@@ -53,10 +55,10 @@ impl Store {
         let made = if root.is_live() {
             Vec::new()
         } else {
-            missing(root)
+            missing_folders(root)
         };
         let directory = private_directory(root, &path)?;
-        let lock = lock(&directory, &path)?;
+        let lock = take_lock(&directory, &path)?;
         Ok(Self {
             directory,
             path,
@@ -78,7 +80,7 @@ impl Store {
         let is_own = own
             .zip(given)
             .is_some_and(|(own, given)| (own.st_dev, own.st_ino) == (given.st_dev, given.st_ino));
-        // Descriptors that were inherited share the lock, so that taking it again succeeds.
+        // Inherited descriptors share the lock, so that a second try succeeds.
         if !is_own || rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(SettingsError::Unsafe {
                 path: path.join(LOCK),
@@ -95,7 +97,7 @@ impl Store {
         })
     }
 
-    /// Another descriptor of the lock, for a process that works under it.
+    /// Another descriptor of the lock, for a tenant.
     pub(crate) fn lend(&self) -> io::Result<OwnedFd> {
         self.lock.try_clone().map(OwnedFd::from)
     }
@@ -113,46 +115,26 @@ impl Store {
         })
     }
 
-    /// Puts a file in place of the one of the same name, so that after a crash at any moment one of the
-    /// two is there, whole.
+    /// Replaces a file. After a crash at any moment the old or the new file is there, whole.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), SettingsError> {
         self.used.set(true);
-        let write = || -> io::Result<()> {
-            let new = format!("{name}.new");
-            // Left over from a crash.
-            match rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(e) => return Err(e.into()),
-            }
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(&self.directory, &new, flags, owner_only())?;
-            let mut file = File::from(file);
-            file.write_all(content)?;
-            file.sync_all()?;
-            rustix::fs::renameat(&self.directory, &new, &self.directory, name)?;
-            rustix::fs::fsync(&self.directory).map_err(io::Error::from)
-        };
-        write().map_err(|source| {
-            // Half of it is of no use, and takes room that may be what was lacking.
-            let _ = rustix::fs::unlinkat(&self.directory, format!("{name}.new"), AtFlags::empty());
+        let new = format!("{name}.new");
+        replace_file(&self.directory, name, &new, content).map_err(|source| {
+            // Half a file is of no use, and takes room that may have been lacking.
+            let _ = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
             self.not_written(name, format!("{} bytes", content.len()), source)
         })
     }
 
-    /// Says that what was kept here is of no more use.
+    /// Marks the directory as unused again.
     pub(crate) fn was_for_nothing(&self) {
         self.used.set(false);
     }
 
-    /// Removes a file; it is no error if there is none.
+    /// Removes a file, if present.
     pub(crate) fn remove(&self, name: &str) -> Result<(), SettingsError> {
-        let remove = || match rustix::fs::unlinkat(&self.directory, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {
-                rustix::fs::fsync(&self.directory).map_err(io::Error::from)
-            }
-            Err(e) => Err(e.into()),
-        };
-        remove()
+        remove_file(&self.directory, name)
+            .and_then(|()| Ok(rustix::fs::fsync(&self.directory)?))
             .map_err(|source| self.not_written(name, "nothing, by removing it".to_owned(), source))
     }
 
@@ -167,12 +149,33 @@ impl Store {
     }
 }
 
+/// Writes `new` and renames it to `name`.
+fn replace_file(directory: &OwnedFd, name: &str, new: &str, content: &[u8]) -> io::Result<()> {
+    // A crash may have left one.
+    remove_file(directory, new)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(directory, new, flags, owner_only())?);
+    file.write_all(content)?;
+    file.sync_all()?;
+    rustix::fs::renameat(directory, new, directory, name)?;
+    Ok(rustix::fs::fsync(directory)?)
+}
+
+/// Removes a file, if present.
+fn remove_file(directory: &OwnedFd, name: &str) -> io::Result<()> {
+    match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Permissions of private files.
 fn owner_only() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
 
-/// The folders of the directory below a captured machine that are not there, the outermost first.
-fn missing(root: &Root) -> Vec<PathBuf> {
+/// The missing folders of the directory below a captured machine, the outermost first.
+fn missing_folders(root: &Root) -> Vec<PathBuf> {
     let above = Path::new(DIRECTORY).ancestors();
     let mut folders: Vec<PathBuf> = above
         .filter(|folder| !folder.as_os_str().is_empty())
@@ -183,13 +186,8 @@ fn missing(root: &Root) -> Vec<PathBuf> {
     folders
 }
 
-/// Opens the directory, which has to be a real one that only we may write to.
+/// Opens the directory. Only this user may write there, and no link is followed.
 fn private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError> {
-    let not_safe = |why: String| SettingsError::Unsafe {
-        path: path.to_owned(),
-        why,
-    };
-    let cannot = |e: io::Error| not_safe(format!("cannot keep a journal of old values here: {e}"));
     let opened = directory(root, true).map_err(|error| {
         let in_the_way = [Errno::LOOP, Errno::NOTDIR].map(Errno::raw_os_error);
         let is_in_the_way = error.kind() == io::ErrorKind::InvalidInput
@@ -197,29 +195,54 @@ fn private_directory(root: &Root, path: &Path) -> Result<OwnedFd, SettingsError>
                 .raw_os_error()
                 .is_some_and(|code| in_the_way.contains(&code));
         if is_in_the_way {
-            not_safe("is a link or no directory, or is below one; remove it".to_owned())
+            not_safe(
+                path,
+                "is a link or no directory, or is below one; remove it".to_owned(),
+            )
         } else {
-            cannot(error)
+            cannot_keep(path, &error)
         }
     })?;
-    let opened = opened.ok_or_else(|| cannot(Errno::NOENT.into()))?;
-    let about = rustix::fs::fstat(&opened).map_err(|e| cannot(e.into()))?;
+    let opened = opened.ok_or_else(|| cannot_keep(path, &Errno::NOENT.into()))?;
+    let about = rustix::fs::fstat(&opened).map_err(|e| cannot_keep(path, &e.into()))?;
     let me = rustix::process::geteuid().as_raw();
     if about.st_uid != me {
-        return Err(not_safe(format!(
-            "belongs to user {}, not to {me}, who runs this; remove it",
-            about.st_uid
-        )));
+        return Err(not_safe(
+            path,
+            format!(
+                "belongs to user {}, not to {me}, who runs this; remove it",
+                about.st_uid
+            ),
+        ));
     }
     if about.st_mode & 0o022 != 0 {
         return Err(not_safe(
+            path,
             "others may write there; make it private: chmod 700".to_owned(),
         ));
     }
     Ok(opened)
 }
 
-fn lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
+fn not_safe(path: &Path, why: String) -> SettingsError {
+    SettingsError::Unsafe {
+        path: path.to_owned(),
+        why,
+    }
+}
+
+fn cannot_keep(path: &Path, error: &io::Error) -> SettingsError {
+    not_safe(
+        path,
+        format!("cannot keep a journal of old values here: {error}"),
+    )
+}
+
+/// Takes the lock.
+///
+/// # Errors
+/// Another process has the lock, or its file cannot be opened.
+fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
     let file = path.join(LOCK);
     let flags =
         OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -234,23 +257,31 @@ fn lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
         }
     })?;
     let mut opened = File::from(opened);
-    let taken = || rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).is_err();
-    // Who only looks who has it, has it for a moment.
-    if taken()
-        && (0..LOOKS).all(|_| {
-            std::thread::sleep(LOOK);
-            taken()
-        })
-    {
-        let owner = owner(&mut opened);
-        let owner = owner.map_or_else(String::new, |pid| format!(" (process {pid})"));
-        return Err(SettingsError::Locked { path: file, owner });
+    if !try_lock(&opened) {
+        let pid = owner(&mut opened);
+        return Err(SettingsError::Locked {
+            path: file,
+            owner: pid.map_or_else(String::new, |pid| format!(" (process {pid})")),
+        });
     }
-    // Only for the message above: what counts is the lock.
+    // The number serves only the message above.
     let _ = opened
         .set_len(0)
         .and_then(|()| opened.write_all(std::process::id().to_string().as_bytes()));
     Ok(opened)
+}
+
+/// Tries several times to take the lock: a process that asks for the owner holds the lock for a moment.
+fn try_lock(file: &File) -> bool {
+    for retry in 0..=RETRIES {
+        if retry > 0 {
+            std::thread::sleep(RETRY_PAUSE);
+        }
+        if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return true;
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -285,9 +316,8 @@ mod tests {
     #[test]
     fn what_was_made_for_nothing_goes_again() {
         let (directory, root) = root();
-        let names = || std::fs::read_dir(directory.path()).unwrap().count();
         drop(Store::open(&root).unwrap());
-        assert_eq!(names(), 0);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         std::fs::create_dir_all(root.path("var/log")).unwrap();
         drop(Store::open(&root).unwrap());
         assert_eq!(root.names("var"), ["log"]);
@@ -295,7 +325,7 @@ mod tests {
         store.replace(FILE, b"{}").unwrap();
         drop(store);
         assert!(root.exists("var/lib/wakepath/journal.json"));
-        // It was there before.
+        // The folder existed before.
         let store = Store::open(&root).unwrap();
         store.remove(FILE).unwrap();
         drop(store);

@@ -1,4 +1,4 @@
-//! Text files of sysfs, and files of a captured machine that stand for a drive's answers.
+//! Text files of sysfs, and files with the answers of a captured drive.
 
 use std::io::{self, Write};
 

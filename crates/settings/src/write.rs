@@ -1,18 +1,18 @@
 //! Writes and verifies single settings.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 
 use rustix::fs::OFlags;
 use wakepath_system::nvme::ApstFeature;
 use wakepath_system::setting::{Access, SettingInfo, same};
-use wakepath_system::{SettingKey, System, SystemError};
+use wakepath_system::{Root, SettingKey, System, SystemError};
 
 use crate::SettingsError;
 use crate::nvme::set_apst;
 use crate::text_file::overwrite_file;
 
-/// Writes a setting. What holds a request returns it; dropping it takes the request back.
+/// Writes a setting. Returns the file of a request, which ends when the file is closed.
 ///
 /// # Errors
 /// The value is impossible, or the machine refuses it.
@@ -21,16 +21,11 @@ pub(crate) fn write(
     key: &SettingKey,
     value: &str,
 ) -> Result<Option<File>, SystemError> {
-    let write_error = |source| SystemError::Write {
-        path: system.root().path(&key.path()),
-        value: value.to_owned(),
-        source,
-    };
     match key.setting.mechanism {
         Access::Text => {
             let line = format!("{value}\n");
-            let written = overwrite_file(system.root(), &key.path(), line.as_bytes());
-            written.map_err(write_error)?;
+            overwrite_file(system.root(), &key.path(), line.as_bytes())
+                .map_err(|source| write_error(system, key, value, source))?;
             Ok(None)
         }
         Access::Held => {
@@ -39,12 +34,9 @@ pub(crate) fn write(
                 value: value.to_owned(),
                 expected: "whole microseconds".to_owned(),
             })?;
-            let mut file = system
-                .root()
-                .open(&key.path(), OFlags::RDWR)
-                .map_err(write_error)?;
-            file.write_all(&number.to_ne_bytes()).map_err(write_error)?;
-            Ok(Some(file))
+            let request = open_request(system.root(), &key.path(), number)
+                .map_err(|source| write_error(system, key, value, source))?;
+            Ok(Some(request))
         }
         Access::NvmeFeature(_) => {
             let feature = ApstFeature::parse(value).ok_or_else(|| SystemError::Value {
@@ -59,6 +51,21 @@ pub(crate) fn write(
     }
 }
 
+fn write_error(system: &System, key: &SettingKey, value: &str, source: io::Error) -> SystemError {
+    SystemError::Write {
+        path: system.root().path(&key.path()),
+        value: value.to_owned(),
+        source,
+    }
+}
+
+/// Opens a device and requests a number from it. The request ends when the file is closed.
+fn open_request(root: &Root, path: &str, number: i32) -> io::Result<File> {
+    let mut file = root.open(path, OFlags::RDWR)?;
+    file.write_all(&number.to_ne_bytes())?;
+    Ok(file)
+}
+
 /// Reads a setting back and compares.
 ///
 /// # Errors
@@ -69,7 +76,7 @@ pub(crate) fn verify(
     expected: &str,
 ) -> Result<(), SettingsError> {
     let found = system.read(key)?;
-    if holds(key.setting, expected, &found) {
+    if is_in_force(key.setting, expected, &found) {
         return Ok(());
     }
     Err(SettingsError::ReadBack {
@@ -79,35 +86,34 @@ pub(crate) fn verify(
     })
 }
 
-/// Whether what is found is what was written: the same, or what a maximum frequency that was lowered since leaves of
-/// a minimum.
+/// Whether a value results from a write: the same value, or a minimum frequency that a lower maximum has pulled down.
 pub(crate) fn results_from_write(
     system: &System,
     key: &SettingKey,
     written: &str,
     found: &str,
 ) -> bool {
-    let number = |text: &str| text.parse::<u64>().ok();
-    let lowered = || {
-        key.setting.name == "frequency-min"
-            && number(found) < number(written)
-            && system
-                .root()
-                .optional(&key.beside("scaling_max_freq"))
-                .as_deref()
-                == Some(found)
-    };
-    same(key.setting, written, found) || lowered()
+    if same(key.setting, written, found) {
+        return true;
+    }
+    let is_lower = found.parse::<u64>().ok() < written.parse::<u64>().ok();
+    key.setting.name == "frequency-min"
+        && is_lower
+        && system
+            .root()
+            .optional(&key.beside("scaling_max_freq"))
+            .as_deref()
+            == Some(found)
 }
 
-/// Whether what was read means that what was written is in force.
-fn holds(setting: &SettingInfo, expected: &str, found: &str) -> bool {
+/// Whether a value that was read shows the expected value in force.
+fn is_in_force(setting: &SettingInfo, expected: &str, found: &str) -> bool {
     match setting.mechanism {
-        // It reads as the strictest request of all processes.
-        Access::Held => {
-            let number = |text: &str| text.parse::<i64>().ok();
-            matches!((number(expected), number(found)), (Some(e), Some(f)) if f <= e)
-        }
+        // The file reads as the strictest request of all processes.
+        Access::Held => match (expected.parse::<i64>(), found.parse::<i64>()) {
+            (Ok(expected), Ok(found)) => found <= expected,
+            _ => false,
+        },
         Access::Text | Access::NvmeFeature(_) => same(setting, expected, found),
     }
 }

@@ -1,10 +1,10 @@
-//! What the kernel is told about APST on a machine.
+//! Inputs of the kernel for APST on a machine: parameters, latency tolerance, quirks.
 
 use wakepath_hardware::drive::Drive;
 use wakepath_hardware::drive::quirks::{Dmi, PciId, QuirkKind, QuirkPlace, Quirks};
 use wakepath_policies::apst::{ApstQuirks, ApstSettings};
 
-use crate::{Root, nvme};
+use crate::{Root, SystemFolder, nvme};
 
 /// The quirks that the running kernel applies to a drive, by the kernel's short names such as `no_deepest_ps`; `None`: it does
 /// not say (before Linux 7.0).
@@ -17,14 +17,13 @@ pub fn quirks_in_force(root: &Root, name: &str) -> Option<Vec<String>> {
 /// Quirks about APST for a drive: as reported by the running kernel, otherwise from the built-in list.
 pub fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
     if let Some(quirks) = quirks_in_force(root, name) {
-        let has = |kind: QuirkKind| quirks.iter().any(|quirk| *quirk == kind.short_name());
         return ApstQuirks {
-            no_deepest: has(QuirkKind::NoDeepest),
-            no_apst: has(QuirkKind::NoApst),
+            no_deepest: quirks.contains(&QuirkKind::NoDeepest.short_name().to_owned()),
+            no_apst: quirks.contains(&QuirkKind::NoApst.short_name().to_owned()),
         };
     }
     let kinds: Vec<QuirkKind> = Quirks::builtin()
-        .on(drive, &place(root, name))
+        .on(drive, &quirk_place(root, name))
         .into_iter()
         .flat_map(|(quirk, _)| quirk.kinds.clone())
         .collect();
@@ -37,25 +36,28 @@ pub fn apst_quirks(root: &Root, name: &str, drive: &Drive) -> ApstQuirks {
 /// Inputs for the kernel's APST table of a drive: module parameters, latency tolerance, quirks.
 pub fn kernel_apst(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
     let kernel = ApstSettings::default();
-    let parameter = |file: &str, or: u64| {
-        let path = format!("sys/module/nvme_core/parameters/{file}");
-        root.number(&path).unwrap_or(or)
-    };
+    let parameters = root.folder("sys/module/nvme_core/parameters");
     let tolerance = nvme::latency_tolerance(root, name);
-    let by_default = parameter("default_ps_max_latency_us", kernel.max_latency_us);
-    let forced = root.optional("sys/module/nvme_core/parameters/force_apst");
-    let quirks = match forced.as_deref() {
+    let by_default = parameters
+        .number("default_ps_max_latency_us")
+        .unwrap_or(kernel.max_latency_us);
+    let quirks = match parameters.optional("force_apst").as_deref() {
         Some("Y") => ApstQuirks::default(),
         _ => apst_quirks(root, name, drive),
     };
     ApstSettings {
-        primary_timeout_ms: parameter("apst_primary_timeout_ms", kernel.primary_timeout_ms),
-        primary_tolerance_us: parameter("apst_primary_latency_tol_us", kernel.primary_tolerance_us),
-        secondary_timeout_ms: parameter("apst_secondary_timeout_ms", kernel.secondary_timeout_ms),
-        secondary_tolerance_us: parameter(
-            "apst_secondary_latency_tol_us",
-            kernel.secondary_tolerance_us,
-        ),
+        primary_timeout_ms: parameters
+            .number("apst_primary_timeout_ms")
+            .unwrap_or(kernel.primary_timeout_ms),
+        primary_tolerance_us: parameters
+            .number("apst_primary_latency_tol_us")
+            .unwrap_or(kernel.primary_tolerance_us),
+        secondary_timeout_ms: parameters
+            .number("apst_secondary_timeout_ms")
+            .unwrap_or(kernel.secondary_timeout_ms),
+        secondary_tolerance_us: parameters
+            .number("apst_secondary_latency_tol_us")
+            .unwrap_or(kernel.secondary_tolerance_us),
         max_latency_us: match tolerance.as_deref() {
             Some("any") => u64::MAX,
             Some(us) => us.parse().unwrap_or(by_default),
@@ -66,25 +68,25 @@ pub fn kernel_apst(root: &Root, name: &str, drive: &Drive) -> ApstSettings {
     }
 }
 
-/// What the quirk list goes by besides the drive's own words: its PCI id and the computer.
-pub fn place(root: &Root, name: &str) -> QuirkPlace {
-    let id = |file: &str| {
-        let text = root.optional(&format!("sys/class/nvme/{name}/device/{file}"))?;
-        u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
-    };
-    let dmi = |file: &str| {
-        let text = root.optional(&format!("sys/class/dmi/id/{file}"));
-        text.into_iter().collect::<Vec<_>>()
-    };
+/// Where a drive is: PCI id and computer, by which the quirk list goes besides the drive's own words.
+pub fn quirk_place(root: &Root, name: &str) -> QuirkPlace {
+    let device = root.folder(format!("sys/class/nvme/{name}/device"));
+    let computer = root.folder("sys/class/dmi/id");
     QuirkPlace {
-        pci: id("vendor")
-            .zip(id("device"))
+        pci: hexadecimal(&device, "vendor")
+            .zip(hexadecimal(&device, "device"))
             .map(|(vendor, device)| PciId { vendor, device }),
         dmi: root.exists("sys/class/dmi/id").then(|| Dmi {
-            sys_vendor: dmi("sys_vendor"),
-            product_name: dmi("product_name"),
-            board_vendor: dmi("board_vendor"),
-            board_name: dmi("board_name"),
+            sys_vendor: computer.optional("sys_vendor").into_iter().collect(),
+            product_name: computer.optional("product_name").into_iter().collect(),
+            board_vendor: computer.optional("board_vendor").into_iter().collect(),
+            board_name: computer.optional("board_name").into_iter().collect(),
         }),
     }
+}
+
+/// The number in a file such as `0x144d`.
+fn hexadecimal(folder: &SystemFolder<'_>, name: &str) -> Option<u16> {
+    let text = folder.optional(name)?;
+    u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
 }

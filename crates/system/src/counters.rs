@@ -70,17 +70,14 @@ impl System {
         let states = self.idle_states(cpu).into_iter();
         states
             .map(|state| {
-                let directory = format!("{CPUS}/cpu{cpu}/cpuidle/state{}", state.index);
-                let file = |name: &str| {
-                    let path = format!("{directory}/{name}");
-                    self.root().number(&path).unwrap_or(0)
-                };
+                let path = format!("{CPUS}/cpu{cpu}/cpuidle/state{}", state.index);
+                let folder = self.root().folder(path);
                 StateCount {
-                    usage: file("usage"),
-                    time_us: file("time"),
-                    above: file("above"),
-                    below: file("below"),
-                    rejected: file("rejected"),
+                    usage: folder.number("usage").unwrap_or(0),
+                    time_us: folder.number("time").unwrap_or(0),
+                    above: folder.number("above").unwrap_or(0),
+                    below: folder.number("below").unwrap_or(0),
+                    rejected: folder.number("rejected").unwrap_or(0),
                     state,
                 }
             })

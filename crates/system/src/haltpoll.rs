@@ -1,4 +1,4 @@
-//! haltpoll with the parameters that a machine has.
+//! haltpoll with its parameters on a machine.
 
 use wakepath_policies::PolicySpec;
 use wakepath_policies::mechanism::key::Fallback;
@@ -17,11 +17,11 @@ pub struct HaltpollAsSet {
 }
 
 impl HaltpollAsSet {
-    /// From the values of the settings `haltpoll-max` and so on, as the machine writes them.
+    /// Reads the parameters. `value` has the settings `haltpoll-max` and so on, as the machine writes them.
     ///
     /// # Errors
-    /// None that occurs: there is a policy `haltpoll`, and it is given only values that it may have.
-    pub fn of(
+    /// None that occurs: the policy `haltpoll` exists, and gets only values that it allows.
+    pub fn read(
         kernel: KernelVersion,
         value: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SpecError> {
@@ -40,8 +40,8 @@ impl HaltpollAsSet {
                 complete = false;
                 continue;
             };
-            let default = matches!(parameter.fallback, Fallback::Value(value) if value == text);
-            if !default {
+            let is_default = matches!(parameter.fallback, Fallback::Value(value) if value == text);
+            if !is_default {
                 policy = policy.with(parameter.name, &text)?;
             }
         }
@@ -53,33 +53,37 @@ impl HaltpollAsSet {
 mod tests {
     use super::*;
 
+    const SETTINGS: [(&str, &str); 5] = [
+        ("haltpoll-max", "0"),
+        ("haltpoll-shrink", "2"),
+        ("haltpoll-grow", "2"),
+        ("haltpoll-start", "50000"),
+        ("haltpoll-may-shrink", "N"),
+    ];
+
+    /// haltpoll on a machine with the first `count` settings.
+    fn with_settings(count: usize) -> HaltpollAsSet {
+        HaltpollAsSet::read(KernelVersion::V6_1, |name| {
+            let mut settings = SETTINGS[..count].iter();
+            let (_, value) = settings.find(|(setting, _)| *setting == name)?;
+            Some((*value).to_owned())
+        })
+        .unwrap()
+    }
+
     #[test]
     fn what_differs_from_the_defaults_is_said() {
-        let machine = [
-            ("haltpoll-max", "0"),
-            ("haltpoll-shrink", "2"),
-            ("haltpoll-grow", "2"),
-            ("haltpoll-start", "50000"),
-            ("haltpoll-may-shrink", "N"),
-        ];
-        let of = |count: usize| {
-            let value = |name: &str| {
-                let found = machine[..count].iter().find(|(of, _)| *of == name);
-                found.map(|(_, value)| (*value).to_owned())
-            };
-            HaltpollAsSet::of(KernelVersion::V6_1, value).unwrap()
-        };
-        let all = of(5);
+        let all = with_settings(5);
         assert_eq!(
             all.policy.to_string(),
             "haltpoll@6.1[guest_halt_poll_ns=0,guest_halt_poll_allow_shrink=off]"
         );
         assert!(all.complete);
         assert_eq!(
-            of(1).policy.to_string(),
+            with_settings(1).policy.to_string(),
             "haltpoll@6.1[guest_halt_poll_ns=0]"
         );
-        assert!(!of(1).complete && !of(0).complete);
-        assert_eq!(of(0).policy.to_string(), "haltpoll@6.1");
+        assert!(!with_settings(1).complete && !with_settings(0).complete);
+        assert_eq!(with_settings(0).policy.to_string(), "haltpoll@6.1");
     }
 }

@@ -56,29 +56,34 @@ impl FromStr for At {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str, prefix: &str| text.strip_prefix(prefix)?.parse().ok();
         if text == "system" {
             return Ok(Self::System);
         }
         if let Some((cpu, state)) = text.split_once('/')
-            && let (Some(cpu), Some(state)) = (number(cpu, "cpu"), number(state, "state"))
+            && let (Some(cpu), Some(state)) =
+                (number_after(cpu, "cpu"), number_after(state, "state"))
         {
             return Ok(Self::IdleState { cpu, state });
         }
-        if let Some(cpu) = number(text, "cpu") {
+        if let Some(cpu) = number_after(text, "cpu") {
             return Ok(Self::Cpu(cpu));
         }
-        if let Some(policy) = number(text, "policy") {
+        if let Some(policy) = number_after(text, "policy") {
             return Ok(Self::CpufreqPolicy(policy));
         }
         // The number becomes part of a path.
-        if number(text, "nvme").is_some() {
+        if number_after(text, "nvme").is_some() {
             return Ok(Self::Drive(text.to_owned()));
         }
         Err(format!(
             "'{text}' is not system, cpuN, cpuN/stateN, policyN or nvmeN"
         ))
     }
+}
+
+/// The number after a prefix, such as 3 in `cpu3`.
+fn number_after(text: &str, prefix: &str) -> Option<usize> {
+    text.strip_prefix(prefix)?.parse().ok()
 }
 
 /// A setting of a certain CPU, policy or drive.
@@ -131,9 +136,10 @@ impl FromStr for SettingKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, at) = text.split_once(':').unwrap_or((text, "system"));
+        let (name, place) = text.split_once(':').unwrap_or((text, "system"));
         let setting = setting::find(name).ok_or_else(|| format!("no setting '{name}'"))?;
-        Self::new(setting, at.parse()?).ok_or_else(|| format!("{name} is not a setting of {at}"))
+        Self::new(setting, place.parse()?)
+            .ok_or_else(|| format!("{name} is not a setting of {place}"))
     }
 }
 

@@ -32,6 +32,6 @@ pub use drive_identity::DriveIdentity;
 pub use error::SystemError;
 pub use haltpoll::HaltpollAsSet;
 pub use key::{At, SettingKey};
-pub use root::Root;
+pub use root::{Root, SystemFolder};
 pub use system::System;
 pub use topology::{CPUS, StateInfo, find_state, shallow_ceiling};

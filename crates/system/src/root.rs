@@ -65,6 +65,14 @@ impl Root {
         Tree::open(&self.0, Links::InTree)
     }
 
+    /// A folder, given without leading slash; it need not exist.
+    pub fn folder(&self, relative: impl Into<String>) -> SystemFolder<'_> {
+        SystemFolder {
+            root: self,
+            path: relative.into(),
+        }
+    }
+
     /// Reads a file's bytes.
     pub fn bytes(&self, relative: &str) -> Result<Vec<u8>, SystemError> {
         let read = if self.is_live() {
@@ -130,6 +138,40 @@ impl Root {
     }
 }
 
+/// A folder of a machine's files.
+#[derive(Clone, Debug)]
+pub struct SystemFolder<'a> {
+    root: &'a Root,
+    path: String,
+}
+
+impl SystemFolder<'_> {
+    /// Path of a file below the root.
+    pub fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    /// A file's text, if readable.
+    pub fn optional(&self, name: &str) -> Option<String> {
+        self.root.optional(&self.path(name))
+    }
+
+    /// A whole number from a file, if it can be read and is one.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.root.number(&self.path(name))
+    }
+
+    /// A whole number from a file, if it can be read, is one, and fits into the type.
+    pub fn small_number<T: TryFrom<u64>>(&self, name: &str) -> Option<T> {
+        T::try_from(self.number(name)?).ok()
+    }
+
+    /// Whether there is such a file or folder.
+    pub fn exists(&self, name: &str) -> bool {
+        self.root.exists(&self.path(name))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,17 +179,17 @@ mod tests {
     #[test]
     fn links_in_a_captured_machine_stay_inside() {
         let directory = tempfile::tempdir().unwrap();
-        let path = |name: &str| directory.path().join(name);
-        std::fs::create_dir_all(path("sys/devices/cpu0")).unwrap();
-        std::fs::create_dir_all(path("sys/class")).unwrap();
-        std::fs::write(path("sys/devices/cpu0/name"), "C1\n").unwrap();
+        let top = directory.path();
+        std::fs::create_dir_all(top.join("sys/devices/cpu0")).unwrap();
+        std::fs::create_dir_all(top.join("sys/class")).unwrap();
+        std::fs::write(top.join("sys/devices/cpu0/name"), "C1\n").unwrap();
         for (target, link) in [
             ("/sys/devices/cpu0", "absolute"),
             ("../devices/cpu0", "relative"),
         ] {
-            std::os::unix::fs::symlink(target, path("sys/class").join(link)).unwrap();
+            std::os::unix::fs::symlink(target, top.join("sys/class").join(link)).unwrap();
         }
-        std::os::unix::fs::symlink("/etc", path("sys/class/etc")).unwrap();
+        std::os::unix::fs::symlink("/etc", top.join("sys/class/etc")).unwrap();
         let root = Root::at(directory.path());
         for link in ["absolute", "relative"] {
             assert_eq!(root.text(&format!("sys/class/{link}/name")).unwrap(), "C1");

@@ -1,4 +1,4 @@
-//! What CPUs and drives do: idle states, latency limits, frequencies, I/O rates, power states.
+//! Activity of CPUs and drives: idle states, latency limits, frequencies, I/O rates, power states.
 //!
 //! A [`StatusSample`] has the kernel's counters at a moment; [`Status`] has the activity between two samples.
 
@@ -22,6 +22,7 @@ pub struct StatusSample {
     disks: Vec<(String, DiskCount)>,
 }
 
+/// Counters of a block device since boot.
 #[derive(Clone, Copy, Debug, Default)]
 struct DiskCount {
     reads: u64,
@@ -117,7 +118,7 @@ pub struct DriveStatus {
 }
 
 impl StatusSample {
-    /// The counters now.
+    /// Reads the counters.
     pub fn now(system: &System) -> Self {
         Self {
             cpus: system
@@ -129,7 +130,7 @@ impl StatusSample {
                 .disks()
                 .into_iter()
                 .filter_map(|disk| {
-                    let count = disk_count(system, &disk)?;
+                    let count = read_disk_count(system, &disk)?;
                     Some((disk, count))
                 })
                 .collect(),
@@ -147,7 +148,7 @@ impl StatusSample {
     }
 }
 
-fn disk_count(system: &System, disk: &str) -> Option<DiskCount> {
+fn read_disk_count(system: &System, disk: &str) -> Option<DiskCount> {
     let text = system.root().optional(&format!("sys/block/{disk}/stat"))?;
     let fields: Vec<u64> = text
         .split_whitespace()
@@ -176,8 +177,8 @@ fn disk_count(system: &System, disk: &str) -> Option<DiskCount> {
 }
 
 impl Status {
-    /// What happened from `before` to `after`, `seconds` later. `ask_drives`: read APST and power state from
-    /// the drives, which are admin commands and may wake them.
+    /// Activity from `before` to `after`, `seconds` later. `ask_drives`: read APST and power state from the drives, by
+    /// admin commands, which may wake them.
     pub fn between(
         system: &System,
         before: &StatusSample,
@@ -186,78 +187,36 @@ impl Status {
         ask_drives: bool,
     ) -> Self {
         let root = system.root();
-        let or_none = |told: Option<String>| told.unwrap_or_else(|| "none".to_owned());
-        let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
-        let value = |key: &str| system.read(&key.parse().ok()?).ok();
-        let rate = |now: u64, then: u64| {
-            let count = now.saturating_sub(then) as f64;
-            seconds.map(|seconds| count / seconds.max(1e-9))
-        };
+        let interval = Interval { before, seconds };
         let held = journal::held(root);
-        let lease = |key: &str, limit: Option<&String>| {
-            let key: SettingKey = key.parse().ok()?;
-            let held = held.as_ref()?.iter().find(|(of, _)| *of == key);
-            Some(held.is_some_and(|(_, value)| value.is_some() && value.as_ref() == limit))
-        };
-        let limited = after.cpus.iter().map(|(cpu, states)| {
-            let key = format!("cpu-latency:cpu{cpu}");
-            let limit = value(&key);
-            (cpu, states, lease(&key, limit.as_ref()), limit)
-        });
-        let cpus = limited.map(|(cpu, states, lease, latency_limit)| CpuStatus {
-            cpu: *cpu,
-            latency_limit,
-            lease,
-            khz: root.number(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
-            states: states
-                .iter()
-                .map(|state| {
-                    let then = before.state(*cpu, &state.state.name);
-                    let of =
-                        |count: fn(&StateCount) -> u64| rate(count(state), then.map_or(0, count));
-                    StateStatus {
-                        name: state.state.name.clone(),
-                        disabled: state.state.disabled,
-                        // An idle period counts entirely in the span with its end.
-                        share: of(|s| s.time_us).map(|us| (us / 1e6).min(1.0)),
-                        entries_per_s: of(|s| s.usage),
-                        too_deep_per_s: of(|s| s.above),
-                        too_shallow_per_s: of(|s| s.below),
-                    }
-                })
-                .collect(),
-        });
-        let drives = after.disks.iter().map(|(name, now)| {
-            let then = before.disk(name);
-            let reads = now.reads.saturating_sub(then.reads);
-            let read_ms = now.read_ms.saturating_sub(then.read_ms);
-            let megabytes = |now, then| Some(rate(now, then)? * SECTOR as f64 / 1e6);
-            let controller = system.controller(name);
-            let asked = controller.as_ref().filter(|_| ask_drives);
-            let admin = asked.map(|c| nvme::admin(root, c));
-            DriveStatus {
-                name: name.clone(),
-                reads_per_s: rate(now.reads, then.reads),
-                read_mb_per_s: megabytes(now.read_sectors, then.read_sectors),
-                read_us: (reads > 0).then(|| read_ms as f64 * 1e3 / reads as f64),
-                writes_per_s: rate(now.writes, then.writes),
-                write_mb_per_s: megabytes(now.written_sectors, then.written_sectors),
-                latency_tolerance: controller
-                    .as_ref()
-                    .and_then(|c| value(&format!("drive-latency:{c}"))),
-                apst: admin
-                    .as_ref()
-                    .and_then(|a| Some(ApstFeature::get(&**a).ok()?.enabled)),
-                power_state: admin.as_ref().and_then(|a| {
-                    let dword = a.get_feature(POWER_MANAGEMENT, &mut []).ok()?;
-                    Some((dword & 0x1f) as u8)
-                }),
+        let cpus = after.cpus.iter().map(|(cpu, states)| {
+            let (latency_limit, lease) = read_limit(system, *cpu, held.as_deref());
+            CpuStatus {
+                cpu: *cpu,
+                latency_limit,
+                lease,
+                khz: root.number(&format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq")),
+                states: states
+                    .iter()
+                    .map(|state| interval.state_status(*cpu, state))
+                    .collect(),
             }
         });
+        let drives = after
+            .disks
+            .iter()
+            .map(|(name, now)| interval.drive_status(system, name, now, ask_drives));
+        let governor = system.idle_governor();
+        let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
         Self {
             seconds,
-            governor: format!("{} ({})", or_none(system.idle_governor()), or_none(driver)),
-            system_latency_us: value("system-latency").and_then(|us| us.parse().ok()),
+            governor: format!(
+                "{} ({})",
+                governor.as_deref().unwrap_or("none"),
+                driver.as_deref().unwrap_or("none")
+            ),
+            system_latency_us: read_setting(system, "system-latency")
+                .and_then(|us| us.parse().ok()),
             applied: journal::pending(root),
             holder: journal::holder(root),
             cpus: cpus.collect(),
@@ -274,4 +233,119 @@ impl Status {
         let now = StatusSample::now(system);
         Self::between(system, &StatusSample::default(), &now, seconds, ask_drives)
     }
+}
+
+/// The span of time up to a sample.
+struct Interval<'a> {
+    before: &'a StatusSample,
+    /// Length of the span, if known.
+    seconds: Option<f64>,
+}
+
+impl Interval<'_> {
+    /// Rate of a counter per second.
+    fn rate(&self, now: u64, then: u64) -> Option<f64> {
+        let count = now.saturating_sub(then) as f64;
+        self.seconds.map(|seconds| count / seconds.max(1e-9))
+    }
+
+    /// Rate of a counter of sectors in 10^6 bytes per second.
+    fn megabytes(&self, now: u64, then: u64) -> Option<f64> {
+        Some(self.rate(now, then)? * SECTOR as f64 / 1e6)
+    }
+
+    /// Activity of an idle state.
+    fn state_status(&self, cpu: usize, now: &StateCount) -> StateStatus {
+        let known = self.before.state(cpu, &now.state.name);
+        let then = StateCounters::read(known);
+        let counters = StateCounters::read(Some(now));
+        // An idle period counts entirely in the span with its end.
+        let share = self
+            .rate(counters.time_us, then.time_us)
+            .map(|us| (us / 1e6).min(1.0));
+        StateStatus {
+            name: now.state.name.clone(),
+            disabled: now.state.disabled,
+            share,
+            entries_per_s: self.rate(counters.usage, then.usage),
+            too_deep_per_s: self.rate(counters.above, then.above),
+            too_shallow_per_s: self.rate(counters.below, then.below),
+        }
+    }
+
+    /// Activity of a drive, and its power management.
+    fn drive_status(
+        &self,
+        system: &System,
+        name: &str,
+        now: &DiskCount,
+        ask_drives: bool,
+    ) -> DriveStatus {
+        let then = self.before.disk(name);
+        let reads = now.reads.saturating_sub(then.reads);
+        let read_ms = now.read_ms.saturating_sub(then.read_ms);
+        let controller = system.controller(name);
+        let asked = controller.as_deref().filter(|_| ask_drives);
+        let admin = asked.map(|controller| nvme::admin(system.root(), controller));
+        DriveStatus {
+            name: name.to_owned(),
+            reads_per_s: self.rate(now.reads, then.reads),
+            read_mb_per_s: self.megabytes(now.read_sectors, then.read_sectors),
+            read_us: (reads > 0).then(|| read_ms as f64 * 1e3 / reads as f64),
+            writes_per_s: self.rate(now.writes, then.writes),
+            write_mb_per_s: self.megabytes(now.written_sectors, then.written_sectors),
+            latency_tolerance: controller.as_deref().and_then(|controller| {
+                read_setting(system, &format!("drive-latency:{controller}"))
+            }),
+            apst: admin
+                .as_ref()
+                .and_then(|admin| Some(ApstFeature::get(&**admin).ok()?.enabled)),
+            power_state: admin.as_ref().and_then(|admin| {
+                let dword = admin.get_feature(POWER_MANAGEMENT, &mut []).ok()?;
+                Some((dword & 0x1f) as u8)
+            }),
+        }
+    }
+}
+
+/// The counters of an idle state that a status shows; 0 for a state without an earlier sample.
+#[derive(Default)]
+struct StateCounters {
+    usage: u64,
+    time_us: u64,
+    above: u64,
+    below: u64,
+}
+
+impl StateCounters {
+    fn read(count: Option<&StateCount>) -> Self {
+        count.map_or_else(Self::default, |count| Self {
+            usage: count.usage,
+            time_us: count.time_us,
+            above: count.above,
+            below: count.below,
+        })
+    }
+}
+
+/// The value of a setting by its key, if there is such a setting.
+fn read_setting(system: &System, key: &str) -> Option<String> {
+    system.read(&key.parse().ok()?).ok()
+}
+
+/// A CPU's latency limit, and whether it is a lease. `held`: settings of running processes, if the journal can be read.
+fn read_limit(
+    system: &System,
+    cpu: usize,
+    held: Option<&[(SettingKey, Option<String>)]>,
+) -> (Option<String>, Option<bool>) {
+    let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<SettingKey>() else {
+        return (None, None);
+    };
+    let limit = system.read(&key).ok();
+    let lease = held.map(|held| {
+        let entry = held.iter().find(|(held_key, _)| *held_key == key);
+        entry.is_some_and(|(_, value)| value.is_some() && *value == limit)
+    });
+    (limit, lease)
 }

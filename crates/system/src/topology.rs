@@ -1,10 +1,11 @@
-//! What a machine has: CPUs, idle states, frequency policies, drives.
+//! Parts of a machine: CPUs, idle states, frequency policies, drives.
 
 use wakepath_hardware::idle::is_polling;
 use wakepath_policies::psd::auto_ceiling;
 use wakepath_units::{KernelVersion, Nanoseconds, cpus};
 
-use crate::{At, Root, System};
+use crate::setting::SettingScope;
+use crate::{At, System, SystemFolder};
 
 /// Name prefixes of block devices other than drives.
 pub(crate) const VIRTUAL_DISK_PREFIXES: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "fd"];
@@ -78,10 +79,9 @@ impl System {
 
     /// Numbers of online CPUs.
     pub fn cpus(&self) -> Vec<usize> {
-        let online = self.root().optional(&format!("{CPUS}/online"));
-        let online = online.as_deref().and_then(cpus::parse);
+        let list = self.root().optional(&format!("{CPUS}/online"));
         let mut present = self.root().numbered(CPUS, "cpu");
-        if let Some(online) = online {
+        if let Some(online) = list.as_deref().and_then(cpus::parse) {
             present.retain(|cpu| online.contains(cpu));
         }
         present
@@ -90,8 +90,10 @@ impl System {
     /// The idle governor that runs. Kernels up to 5.7, and those booted without `cpuidle_sysfs_switch`, only have the file that
     /// nobody can write.
     pub fn idle_governor(&self) -> Option<String> {
-        let file = |name: &str| self.root().optional(&format!("{CPUS}/cpuidle/{name}"));
-        file("current_governor").or_else(|| file("current_governor_ro"))
+        let cpuidle = self.root().folder(format!("{CPUS}/cpuidle"));
+        cpuidle
+            .optional("current_governor")
+            .or_else(|| cpuidle.optional("current_governor_ro"))
     }
 
     /// The idle states of a CPU, shallowest first; empty without cpuidle.
@@ -100,7 +102,10 @@ impl System {
         let states = self.root().numbered(&directory, "state");
         states
             .into_iter()
-            .filter_map(|index| state(self.root(), &format!("{directory}/state{index}"), index))
+            .filter_map(|index| {
+                let folder = self.root().folder(format!("{directory}/state{index}"));
+                read_state(&folder, index)
+            })
             .collect()
     }
 
@@ -144,17 +149,12 @@ impl System {
 
     /// Controller for a namespace: `nvme0` for `nvme0n1`.
     pub fn controller(&self, disk: &str) -> Option<String> {
-        let is_namespace = |name: &str| {
-            let rest = disk.strip_prefix(name)?.strip_prefix('n')?;
-            rest.bytes().all(|b| b.is_ascii_digit()).then_some(())
-        };
         let mut drives = self.drives().into_iter();
-        drives.find(|name| is_namespace(name).is_some())
+        drives.find(|drive| is_namespace(disk, drive))
     }
 
     /// All places in a scope.
-    pub fn places(&self, scope: crate::setting::SettingScope) -> Vec<At> {
-        use crate::setting::SettingScope;
+    pub fn places(&self, scope: SettingScope) -> Vec<At> {
         match scope {
             SettingScope::System => vec![At::System],
             SettingScope::Cpu => self.cpus().into_iter().map(At::Cpu).collect(),
@@ -179,11 +179,18 @@ impl System {
     }
 }
 
-fn state(root: &Root, directory: &str, index: usize) -> Option<StateInfo> {
-    let file = |name: &str| root.optional(&format!("{directory}/{name}"));
-    let name = file("name")?;
-    let latency_us: u64 = file("latency")?.parse().ok()?;
-    let told = file("residency").and_then(|us| us.parse().ok());
+/// Whether a block device is a namespace of a drive, as `nvme0n1` is of `nvme0`.
+fn is_namespace(disk: &str, drive: &str) -> bool {
+    let rest = disk.strip_prefix(drive);
+    rest.and_then(|rest| rest.strip_prefix('n'))
+        .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Reads an idle state; `None` without name or latency.
+fn read_state(folder: &SystemFolder<'_>, index: usize) -> Option<StateInfo> {
+    let name = folder.optional("name")?;
+    let latency_us = folder.number("latency")?;
+    let told = folder.number("residency");
     Some(StateInfo {
         index,
         latency_us,
@@ -192,8 +199,8 @@ fn state(root: &Root, directory: &str, index: usize) -> Option<StateInfo> {
         residency_us: told.unwrap_or(latency_us.saturating_mul(2)),
         residency_assumed: told.is_none(),
         polling: is_polling(&name),
-        off_by_default: file("default_status").is_some_and(|s| s == "disabled"),
-        disabled: file("disable").is_some_and(|s| s != "0"),
+        off_by_default: folder.optional("default_status").as_deref() == Some("disabled"),
+        disabled: folder.optional("disable").is_some_and(|text| text != "0"),
         name,
     })
 }

@@ -688,8 +688,11 @@ mod tests {
 
     #[test]
     fn words_of_a_name_that_no_other_drive_has_find_it() {
+        fn name(part: &str) -> Result<&'static str, LookupError> {
+            let found = DriveLibrary::builtin().find(part);
+            found.map(|m| m.name.as_str())
+        }
         let library = DriveLibrary::builtin();
-        let name = |part: &str| library.find(part).map(|m| m.name.as_str());
         assert_eq!(
             name("sdbpnpz-256g-1006"),
             Ok("WDC PC SN530 SDBPNPZ-256G-1006")
@@ -725,8 +728,11 @@ mod tests {
 
     #[test]
     fn what_is_not_one_drive_is_explained() {
+        fn error(name: &str) -> String {
+            let found = DriveLibrary::builtin().find(name);
+            found.unwrap_err().to_string()
+        }
         let library = DriveLibrary::builtin();
-        let error = |name: &str| library.find(name).unwrap_err().to_string();
         assert!(
             error("SN530").starts_with("\"SN530\" matches "),
             "{}",

@@ -340,14 +340,11 @@ mod tests {
 
     #[test]
     fn the_list_is_complete_and_consistent() {
+        fn count(kind: QuirkKind) -> usize {
+            let entries = Quirks::builtin().entries.iter();
+            entries.filter(|q| q.kinds.contains(&kind)).count()
+        }
         let quirks = Quirks::builtin();
-        let count = |kind| {
-            quirks
-                .entries
-                .iter()
-                .filter(|q| q.kinds.contains(&kind))
-                .count()
-        };
         // As in 6.12.117: core.c 1 and pci.c 10 by PCI id and 1 by computer; core.c 2, pci.c 2;
         // core.c 1, pci.c 1; pci.c 2.
         assert_eq!(count(QuirkKind::NoDeepest), 12);
@@ -390,8 +387,10 @@ mod tests {
 
     #[test]
     fn a_pci_id_decides_where_it_is_known() {
+        const fn at(pci: Option<PciId>) -> QuirkPlace {
+            QuirkPlace { pci, dmi: None }
+        }
         let sn550 = drive(0x15b7, "WDC WDS500G2B0C-00PXH0", "x");
-        let at = |pci| QuirkPlace { pci, dmi: None };
         assert_eq!(
             found(&sn550, &at(None)),
             [(QuirkKind::NoDeepest, Certainty::Likely)]

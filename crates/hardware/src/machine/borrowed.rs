@@ -10,15 +10,13 @@ impl Machine {
     ///
     /// Walks the TOML tables, so that no figure is left out when new keys appear.
     pub(super) fn borrowed(&self) -> Result<Self, MachineError> {
-        let invalid = |message: String| MachineError::Invalid {
-            origin: self.name.clone(),
-            key: "machine".to_owned(),
-            message,
-        };
-        let table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
+        let table = Table::try_from(self)
+            .map_err(|e| MachineError::invalid(&self.name, "machine", e.to_string()))?;
         let mut value = Value::Table(table);
         assume(&mut value, &self.name, "");
-        value.try_into().map_err(|e| invalid(e.to_string()))
+        value.try_into().map_err(|e: toml::de::Error| {
+            MachineError::invalid(&self.name, "machine", e.to_string())
+        })
     }
 }
 

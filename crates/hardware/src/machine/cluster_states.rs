@@ -66,7 +66,8 @@ impl Machine {
         names: &[&str],
     ) -> Result<(), MachineError> {
         let Some(index) = self.cluster.iter().position(|c| c.name == cluster) else {
-            return Err(self.wrong("cluster", format!("no cluster is called '{cluster}'")));
+            let message = format!("no cluster is called '{cluster}'");
+            return Err(MachineError::invalid(&self.name, "cluster", message));
         };
         self.can_disable(&self.cluster[index..=index], names)?;
         let own = &mut self.cluster[index].idle_state;
@@ -95,37 +96,29 @@ impl Machine {
                     "no state '{name}' to disable; the states are {}",
                     known.join(", ")
                 );
-                return Err(self.wrong("idle_state", message));
+                return Err(MachineError::invalid(&self.name, "idle_state", message));
             }
         }
-        let off = |s: &MachineIdleState| s.disabled || names.contains(&s.name.as_str());
-        let all_off = |cluster: &Cluster| self.idle_states_of(cluster).iter().all(off);
-        if clusters.iter().any(all_off) {
-            let message = "at least one state has to stay enabled";
-            return Err(self.wrong("idle_state", message.to_owned()));
+        for cluster in clusters {
+            let states = self.idle_states_of(cluster);
+            let mut states_left = states.iter().filter(|s| !s.disabled);
+            if states_left.all(|s| names.contains(&s.name.as_str())) {
+                let message = "at least one state has to stay enabled";
+                return Err(MachineError::invalid(&self.name, "idle_state", message));
+            }
         }
         Ok(())
-    }
-
-    fn wrong(&self, key: &str, message: String) -> MachineError {
-        MachineError::Invalid {
-            origin: self.name.clone(),
-            key: key.to_owned(),
-            message,
-        }
     }
 
     /// The deepest idle state that a CPU may be in: enabled and within its latency request, or else the shallowest
     /// enabled one.
     pub fn deepest_allowed(&self, cpu: usize) -> Option<usize> {
         let limit = self.latency_request(cpu);
-        let enabled = |s: &MachineIdleState| !s.disabled;
-        let allowed = |s: &MachineIdleState| {
-            enabled(s) && limit.is_none_or(|limit| s.exit_latency_us.micros() <= limit)
-        };
         let states = self.idle_states_of(self.cluster_of(cpu)?);
-        let deepest = states.iter().rposition(allowed);
-        deepest.or_else(|| states.iter().position(enabled))
+        let deepest = states.iter().rposition(|s| {
+            !s.disabled && limit.is_none_or(|limit| s.exit_latency_us.micros() <= limit)
+        });
+        deepest.or_else(|| states.iter().position(|s| !s.disabled))
     }
 }
 
@@ -159,8 +152,8 @@ mod tests {
     fn a_cluster_has_what_it_says_and_the_rest_of_the_machine() {
         let machine = with(|own| own.exit_latency_us = Figure::plain(300.0));
         machine.check().unwrap();
-        let index = |name: &str| machine.idle_state.iter().position(|s| s.name == name);
-        let sleep = index("cpu-sleep").unwrap();
+        let mut states = machine.idle_state.iter();
+        let sleep = states.position(|s| s.name == "cpu-sleep").unwrap();
         let little = &machine.idle_states_of(&machine.cluster[0])[sleep];
         let big = &machine.idle_states_of(&machine.cluster[1])[sleep];
         assert!((big.exit_latency_us.value - 300.0).abs() < 1e-9);
@@ -196,7 +189,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_names_the_cluster() {
-        let fault = |machine: &Machine| machine.check().unwrap_err().to_string();
+        fn fault(machine: &Machine) -> String {
+            machine.check().unwrap_err().to_string()
+        }
         let message = fault(&with(|own| own.name = "C99".to_owned()));
         assert!(
             message.contains("cluster.big.idle_state")

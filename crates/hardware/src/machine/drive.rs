@@ -315,16 +315,16 @@ fn most_asleep<'a>(drive: &Drive, states: &'a [TruePowerState]) -> Option<(usize
 fn awake(drive: &Drive, states: &[TruePowerState]) -> (Figure, Figure) {
     let first = drive.states.first().copied().unwrap_or_default();
     let most = first.max_power.map_or(5.0, watts);
-    let plausible = |power: Option<Microwatts>| {
+    let [active_power, idle_power] = [first.active_power, first.idle_power].map(|power| {
         power
             .map(watts)
             .filter(|p| (f64::EPSILON..=most).contains(p))
-    };
-    let mut active = plausible(first.active_power).map_or_else(
+    });
+    let mut active = active_power.map_or_else(
         || Figure::assumed(most / 2.0, "half of the maximum power of PS0"),
         Figure::plain,
     );
-    let mut idle = plausible(first.idle_power).map_or_else(|| waiting(drive, most), Figure::plain);
+    let mut idle = idle_power.map_or_else(|| waiting(drive, most), Figure::plain);
     if idle.value > active.value {
         idle = Figure::assumed(active.value, "at most what it draws at work");
     }

@@ -155,13 +155,12 @@ impl DriveModel {
     /// It is no drive model, a value cannot be, or the library has no such drive.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MachineError> {
         let file: ModelFile = toml::from_str(text).map_err(|e| parse_error(text, origin, &e))?;
-        let invalid = |key: &str, message: String| MachineError::Invalid {
-            origin: origin.to_owned(),
-            key: key.to_owned(),
-            message,
-        };
         if file.schema != 1 {
-            return Err(invalid("schema", "this version reads schema 1".into()));
+            return Err(MachineError::invalid(
+                origin,
+                "schema",
+                "this version reads schema 1",
+            ));
         }
         let found = DriveLibrary::builtin().find(&file.library)?;
         let mut model = Self::declared(&found.usual_table().drive);
@@ -171,8 +170,9 @@ impl DriveModel {
         model.flash.clone_from(&file.flash);
         file.put_speed(&mut model);
         file.put_power(&mut model)
-            .map_err(|message| invalid("state.ps", message))?;
-        check_drive(&model).map_err(|(key, message)| invalid(&key, message))?;
+            .map_err(|message| MachineError::invalid(origin, "state.ps", message))?;
+        check_drive(&model)
+            .map_err(|(key, message)| MachineError::invalid(origin, &key, message))?;
         Ok(model)
     }
 }
@@ -293,11 +293,13 @@ mod tests {
 
     #[test]
     fn an_awake_drive_draws_what_its_states_allow() {
-        let waits = |name: &str| {
+        fn waits(name: &str) -> (Microwatts, Microwatts) {
             let power = DriveModel::find(name).unwrap().power.unwrap();
             (power.active_w.watts(), power.idle_w.watts())
-        };
-        let watts = |watts: u64| Microwatts(watts * 1_000_000);
+        }
+        const fn watts(watts: u64) -> Microwatts {
+            Microwatts(watts * 1_000_000)
+        }
         // PS6 declares 5 W asleep, more than a fifth of PS5's 9.9 W.
         assert_eq!(waits("KCM61RUL960G"), (watts(25), watts(5)));
         // All operational states declare 9.39 W.

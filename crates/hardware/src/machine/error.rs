@@ -83,6 +83,17 @@ pub enum MachineError {
     },
 }
 
+impl MachineError {
+    /// An impossible value: `origin` names the file or machine, `key` the value.
+    pub(super) fn invalid(origin: &str, key: &str, message: impl Into<String>) -> Self {
+        Self::Invalid {
+            origin: origin.to_owned(),
+            key: key.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
 /// What the TOML parser found, with the line.
 pub(super) fn parse_error(text: &str, origin: &str, e: &toml::de::Error) -> MachineError {
     let at = e.span().map_or(0, |s| s.start.min(text.len()));

@@ -22,11 +22,10 @@ pub(super) fn read(path: &Path) -> Result<String, MachineError> {
 
 /// Reads a whole file.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, MachineError> {
-    let read_error = |source| MachineError::Read {
+    wakepath_files::read(path, MAX_FILE).map_err(|source| MachineError::Read {
         path: path.to_owned(),
         source,
-    };
-    wakepath_files::read(path, MAX_FILE).map_err(read_error)
+    })
 }
 
 /// Parses and checks a machine file that has all of its machine; `origin` names it in errors.

@@ -60,18 +60,13 @@ impl Machine {
         kinds: &[CoreKind],
         runs: &[(usize, usize)],
     ) -> Result<(), MachineError> {
-        let invalid = |key: &str, message: String| MachineError::Invalid {
-            origin: self.name.clone(),
-            key: key.to_owned(),
-            message,
-        };
         if self.cluster.len() != 1 || !(2..=NAMES.len()).contains(&kinds.len()) {
-            let message = "one cluster of two or three kinds of cores".to_owned();
-            return Err(invalid("cluster", message));
+            let message = "one cluster of two or three kinds of cores";
+            return Err(MachineError::invalid(&self.name, "cluster", message));
         }
         if runs.iter().any(|(kind, _)| *kind >= kinds.len()) {
-            let message = "CPUs of the kinds of cores that are given".to_owned();
-            return Err(invalid("cluster", message));
+            let message = "CPUs of the kinds of cores that are given";
+            return Err(MachineError::invalid(&self.name, "cluster", message));
         }
         let mut ranks: Vec<usize> = (0..kinds.len()).collect();
         ranks.sort_by_key(|kind| Reverse(kinds[*kind].capacity));
@@ -111,26 +106,18 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
     let like = &machine.cluster[0];
     let threads = kind.threads_per_core;
     let highest = kind.points.last().copied().unwrap_or_default();
-    let only_threads = |figure: &Figure| match threads {
-        1 => Figure::default(),
-        _ => figure.clone(),
-    };
-    let of_kind = |figure: &Figure, threads: f64| {
-        let mut own = figure.clone();
-        own.value *= threads;
-        if is_small && figure.is_given() {
-            own.value *= SMALL_POWER;
-            own.origin = Origin::Assumed(SMALL_POWER_WHY.to_owned());
-        }
-        own
-    };
+    let [smt_speedup, smt_poll_loss] =
+        [&like.smt_speedup, &like.smt_poll_loss].map(|figure| match threads {
+            1 => Figure::default(),
+            _ => figure.clone(),
+        });
     let limits = like.turbo.iter().copied();
     let turbo = limits.filter(|limit| !is_small && limit.active_cores <= kind.cpus / threads);
     let own_power = machine.idle_state.iter().filter(|s| s.power_mw.is_given());
     let idle_state = own_power.map(|state| {
         let mut own = ClusterIdleState::named(&state.name, &like.source);
-        own.power_mw = of_kind(&state.power_mw, 1.0);
-        own.transition_mw = of_kind(&state.transition_mw, 1.0);
+        own.power_mw = scale_power(&state.power_mw, 1.0, is_small);
+        own.transition_mw = scale_power(&state.transition_mw, 1.0, is_small);
         own
     });
     Cluster {
@@ -138,8 +125,8 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
         core: format!("{} ({name} cores)", like.core),
         cpus: kind.cpus,
         threads_per_core: threads,
-        smt_speedup: only_threads(&like.smt_speedup),
-        smt_poll_loss: only_threads(&like.smt_poll_loss),
+        smt_speedup,
+        smt_poll_loss,
         clock_cpus: None,
         capacity: kind.capacity.clamp(1, 1024),
         // The biggest kind has 1024 by definition.
@@ -159,11 +146,12 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
             })
             .collect(),
         opps_assumed: kind.points_assumed.clone(),
-        dynamic_power_uw_per_mhz_v2: of_kind(
+        dynamic_power_uw_per_mhz_v2: scale_power(
             &like.dynamic_power_uw_per_mhz_v2,
             like.threads_per_core as f64 / threads as f64,
+            is_small,
         ),
-        static_mw: of_kind(&like.static_mw, 1.0),
+        static_mw: scale_power(&like.static_mw, 1.0, is_small),
         idle_state: if is_small {
             idle_state.collect()
         } else {
@@ -171,4 +159,15 @@ fn one_kind(machine: &Machine, kind: &CoreKind, name: &str, is_small: bool) -> C
         },
         ..like.clone()
     }
+}
+
+/// A power multiplied by `factor`, and that of a small core once more by [`SMALL_POWER`].
+fn scale_power(figure: &Figure, factor: f64, is_small: bool) -> Figure {
+    let mut scaled = figure.clone();
+    scaled.value *= factor;
+    if is_small && figure.is_given() {
+        scaled.value *= SMALL_POWER;
+        scaled.origin = Origin::Assumed(SMALL_POWER_WHY.to_owned());
+    }
+    scaled
 }

@@ -47,16 +47,12 @@ fn merge_chain(
     folder: Option<&Path>,
     remaining: usize,
 ) -> Result<Table, MachineError> {
-    let invalid = |key: &str, message: String| MachineError::Invalid {
-        origin: origin.to_owned(),
-        key: key.to_owned(),
-        message,
-    };
     let model = match own.remove(LIKE) {
         None => return Ok(own),
         Some(Value::String(model)) => model,
         Some(_) => {
-            return Err(invalid(
+            return Err(MachineError::invalid(
+                origin,
                 LIKE,
                 "expected the name of a machine in quotes".to_owned(),
             ));
@@ -64,29 +60,31 @@ fn merge_chain(
     };
     if remaining == 0 {
         let message = format!("more than {MAX_CHAIN} machines in a row are like another one");
-        return Err(invalid(LIKE, message));
+        return Err(MachineError::invalid(origin, LIKE, message));
     }
     if let Some(missing) = ["name", "title"]
         .into_iter()
         .find(|key| !own.contains_key(*key))
     {
         let message = format!("a machine that is like {model} has a {missing} of its own");
-        return Err(invalid(missing, message));
+        return Err(MachineError::invalid(origin, missing, message));
     }
     if let Some((table, missing)) = find_unfounded(&own, "", None) {
         let message = format!(
             "a table that differs from {model} needs `{missing}`, since that of {model} does not cover it"
         );
-        return Err(invalid(&table, message));
+        return Err(MachineError::invalid(origin, &table, message));
     }
-    let (text, next_origin) = read_model(&model, folder).map_err(|why| invalid(LIKE, why))?;
+    let (text, next_origin) =
+        read_model(&model, folder).map_err(|why| MachineError::invalid(origin, LIKE, why))?;
     let base = text
         .parse::<Table>()
         .map_err(|e| parse_error(&text, &next_origin, &e))?;
     let mut whole = merge_chain(base, &next_origin, folder, remaining - 1)?;
     // Nobody compared predictions on this machine.
     whole.remove("prediction");
-    join_power_states(&mut whole, &mut own).map_err(|why| invalid("drive", why))?;
+    join_power_states(&mut whole, &mut own)
+        .map_err(|why| MachineError::invalid(origin, "drive", why))?;
     overlay(&mut whole, own, "");
     Ok(whole)
 }
@@ -114,11 +112,12 @@ fn read_model(model: &str, folder: Option<&Path>) -> Result<(String, String), St
              the same folder"
         ));
     };
-    let told = |e: std::io::Error| format!("{}: {e}", folder.join(model).display());
-    let tree = Tree::open(folder, Links::Refused).map_err(told)?;
-    let bytes = tree.read(Path::new(model), MAX_FILE).map_err(told)?;
+    let path = folder.join(model);
+    let bytes = Tree::open(folder, Links::Refused)
+        .and_then(|tree| tree.read(Path::new(model), MAX_FILE))
+        .map_err(|e| format!("{}: {e}", path.display()))?;
     let text = decode_strictly(bytes).map_err(|_| format!("{model}: no text in UTF-8"))?;
-    Ok((text, folder.join(model).display().to_string()))
+    Ok((text, path.display().to_string()))
 }
 
 /// Path of the first table whose own figures nothing founds, and the missing key.
@@ -314,6 +313,11 @@ mod tests {
         Machine::parse(text, "m.toml").map_err(|e| e.to_string())
     }
 
+    /// A machine file that takes everything over.
+    fn like_text(like: &str, name: &str) -> String {
+        format!("like = \"{like}\"\nname = \"{name}\"\ntitle = \"a\"\n")
+    }
+
     const FASTER: &str = "\
 like = \"rk3399\"
 name = \"faster\"
@@ -349,8 +353,7 @@ source = \"measured here\"
 
     #[test]
     fn a_recorded_model_lends_its_policies_but_no_prediction() {
-        let text = |like: &str| format!("like = \"{like}\"\nname = \"mine\"\ntitle = \"a\"\n");
-        let recorded = parse(&text("turin0")).unwrap();
+        let recorded = parse(&like_text("turin0", "mine")).unwrap();
         let ran = crate::recorded::find("turin0").unwrap().kernel_policy();
         assert_eq!(recorded.runs, Some(format!("{} + {}", ran.idle, ran.freq)));
         assert_eq!(recorded.prediction, None);
@@ -367,8 +370,8 @@ source = \"measured here\"
         let machine = parse(&text).unwrap();
         assert_eq!(machine.kernel_from, None);
         assert_eq!(machine.cluster[0].turbo_assumed, None);
-        let static_mw = |machine: &Machine| machine.cluster[0].static_mw.value.to_bits();
-        assert_eq!(static_mw(&machine), static_mw(&model));
+        let [own, lent] = [&machine, &model].map(|m| m.cluster[0].static_mw.value.to_bits());
+        assert_eq!(own, lent);
     }
 
     #[test]
@@ -463,15 +466,15 @@ source = \"measured here\"
         let folder = tempfile::tempdir().unwrap();
         let model = Machine::find("laptop").unwrap().to_toml().unwrap();
         fs::write(folder.path().join("model.toml"), model).unwrap();
-        let text = |like: &str, name: &str| {
-            format!("like = \"{like}\"\nname = \"{name}\"\ntitle = \"a\"\n")
-        };
-        let write = |file: &str, text: String| fs::write(folder.path().join(file), text).unwrap();
-        write("own.toml", text("model.toml", "own"));
-        write("third.toml", text("own.toml", "third"));
-        write("self.toml", text("self.toml", "self"));
+        for (file, like, name) in [
+            ("own.toml", "model.toml", "own"),
+            ("third.toml", "own.toml", "third"),
+            ("self.toml", "self.toml", "self"),
+            ("linked.toml", "link.toml", "linked"),
+        ] {
+            fs::write(folder.path().join(file), like_text(like, name)).unwrap();
+        }
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join("link.toml")).unwrap();
-        write("linked.toml", text("link.toml", "linked"));
         let load = |file: &str| Machine::load(&folder.path().join(file)).map_err(|e| e.to_string());
         assert_eq!(load("third.toml").unwrap().name, "third");
         assert!(

@@ -61,17 +61,18 @@ impl PageCache {
 
     /// The first fault: key and explanation.
     pub(super) fn fault(&self) -> Option<(&'static str, &'static str)> {
-        let plain = |figure: &Figure| figure.origin == Origin::Table;
         if self.write_kcycles.value + self.page_kcycles.value <= 0.0 {
             return Some(("write_kcycles", "a write takes time"));
         }
-        let figures = [
+        let has_plain = [
             &self.memory_gib,
             &self.write_kcycles,
             &self.page_kcycles,
             &self.write_back_kcycles,
-        ];
-        let sourceless = self.source.is_empty() && figures.into_iter().any(plain);
-        sourceless.then_some(("source", "where the plain figures come from"))
+        ]
+        .iter()
+        .any(|figure| figure.origin == Origin::Table);
+        (self.source.is_empty() && has_plain)
+            .then_some(("source", "where the plain figures come from"))
     }
 }

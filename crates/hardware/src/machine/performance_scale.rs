@@ -6,29 +6,23 @@ impl Cluster {
     /// Operating points, one per performance level. Voltage is constant up to the lowest non-linear performance, then
     /// rises with frequency.
     fn points_of(&self, cppc: &Cppc) -> Vec<Opp> {
-        let (flat, top) = (
-            cppc.frequency(cppc.lowest_nonlinear).0,
-            cppc.frequency(cppc.highest).0,
-        );
-        let voltage = |khz: u32| {
-            let (Some(first), Some(last)) = (self.opps.first(), self.opps.last()) else {
-                return 0;
-            };
-            let (Some(low), Some(high)) = (self.volts(first), self.volts(last)) else {
-                return 0;
-            };
-            let above = f64::from(khz.saturating_sub(flat)) / f64::from((top - flat).max(1));
-            ((low + (high - low) * above) * 1e6).round() as u32
-        };
         (cppc.lowest..=cppc.highest)
             .map(|performance| {
                 let khz = cppc.frequency(performance).0;
-                Opp {
-                    khz,
-                    uv: voltage(khz),
-                }
+                let uv = self.microvolts_at(khz, cppc).unwrap_or(0);
+                Opp { khz, uv }
             })
             .collect()
+    }
+
+    /// Voltage at a clock of the performance scale; `None` for a cluster without voltages.
+    fn microvolts_at(&self, khz: u32, cppc: &Cppc) -> Option<u32> {
+        let flat = cppc.frequency(cppc.lowest_nonlinear).0;
+        let top = cppc.frequency(cppc.highest).0;
+        let low = self.volts(self.opps.first()?)?;
+        let high = self.volts(self.opps.last()?)?;
+        let above = f64::from(khz.saturating_sub(flat)) / f64::from((top - flat).max(1));
+        Some(((low + (high - low) * above) * 1e6).round() as u32)
     }
 }
 

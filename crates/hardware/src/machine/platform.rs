@@ -156,11 +156,14 @@ fn has_number(name: &str, pattern: &str) -> bool {
     if pattern.bytes().all(|b| b == b'?') {
         return true;
     }
-    let is_like = |digits: &str| {
-        let mut pairs = digits.bytes().zip(pattern.bytes());
-        digits.len() == pattern.len() && pairs.all(|(digit, want)| want == b'?' || digit == want)
-    };
-    name.split(|c: char| !c.is_ascii_digit()).any(is_like)
+    name.split(|c: char| !c.is_ascii_digit())
+        .any(|digits| fits_pattern(digits, pattern))
+}
+
+/// Whether digits are those of a pattern with `?` for any digit.
+fn fits_pattern(digits: &str, pattern: &str) -> bool {
+    let mut pairs = digits.bytes().zip(pattern.bytes());
+    digits.len() == pattern.len() && pairs.all(|(digit, want)| want == b'?' || digit == want)
 }
 
 #[cfg(test)]
@@ -188,7 +191,9 @@ mod tests {
 
     #[test]
     fn servers_rest_at_what_is_published_of_their_family_and_sockets() {
-        let known = |model, name, sockets| milliwatts(model, name, sockets).unwrap();
+        fn known(model: &str, name: &str, sockets: usize) -> [i64; 3] {
+            milliwatts(model, name, sockets).unwrap()
+        }
         let skylake = known("6/85", "Intel(R) Xeon(R) Platinum 8170M CPU @ 2.10GHz", 2);
         assert_eq!(skylake, [38_400, 52_400, 131_000]);
         let cascade_lake = known("6/85", "Intel(R) Xeon(R) Platinum 8260L CPU @ 2.40GHz", 4);
@@ -205,7 +210,9 @@ mod tests {
 
     #[test]
     fn families_that_share_a_model_are_told_apart_or_not_guessed() {
-        let family = |name| milliwatts("25/160", name, 1).map(|[_, resting, _]| resting);
+        fn family(name: &str) -> Option<i64> {
+            milliwatts("25/160", name, 1).map(|[_, resting, _]| resting)
+        }
         assert_eq!(family("AMD EPYC 9754 128-Core Processor"), Some(68_800));
         assert_eq!(family("AMD EPYC 8534P 64-Core Processor"), Some(68_200));
         assert_eq!(milliwatts("6/85", "Genuine Intel(R) CPU 0000%@", 2), None);
@@ -223,7 +230,9 @@ mod tests {
 
     #[test]
     fn the_first_core_costs_what_its_maker_was_measured_at_or_what_its_package_says() {
-        let step = |model, name| Platform::for_server(model, name, 2).unwrap().first_core_mw;
+        fn step(model: &str, name: &str) -> Figure {
+            Platform::for_server(model, name, 2).unwrap().first_core_mw
+        }
         assert_eq!(step("23/49", "AMD EPYC 7742").value as i64, 81_200);
         assert_eq!(step("6/106", "Xeon Platinum 8360Y").value as i64, 97_000);
         assert!(!step("6/143", "Xeon Platinum 8460H").is_given());

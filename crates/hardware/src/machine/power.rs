@@ -159,9 +159,9 @@ pub struct Uncore {
 impl Uncore {
     /// Its clock while the fastest CPU runs at `fastest`: as fast, within its limits.
     pub fn clock(&self, fastest: Kilohertz) -> Kilohertz {
-        let khz = |mhz: &Figure| (mhz.value * 1e3).round() as u32;
-        let lowest = khz(&self.min_mhz);
-        Kilohertz(fastest.0.clamp(lowest, khz(&self.max_mhz).max(lowest)))
+        let [lowest, highest] =
+            [&self.min_mhz, &self.max_mhz].map(|mhz| (mhz.value * 1e3).round() as u32);
+        Kilohertz(fastest.0.clamp(lowest, highest.max(lowest)))
     }
 
     /// Power of one cluster's uncore at a clock: coefficient x f x V^2.
@@ -303,9 +303,9 @@ mod tests {
             entry: Nanoseconds(30),
             exit: Nanoseconds(40),
         };
-        let up_at = |woken| sleep.up_at(Nanoseconds(1000), Nanoseconds(woken)).0;
-        assert_eq!([1000, 1100, 1101].map(up_at), [1000, 1100, 1170]);
-        assert_eq!([1130, 1131, 5000].map(up_at), [1170, 1171, 5040]);
+        let woken = [1000, 1100, 1101, 1130, 1131, 5000];
+        let up_at = woken.map(|at| sleep.up_at(Nanoseconds(1000), Nanoseconds(at)).0);
+        assert_eq!(up_at, [1000, 1100, 1170, 1170, 1171, 5040]);
     }
 
     #[test]

@@ -18,30 +18,26 @@ impl Machine {
     /// # Errors
     /// A value has no form in TOML; no checked machine has one.
     pub fn to_toml(&self) -> Result<String, MachineError> {
-        let invalid = |message: String| MachineError::Invalid {
-            origin: self.name.clone(),
-            key: "machine".to_owned(),
-            message,
-        };
-        let mut table = Table::try_from(self).map_err(|e| invalid(e.to_string()))?;
-        let nested = table
-            .get_mut("drive")
-            .map(|drive| take_nested(&self.drive, drive));
+        self.write_tables()
+            .map_err(|e| MachineError::invalid(&self.name, "machine", e.to_string()))
+    }
+
+    fn write_tables(&self) -> Result<String, toml::ser::Error> {
+        let mut table = Table::try_from(self)?;
+        let drive = table.get_mut("drive");
+        let nested = drive.map(|drive| take_nested(&self.drive, drive));
         let others = table.remove("other_drive");
         let mut text = String::new();
         write_machine(&mut text, &table);
-        let write = |text: &mut String, key, nested: Option<Result<Nested, _>>| match nested {
-            Some(nested) => nested.and_then(|nested| nested.write(text, key)),
-            None => Ok(()),
-        };
-        write(&mut text, "drive", nested).map_err(|e| invalid(e.to_string()))?;
+        if let Some(nested) = nested {
+            nested?.write(&mut text, "drive")?;
+        }
         if let Some(Value::Array(others)) = others {
             for (model, mut drive) in self.other_drives.iter().zip(others) {
-                let nested = take_nested(model, &mut drive);
+                let nested = take_nested(model, &mut drive)?;
                 let _ = write!(text, "\n[[other_drive]]\n");
                 write_lines(&mut text, drive.as_table().into_iter().flatten());
-                write(&mut text, "other_drive", Some(nested))
-                    .map_err(|e| invalid(e.to_string()))?;
+                nested.write(&mut text, "other_drive")?;
             }
         }
         Ok(text)
@@ -77,14 +73,6 @@ fn take_nested(model: &DriveModel, drive: &mut Value) -> Result<Nested, toml::se
 impl Nested {
     /// Writes the tables under the last drive with this key.
     fn write(mut self, text: &mut String, key: &str) -> Result<(), toml::ser::Error> {
-        let write = |text: &mut String, tables: Table| {
-            if tables.is_empty() {
-                return Ok(());
-            }
-            let drive = Table::from_iter([(key.to_owned(), Value::Table(tables))]);
-            let _ = write!(text, "\n{}", toml::to_string(&drive)?);
-            Ok(())
-        };
         if let Some(mut power) = self.power.take() {
             let (declared, states) = (power.remove_entry("declared"), power.remove("states"));
             let _ = write!(text, "\n[{key}.power]\n");
@@ -94,18 +82,24 @@ impl Nested {
                 write_lines(text, state.as_table().into_iter().flatten());
             }
             let declared = Value::Table(declared.into_iter().collect());
-            write(text, Table::from_iter([("power".to_owned(), declared)]))?;
+            let power = Table::from_iter([("power".to_owned(), declared)]);
+            write_below(text, key, power)?;
         }
-        write(text, self.plain)
+        write_below(text, key, self.plain)
     }
 }
 
+/// Writes tables below a key.
+fn write_below(text: &mut String, key: &str, tables: Table) -> Result<(), toml::ser::Error> {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let drive = Table::from_iter([(key.to_owned(), Value::Table(tables))]);
+    let _ = write!(text, "\n{}", toml::to_string(&drive)?);
+    Ok(())
+}
+
 fn write_machine(text: &mut String, table: &Table) {
-    let is_section = |value: &Value| match value {
-        Value::Table(table) => figure(table).is_none(),
-        Value::Array(list) => list.first().is_some_and(Value::is_table),
-        _ => false,
-    };
     let (sections, plain): (Vec<_>, Vec<_>) =
         table.iter().partition(|(_, value)| is_section(value));
     write_lines(text, plain.into_iter());
@@ -123,6 +117,15 @@ fn write_machine(text: &mut String, table: &Table) {
                 write_lines(text, state.iter());
             }
         }
+    }
+}
+
+/// Whether a value is written as tables of its own.
+fn is_section(value: &Value) -> bool {
+    match value {
+        Value::Table(table) => figure(table).is_none(),
+        Value::Array(list) => list.first().is_some_and(Value::is_table),
+        _ => false,
     }
 }
 

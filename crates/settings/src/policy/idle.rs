@@ -10,7 +10,7 @@ use super::target::{SettingsBuilder, binary};
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Wants a governor, and what the set says of its parameters.
+    /// Wants a governor with the given parameters.
     pub(super) fn want_idle_governor(&mut self, policy: &IdlePolicy) -> Result<(), SettingsError> {
         let spec = self.spec;
         let name = spec.mechanism().name;
@@ -46,8 +46,7 @@ impl SettingsBuilder<'_> {
     }
 
     /// Switches idle states on and off, on every selected CPU. A ceiling switches states above it off and
-    /// those up to it on; states that the driver has off by default stay off. The shallowest one always
-    /// stays on, unless it is named.
+    /// others on; states that are off by default stay off. The shallowest state stays on unless named.
     pub(super) fn want_idle_states(
         &mut self,
         limit: &IdleStatesLimit,
@@ -90,7 +89,7 @@ impl SettingsBuilder<'_> {
         }
     }
 
-    /// Each of these states is on a selected CPU: CPUs of two kinds have different ones.
+    /// Checks that each named state exists on a selected CPU: core types have different states.
     fn check_names(&self, names: &[String]) -> Result<(), SettingsError> {
         let states: Vec<_> = self
             .cpus()

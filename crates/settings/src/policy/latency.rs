@@ -9,7 +9,7 @@ use super::target::{SettingsBuilder, check_cpus};
 use crate::SettingsError;
 
 impl SettingsBuilder<'_> {
-    /// Requests a latency. A limit by the name of a state is that of each CPU, and for the whole system that of the first.
+    /// Requests a latency. The name of a state means the state of each CPU; for the whole system, of the first CPU.
     pub(super) fn want_cpu_latency(&mut self, latency: &CpuLatency) -> Result<(), SettingsError> {
         let places = match &latency.scope {
             LatencyScope::System if self.targets.cpus.is_some() => {

@@ -1,4 +1,4 @@
-//! What a policy set changes on a machine.
+//! Policy sets as settings of a machine.
 
 mod apst;
 mod frequency;
@@ -18,11 +18,11 @@ use profile::expand_profile;
 pub use target::Targets;
 use target::{SettingsBuilder, binary, check_targets};
 
-/// What the set changes on this machine. Policies that it does not name stay as they are; of a profile, what the machine
-/// does not have is left out with a note.
+/// Turns a policy set into settings of this machine. Other policies stay in force. A note names parts of a profile that the
+/// machine lacks.
 ///
 /// # Errors
-/// The machine cannot do it; the message says what it can.
+/// The machine cannot follow a policy; the message says why.
 pub fn resolve(
     system: &System,
     set: &PolicySet,
@@ -47,7 +47,7 @@ pub fn resolve(
     Ok(wanted)
 }
 
-/// Wants what one policy of the set changes.
+/// Wants the settings of one policy.
 fn want_policy(builder: &mut SettingsBuilder<'_>) -> Result<(), SettingsError> {
     match builder.spec.policy() {
             Policy::Idle(policy) => builder.want_idle_governor(policy),

@@ -1,4 +1,4 @@
-//! What a profile of another tool means on this machine.
+//! Profiles of other tools on this machine.
 
 use wakepath_policies::freq::FreqPolicy;
 use wakepath_policies::freq::amd_pstate::AmdMode;
@@ -10,7 +10,7 @@ use wakepath_system::System;
 use super::frequency::{ACTIVE_AMD_DRIVER, cpufreq_file};
 use crate::SettingsError;
 
-/// The set with the policies of its profile that this machine has.
+/// Replaces the profile in a set by policies that this machine has.
 pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expanded, SettingsError> {
     let offers = OfferedPolicies::read(system);
     // What no policy sets stays on a machine by itself.
@@ -21,7 +21,7 @@ pub(super) fn expand_profile(system: &System, set: &PolicySet) -> Result<Expande
         })
 }
 
-/// What a machine offers of the policies in a profile.
+/// Policies that a machine offers to a profile.
 struct OfferedPolicies {
     driver: Option<String>,
     governors: Vec<String>,

@@ -1,4 +1,4 @@
-//! A policy on its way to settings: where it applies, and what it wants there.
+//! Turns a policy into settings: places and values.
 
 use wakepath_policies::PolicySet;
 use wakepath_policies::spec::PolicySpec;
@@ -11,11 +11,11 @@ use crate::{SettingsError, WantedSetting};
 /// Which CPUs and drives a policy is for.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Only these CPUs; `None`: all. Of CPUs that share a clock, one is enough.
+    /// Only these CPUs; `None`: all. One CPU stands for all with the same clock.
     pub cpus: Option<Vec<usize>>,
     /// Only these drives, such as `nvme0`; `None`: all.
     pub drives: Option<Vec<String>>,
-    /// Use power states that the kernel avoids on this drive because they are known to break it.
+    /// Whether to use power states that break this drive, so that the kernel avoids them.
     pub force: bool,
 }
 
@@ -68,8 +68,10 @@ impl SettingsBuilder<'_> {
         test: impl Fn(&At) -> bool,
     ) -> Result<Vec<At>, SettingsError> {
         let info = setting::known(name);
-        let places = self.system.places(info.scope).into_iter();
-        let places: Vec<At> = places
+        let places: Vec<At> = self
+            .system
+            .places(info.scope)
+            .into_iter()
             .filter(|at| self.is_selected(at) && test(at))
             .filter(|at| {
                 SettingKey::new(info, at.clone())
@@ -163,7 +165,7 @@ fn wrong_option(option: &str, why: String) -> SettingsError {
     }
 }
 
-/// All of these CPUs have to be online.
+/// Checks that all CPUs are online.
 pub(super) fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> {
     let online = system.cpus();
     cpus.iter()
@@ -174,7 +176,7 @@ pub(super) fn check_cpus(system: &System, cpus: &[usize]) -> Result<(), String> 
         })
 }
 
-/// A switch as files of sysfs have it.
+/// Value of a switch in sysfs.
 pub(super) const fn binary(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }

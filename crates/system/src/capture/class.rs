@@ -3,7 +3,7 @@
 use wakepath_hardware::identity::{ProcessorIdentity, SegmentHints};
 use wakepath_hardware::nearest::{Lender, nearest};
 
-use super::guest::guest;
+use super::guest::hypervisor_evidence;
 use super::tree;
 use crate::Root;
 
@@ -25,7 +25,7 @@ impl MachineClass {
     pub fn read(root: &Root) -> Self {
         let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
         let processor = ProcessorIdentity::from_cpuinfo(&cpuinfo);
-        let guest = guest(root);
+        let guest = hypervisor_evidence(root);
         let lender = nearest(&processor, &hints(root), guest.as_deref());
         Self {
             processor,
@@ -37,10 +37,9 @@ impl MachineClass {
 
 /// Reads hints about the segment.
 fn hints(root: &Root) -> SegmentHints {
-    let number = |path: &str| root.number(path).and_then(|n| u32::try_from(n).ok());
     SegmentHints {
-        pm_profile: number("sys/firmware/acpi/pm_profile"),
-        chassis_type: number("sys/class/dmi/id/chassis_type"),
+        pm_profile: root.folder("sys/firmware/acpi").small_number("pm_profile"),
+        chassis_type: root.folder("sys/class/dmi/id").small_number("chassis_type"),
         tree_chassis: tree::list(root, "chassis-type").into_iter().next(),
         battery: root
             .names(SUPPLIES)
@@ -52,6 +51,7 @@ fn hints(root: &Root) -> SegmentHints {
 
 /// Whether a power supply is the machine's battery: batteries in mice and headsets have scope `Device`.
 fn is_battery(root: &Root, supply: &str) -> bool {
-    let file = |name: &str| root.optional(&format!("{SUPPLIES}/{supply}/{name}"));
-    file("type").as_deref() == Some("Battery") && file("scope").as_deref() != Some("Device")
+    let folder = root.folder(format!("{SUPPLIES}/{supply}"));
+    let kind = folder.optional("type");
+    kind.as_deref() == Some("Battery") && folder.optional("scope").as_deref() != Some("Device")
 }

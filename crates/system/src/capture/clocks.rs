@@ -10,10 +10,11 @@ use crate::{Root, System};
 /// The base clock of processors whose driver tells none: `intel_pstate` does so with HWP alone. Firmware tells it, or else
 /// the processor's name, as in `Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz`.
 pub(super) fn untold_base(root: &Root, cpu: usize) -> Option<Kilohertz> {
-    let nominal = root.number(&format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"));
-    let nominal = nominal.filter(|mhz| (1..25_000).contains(mhz));
-    let of_firmware = nominal.map(|mhz| Kilohertz(mhz as u32 * 1000));
-    of_firmware.or_else(|| named_clock(&root.optional("proc/cpuinfo")?))
+    let nominal_mhz = root.number(&format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"));
+    let by_firmware = nominal_mhz
+        .filter(|mhz| (1..25_000).contains(mhz))
+        .map(|mhz| Kilohertz(mhz as u32 * 1000));
+    by_firmware.or_else(|| named_clock(&root.optional("proc/cpuinfo")?))
 }
 
 /// The clock at the end of the first `model name`.
@@ -38,11 +39,13 @@ pub(super) fn without_boost(system: &System, machine: &mut Machine) -> Option<St
     if system.boosts() != Some(false) || machine.cluster.iter().any(|c| c.cppc.is_some()) {
         return None;
     }
-    let base = |_: usize, cluster: &Cluster| {
-        let base = cluster.base_mhz.value;
-        (base > 0.0).then(|| (base * 1e3).round() as u32)
-    };
-    let highest = end_clocks(machine, base)?.ok()?;
+    let bases: Vec<Option<u32>> = machine
+        .cluster
+        .iter()
+        .map(|cluster| cluster.base_mhz.value)
+        .map(|mhz| (mhz > 0.0).then(|| (mhz * 1e3).round() as u32))
+        .collect();
+    let highest = end_clocks(machine, &bases)?.ok()?;
     Some(format!(
         "turbo is off (no_turbo or boost): clocks end at {} MHz",
         highest / 1000
@@ -52,15 +55,16 @@ pub(super) fn without_boost(system: &System, machine: &mut Machine) -> Option<St
 /// Takes away the clocks above `scaling_max_freq` and intel_pstate's `max_perf_pct`.
 pub(super) fn within_limits(system: &System, machine: &mut Machine) -> Option<String> {
     const NAMES: &str = "scaling_max_freq or max_perf_pct";
-    let limits: Vec<Option<u32>> = (first_cpus(system, machine).into_iter())
-        .map(|cpu| highest_allowed(system, cpu?))
+    let limits: Vec<Option<u32>> = first_cpus(system, machine)
+        .into_iter()
+        .zip(&machine.cluster)
+        .map(|(cpu, cluster)| {
+            let highest = cluster.opps.last()?.khz;
+            highest_allowed(system, cpu?).filter(|limit| *limit < highest)
+        })
         .collect();
-    let limit = |index: usize, cluster: &Cluster| {
-        let highest = cluster.opps.last()?.khz;
-        limits.get(index).copied()?.filter(|limit| *limit < highest)
-    };
     if let Some(cluster) = machine.cluster.iter().find(|c| c.cppc.is_some()) {
-        let limit = limit(0, cluster)?;
+        let limit = limits.first().copied()??;
         // Without boost the kernel ends them at the nominal clock, and `boost=off` says so.
         let nominal_mhz = cluster.cppc.as_ref().map_or(0, |cppc| cppc.nominal_mhz);
         if system.boosts() == Some(false) && limit / 1000 + 1 >= nominal_mhz {
@@ -71,7 +75,7 @@ pub(super) fn within_limits(system: &System, machine: &mut Machine) -> Option<St
             limit / 1000
         ));
     }
-    Some(match end_clocks(machine, limit)? {
+    Some(match end_clocks(machine, &limits)? {
         Ok(highest) => format!("clocks end at {} MHz ({NAMES})", highest / 1000),
         Err(why) => format!("limits of the clocks ({NAMES}) are not simulated: {why}"),
     })
@@ -96,37 +100,32 @@ fn highest_allowed(system: &System, cpu: usize) -> Option<u32> {
     let policies = system.cpufreq_policies();
     let mut own = policies.iter().copied();
     let policy = own.find(|policy| *policy == cpu || system.policy_cpus(*policy).contains(&cpu))?;
-    let file = |name: &str| {
-        let path = format!("{CPUS}/cpufreq/policy{policy}/{name}");
-        system
-            .root()
-            .number(&path)
-            .and_then(|n| u32::try_from(n).ok())
-    };
+    let folder = system
+        .root()
+        .folder(format!("{CPUS}/cpufreq/policy{policy}"));
     let percent = system
         .root()
         .number(&format!("{CPUS}/intel_pstate/max_perf_pct"));
-    let share = percent.filter(|percent| (1..100).contains(percent));
-    let of_share = share.zip(file("cpuinfo_max_freq"));
-    let of_share = of_share.map(|(percent, highest)| (u64::from(highest) * percent / 100) as u32);
-    let set = file("scaling_max_freq").filter(|khz| *khz > 0);
-    set.into_iter().chain(of_share).min()
+    let by_percent = percent
+        .filter(|percent| (1..100).contains(percent))
+        .zip(folder.small_number::<u32>("cpuinfo_max_freq"))
+        .map(|(percent, highest)| (u64::from(highest) * percent / 100) as u32);
+    let set = folder
+        .small_number::<u32>("scaling_max_freq")
+        .filter(|khz| *khz > 0);
+    set.into_iter().chain(by_percent).min()
 }
 
-/// Removes clocks above `limit` from each cluster, and returns the highest clock left in clusters with a
+/// Removes clocks above the limit of each cluster, and returns the highest clock left in clusters with a
 /// limit. `None` without any limit.
-fn end_clocks(
-    machine: &mut Machine,
-    limit: impl Fn(usize, &Cluster) -> Option<u32>,
-) -> Option<Result<u32, String>> {
+fn end_clocks(machine: &mut Machine, limits: &[Option<u32>]) -> Option<Result<u32, String>> {
     let mut tried = machine.clone();
-    let mut highest = None;
-    for (index, cluster) in tried.cluster.iter_mut().enumerate() {
-        if let Some(khz) = limit(index, cluster) {
-            highest = highest.max(end_at(cluster, khz));
-        }
-    }
-    let highest = highest?;
+    let highest = tried
+        .cluster
+        .iter_mut()
+        .zip(limits)
+        .filter_map(|(cluster, limit)| end_at(cluster, (*limit)?))
+        .max()?;
     if let Err(why) = tried.check() {
         return Some(Err(why.to_string()));
     }
@@ -161,14 +160,14 @@ mod tests {
 
     #[test]
     fn names_of_processors_have_their_base_clock_at_the_end() {
-        let clock = |name: &str| named_clock(&format!("processor : 0\nmodel name\t: {name}\n"));
-        let khz = |name: &str| clock(name).map(|clock| clock.0);
-        assert_eq!(
-            khz("Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz"),
-            Some(2_600_000)
-        );
-        assert_eq!(khz("Intel(R) Atom(TM) CPU N270 @ 800MHz"), Some(800_000));
-        assert_eq!(khz("13th Gen Intel(R) Core(TM) i9-13900K"), None);
-        assert_eq!(khz("Genuine Intel(R) CPU 0000 @ GHz"), None);
+        for (name, khz) in [
+            ("Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz", Some(2_600_000)),
+            ("Intel(R) Atom(TM) CPU N270 @ 800MHz", Some(800_000)),
+            ("13th Gen Intel(R) Core(TM) i9-13900K", None),
+            ("Genuine Intel(R) CPU 0000 @ GHz", None),
+        ] {
+            let cpuinfo = format!("processor : 0\nmodel name\t: {name}\n");
+            assert_eq!(named_clock(&cpuinfo).map(|clock| clock.0), khz, "{name}");
+        }
     }
 }

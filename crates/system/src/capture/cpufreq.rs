@@ -5,7 +5,7 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 
 use super::clocks;
 use crate::topology::CPUS;
-use crate::{Root, System};
+use crate::{Root, System, SystemFolder};
 
 /// A clock to assume where nothing tells one.
 const ANY_CLOCK: Kilohertz = Kilohertz(2_000_000);
@@ -47,39 +47,38 @@ pub(super) fn frequencies(
 
 /// A frequency policy by its number; `None` without plausible limits.
 pub(super) fn frequency_policy(root: &Root, number: usize) -> Option<RecordedPolicy> {
-    let file = |name: &str| root.optional(&format!("{CPUS}/cpufreq/policy{number}/{name}"));
-    let khz = |name: &str| Some(Kilohertz(file(name)?.parse().ok()?));
-    let bound = |hardware: &str, set: &str| khz(hardware).or_else(|| khz(set));
-    let min = bound("cpuinfo_min_freq", "scaling_min_freq")?;
-    let max = bound("cpuinfo_max_freq", "scaling_max_freq")?;
+    let folder = root.folder(format!("{CPUS}/cpufreq/policy{number}"));
+    let min = first_clock(&folder, ["cpuinfo_min_freq", "scaling_min_freq"])?;
+    let max = first_clock(&folder, ["cpuinfo_max_freq", "scaling_max_freq"])?;
     if min.0 == 0 || min > max {
         return None;
     }
-    let listed = file("scaling_available_frequencies").unwrap_or_default();
+    let listed = folder.optional("scaling_available_frequencies");
     let mut available: Vec<Kilohertz> = listed
+        .unwrap_or_default()
         .split_whitespace()
-        .filter_map(|f| f.parse().ok().map(Kilohertz))
+        .filter_map(|khz| khz.parse().ok().map(Kilohertz))
         .collect();
     available.sort_unstable();
-    let is_intel =
-        file("scaling_driver").is_some_and(|d| ["intel_pstate", "intel_cpufreq"].contains(&&*d));
-    let untold = || clocks::untold_base(root, number).filter(|_| is_intel);
-    let base = khz("base_frequency").or_else(untold);
-    let latency = file("cpuinfo_transition_latency").and_then(|t| t.parse().ok());
+    let driver = folder.optional("scaling_driver").unwrap_or_default();
+    let is_intel = ["intel_pstate", "intel_cpufreq"].contains(&driver.as_str());
+    let told_base = folder.small_number("base_frequency").map(Kilohertz);
+    let base = told_base.or_else(|| clocks::untold_base(root, number).filter(|_| is_intel));
+    let latency = folder.number("cpuinfo_transition_latency");
     Some(RecordedPolicy {
         policy: number,
-        driver: file("scaling_driver").unwrap_or_default(),
-        governor: file("scaling_governor").unwrap_or_default(),
+        driver,
+        governor: folder.optional("scaling_governor").unwrap_or_default(),
         min,
         max,
         base: base.filter(|base| (min..=max).contains(base)),
         // Drivers without a value report all bits set (`CPUFREQ_ETERNAL`).
         transition_latency: Nanoseconds(latency.filter(|ns| *ns < 1_000_000_000).unwrap_or(0)),
         available,
-        epp: file("energy_performance_preference"),
+        epp: folder.optional("energy_performance_preference"),
         highest_performance: root
-            .number(&format!("{CPUS}/cpu{number}/acpi_cppc/highest_perf"))
-            .and_then(|n| u32::try_from(n).ok()),
+            .folder(format!("{CPUS}/cpu{number}/acpi_cppc"))
+            .small_number("highest_perf"),
     })
 }
 
@@ -88,11 +87,19 @@ fn clock(root: &Root) -> Option<Kilohertz> {
     let text = root.optional("proc/cpuinfo").unwrap_or_default();
     let told = text.lines().filter_map(|line| {
         let (key, value) = line.split_once(':')?;
-        let value = value.trim().trim_end_matches("MHz");
-        matches!(key.trim(), "cpu MHz" | "clock").then(|| value.parse::<f64>().ok())
+        let mhz = value.trim().trim_end_matches("MHz");
+        matches!(key.trim(), "cpu MHz" | "clock").then(|| mhz.parse::<f64>().ok())
     });
     let mhz = told.flatten().next()?;
     (1.0..25_000.0)
         .contains(&mhz)
         .then_some(Kilohertz((mhz * 1e3) as u32))
+}
+
+/// The clock in the first of some files that has one.
+fn first_clock(folder: &SystemFolder<'_>, files: [&str; 2]) -> Option<Kilohertz> {
+    let mut clocks = files
+        .into_iter()
+        .filter_map(|file| folder.small_number(file));
+    clocks.next().map(Kilohertz)
 }

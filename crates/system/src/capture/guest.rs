@@ -2,8 +2,8 @@
 
 use crate::Root;
 
-/// What a DMI product or vendor begins with in virtual machines. Clouds have their own name in both kinds of machines; there
-/// the processor's flag decides, and elsewhere the product.
+/// Beginnings of DMI products and vendors in virtual machines. Clouds have their own name in virtual and whole machines: the
+/// processor's flag tells them apart, and elsewhere the product.
 const DMI: [(&str, &str); 16] = [
     ("QEMU", "QEMU"),
     ("Standard PC", "QEMU"),
@@ -41,7 +41,7 @@ const TREES: [(&str, &str); 5] = [
 ];
 
 /// Evidence for a hypervisor; `None` without any.
-pub fn guest(root: &Root) -> Option<String> {
+pub fn hypervisor_evidence(root: &Root) -> Option<String> {
     let cpuinfo = root.optional("proc/cpuinfo").unwrap_or_default();
     let flags = cpuinfo.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -69,20 +69,20 @@ pub fn guest(root: &Root) -> Option<String> {
             return Some(format!("a device tree of {name}"));
         }
     }
-    let platform = cpuinfo.lines().filter_map(|line| line.split_once(':'));
-    let mut platform = platform.map(|(key, value)| (key.trim(), value.trim()));
-    if platform.any(|(key, value)| {
-        (key == "platform" && value == "pSeries") || (key == "vendor_id" && value == "IBM/S390")
+    let mut facts = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    if facts.any(|(key, value)| {
+        let fact = (key.trim(), value.trim());
+        fact == ("platform", "pSeries") || fact == ("vendor_id", "IBM/S390")
     }) {
         return Some("a logical partition".to_owned());
     }
-    of_dmi(root, flags.is_some())
+    guest_by_dmi(root, flags.is_some())
 }
 
 /// `is_x86`: the processor would say so itself under a cloud's hypervisor.
-fn of_dmi(root: &Root, is_x86: bool) -> Option<String> {
-    let file = |name: &str| root.optional(&format!("sys/class/dmi/id/{name}"));
-    let told = ["sys_vendor", "product_name"].map(|name| file(name).unwrap_or_default());
+fn guest_by_dmi(root: &Root, is_x86: bool) -> Option<String> {
+    let dmi = root.folder("sys/class/dmi/id");
+    let told = ["sys_vendor", "product_name"].map(|name| dmi.optional(name).unwrap_or_default());
     let [vendor, product] = &told;
     // `m7g.metal`, `c3-highmem-192-metal`: the whole machine.
     if product.contains("metal") {
@@ -93,8 +93,8 @@ fn of_dmi(root: &Root, is_x86: bool) -> Option<String> {
             return Some(format!("DMI says {name}"));
         }
     }
-    let of_cloud = CLOUDS.iter().any(|cloud| vendor.starts_with(cloud));
-    (of_cloud && !is_x86).then(|| format!("DMI says {vendor} {product}"))
+    let is_cloud = CLOUDS.iter().any(|cloud| vendor.starts_with(cloud));
+    (is_cloud && !is_x86).then(|| format!("DMI says {vendor} {product}"))
 }
 
 #[cfg(test)]
@@ -106,11 +106,11 @@ mod tests {
     fn shown(files: &[(&str, &str)]) -> Option<String> {
         let temp = tempfile::tempdir().unwrap();
         for (path, content) in files {
-            let path = temp.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
+            let file = temp.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, content).unwrap();
         }
-        guest(&Root::at(temp.path()))
+        hypervisor_evidence(&Root::at(temp.path()))
     }
 
     #[test]

@@ -3,25 +3,19 @@
 use wakepath_hardware::machine::Isolation;
 use wakepath_units::cpus;
 
-use crate::System;
 use crate::topology::CPUS;
+use crate::{Root, System};
 
-/// What the kernel's command line keeps free, by place among the CPUs that are online.
-pub(super) fn isolation(system: &System) -> Isolation {
+/// Reads the CPUs that the kernel's command line keeps free, by place among online CPUs.
+pub(super) fn read_isolation(system: &System) -> Isolation {
     let root = system.root();
     let online = system.cpus();
-    let listed = |file: &str| -> Vec<usize> {
-        let text = root.optional(&format!("{CPUS}/{file}"));
-        let list = text.as_deref().and_then(cpus::parse).unwrap_or_default();
-        let place = |cpu: &usize| online.iter().position(|of| of == cpu);
-        list.iter().filter_map(place).collect()
-    };
-    let words = root.optional("proc/cmdline").unwrap_or_default();
-    let words = words.split_whitespace();
+    let command_line = root.optional("proc/cmdline").unwrap_or_default();
     let isolation = Isolation {
-        isolcpus: listed("isolated"),
-        nohz_full: listed("nohz_full"),
-        managed_irq: words
+        isolcpus: listed_places(root, "isolated", &online),
+        nohz_full: listed_places(root, "nohz_full", &online),
+        managed_irq: command_line
+            .split_whitespace()
             .filter_map(|word| word.strip_prefix("isolcpus="))
             .any(|list| list.split(',').any(|flag| flag == "managed_irq")),
         ..Isolation::default()
@@ -33,4 +27,13 @@ pub(super) fn isolation(system: &System) -> Isolation {
     } else {
         Isolation::default()
     }
+}
+
+/// The CPUs in a list of the kernel, by place among online CPUs.
+fn listed_places(root: &Root, file: &str, online: &[usize]) -> Vec<usize> {
+    let text = root.optional(&format!("{CPUS}/{file}"));
+    let list = text.as_deref().and_then(cpus::parse).unwrap_or_default();
+    list.iter()
+        .filter_map(|cpu| online.iter().position(|other| other == cpu))
+        .collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{
-    ClusterIdleState, CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY, Figure,
+    Cluster, ClusterIdleState, CoreKind, EFFICIENCY_CAPACITY, EFFICIENCY_CAPACITY_WHY, Figure,
     MachineIdleState,
 };
 use wakepath_hardware::recorded::RecordedPolicy;
@@ -62,40 +62,41 @@ pub(super) fn split(
     if together != online {
         return Err("the lists of their CPUs overlap".to_owned());
     }
-    let kinds = groups.iter().enumerate();
-    let kinds = kinds.map(|(index, cpus)| {
-        let core = online.iter().position(|cpu| *cpu == cpus[0]);
-        let core = core.and_then(|place| cores.get(place));
-        kind(system, cpus, index, core)
+    let described = groups.iter().enumerate().map(|(index, cpus)| {
+        let core = place(&online, cpus[0]).and_then(|place| cores.get(place));
+        core_kind(system, cpus, index, core)
             .ok_or_else(|| format!("no cpufreq policy of CPU {}", cpus[0]))
     });
-    let mut kinds: Vec<CoreKind> = kinds.collect::<Result<_, _>>()?;
+    let mut kinds = described.collect::<Result<Vec<CoreKind>, _>>()?;
     // Kernel capacities are relative to the biggest CPU, which may be offline.
     let most = kinds.iter().map(|kind| kind.capacity).max().unwrap_or(1024);
     for kind in &mut kinds {
         kind.capacity = kind.capacity * 1024 / most;
     }
-    let runs: Vec<_> = runs
+    let lengths: Vec<_> = runs
         .iter()
         .map(|(kind, cpus)| (*kind, cpus.len()))
         .collect();
     machine
-        .split_by_run(&kinds, &runs)
+        .split_by_run(&kinds, &lengths)
         .map_err(|e| e.to_string())
 }
 
 /// CPUs of a kind that follow each other, with the place of their group, in the order of the CPUs. Arrow Lake has
 /// clusters of efficiency cores between its performance cores.
 fn runs(groups: &[Vec<usize>], online: &[usize]) -> Vec<(usize, Vec<usize>)> {
-    let place = |cpu: usize| online.iter().position(|other| *other == cpu);
-    let follows = |a: usize, b: usize| place(a).map(|at| at + 1) == place(b);
     let mut runs = Vec::new();
     for (kind, group) in groups.iter().enumerate() {
-        let split = group.chunk_by(|a, b| follows(*a, *b));
+        let split = group.chunk_by(|a, b| place(online, *a).map(|at| at + 1) == place(online, *b));
         runs.extend(split.map(|cpus| (kind, cpus.to_vec())));
     }
     runs.sort_by_key(|(_, cpus)| cpus.first().copied());
     runs
+}
+
+/// Place of a CPU among those that are online.
+fn place(online: &[usize], cpu: usize) -> Option<usize> {
+    online.iter().position(|other| *other == cpu)
 }
 
 /// CPUs by core type: from Intel's devices, else by capacity. Without capacity files, Intel's low-power cores are
@@ -108,26 +109,51 @@ fn groups(system: &System, cores: &[String]) -> Vec<Vec<usize>> {
     if !is_listed {
         groups = vec![online.clone()];
     }
-    let clock = |cpu: usize| cpufreq_policy(system, cpu).map(|policy| policy.max.0);
-    let core = |cpu: usize| cores.get(online.iter().position(|other| *other == cpu)?);
-    let one_core = |a: usize, b: usize| capacity(system, a).is_some() || core(a) == core(b);
-    groups.retain(|group: &Vec<usize>| !group.is_empty());
+    groups.retain(|group| !group.is_empty());
     groups.sort();
-    let groups = groups.into_iter().flat_map(|group| {
-        // Clocks within a core type differ slightly by rank.
-        let by_clock = |cpu: usize| clock(cpu).filter(|_| is_listed);
-        let size = |cpu: usize| {
-            capacity(system, cpu)
-                .or_else(|| by_clock(cpu))
-                .unwrap_or(1024)
-        };
-        let own = |cpu: &usize| f64::from(size(*cpu));
-        let near = |a: &usize, b: &usize| own(a).min(own(b)) >= SAME_KIND * own(a).max(own(b));
-        let split = group.chunk_by(|a, b| near(a, b) && one_core(*a, *b));
-        let split = split.map(<[usize]>::to_vec);
-        split.collect::<Vec<_>>()
-    });
-    groups.collect()
+    let sizes = CoreSizes {
+        system,
+        online: &online,
+        cores,
+        is_listed,
+    };
+    groups
+        .iter()
+        .flat_map(|group| group.chunk_by(|a, b| sizes.are_alike(*a, *b)))
+        .map(<[usize]>::to_vec)
+        .collect()
+}
+
+/// Signs of the sizes of cores.
+struct CoreSizes<'a> {
+    system: &'a System,
+    online: &'a [usize],
+    /// Arm's core types by place of the CPU.
+    cores: &'a [String],
+    /// Whether Intel's devices list all CPUs.
+    is_listed: bool,
+}
+
+impl CoreSizes<'_> {
+    /// Whether two CPUs have the same core type.
+    fn are_alike(&self, a: usize, b: usize) -> bool {
+        let (size, other) = (self.size(a), self.size(b));
+        let one_core = capacity(self.system, a).is_some() || self.core_name(a) == self.core_name(b);
+        size.min(other) >= SAME_KIND * size.max(other) && one_core
+    }
+
+    /// Capacity of a CPU. Clocks within a core type differ slightly by rank, so they count only where devices list CPUs.
+    fn size(&self, cpu: usize) -> f64 {
+        let size = capacity(self.system, cpu).or_else(|| {
+            let policy = cpufreq_policy(self.system, cpu).filter(|_| self.is_listed);
+            policy.map(|policy| policy.max.0)
+        });
+        f64::from(size.unwrap_or(1024))
+    }
+
+    fn core_name(&self, cpu: usize) -> Option<&String> {
+        self.cores.get(place(self.online, cpu)?)
+    }
 }
 
 /// Online CPUs for each of Intel's devices; empty with fewer than two devices.
@@ -158,6 +184,7 @@ fn listed(system: &System) -> Vec<Vec<usize>> {
     lists.collect()
 }
 
+/// Capacity of a CPU as the kernel tells it.
 fn capacity(system: &System, cpu: usize) -> Option<u32> {
     let path = format!("{CPUS}/cpu{cpu}/cpu_capacity");
     let capacity = system.root().number(&path)?;
@@ -170,16 +197,21 @@ fn capacity(system: &System, cpu: usize) -> Option<u32> {
 fn cpufreq_policy(system: &System, cpu: usize) -> Option<RecordedPolicy> {
     let path = format!("{CPUS}/cpu{cpu}/cpufreq/related_cpus");
     let related = system.root().optional(&path);
-    let related = related.as_deref().and_then(cpus::parse);
+    let related_cpus = related.as_deref().and_then(cpus::parse);
     let listed = system.cpufreq_policies().into_iter();
     let own = listed.filter(|number| system.policy_cpus(*number).contains(&cpu));
-    let mut numbers = related.into_iter().flatten().chain(own).chain([cpu]);
+    let mut numbers = related_cpus.into_iter().flatten().chain(own).chain([cpu]);
     numbers.find_map(|number| frequency_policy(system.root(), number))
 }
 
 /// The core type of some equal CPUs. `index`: position among an Intel processor's types, performance cores first.
 /// `core`: name of an Arm core.
-fn kind(system: &System, alike: &[usize], index: usize, core: Option<&String>) -> Option<CoreKind> {
+fn core_kind(
+    system: &System,
+    alike: &[usize],
+    index: usize,
+    core: Option<&String>,
+) -> Option<CoreKind> {
     let root = system.root();
     let first = *alike.first()?;
     let policy = cpufreq_policy(system, first)?;
@@ -194,18 +226,16 @@ fn kind(system: &System, alike: &[usize], index: usize, core: Option<&String>) -
         (None, 1, None) => (EFFICIENCY_CAPACITY, Some(EFFICIENCY_CAPACITY_WHY)),
         (None, ..) => (LOW_POWER_CAPACITY, Some(LOW_POWER_CAPACITY_WHY)),
     };
-    let points = if policy.available.is_empty() {
+    let mut points: BTreeSet<Kilohertz> = if policy.available.is_empty() {
         let range = (policy.min.0..=policy.max.0).step_by(STEP_KHZ);
-        range.chain([policy.max.0]).map(Kilohertz).collect()
+        range.map(Kilohertz).collect()
     } else {
-        let mut points = policy.available.clone();
-        points.push(policy.max);
-        points
+        policy.available.iter().copied().collect()
     };
-    let points: BTreeSet<Kilohertz> = points.into_iter().collect();
+    points.insert(policy.max);
     let siblings = root.optional(&format!("{CPUS}/cpu{first}/topology/thread_siblings_list"));
-    let threads = siblings.as_deref().and_then(cpus::parse);
-    let threads = threads.map_or(1, |list| list.len());
+    let list = siblings.as_deref().and_then(cpus::parse);
+    let threads = list.map_or(1, |list| list.len());
     Some(CoreKind {
         cpus: alike.len(),
         threads_per_core: if alike.len().is_multiple_of(threads) {
@@ -225,31 +255,16 @@ fn kind(system: &System, alike: &[usize], index: usize, core: Option<&String>) -
 /// Gives each cluster its first CPU's idle states, where different from the machine's. Returns notes about facts that
 /// a machine file cannot express.
 pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> {
-    let online = system.cpus();
     let mut notes = Vec::new();
-    let mut first = 0;
-    let tables: Vec<Vec<StateInfo>> = (machine.cluster.iter())
-        .map(|cluster| {
-            let its_cpus = online.iter().skip(first).take(cluster.cpus);
-            first += cluster.cpus;
-            let mut tables = its_cpus.map(|cpu| system.idle_states(*cpu));
-            let table = tables.next().unwrap_or_default();
-            if tables.any(|other| !alike(&table, &other)) {
-                notes.push(format!(
-                    "CPUs of {} have different idle states; the machine has those of the first of them",
-                    cluster.name
-                ));
-            }
-            table
-        })
-        .collect();
+    let tables = cluster_states(system, machine, &mut notes);
     if tables.iter().all(|table| *table == tables[0]) || tables.iter().any(Vec::is_empty) {
         return notes;
     }
     let mut changed = machine.clone();
     for state in &mut changed.idle_state {
-        let off = |table: &Vec<StateInfo>| find(table, &state.name).is_none_or(|s| s.disabled);
-        state.disabled = tables.iter().all(off);
+        state.disabled = tables
+            .iter()
+            .all(|table| find(table, &state.name).is_none_or(|own| own.disabled));
     }
     for (cluster, table) in changed.cluster.iter_mut().zip(&tables) {
         let unknown = table
@@ -262,21 +277,7 @@ pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> 
             )
         }));
         for state in &changed.idle_state {
-            let told = find(table, &state.name);
-            let own = cluster
-                .idle_state
-                .iter_mut()
-                .find(|own| own.name == state.name);
-            if let Some(own) = own {
-                tell(own, state, told);
-                continue;
-            }
-            let source = "wakepath machine capture: cpuidle of its first CPU";
-            let mut own = ClusterIdleState::named(&state.name, source);
-            tell(&mut own, state, told);
-            if own.disabled || own.exit_latency_us.is_given() {
-                cluster.idle_state.push(own);
-            }
+            override_state(cluster, state, find(table, &state.name));
         }
     }
     match changed.check() {
@@ -288,18 +289,72 @@ pub(super) fn own_states(system: &System, machine: &mut Machine) -> Vec<String> 
     notes
 }
 
+/// Idle states of each cluster's first CPU. Notes clusters whose CPUs differ.
+fn cluster_states(
+    system: &System,
+    machine: &Machine,
+    notes: &mut Vec<String>,
+) -> Vec<Vec<StateInfo>> {
+    let mut cpus = system.cpus().into_iter();
+    let mut all_states = Vec::new();
+    for cluster in &machine.cluster {
+        let tables = cpus.by_ref().take(cluster.cpus);
+        let mut tables = tables.map(|cpu| system.idle_states(cpu));
+        let first = tables.next().unwrap_or_default();
+        // Each CPU is looked at, so that the next cluster begins behind the last one.
+        let differing = tables
+            .filter(|other| !declares_alike(&first, other))
+            .count();
+        if differing > 0 {
+            notes.push(format!(
+                "CPUs of {} have different idle states; the machine has those of the first of them",
+                cluster.name
+            ));
+        }
+        all_states.push(first);
+    }
+    all_states
+}
+
+/// Gives a cluster its own version of a state of the machine, if the kernel's figures differ there.
+fn override_state(cluster: &mut Cluster, state: &MachineIdleState, told: Option<&StateInfo>) {
+    let known = cluster
+        .idle_state
+        .iter_mut()
+        .find(|own| own.name == state.name);
+    if let Some(own) = known {
+        set_told_figures(own, state, told);
+        return;
+    }
+    let source = "wakepath machine capture: cpuidle of its first CPU";
+    let mut own = ClusterIdleState::named(&state.name, source);
+    set_told_figures(&mut own, state, told);
+    if own.disabled || own.exit_latency_us.is_given() {
+        cluster.idle_state.push(own);
+    }
+}
+
 fn find<'a>(table: &'a [StateInfo], name: &str) -> Option<&'a StateInfo> {
     table.iter().find(|state| state.name == name)
 }
 
-/// Whether the tables are one, whatever was counted.
-fn alike(a: &[StateInfo], b: &[StateInfo]) -> bool {
-    let shape = |s: &StateInfo| (s.name.clone(), s.latency_us, s.residency_us, s.disabled);
-    a.iter().map(shape).eq(b.iter().map(shape))
+/// Whether two CPUs declare the same states.
+fn declares_alike(a: &[StateInfo], b: &[StateInfo]) -> bool {
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| {
+            a.name == b.name
+                && a.latency_us == b.latency_us
+                && a.residency_us == b.residency_us
+                && a.disabled == b.disabled
+        })
 }
 
-/// Overrides a cluster's state where the kernel's figures differ from the machine's.
-fn tell(own: &mut ClusterIdleState, machine: &MachineIdleState, told: Option<&StateInfo>) {
+/// Sets a cluster's figures of a state where the kernel's differ from the machine's.
+fn set_told_figures(
+    own: &mut ClusterIdleState,
+    machine: &MachineIdleState,
+    told: Option<&StateInfo>,
+) {
     let Some(told) = told else {
         own.disabled = true;
         return;
@@ -312,7 +367,7 @@ fn tell(own: &mut ClusterIdleState, machine: &MachineIdleState, told: Option<&St
         (residency, machine.target_residency_us.value),
     ]
     .iter()
-    .any(|(own, of_machine)| (own - of_machine).abs() >= 1e-9);
+    .any(|(own, common)| (own - common).abs() >= 1e-9);
     if !differs {
         return;
     }

@@ -1,8 +1,7 @@
 //! A machine description, as the simulator takes it, of a running or captured machine.
 //!
-//! What the kernel tells is taken from it: idle states, frequency range, tick rate, number of CPUs and queues,
-//! the drive with its power states. What no kernel tells (true exit latencies, power, CPU work of an I/O) is assumed as
-//! on the nearest built-in machine ([`Machine::from_captured`]).
+//! The kernel tells idle states, frequency range, tick rate, number of CPUs and queues, and the drive with its power
+//! states. True exit latencies, power and CPU work of an I/O, which no kernel tells, are assumed as on the nearest built-in machine ([`Machine::from_captured`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -26,7 +25,7 @@ use crate::setting::{NO_SYSTEM_LATENCY_LIMIT_US, resume_limit_us};
 use crate::topology::{CPUS, StateInfo};
 use crate::{Root, SettingKey, System, journal, nvme};
 
-/// The machine below a root, and what had to be assumed that other machines tell.
+/// Describes the machine below a root. Notes say what was assumed that other machines tell.
 ///
 /// # Errors
 /// The files describe no valid machine.
@@ -36,9 +35,67 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
     let mut notes = vec![class.lender.to_string()];
     let (states, states_assumed) = idle_states(system, &mut notes);
     let (frequency, clock_assumed) = frequencies(system, &mut notes);
-    let none = || "none".to_owned();
+    let record = recorded_system(system, name, &class, states, frequency);
+    let cores = core_names(system, &class);
+    let captured = Captured {
+        lender: &class.lender,
+        cores: &cores,
+        sockets: count_sockets(system),
+    };
+    let mut machine = Machine::from_captured(&record, &captured)?;
+    machine.title = format!(
+        "{}, Linux {}, as captured; what its hardware really takes is assumed",
+        record.cpu_model, record.kernel
+    );
+    take_kernel_version(&record.kernel, &mut machine, &mut notes);
+    take_kernel_config(root, &mut machine, &mut notes);
+    take_threads(system, &mut machine);
+    take_performance_scale(system, &cpu_flags(root), &mut machine);
+    let scale = machine.cluster[0].cppc.as_ref();
+    let scale_assumed = scale.and_then(|cppc| cppc.assumed.as_ref());
+    notes.extend(scale_assumed.map(|why| format!("amd-pstate's scale of performances: {why}")));
+    notes.extend(base_clock_note(root, &record.frequency));
+    machine.power_limit = power_limit::read(root, &machine).filter(|_| machine.has_power());
+    machine.isolation = super::isolation::read_isolation(system);
+    machine.latency_requests = latency_requests(system);
+    mark_assumed(&mut machine, clock_assumed, states_assumed);
+    if let Err(why) = kinds::split(system, &mut machine, &cores) {
+        notes.push(format!(
+            "cores of several kinds: {why}; the machine has those of the first"
+        ));
+    }
+    machine.take_cores(&cores, &class.lender)?;
+    notes.extend(kinds::own_states(system, &mut machine));
+    if class.guest.is_some() {
+        notes.extend(assume_host_states(system, &mut machine));
+    }
+    assume_residencies(system, &mut machine, &mut notes);
+    notes.extend(disable_refused(system, &mut machine));
+    notes.extend(clocks::without_boost(system, &mut machine));
+    notes.extend(clocks::within_limits(system, &mut machine));
+    take_drives(system, &mut machine, &mut notes);
+    match RunningPolicies::read(system, &machine) {
+        Ok(running) => {
+            machine.runs = Some(running.text());
+            notes.extend(running.notes);
+        }
+        Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
+    }
+    Ok((machine, notes))
+}
+
+/// The machine as a recording would have it.
+fn recorded_system(
+    system: &System,
+    name: &str,
+    class: &MachineClass,
+    states: IdleStates,
+    frequency: Vec<RecordedPolicy>,
+) -> RecordedSystem {
+    let root = system.root();
     let driver = root.optional(&format!("{CPUS}/cpuidle/current_driver"));
-    let record = RecordedSystem {
+    let governor = system.idle_governor();
+    RecordedSystem {
         name: name.to_owned(),
         cpu_model: shown(&class.processor.name),
         family_model: class.processor.family_model(),
@@ -46,10 +103,8 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             .optional("proc/sys/kernel/osrelease")
             .map_or_else(|| "unknown".to_owned(), |text| shown(&text)),
         idle: Some(RecordedIdle {
-            driver: driver.map_or_else(none, |text| shown(&text)),
-            governor: system
-                .idle_governor()
-                .map_or_else(none, |text| shown(&text)),
+            driver: shown(driver.as_deref().unwrap_or("none")),
+            governor: shown(governor.as_deref().unwrap_or("none")),
             recorded_cpus: system.cpus().len().max(1),
             states,
         }),
@@ -60,34 +115,28 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
         intel_pstate_status: root.optional(&format!("{CPUS}/intel_pstate/status")),
         processor: None,
         source: "wakepath machine capture".to_owned(),
-    };
-    let cores = cores(system, &class);
-    let captured = Captured {
-        lender: &class.lender,
-        cores: &cores,
-        sockets: sockets(system),
-    };
-    let mut machine = Machine::from_captured(&record, &captured)?;
-    machine.title = format!(
-        "{}, Linux {}, as captured; what its hardware really takes is assumed",
-        record.cpu_model, record.kernel
-    );
-    match KernelVersion::of_release(&record.kernel) {
+    }
+}
+
+/// Sets the kernel's version: the nearest known one, if its policies are not known.
+fn take_kernel_version(release: &str, machine: &mut Machine, notes: &mut Vec<String>) {
+    match KernelVersion::of_release(release) {
         Ok(kernel) => {
             machine.kernel = Some(kernel);
-            machine.kernel_from = Some(format!("the running kernel, {}", record.kernel));
+            machine.kernel_from = Some(format!("the running kernel, {release}"));
         }
         Err(error) => {
-            machine.kernel = KernelVersion::nearest(&record.kernel);
+            machine.kernel = KernelVersion::nearest(release);
             machine.kernel_from = machine.kernel.map(|kernel| {
-                format!(
-                    "{kernel} is the nearest that is known to the running {}",
-                    record.kernel
-                )
+                format!("{kernel} is the nearest that is known to the running {release}")
             });
             notes.push(format!("the kernel {error}"));
         }
     }
+}
+
+/// Sets what the configuration of the running kernel tells.
+fn take_kernel_config(root: &Root, machine: &mut Machine, notes: &mut Vec<String>) {
     match tick_rate(root) {
         Some(hz) => machine.hz = Figure::sourced(hz as f64, "CONFIG_HZ of the running kernel"),
         None => notes.push(format!(
@@ -101,15 +150,14 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             "CONFIG_IRQ_TIME_ACCOUNTING of the running kernel",
         );
     }
-    threads(system, &mut machine);
-    performance_scale(system, &cpu_flags(root), &mut machine);
-    let scale = machine.cluster[0].cppc.as_ref();
-    let scale_assumed = scale.and_then(|cppc| cppc.assumed.as_ref());
-    notes.extend(scale_assumed.map(|why| format!("amd-pstate's scale of performances: {why}")));
-    notes.extend(base_told_elsewhere(root, &record.frequency));
-    machine.power_limit = power_limit::read(root, &machine).filter(|_| machine.has_power());
-    machine.isolation = super::isolation::isolation(system);
-    machine.latency_requests = latency_requests(system);
+}
+
+/// Marks clocks and idle states that are assumed, with the reasons.
+fn mark_assumed(
+    machine: &mut Machine,
+    clock_assumed: Option<String>,
+    states_assumed: Option<String>,
+) {
     if let Some(why) = clock_assumed {
         let cluster = &mut machine.cluster[0];
         cluster.opps_assumed = Some(why);
@@ -121,36 +169,10 @@ pub fn describe(system: &System, name: &str) -> Result<(Machine, Vec<String>), M
             state.target_residency_us = Figure::assumed(state.target_residency_us.value, &why);
         }
     }
-    let kinds = kinds::split(system, &mut machine, &cores);
-    notes.extend(
-        kinds
-            .map_err(|why| {
-                format!("cores of several kinds: {why}; the machine has those of the first")
-            })
-            .err(),
-    );
-    machine.take_cores(&cores, &class.lender)?;
-    notes.extend(kinds::own_states(system, &mut machine));
-    if class.guest.is_some() {
-        notes.extend(keep_what_the_host_keeps(system, &mut machine));
-    }
-    assume_residencies(system, &mut machine, &mut notes);
-    notes.extend(without_refused(system, &mut machine));
-    notes.extend(clocks::without_boost(system, &mut machine));
-    notes.extend(clocks::within_limits(system, &mut machine));
-    drive(system, &mut machine, &mut notes);
-    match RunningPolicies::read(system, &machine) {
-        Ok(running) => {
-            machine.runs = Some(running.text());
-            notes.extend(running.notes);
-        }
-        Err(why) => notes.push(format!("{why}; menu and schedutil stand in for what runs")),
-    }
-    Ok((machine, notes))
 }
 
-/// Where the base clock is from, if not from cpufreq.
-fn base_told_elsewhere(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
+/// Says where the base clock is from, if not from cpufreq.
+fn base_clock_note(root: &Root, policies: &[RecordedPolicy]) -> Option<String> {
     let first = policies.first()?;
     let path = format!("{CPUS}/cpufreq/policy{}/base_frequency", first.policy);
     let base = first.base.filter(|_| !root.exists(&path))?;
@@ -166,7 +188,7 @@ fn shown(text: &str) -> String {
 }
 
 /// Arm core names by online CPU, where known.
-fn cores(system: &System, class: &MachineClass) -> Vec<String> {
+fn core_names(system: &System, class: &MachineClass) -> Vec<String> {
     let cores = &class.processor.cores;
     let online = system.cpus();
     // `/proc/cpuinfo` lists online CPUs in sequence.
@@ -182,32 +204,25 @@ fn cores(system: &System, class: &MachineClass) -> Vec<String> {
 }
 
 /// Number of processors, from the topology of online CPUs.
-fn sockets(system: &System) -> usize {
-    let package = |cpu: usize| {
-        let path = format!("{CPUS}/cpu{cpu}/topology/physical_package_id");
-        system.root().number(&path)
-    };
-    let packages: BTreeSet<u64> = system.cpus().into_iter().filter_map(package).collect();
+fn count_sockets(system: &System) -> usize {
+    let packages: BTreeSet<u64> = system
+        .cpus()
+        .into_iter()
+        .filter_map(|cpu| {
+            let topology = system.root().folder(format!("{CPUS}/cpu{cpu}/topology"));
+            topology.number("physical_package_id")
+        })
+        .collect();
     packages.len().max(1)
 }
 
 /// Marks facts unknowable in a guest. The processor itself enters states by MWAIT; a halt goes to the host, which may
 /// poll or sleep.
-fn keep_what_the_host_keeps(system: &System, machine: &mut Machine) -> Option<String> {
-    let cpus = system.cpus();
-    let first = *cpus.first()?;
-    let is_own = |name: &str| {
-        let states = system.idle_states(first);
-        let state = states.iter().find(|state| state.name == name);
-        state.is_some_and(|state| {
-            let path = format!("{CPUS}/cpu{first}/cpuidle/state{}/desc", state.index);
-            let told = system.root().optional(&path).unwrap_or_default();
-            told.contains("MWAIT")
-        })
-    };
+fn assume_host_states(system: &System, machine: &mut Machine) -> Option<String> {
+    let first = *system.cpus().first()?;
     let mut names = Vec::new();
     for state in &mut machine.idle_state {
-        if state.polling || is_own(&state.name) {
+        if state.polling || is_entered_by_mwait(system, first, &state.name) {
             continue;
         }
         state.true_exit_us = Figure::assumed(state.exit_latency_us.value, EXIT_NOT_KNOWN);
@@ -218,35 +233,44 @@ fn keep_what_the_host_keeps(system: &System, machine: &mut Machine) -> Option<St
     (!names.is_empty()).then(|| format!("{}: {EXIT_NOT_KNOWN}", names.join(", ")))
 }
 
+/// Whether the processor enters a state by MWAIT, by the driver's description.
+fn is_entered_by_mwait(system: &System, cpu: usize, name: &str) -> bool {
+    let states = system.idle_states(cpu);
+    let state = states.iter().find(|state| state.name == name);
+    state.is_some_and(|state| {
+        let path = format!("{CPUS}/cpu{cpu}/cpuidle/state{}/desc", state.index);
+        let description = system.root().optional(&path).unwrap_or_default();
+        description.contains("MWAIT")
+    })
+}
+
 /// Disables states that the firmware refuses: the machine effectively lacks them.
-fn without_refused(system: &System, machine: &mut Machine) -> Option<String> {
+fn disable_refused(system: &System, machine: &mut Machine) -> Option<String> {
     let refused = system.refused_states();
-    let is_refused = |name: &str| refused.iter().any(|state| state.name == name);
+    let names: BTreeSet<&str> = refused.iter().map(|state| state.name.as_str()).collect();
     let mut tried = machine.clone();
-    for state in tried.idle_state.iter_mut().filter(|s| is_refused(&s.name)) {
-        state.disabled = true;
+    for state in &mut tried.idle_state {
+        state.disabled |= names.contains(state.name.as_str());
     }
     for cluster in &mut tried.cluster {
-        for state in cluster
-            .idle_state
-            .iter_mut()
-            .filter(|s| is_refused(&s.name))
-        {
-            state.disabled = false;
+        for state in &mut cluster.idle_state {
+            state.disabled &= !names.contains(state.name.as_str());
         }
     }
     if refused.is_empty() || tried.check().is_err() {
         return None;
     }
     *machine = tried;
-    // 99.97 % is not 100 %.
-    let percent = |state: &RefusedState| (100.0 * state.share()).floor();
-    let named = |state: &RefusedState| format!("{} ({} %)", state.name, percent(state));
-    let named: Vec<String> = refused.iter().map(named).collect();
+    let shares: Vec<String> = refused.iter().map(describe_refused).collect();
     Some(format!(
         "states that are off here, because most attempts to enter them are refused: {}",
-        named.join(", ")
+        shares.join(", ")
     ))
+}
+
+/// A refused state with its share: 99.97 % is not 100 %.
+fn describe_refused(state: &RefusedState) -> String {
+    format!("{} ({} %)", state.name, (100.0 * state.share()).floor())
 }
 
 /// Marks the residencies that the kernel does not tell.
@@ -274,30 +298,34 @@ fn assume_residencies(system: &System, machine: &mut Machine, notes: &mut Vec<St
 
 /// Idle states of the first CPU, with the reason if assumed.
 fn idle_states(system: &System, notes: &mut Vec<String>) -> (IdleStates, Option<String>) {
-    let of = |cpu: &usize| system.idle_states(*cpu);
     let cpus = system.cpus();
-    let first = cpus.first().map(of).unwrap_or_default();
-    let state = |s: &StateInfo| IdleState {
-        name: s.name.clone(),
-        exit_latency: Nanoseconds::from_micros(s.latency_us),
-        target_residency: Nanoseconds::from_micros(s.residency_us),
-        polling: s.polling,
-        disabled: s.disabled,
-    };
+    let first = cpus.first().map(|cpu| system.idle_states(*cpu));
+    let declared = first.unwrap_or_default();
     if let Some(word) = system.forced_polling() {
         notes.push(format!(
             "`{word}` on the kernel's command line: idle CPUs poll and enter no idle state"
         ));
         return (only_state("POLL", 0, true), None);
     }
-    let missing = match IdleStates::new(first.iter().map(state).collect()) {
+    let missing = match IdleStates::new(declared.iter().map(declared_state).collect()) {
         Ok(states) => return (states, None),
-        Err(_) if first.is_empty() => "no cpuidle driver".to_owned(),
+        Err(_) if declared.is_empty() => "no cpuidle driver".to_owned(),
         Err(why) => format!("the idle states cannot be taken over ({why})"),
     };
     let why = format!("{missing}: the architecture's halt, with the least that a kernel declares");
     notes.push(why.clone());
     (only_state("HALT", 1, false), Some(why))
+}
+
+/// A state as the kernel declares it.
+fn declared_state(state: &StateInfo) -> IdleState {
+    IdleState {
+        name: state.name.clone(),
+        exit_latency: Nanoseconds::from_micros(state.latency_us),
+        target_residency: Nanoseconds::from_micros(state.residency_us),
+        polling: state.polling,
+        disabled: state.disabled,
+    }
 }
 
 /// A table with a single state; `us`: exit latency and target residency.
@@ -313,13 +341,12 @@ fn only_state(name: &str, us: u64, polling: bool) -> IdleStates {
     IdleStates::new(vec![state]).expect("one state")
 }
 
-/// The latency requests in force, but for those that a running wakepath holds: a lease of the daemon is over in a
-/// moment.
+/// The latency requests in force, except for those of a running wakepath: a lease of the daemon is over in a moment.
 fn latency_requests(system: &System) -> Vec<LatencyRequest> {
-    let read = |key: &SettingKey| system.read(key).ok();
-    let of_system = "system-latency".parse().ok().and_then(|key| read(&key));
-    let of_system = of_system.and_then(|us| us.parse().ok());
-    let mut requests: Vec<LatencyRequest> = of_system
+    let key: Option<SettingKey> = "system-latency".parse().ok();
+    let system_limit = key.and_then(|key| system.read(&key).ok());
+    let mut requests: Vec<LatencyRequest> = system_limit
+        .and_then(|us| us.parse().ok())
         .filter(|us| *us < NO_SYSTEM_LATENCY_LIMIT_US)
         .map(LatencyRequest::system)
         .into_iter()
@@ -329,24 +356,23 @@ fn latency_requests(system: &System) -> Vec<LatencyRequest> {
         // Left behind by a killed process.
         None => Vec::new(),
     };
-    let mut of_cpus: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let mut cpus_by_limit: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for (place, cpu) in system.cpus().into_iter().enumerate() {
         let Ok(key) = format!("cpu-latency:cpu{cpu}").parse::<SettingKey>() else {
             continue;
         };
-        let Some(limit) = read(&key) else { continue };
-        let is_held = |(of, value): &(SettingKey, Option<String>)| {
-            *of == key && value.as_ref() == Some(&limit)
+        let Ok(limit) = system.read(&key) else {
+            continue;
         };
         let us = resume_limit_us(&limit).filter(|us| *us <= MAX_LATENCY_REQUEST_US);
         if let Some(us) = us
-            && !held.iter().any(is_held)
+            && !held.contains(&(key, Some(limit)))
         {
-            of_cpus.entry(us).or_default().push(place);
+            cpus_by_limit.entry(us).or_default().push(place);
         }
     }
     requests.extend(
-        of_cpus
+        cpus_by_limit
             .into_iter()
             .map(|(us, cpus)| LatencyRequest { us, cpus }),
     );
@@ -366,60 +392,36 @@ fn cpu_flags(root: &Root) -> String {
 /// Whether amd-pstate prefers cores: `enabled` or `disabled`, from Linux 6.9 on.
 const PREFCORE: &str = "sys/devices/system/cpu/amd_pstate/prefcore";
 
-/// AMD's performance scale from ACPI, and the cores' ranking where different.
-fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
+/// Sets AMD's performance scale from ACPI, and the cores' ranking where different.
+fn take_performance_scale(system: &System, flags: &str, machine: &mut Machine) {
     let root = system.root();
     let Some(first) = system.cpus().first().copied() else {
         return;
     };
-    let drivers = ["amd-pstate", "amd-pstate-epp"];
-    let driver = root.optional(&format!("{CPUS}/cpufreq/policy{first}/scaling_driver"));
-    if !driver.is_some_and(|driver| drivers.contains(&driver.as_str())) {
+    let policy = root.folder(format!("{CPUS}/cpufreq/policy{first}"));
+    let driver = policy.optional("scaling_driver");
+    if !matches!(driver.as_deref(), Some("amd-pstate" | "amd-pstate-epp")) {
         return;
     }
-    let of_firmware = |file: &str| root.number(&format!("{CPUS}/cpu{first}/acpi_cppc/{file}"));
-    let of_driver = |cpu: usize, file: &str| {
-        let path = format!("{CPUS}/cpufreq/policy{cpu}/amd_pstate_{file}");
-        root.number(&path).and_then(|n| u8::try_from(n).ok())
-    };
-    let of_driver_khz = |file: &str| {
-        let path = format!("{CPUS}/cpufreq/policy{first}/amd_pstate_{file}");
-        root.number(&path)
-    };
-    let performance = |file: &str| u8::try_from(of_firmware(file)?).ok();
-    let mhz = |file: &str| u32::try_from(of_firmware(file)?).ok();
-    let scale = || {
-        Some(Cppc {
-            // With preferred cores the firmware's is a rank.
-            highest: of_driver(first, "highest_perf").or_else(|| performance("highest_perf"))?,
-            nominal: performance("nominal_perf")?,
-            lowest_nonlinear: performance("lowest_nonlinear_perf")?,
-            lowest: performance("lowest_perf")?,
-            nominal_mhz: mhz("nominal_freq")?,
-            lowest_mhz: mhz("lowest_freq")?,
-            registers: flags.split_whitespace().any(|flag| flag == "cppc"),
-            ranking: Vec::new(),
-            preferred_cores: root.optional(PREFCORE).as_deref() != Some("disabled"),
-            assumed: None,
-            ramp_ms: Figure::assumed(
-                2.0,
-                "Zen 3 mobile (Cezanne) reached 3.7 GHz in a couple of ms (chipsandcheese.com, 15 September 2022, Windows)",
-            ),
-            full_at_percent: Figure::assumed(50.0, "half of the scale, as for Intel's HWP"),
-        })
-    };
-    let untold = || untold_scale(&machine.cluster[0], of_driver_khz("lowest_nonlinear_freq"));
-    let Some(mut cppc) = scale().or_else(untold) else {
+    let cluster = &machine.cluster[0];
+    let Some(mut cppc) = told_scale(root, first, flags)
+        .or_else(|| untold_scale(cluster, policy.number("amd_pstate_lowest_nonlinear_freq")))
+    else {
         return;
     };
-    let cluster = &mut machine.cluster[0];
     let cores = system.cpus().into_iter().step_by(cluster.threads_per_core);
     let ranks: Option<Vec<u8>> = cores
-        .map(|cpu| of_driver(cpu, "prefcore_ranking"))
+        .map(|cpu| {
+            let policy = root.folder(format!("{CPUS}/cpufreq/policy{cpu}"));
+            policy.small_number("amd_pstate_prefcore_ranking")
+        })
         .collect();
     if let Some(ranks) = ranks.filter(|ranks| ranks.windows(2).any(|w| w[0] != w[1])) {
-        let within = |rank: u8| rank.clamp(cppc.nominal, cppc.highest);
-        cppc.ranking = ranks.into_iter().map(within).collect();
+        let (nominal, highest) = (cppc.nominal, cppc.highest);
+        cppc.ranking = ranks
+            .into_iter()
+            .map(|rank| rank.clamp(nominal, highest))
+            .collect();
     }
     let mut tried = machine.clone();
     tried.cluster[0].cppc = Some(cppc);
@@ -437,18 +439,44 @@ fn performance_scale(system: &System, flags: &str, machine: &mut Machine) {
     }
 }
 
+/// The performance scale that firmware and driver tell for a CPU.
+fn told_scale(root: &Root, cpu: usize, flags: &str) -> Option<Cppc> {
+    let firmware = root.folder(format!("{CPUS}/cpu{cpu}/acpi_cppc"));
+    let driver = root.folder(format!("{CPUS}/cpufreq/policy{cpu}"));
+    Some(Cppc {
+        // With preferred cores the firmware's is a rank.
+        highest: driver
+            .small_number("amd_pstate_highest_perf")
+            .or_else(|| firmware.small_number("highest_perf"))?,
+        nominal: firmware.small_number("nominal_perf")?,
+        lowest_nonlinear: firmware.small_number("lowest_nonlinear_perf")?,
+        lowest: firmware.small_number("lowest_perf")?,
+        nominal_mhz: firmware.small_number("nominal_freq")?,
+        lowest_mhz: firmware.small_number("lowest_freq")?,
+        registers: flags.split_whitespace().any(|flag| flag == "cppc"),
+        ranking: Vec::new(),
+        preferred_cores: root.optional(PREFCORE).as_deref() != Some("disabled"),
+        assumed: None,
+        ramp_ms: Figure::assumed(
+            2.0,
+            "Zen 3 mobile (Cezanne) reached 3.7 GHz in a couple of ms (chipsandcheese.com, 15 September 2022, Windows)",
+        ),
+        full_at_percent: Figure::assumed(50.0, "half of the scale, as for Intel's HWP"),
+    })
+}
+
 /// A substitute scale for a known range of clocks: the built-in Ryzen's, stretched to the highest clock.
 fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<Cppc> {
     const LIKE: &str = "ryzen-8840u";
     let (lowest, highest) = (cluster.opps.first()?.khz, cluster.opps.last()?.khz);
     let like = Machine::find(LIKE).ok()?.cluster.first()?.cppc.clone()?;
     let step_khz = f64::from(highest) / f64::from(like.highest);
-    let performance = |khz: f64| (khz / step_khz).round().clamp(1.0, f64::from(like.nominal)) as u8;
+    let steps = |khz: f64| (khz / step_khz).round().clamp(1.0, f64::from(like.nominal)) as u8;
     let lowest_nonlinear = match lowest_nonlinear_khz {
-        Some(khz) => performance(khz as f64),
+        Some(khz) => steps(khz as f64),
         None => like.lowest_nonlinear,
     };
-    let lowest_performance = performance(f64::from(lowest));
+    let lowest_performance = steps(f64::from(lowest));
     Some(Cppc {
         lowest: lowest_performance,
         // Older drivers load only where the lowest clock is below this one.
@@ -463,8 +491,8 @@ fn untold_scale(cluster: &Cluster, lowest_nonlinear_khz: Option<u64>) -> Option<
     })
 }
 
-/// Hardware threads per core, from the topology.
-fn threads(system: &System, machine: &mut Machine) {
+/// Sets hardware threads per core, from the topology.
+fn take_threads(system: &System, machine: &mut Machine) {
     let cluster = &mut machine.cluster[0];
     let Some(first) = system.cpus().first().copied() else {
         return;
@@ -500,8 +528,8 @@ pub fn describe_queues(system: &System, disk: &str, machine: &mut Machine) {
     }
 }
 
-/// The first drive, its queues, and power states where available.
-fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
+/// Sets the drives with their power states, and the queues of the first.
+fn take_drives(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     let root = system.root();
     if let Some(disk) = system.disks().into_iter().next() {
         describe_queues(system, &disk, machine);
@@ -529,11 +557,11 @@ fn drive(system: &System, machine: &mut Machine, notes: &mut Vec<String>) {
     if known.is_empty() && !system.drives().is_empty() {
         notes.push("a typical drive stands in for the one that cannot be identified".to_owned());
     }
-    let mut known = known.into_iter();
-    if let Some(first) = known.next() {
+    let mut drives = known.into_iter();
+    if let Some(first) = drives.next() {
         machine.drive = first;
     }
-    machine.other_drives = known.collect();
+    machine.other_drives = drives.collect();
 }
 
 /// Present power-management settings of a drive.

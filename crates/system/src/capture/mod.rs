@@ -39,7 +39,7 @@ const IDENTITY: [(std::ops::Range<usize>, u8); 4] = [
     (3072..4096, 0),
 ];
 
-/// What a directory with a capture has besides the files of the machine: the machine file, and a note about the capture.
+/// Files of a capture beside those of the machine: the machine file, and a note about the capture.
 pub const NOTES: [&str; 2] = ["machine.toml", "about.txt"];
 
 /// Top folders of a capture, and the journal for settings changed within the capture.
@@ -61,7 +61,7 @@ pub struct Capture {
 pub struct Missing {
     /// The file below the root.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -70,7 +70,7 @@ impl Capture {
     pub fn read(system: &System) -> Self {
         let mut capture = Self::default();
         for pattern in list::FILES.iter().flat_map(|p| list::expand(p)) {
-            for path in matching(system.root(), &pattern) {
+            for path in find_matching(system.root(), &pattern) {
                 capture.add(system.root(), &path);
             }
         }
@@ -91,7 +91,7 @@ impl Capture {
         for drive in system.drives() {
             capture.add_drive(system.root(), &drive);
         }
-        capture.hidden = hidden(system);
+        capture.hidden = hidden_facts(system);
         capture
     }
 
@@ -111,13 +111,12 @@ impl Capture {
         if mode.is_some_and(|mode| mode & 0o444 == 0) || why.kind() == io::ErrorKind::NotFound {
             return;
         }
-        let why = match why.kind() {
-            io::ErrorKind::PermissionDenied => "needs root".to_owned(),
-            _ => why.to_string(),
-        };
         self.missing.push(Missing {
             path: path.to_owned(),
-            why,
+            why: match why.kind() {
+                io::ErrorKind::PermissionDenied => "needs root".to_owned(),
+                _ => why.to_string(),
+            },
         });
     }
 
@@ -133,8 +132,10 @@ impl Capture {
         let Some((path, text)) = kernel_config(root) else {
             return;
         };
-        let matters = |line: &&str| list::CONFIG.iter().any(|head| line.starts_with(head));
-        let lines: Vec<&str> = text.lines().filter(matters).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| list::CONFIG.iter().any(|head| line.starts_with(head)))
+            .collect();
         self.files
             .insert(path, (lines.join("\n") + "\n").into_bytes());
     }
@@ -184,14 +185,8 @@ impl Capture {
         if NOTES.iter().any(|name| !directory.join(name).is_file()) {
             return Ok(());
         }
-        let remove = |name: &str| {
-            // Nothing is removed on the other side of a link.
-            let folder = Path::new(name).parent().unwrap_or(Path::new(""));
-            Tree::open(directory, Links::Refused)?.open_any(folder, OFlags::PATH)?;
-            fs::remove_dir_all(directory.join(name))
-        };
         for name in TOP {
-            match remove(name) {
+            match remove_folder(directory, name) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(SystemError::Write {
                         path: directory.join(name),
@@ -216,7 +211,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Writes what a directory with a capture has besides, [`NOTES`].
+    /// Writes [`NOTES`].
     ///
     /// # Errors
     /// A file cannot be written.
@@ -240,13 +235,18 @@ impl Capture {
     }
 }
 
-/// Writes a file below a directory, and the directories above it. No link in the directory is followed.
+/// Removes a folder below a directory. Nothing is removed on the other side of a link.
+fn remove_folder(directory: &Path, name: &str) -> io::Result<()> {
+    let parent = Path::new(name).parent().unwrap_or(Path::new(""));
+    Tree::open(directory, Links::Refused)?.open_any(parent, OFlags::PATH)?;
+    fs::remove_dir_all(directory.join(name))
+}
+
+/// Writes a file below a directory, and the directories above the file. No link in the directory is followed.
 fn write(directory: &Path, path: &str, content: &[u8]) -> Result<(), SystemError> {
-    let written = || {
-        let tree = Tree::open(directory, Links::Refused)?;
-        tree.write(Path::new(path), content)
-    };
-    written().map_err(|source| SystemError::Write {
+    let tree = Tree::open(directory, Links::Refused);
+    let written = tree.and_then(|tree| tree.write(Path::new(path), content));
+    written.map_err(|source| SystemError::Write {
         path: directory.join(path),
         value: format!("{} bytes", content.len()),
         source,
@@ -254,26 +254,20 @@ fn write(directory: &Path, path: &str, content: &[u8]) -> Result<(), SystemError
 }
 
 /// Files that match a pattern.
-fn matching(root: &Root, pattern: &str) -> Vec<String> {
+fn find_matching(root: &Root, pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for part in pattern.split('/') {
         found = found
             .into_iter()
-            .flat_map(|base| {
-                let under = |name: &str| match base.as_str() {
-                    "" => name.to_owned(),
-                    base => format!("{base}/{name}"),
-                };
-                match part.split_once('*') {
-                    None => vec![under(part)],
-                    Some((head, tail)) => root
-                        .names(&base)
-                        .iter()
-                        .filter(|name| name.starts_with(head) && name.ends_with(tail))
-                        .filter(|name| !drops(&base, name))
-                        .map(|name| under(name))
-                        .collect(),
-                }
+            .flat_map(|base| match part.split_once('*') {
+                None => vec![join_path(&base, part)],
+                Some((head, tail)) => root
+                    .names(&base)
+                    .iter()
+                    .filter(|name| name.starts_with(head) && name.ends_with(tail))
+                    .filter(|name| !is_left_out(&base, name))
+                    .map(|name| join_path(&base, name))
+                    .collect(),
             })
             .collect();
     }
@@ -284,8 +278,17 @@ fn matching(root: &Root, pattern: &str) -> Vec<String> {
     found
 }
 
-/// Whether a name stands for something that is not looked at.
-fn drops(base: &str, name: &str) -> bool {
+/// A path below another one, which may be empty.
+fn join_path(base: &str, name: &str) -> String {
+    if base.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{base}/{name}")
+    }
+}
+
+/// Whether a name is left out of captures: block devices that are no drives.
+fn is_left_out(base: &str, name: &str) -> bool {
     base == "sys/block"
         && VIRTUAL_DISK_PREFIXES
             .iter()
@@ -293,7 +296,7 @@ fn drops(base: &str, name: &str) -> bool {
 }
 
 /// Facts hidden here, though real machines show them.
-fn hidden(system: &System) -> Vec<String> {
+fn hidden_facts(system: &System) -> Vec<String> {
     let root = system.root();
     let is_virtual = is_virtual(root);
     let because = if is_virtual {
@@ -301,39 +304,38 @@ fn hidden(system: &System) -> Vec<String> {
     } else {
         "no driver offers it"
     };
-    let mut hidden = Vec::new();
-    let mut unless = |there: bool, what: &str| {
-        if !there {
-            hidden.push(format!("{what}: {because}"));
-        }
-    };
     let states = system.cpus().first().map(|cpu| system.idle_states(*cpu));
-    unless(
-        states.is_some_and(|s| s.iter().filter(|s| !s.polling).count() > 1),
-        "idle states of the processor beyond a halt",
-    );
-    unless(
-        !system.cpufreq_policies().is_empty(),
-        "frequencies and their governor (cpufreq)",
-    );
-    unless(
-        !root.names("sys/class/powercap").is_empty(),
-        "energy counters (RAPL)",
-    );
-    unless(
-        !system.drives().is_empty(),
-        "power states and APST of the drives (no NVMe controller)",
-    );
-    unless(
-        root.exists("sys/kernel/debug/energy_model") || !is_virtual,
-        "the energy model",
-    );
+    let facts = [
+        (
+            states.is_some_and(|s| s.iter().filter(|s| !s.polling).count() > 1),
+            "idle states of the processor beyond a halt",
+        ),
+        (
+            !system.cpufreq_policies().is_empty(),
+            "frequencies and their governor (cpufreq)",
+        ),
+        (
+            !root.names("sys/class/powercap").is_empty(),
+            "energy counters (RAPL)",
+        ),
+        (
+            !system.drives().is_empty(),
+            "power states and APST of the drives (no NVMe controller)",
+        ),
+        (
+            root.exists("sys/kernel/debug/energy_model") || !is_virtual,
+            "the energy model",
+        ),
+    ];
+    let hidden = facts.into_iter().filter(|(is_shown, _)| !is_shown);
     hidden
+        .map(|(_, fact)| format!("{fact}: {because}"))
+        .collect()
 }
 
 /// Whether the machine runs under a hypervisor.
 pub fn is_virtual(root: &Root) -> bool {
-    guest::guest(root).is_some()
+    guest::hypervisor_evidence(root).is_some()
 }
 
 /// The kernel's tick rate, if it can be read.

@@ -3,18 +3,20 @@
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Figure, PowerLimit};
 
-use crate::Root;
+use crate::{Root, SystemFolder};
 
 const POWERCAP: &str = "sys/class/powercap";
 
 /// Power limits of the processor; `None` where unknown, switched off, or where clusters are not processors.
 pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
     let zones = root.names(POWERCAP);
-    let packages = zones.iter().filter(|zone| {
-        let name = root.optional(&format!("{POWERCAP}/{zone}/name"));
-        zone.starts_with("intel-rapl:") && name.is_some_and(|name| name.starts_with("package"))
-    });
-    let packages: Vec<&String> = packages.collect();
+    let packages: Vec<&String> = zones
+        .iter()
+        .filter(|zone| {
+            let name = root.optional(&format!("{POWERCAP}/{zone}/name"));
+            zone.starts_with("intel-rapl:") && name.is_some_and(|name| name.starts_with("package"))
+        })
+        .collect();
     let [first, ..] = packages[..] else {
         return None;
     };
@@ -22,30 +24,43 @@ pub(super) fn read(root: &Root, machine: &Machine) -> Option<PowerLimit> {
     if packages.len() != machine.cluster.len() || !slots {
         return None;
     }
-    let number = |file: &str| root.number(&format!("{POWERCAP}/{first}/{file}"));
-    if number("enabled") == Some(0) {
+    let zone = root.folder(format!("{POWERCAP}/{first}"));
+    if zone.number("enabled") == Some(0) {
         return None;
     }
-    // In mW and ms.
-    let limit = |index: u8, name: &str| {
-        let told = root.optional(&format!("{POWERCAP}/{first}/constraint_{index}_name"));
-        let power = number(&format!("constraint_{index}_power_limit_uw"))? as f64 / 1e3;
-        let window = number(&format!("constraint_{index}_time_window_us"))? as f64 / 1e3;
-        let holds = told.as_deref() == Some(name) && power >= 1.0 && (1.0..=1e6).contains(&window);
-        holds.then_some((power, window))
-    };
-    let (pl1, window) = limit(0, "long_term")?;
-    // A short-term limit below the long-term limit would replace it.
-    let short = limit(1, "short_term").filter(|(pl2, of_pl2)| *pl2 >= pl1 && *of_pl2 <= window);
-    let figure = |of: Option<f64>| of.map_or_else(Figure::default, Figure::plain);
+    let long = Constraint::read(&zone, 0, "long_term")?;
+    // A short-term limit below the long-term limit would replace the latter.
+    let short = Constraint::read(&zone, 1, "short_term")
+        .filter(|short| short.mw >= long.mw && short.window_ms <= long.window_ms);
     Some(PowerLimit {
-        pl1_mw: Figure::plain(pl1),
-        pl1_window_ms: Figure::plain(window),
-        pl2_mw: figure(short.map(|s| s.0)),
-        pl2_window_ms: figure(short.map(|s| s.1)),
+        pl1_mw: Figure::plain(long.mw),
+        pl1_window_ms: Figure::plain(long.window_ms),
+        pl2_mw: short
+            .as_ref()
+            .map_or_else(Figure::default, |s| Figure::plain(s.mw)),
+        pl2_window_ms: short
+            .as_ref()
+            .map_or_else(Figure::default, |s| Figure::plain(s.window_ms)),
         clusters: 1,
         source: format!("/sys/class/powercap/{first}"),
     })
+}
+
+/// A power limit over a window of time.
+struct Constraint {
+    mw: f64,
+    window_ms: f64,
+}
+
+impl Constraint {
+    /// Reads a constraint of a zone; `None` if it has another name, or impossible values.
+    fn read(zone: &SystemFolder<'_>, index: u8, name: &str) -> Option<Self> {
+        let told = zone.optional(&format!("constraint_{index}_name"));
+        let mw = zone.number(&format!("constraint_{index}_power_limit_uw"))? as f64 / 1e3;
+        let window_ms = zone.number(&format!("constraint_{index}_time_window_us"))? as f64 / 1e3;
+        let holds = told.as_deref() == Some(name) && mw >= 1.0 && (1.0..=1e6).contains(&window_ms);
+        holds.then_some(Self { mw, window_ms })
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +82,15 @@ mod tests {
         Some(limit.limits().map(|(p, w)| (p.0, w.0)).collect())
     }
 
+    /// A short-term limit of `uw`.
+    fn short_term(uw: &str) -> [(&str, &str); 3] {
+        [
+            ("constraint_1_name", "short_term\n"),
+            ("constraint_1_power_limit_uw", uw),
+            ("constraint_1_time_window_us", "2440\n"),
+        ]
+    }
+
     #[test]
     fn the_limits_are_those_of_powercap() {
         let long = [
@@ -76,20 +100,13 @@ mod tests {
             ("constraint_0_power_limit_uw", "28000000\n"),
             ("constraint_0_time_window_us", "27983872\n"),
         ];
-        let short = |uw| {
-            [
-                ("constraint_1_name", "short_term\n"),
-                ("constraint_1_power_limit_uw", uw),
-                ("constraint_1_time_window_us", "2440\n"),
-            ]
-        };
         let pl1 = (28_000_000, 27_983_872_000);
         assert_eq!(limits(&long), Some(vec![pl1]));
-        let both = [&long[..], &short("64000000\n")].concat();
+        let both = [&long[..], &short_term("64000000\n")].concat();
         assert_eq!(limits(&both), Some(vec![pl1, (64_000_000, 2_440_000)]));
         // Impossible values are left out.
         for uw in ["20000000", "many", ""] {
-            let both = [&long[..], &short(uw)].concat();
+            let both = [&long[..], &short_term(uw)].concat();
             assert_eq!(limits(&both), Some(vec![pl1]), "{uw}");
         }
         for (at, content) in [

@@ -5,7 +5,7 @@ use wakepath_policies::spec::SpecError;
 use wakepath_policies::{PolicySet, PolicySpec};
 
 use crate::topology::CPUS;
-use crate::{HaltpollAsSet, System, setting};
+use crate::{HaltpollAsSet, Root, System, setting};
 
 /// Simulated frequency governors.
 const GOVERNORS: [&str; 4] = ["performance", "powersave", "ondemand", "schedutil"];
@@ -26,9 +26,9 @@ impl RunningPolicies {
     /// The machine has a value that no policy knows, such as an EPP.
     pub fn read(system: &System, machine: &Machine) -> Result<Self, SpecError> {
         let mut notes = Vec::new();
-        let idle = idle(system, &mut notes)?;
+        let idle = idle_governor(system, &mut notes)?;
         let frequency = match system.cpufreq_policies().into_iter().next() {
-            Some(first) => Some(frequency(system, machine, first, &mut notes)?),
+            Some(first) => Some(running_frequency(system, machine, first, &mut notes)?),
             None => None,
         };
         let set = PolicySet::new([idle].into_iter().chain(frequency))?;
@@ -52,14 +52,14 @@ impl RunningPolicies {
 }
 
 /// The idle governor in force.
-fn idle(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecError> {
+fn idle_governor(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecError> {
     let governor = system.idle_governor();
     match governor.as_deref() {
         Some("haltpoll") => {
-            let root = system.root();
-            let value = |name: &str| root.optional(setting::find(name)?.path);
-            let as_set = HaltpollAsSet::of(system.kernel_version(), value)?.policy;
-            let mut given = as_set.given();
+            let as_set = HaltpollAsSet::read(system.kernel_version(), |name| {
+                system.root().optional(setting::find(name)?.path)
+            })?;
+            let mut given = as_set.policy.given();
             given.try_fold("haltpoll".parse::<PolicySpec>()?, |policy, (key, value)| {
                 policy.with(key, value)
             })
@@ -80,31 +80,23 @@ fn idle(system: &System, notes: &mut Vec<String>) -> Result<PolicySpec, SpecErro
 ///
 /// # Errors
 /// A value that no policy accepts.
-pub fn frequency(
+pub fn running_frequency(
     system: &System,
     machine: &Machine,
     policy: usize,
     notes: &mut Vec<String>,
 ) -> Result<PolicySpec, SpecError> {
     let root = system.root();
-    let file = |name: &str| {
-        let path = format!("{CPUS}/cpufreq/policy{policy}/{name}");
-        root.optional(&path).unwrap_or_default()
-    };
-    let governor = file("scaling_governor");
-    let epp = file("energy_performance_preference");
+    let folder = root.folder(format!("{CPUS}/cpufreq/policy{policy}"));
+    let driver = folder.optional("scaling_driver").unwrap_or_default();
+    let governor = folder.optional("scaling_governor").unwrap_or_default();
+    let epp = folder
+        .optional("energy_performance_preference")
+        .unwrap_or_default();
     let has_base = machine.cluster.iter().all(|c| c.base_mhz.is_given());
     let has_scale = machine.cluster.iter().all(|c| c.cppc.is_some());
-    match (file("scaling_driver").as_str(), governor.as_str()) {
-        ("amd-pstate-epp", governor) if has_scale => {
-            let amd: PolicySpec = "amd-pstate[mode=active]".parse()?;
-            let amd = match (governor, &*epp) {
-                ("performance", _) => amd.with("governor", "performance")?,
-                (_, "" | "default") => amd,
-                (_, epp) => amd.with("epp", epp)?,
-            };
-            with_boost(system, amd)
-        }
+    match (driver.as_str(), governor.as_str()) {
+        ("amd-pstate-epp", governor) if has_scale => active_amd_pstate(system, governor, &epp),
         ("amd-pstate", name @ ("schedutil" | "performance" | "powersave")) if has_scale => {
             let mode = root.optional("sys/devices/system/cpu/amd_pstate/status");
             let amd: PolicySpec = match mode.as_deref() {
@@ -124,18 +116,7 @@ pub fn frequency(
         }
         // Without EPP its hardware has no HWP, or the kernel does not use it.
         ("intel_pstate", _) if epp.is_empty() => "intel_pstate".parse(),
-        ("intel_pstate", _) => {
-            let boost = setting::find("hwp-dynamic-boost").map(|s| root.optional(s.path));
-            let boost = boost.flatten().as_deref() == Some("1");
-            // The firmware's default, whose value no file reports.
-            let epp = match epp.as_str() {
-                "default" => "balance_performance",
-                epp => epp,
-            };
-            let hwp: PolicySpec = "intel_pstate-hwp".parse()?;
-            hwp.with("hwp_dynamic_boost", if boost { "on" } else { "off" })?
-                .with("epp", epp)
-        }
+        ("intel_pstate", _) => intel_hwp(root, &epp),
         (_, name) if GOVERNORS.contains(&name) => name.parse(),
         (driver, name) => {
             notes.push(format!(
@@ -144,6 +125,33 @@ pub fn frequency(
             "schedutil".parse()
         }
     }
+}
+
+/// amd-pstate in active mode.
+fn active_amd_pstate(system: &System, governor: &str, epp: &str) -> Result<PolicySpec, SpecError> {
+    let active: PolicySpec = "amd-pstate[mode=active]".parse()?;
+    let amd = match (governor, epp) {
+        ("performance", _) => active.with("governor", "performance")?,
+        (_, "" | "default") => active,
+        (_, epp) => active.with("epp", epp)?,
+    };
+    with_boost(system, amd)
+}
+
+/// intel_pstate with clocks chosen by the hardware.
+fn intel_hwp(root: &Root, epp: &str) -> Result<PolicySpec, SpecError> {
+    let boost = setting::find("hwp-dynamic-boost").and_then(|info| root.number(info.path));
+    // The firmware's default, whose value no file reports.
+    let preference = match epp {
+        "default" => "balance_performance",
+        epp => epp,
+    };
+    let hwp: PolicySpec = "intel_pstate-hwp".parse()?;
+    hwp.with(
+        "hwp_dynamic_boost",
+        if boost == Some(1) { "on" } else { "off" },
+    )?
+    .with("epp", preference)
 }
 
 /// amd-pstate with boost off, where it is off.
@@ -158,9 +166,13 @@ fn with_boost(system: &System, policy: PolicySpec) -> Result<PolicySpec, SpecErr
 impl System {
     /// Whether the processor may run above its base clock; `None`: nothing tells.
     pub fn boosts(&self) -> Option<bool> {
-        let number = |file: &str| self.root().number(&format!("{CPUS}/{file}"));
-        let off = number("intel_pstate/no_turbo").map(|n| n == 0);
-        off.or_else(|| number("cpufreq/boost").map(|n| n != 0))
-            .or_else(|| number("cpufreq/policy0/boost").map(|n| n != 0))
+        let cpus = self.root().folder(CPUS);
+        if let Some(no_turbo) = cpus.number("intel_pstate/no_turbo") {
+            return Some(no_turbo == 0);
+        }
+        let boost = cpus
+            .number("cpufreq/boost")
+            .or_else(|| cpus.number("cpufreq/policy0/boost"));
+        boost.map(|boost| boost != 0)
     }
 }

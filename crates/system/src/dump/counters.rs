@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -31,6 +31,22 @@ pub enum DumpError {
     /// Two dumps do not belong together.
     #[error("{0}")]
     Pair(String),
+}
+
+impl DumpError {
+    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(super) fn content(path: &Path, problem: String) -> Self {
+        Self::Content {
+            path: path.to_owned(),
+            problem,
+        }
+    }
 }
 
 /// Counters of an idle state on a CPU.
@@ -93,11 +109,13 @@ pub struct StateSum {
 impl Dump {
     /// Counts since boot.
     pub fn since_start(&self, seconds: Option<f64>) -> Counted {
-        let counted = Counted::of(self.cpus.iter().map(|(cpu, states)| {
-            let states = states.iter();
-            let sums = states.map(|(index, state)| state.since(*index, &Counters::ZERO));
+        let by_cpu = self.cpus.iter().map(|(cpu, states)| {
+            let sums = states
+                .iter()
+                .map(|(index, state)| state.since(*index, &Counters::ZERO));
             (*cpu, sums.collect())
-        }));
+        });
+        let counted = Counted::sum_up(by_cpu.collect());
         let mut notes = self.notes.clone();
         notes.push("one dump only: everything since the start of the machine".to_owned());
         counted.over(seconds.or(self.uptime_s), notes)
@@ -110,80 +128,117 @@ impl Dump {
     pub fn since(&self, before: &Self, seconds: Option<f64>) -> Result<Counted, DumpError> {
         let mut notes = [&before.notes[..], &self.notes[..]].concat();
         notes.dedup();
-        let only = |of: &Self, other: &Self| -> Vec<String> {
-            let mut found = Vec::new();
-            for (cpu, states) in &of.cpus {
-                match other.cpus.get(cpu) {
-                    None => found.push(format!("cpu{cpu}")),
-                    Some(others) => {
-                        let missing = states.keys().filter(|state| !others.contains_key(state));
-                        found.extend(missing.map(|state| format!("cpu{cpu}/state{state}")));
-                    }
-                }
-            }
-            found
-        };
-        for (places, which) in [
-            (only(self, before), "second"),
-            (only(before, self), "first"),
-        ] {
-            if !places.is_empty() {
-                notes.push(format!(
-                    "only in the {which} dump, and left out: {}",
-                    listed(&places)
-                ));
-            }
-        }
-        let (mut counted, mut back, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        for (cpu, states) in &self.cpus {
-            let Some(earlier) = before.cpus.get(cpu) else {
-                continue;
-            };
-            if let Some(what) = other_state(earlier, states) {
-                others.push(format!("cpu{cpu} ({what})"));
-                continue;
-            }
-            if let Some(what) = goes_back(earlier, states) {
-                back.push(format!("cpu{cpu} ({what})"));
-                continue;
-            }
-            let sums = states
-                .iter()
-                .filter_map(|(index, state)| Some(state.since(*index, earlier.get(index)?)));
-            counted.push((*cpu, sums.collect()));
-        }
-        if counted.is_empty() {
-            return Err(DumpError::Pair(if !back.is_empty() {
-                format!("the counters go back: {}; {SAME_START}", listed(&back))
-            } else if !others.is_empty() {
-                let others = listed(&others);
-                format!(
-                    "the idle states differ: {others}; give two dumps of the same machine, driver and kernel"
-                )
-            } else {
-                "the two dumps have no CPU in common: they are of different machines".to_owned()
-            }));
-        }
+        note_places(
+            &mut notes,
+            "only in the second dump, and left out",
+            &self.places_missing_in(before),
+        );
+        note_places(
+            &mut notes,
+            "only in the first dump, and left out",
+            &before.places_missing_in(self),
+        );
+        let differences = Differences::between(before, self);
+        differences.check()?;
         let uptimes = before.uptime_s.zip(self.uptime_s);
         if let Some((then, now)) = uptimes.filter(|(then, now)| now < then) {
             return Err(DumpError::Pair(format!(
                 "the machine had been up for {then:.0} s at the first dump and for {now:.0} s at the second; {SAME_START}"
             )));
         }
-        for (left_out, why) in [
-            (&others, "other idle states"),
-            (&back, "counters that go back"),
-        ] {
-            if !left_out.is_empty() {
-                notes.push(format!("{why}, left out: {}", listed(left_out)));
-            }
-        }
-        let counted = Counted::of(counted.into_iter());
+        note_places(
+            &mut notes,
+            "other idle states, left out",
+            &differences.other_states,
+        );
+        note_places(
+            &mut notes,
+            "counters that go back, left out",
+            &differences.going_back,
+        );
+        let counted = Counted::sum_up(differences.counted);
         if counted.states.iter().all(StateSum::is_zero) {
             notes.push("nothing was counted between the dumps: are they the same?".to_owned());
         }
         let between = uptimes.map(|(then, now)| now - then).filter(|s| *s > 0.0);
         Ok(counted.over(seconds.or(between), notes))
+    }
+
+    /// CPUs and states that another dump lacks.
+    fn places_missing_in(&self, other: &Self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (cpu, states) in &self.cpus {
+            let Some(others) = other.cpus.get(cpu) else {
+                missing.push(format!("cpu{cpu}"));
+                continue;
+            };
+            let indices = states.keys().filter(|index| !others.contains_key(index));
+            missing.extend(indices.map(|index| format!("cpu{cpu}/state{index}")));
+        }
+        missing
+    }
+}
+
+/// Adds a note about places, if there are any.
+fn note_places(notes: &mut Vec<String>, fact: &str, places: &[String]) {
+    if !places.is_empty() {
+        notes.push(format!("{fact}: {}", first_items(places)));
+    }
+}
+
+/// CPUs that two dumps have in common.
+#[derive(Default)]
+struct Differences {
+    /// Counts between the dumps by CPU.
+    counted: Vec<(u32, Vec<StateSum>)>,
+    /// CPUs with other idle states in the second dump, with one of them.
+    other_states: Vec<String>,
+    /// CPUs with a counter that goes back, with the counter.
+    going_back: Vec<String>,
+}
+
+impl Differences {
+    fn between(before: &Dump, after: &Dump) -> Self {
+        let mut differences = Self::default();
+        for (cpu, states) in &after.cpus {
+            let Some(earlier) = before.cpus.get(cpu) else {
+                continue;
+            };
+            if let Some(state) = other_state(earlier, states) {
+                differences.other_states.push(format!("cpu{cpu} ({state})"));
+            } else if let Some(counter) = decreased_counter(earlier, states) {
+                differences.going_back.push(format!("cpu{cpu} ({counter})"));
+            } else {
+                let sums = states
+                    .iter()
+                    .filter_map(|(index, state)| Some(state.since(*index, earlier.get(index)?)));
+                differences.counted.push((*cpu, sums.collect()));
+            }
+        }
+        differences
+    }
+
+    /// Refuses dumps of which no CPU can be counted.
+    ///
+    /// # Errors
+    /// The reason.
+    fn check(&self) -> Result<(), DumpError> {
+        if !self.counted.is_empty() {
+            return Ok(());
+        }
+        Err(DumpError::Pair(if !self.going_back.is_empty() {
+            format!(
+                "the counters go back: {}; {SAME_START}",
+                first_items(&self.going_back)
+            )
+        } else if !self.other_states.is_empty() {
+            format!(
+                "the idle states differ: {}; give two dumps of the same machine, driver and kernel",
+                first_items(&self.other_states)
+            )
+        } else {
+            "the two dumps have no CPU in common: they are of different machines".to_owned()
+        }))
     }
 }
 
@@ -215,21 +270,20 @@ impl Counters {
 
     /// Counts since an earlier dump. A counter missing in either dump is unknown.
     fn since(&self, index: u32, before: &Self) -> StateSum {
-        let count = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         StateSum {
             state: self.name.clone().unwrap_or_else(|| format!("state{index}")),
-            time_us: count(self.time_us, before.time_us),
-            usage: count(self.usage, before.usage),
-            above: count(self.above, before.above),
-            below: count(self.below, before.below),
-            rejected: count(self.rejected, before.rejected),
+            time_us: increase(self.time_us, before.time_us),
+            usage: increase(self.usage, before.usage),
+            above: increase(self.above, before.above),
+            below: increase(self.below, before.below),
+            rejected: increase(self.rejected, before.rejected),
         }
     }
 }
 
 impl Counted {
-    fn of(cpus: impl Iterator<Item = (u32, Vec<StateSum>)>) -> Self {
-        let by_cpu: Vec<(u32, Vec<StateSum>)> = cpus.collect();
+    /// Adds up the counts of all CPUs.
+    fn sum_up(by_cpu: Vec<(u32, Vec<StateSum>)>) -> Self {
         let mut states: Vec<StateSum> = Vec::new();
         for sum in by_cpu.iter().flat_map(|(_, states)| states) {
             match states.iter_mut().find(|known| known.state == sum.state) {
@@ -281,13 +335,21 @@ impl StateSum {
     }
 
     fn add(&mut self, other: &Self) {
-        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-        self.time_us = sum(self.time_us, other.time_us);
-        self.usage = sum(self.usage, other.usage);
-        self.above = sum(self.above, other.above);
-        self.below = sum(self.below, other.below);
-        self.rejected = sum(self.rejected, other.rejected);
+        self.time_us = known_sum(self.time_us, other.time_us);
+        self.usage = known_sum(self.usage, other.usage);
+        self.above = known_sum(self.above, other.above);
+        self.below = known_sum(self.below, other.below);
+        self.rejected = known_sum(self.rejected, other.rejected);
     }
+}
+
+/// The growth of a counter; `None` if it is missing in either dump.
+fn increase(now: Option<u64>, then: Option<u64>) -> Option<u64> {
+    Some(now?.saturating_sub(then?))
+}
+
+fn known_sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    Some(a?.saturating_add(b?))
 }
 
 const SAME_START: &str = "give the earlier dump first, and two of the same start of the machine";
@@ -302,7 +364,10 @@ fn other_state(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) 
 }
 
 /// The first counter that decreased on a CPU.
-fn goes_back(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) -> Option<String> {
+fn decreased_counter(
+    before: &BTreeMap<u32, Counters>,
+    now: &BTreeMap<u32, Counters>,
+) -> Option<String> {
     now.iter().find_map(|(index, state)| {
         let then = before.get(index)?;
         let unnamed = format!("state{index}");
@@ -322,7 +387,7 @@ fn goes_back(before: &BTreeMap<u32, Counters>, now: &BTreeMap<u32, Counters>) ->
 }
 
 /// The first items of a list.
-fn listed(items: &[String]) -> String {
+fn first_items(items: &[String]) -> String {
     const SHOWN: usize = 4;
     let shown = items
         .iter()

@@ -47,15 +47,14 @@ impl GivenStates {
     /// It cannot be read, is neither, or the states are not in order.
     pub fn open(path: &Path) -> Result<Self, GivenStatesError> {
         let name = path.display().to_string();
-        let failed = |source: io::Error| DumpError::Io {
-            path: path.to_owned(),
-            source,
-        };
         if !path.is_dir() {
-            return Self::read(wakepath_files::open(path).map_err(failed)?, &name);
+            let file = wakepath_files::open(path).map_err(|e| DumpError::io(path, e))?;
+            return Self::read(file, &name);
         }
         let mut values = Values::default();
-        values.add_folder(path).map_err(failed)?;
+        values
+            .add_folder(path)
+            .map_err(|e| DumpError::io(path, e))?;
         Ok(declared(values, path)?)
     }
 
@@ -65,23 +64,19 @@ impl GivenStates {
     /// As [`Self::open`].
     pub fn read(input: impl Read, name: &str) -> Result<Self, GivenStatesError> {
         let path = Path::new(name);
-        let failed = |source: io::Error| DumpError::Io {
-            path: path.to_owned(),
-            source,
-        };
         let mut bytes = Vec::new();
         input
             .take(LONGEST)
             .read_to_end(&mut bytes)
-            .map_err(failed)?;
+            .map_err(|e| DumpError::io(path, e))?;
         let mut values = Values::default();
         let found = values.add_input(&bytes[..]);
         if !values.is_empty() {
-            found.map_err(failed)?;
+            found.map_err(|e| DumpError::io(path, e))?;
             return Ok(declared(values, path)?);
         }
         let text = pasted::without_hosts(pasted::decode(&bytes))
-            .map_err(|several| failed(io::Error::other(several)))?;
+            .map_err(|several| DumpError::io(path, io::Error::other(several)))?;
         match read_states(text.as_bytes(), name) {
             Ok(states) => Ok(Self {
                 states,
@@ -97,24 +92,20 @@ impl GivenStates {
 
 /// States of the first CPU that declares any.
 fn declared(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
-    let content = |problem: String| DumpError::Content {
-        path: path.to_owned(),
-        problem,
-    };
-    let mut dumps = values.dumps().map_err(content)?;
+    let mut dumps = values
+        .dumps()
+        .map_err(|problem| DumpError::content(path, problem))?;
     let Dump { cpus, notes, .. } = dumps.pop().unwrap_or_default();
-    let told = |states: &BTreeMap<u32, Counters>| states.values().any(|s| s.latency_us.is_some());
-    let Some((cpu, states)) = cpus.iter().find(|(_, states)| told(states)) else {
+    let Some((cpu, states)) = cpus.iter().find(|(_, states)| has_latencies(states)) else {
         let missing = "no latencies of idle states; a dump for this has `latency` and `residency` of each state";
-        return Err(content(missing.to_owned()));
+        return Err(DumpError::content(path, missing.to_owned()));
     };
-    if let Some(index) = states.iter().find(|(_, s)| s.latency_us.is_none()) {
-        let index = index.0;
-        return Err(content(format!(
-            "cpu{cpu}/cpuidle/state{index} has no latency, and other states have one"
-        )));
+    if let Some((index, _)) = states.iter().find(|(_, s)| s.latency_us.is_none()) {
+        let problem =
+            format!("cpu{cpu}/cpuidle/state{index} has no latency, and other states have one");
+        return Err(DumpError::content(path, problem));
     }
-    let (list, mut all_notes) = (states_of(states), notes);
+    let (list, mut all_notes) = (declared_states(states), notes);
     let assumed: Vec<&str> = list
         .iter()
         .zip(states.values())
@@ -130,23 +121,31 @@ fn declared(values: Values, path: &Path) -> Result<GivenStates, DumpError> {
     if states.len() < states.keys().max().map_or(0, |last| *last as usize + 1) {
         all_notes.push("the first of its states, or one between, is not in it".to_owned());
     }
-    let others = cpus.values().filter(|other| told(other));
-    let others = others.filter(|other| states_of(other) != list).count();
+    let others = cpus
+        .values()
+        .filter(|other| has_latencies(other) && declared_states(other) != list)
+        .count();
     if others > 0 {
         all_notes.push(format!(
             "the states are those of cpu{cpu}; {others} other CPUs have other ones"
         ));
     }
     Ok(GivenStates {
-        states: IdleStates::new(list).map_err(|error| content(error.to_string()))?,
+        states: IdleStates::new(list)
+            .map_err(|error| DumpError::content(path, error.to_string()))?,
         notes: all_notes,
     })
 }
 
-fn states_of(states: &BTreeMap<u32, Counters>) -> Vec<IdleState> {
-    let states = states.iter().map(|(index, counters)| {
-        let name = counters.name.clone();
-        let name = name.unwrap_or_else(|| format!("state{index}"));
+fn has_latencies(states: &BTreeMap<u32, Counters>) -> bool {
+    states.values().any(|state| state.latency_us.is_some())
+}
+
+/// The idle states that a CPU declares.
+fn declared_states(states: &BTreeMap<u32, Counters>) -> Vec<IdleState> {
+    let declared = states.iter().map(|(index, counters)| {
+        let known = counters.name.clone();
+        let name = known.unwrap_or_else(|| format!("state{index}"));
         let latency_us = counters.latency_us.unwrap_or(0);
         // As of a live machine without such a file.
         let residency_us = counters
@@ -160,7 +159,7 @@ fn states_of(states: &BTreeMap<u32, Counters>) -> Vec<IdleState> {
             name,
         }
     });
-    states.collect()
+    declared.collect()
 }
 
 #[cfg(test)]

@@ -71,6 +71,16 @@ impl CounterFile {
         )
     }
 
+    /// Whether the content of such a file in a later dump can be `now`, after `then`.
+    fn may_follow(self, then: &str, now: &str) -> bool {
+        match self {
+            Self::Name | Self::Latency | Self::Residency => now == then,
+            Self::Disable => true,
+            Self::Uptime => uptime(then) <= uptime(now),
+            _ => matches!((then.parse::<u64>(), now.parse::<u64>()), (Ok(a), Ok(b)) if a <= b),
+        }
+    }
+
     /// Whether a line can be the content of such a file.
     fn may_be(self, line: &str) -> bool {
         match self {
@@ -103,13 +113,12 @@ impl Place {
         if path.ends_with("proc/uptime") {
             return Some(Self::UPTIME);
         }
-        let number = |text: &str, prefix: &str| text.strip_prefix(prefix)?.parse().ok();
         let mut parts = path.rsplit('/');
         let file = CounterFile::named(parts.next()?)?;
-        let state = number(parts.next()?, "state")?;
+        let state = number_after(parts.next()?, "state")?;
         let cpu = match (parts.next(), parts.next()) {
             (Some("cpuidle"), Some(".") | None) | (Some(".") | None, _) => None,
-            (Some("cpuidle"), Some(cpu)) => Some(number(cpu, "cpu")?),
+            (Some("cpuidle"), Some(cpu)) => Some(number_after(cpu, "cpu")?),
             _ => return None,
         };
         Some(Self { cpu, state, file })
@@ -117,15 +126,14 @@ impl Place {
 
     /// Refuses impossible places.
     pub(super) fn check(self) -> io::Result<()> {
-        let path = || self.path();
         match self.cpu {
             Some(cpu) if cpu >= MAX_CPUS => Err(io::Error::other(format!(
                 "{}: CPU {cpu}, and no kernel has more than {MAX_CPUS} CPUs",
-                path()
+                self.path()
             ))),
             _ if self.state as usize >= MAX_STATES => Err(io::Error::other(format!(
                 "{}: state {}, and a CPU has at most {MAX_STATES}",
-                path(),
+                self.path(),
                 self.state
             ))),
             _ => Ok(()),
@@ -258,9 +266,12 @@ fn first_conflict(values: &[Value]) -> Option<String> {
 /// A second dump completed with constants from the first, such as names, which need not be repeated.
 fn with_constants(before: &[Value], after: &[Value]) -> Vec<Value> {
     let known: BTreeSet<Place> = after.iter().map(|value| value.place).collect();
-    let constants = before.iter();
-    let constants = constants.filter(|v| v.place.file.is_constant() && !known.contains(&v.place));
-    constants.chain(after).cloned().collect()
+    before
+        .iter()
+        .filter(|value| value.place.file.is_constant() && !known.contains(&value.place))
+        .chain(after)
+        .cloned()
+        .collect()
 }
 
 /// Where the first file comes for the second time.
@@ -272,19 +283,25 @@ fn second_dump(values: &[Value]) -> usize {
 
 /// Whether `after` has the same files as `before`, each once, with the same names and no lower counters.
 fn is_later(before: &[Value], after: &[Value]) -> bool {
-    let by_place = |values: &[Value]| -> BTreeMap<Place, String> {
-        values.iter().map(|v| (v.place, v.text.clone())).collect()
-    };
-    let (first, second) = (by_place(before), by_place(after));
-    let later = |(place, then): (&Place, &String)| {
-        second.get(place).is_some_and(|now| match place.file {
-            CounterFile::Name | CounterFile::Latency | CounterFile::Residency => now == then,
-            CounterFile::Disable => true,
-            CounterFile::Uptime => uptime(then) <= uptime(now),
-            _ => matches!((then.parse::<u64>(), now.parse::<u64>()), (Ok(a), Ok(b)) if a <= b),
+    let (first, second) = (text_by_place(before), text_by_place(after));
+    before.len() == after.len()
+        && second.len() == after.len()
+        && first.iter().all(|(place, then)| {
+            let now = second.get(place);
+            now.is_some_and(|now| place.file.may_follow(then, now))
         })
-    };
-    before.len() == after.len() && second.len() == after.len() && first.iter().all(later)
+}
+
+fn text_by_place(values: &[Value]) -> BTreeMap<Place, &str> {
+    let values = values.iter();
+    values
+        .map(|value| (value.place, value.text.as_str()))
+        .collect()
+}
+
+/// The number after a prefix, such as 3 in `cpu3`.
+fn number_after(text: &str, prefix: &str) -> Option<u32> {
+    text.strip_prefix(prefix)?.parse().ok()
 }
 
 fn uptime(text: &str) -> Option<f64> {
@@ -433,10 +450,14 @@ fn path_alone(line: &str) -> Option<Place> {
     Place::find(path.rsplit(char::is_whitespace).next()?)
 }
 
+/// Whether a character separates a path from its value.
+fn is_separator(c: char) -> bool {
+    c.is_whitespace() || ":=,;|\"'".contains(c)
+}
+
 /// `PATH:VALUE`, `PATH:1:VALUE` as grep -n has it, `PATH VALUE` or `PATH = VALUE`; also as a row of CSV, JSON or Markdown.
 fn path_and_value(line: &str) -> Option<(Place, String)> {
     let row = line.trim_matches(|c: char| c.is_whitespace() || "\"'|,;".contains(c));
-    let is_separator = |c: char| c.is_whitespace() || ":=,;|\"'".contains(c);
     let (path, rest) = row.split_at(row.find(is_separator)?);
     let place = Place::find(path)?;
     let value = rest.trim_start_matches(is_separator);

@@ -33,8 +33,8 @@ pub fn admin(root: &Root, name: &str) -> Box<dyn NvmeAdmin> {
 /// The character device of the drive `name`; `None` on a captured machine that has its answers as files.
 pub fn device(root: &Root, name: &str) -> Option<NvmeDevice> {
     let path = format!("dev/{name}");
-    let exists = || matches!(root.kind(&path), Some((FileType::CharacterDevice, _)));
-    (root.is_live() || exists()).then(|| NvmeDevice::new(root.clone(), path))
+    let is_device = matches!(root.kind(&path), Some((FileType::CharacterDevice, _)));
+    (root.is_live() || is_device).then(|| NvmeDevice::new(root.clone(), path))
 }
 
 /// The APST feature as it is set and read: whether it is on, and the table.
@@ -62,8 +62,8 @@ impl ApstFeature {
 
     /// Parses what [`fmt::Display`] prints.
     pub fn parse(text: &str) -> Option<Self> {
-        let (enabled, hex) = text.trim().split_once(':')?;
-        let enabled = match enabled {
+        let (switch, hex) = text.trim().split_once(':')?;
+        let enabled = match switch {
             "on" => true,
             "off" => false,
             _ => return None,
@@ -97,7 +97,7 @@ pub fn latency_tolerance(root: &Root, name: &str) -> Option<String> {
     ))
 }
 
-/// What a drive says of itself.
+/// Reads what a drive says about itself.
 ///
 /// # Errors
 /// The device's, or `InvalidData` for an answer that is no Identify Controller structure.

@@ -120,15 +120,9 @@ impl SettingInfo {
 
     /// The setting of a parameter of haltpoll, by the name that policies and the kernel have for it.
     pub fn of_haltpoll(parameter: &str) -> Option<&'static Self> {
-        let ends = |info: &&Self| {
-            info.path
-                .rsplit_once('/')
-                .is_some_and(|(_, name)| name == parameter)
-        };
-        let parameters = SETTINGS
+        SETTINGS
             .iter()
-            .filter(|info| info.path.starts_with(HALTPOLL));
-        parameters.into_iter().find(ends)
+            .find(|info| info.path.strip_prefix(HALTPOLL) == Some(parameter))
     }
 }
 

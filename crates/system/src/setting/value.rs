@@ -33,50 +33,65 @@ impl SettingInfo {
     /// Checks a value. `beside` reads a file beside the setting's own, if it is there.
     ///
     /// # Errors
-    /// What would be possible.
+    /// The possible values.
     pub(crate) fn check(
         &self,
         value: &str,
         beside: impl Fn(&str) -> Option<String>,
     ) -> Result<(), String> {
-        let number = value.parse::<u64>().ok();
-        let within = |low: u64, high: u64| {
-            if number.is_some_and(|n| (low..=high).contains(&n)) {
-                Ok(())
-            } else {
-                Err(format!("a whole number from {low} to {high}"))
-            }
-        };
-        let listed = |file: &str| match beside(file) {
-            None => Err(format!("one of those in {file}, which cannot be read")),
-            Some(words) if words.split_whitespace().any(|word| word == value) => Ok(()),
-            Some(words) => Err(words.split_whitespace().collect::<Vec<_>>().join(", ")),
-        };
         match self.values {
-            Values::Listed(file) => listed(file),
-            Values::ListedOrUpTo(_, most) if number.is_some() => within(0, most),
-            Values::ListedOrUpTo(file, most) => {
-                listed(file).map_err(|words| format!("{words}, or a whole number up to {most}"))
+            Values::Listed(file) => check_listed(value, file, beside(file)),
+            Values::ListedOrUpTo(_, most) if value.parse::<u64>().is_ok() => {
+                check_range(value, 0, most)
             }
-            Values::Between(low, high) => within(low, high),
+            Values::ListedOrUpTo(file, most) => check_listed(value, file, beside(file))
+                .map_err(|words| format!("{words}, or a whole number up to {most}")),
+            Values::Between(low, high) => check_range(value, low, high),
             Values::BetweenFiles(low, high) => {
-                let read = |file: &str| beside(file).and_then(|text| text.parse().ok());
-                within(read(low).unwrap_or(0), read(high).unwrap_or(u64::MAX))
+                let least = beside(low).and_then(|text| text.parse().ok());
+                let most = beside(high).and_then(|text| text.parse().ok());
+                check_range(value, least.unwrap_or(0), most.unwrap_or(u64::MAX))
             }
             Values::YesNo if ["Y", "N", "0", "1"].contains(&value) => Ok(()),
             Values::YesNo => Err("Y or N".to_owned()),
             Values::ResumeLatency if value == "n/a" => Ok(()),
-            Values::ResumeLatency => within(0, NO_LATENCY_LIMIT_US - 1)
+            Values::ResumeLatency => check_range(value, 0, NO_LATENCY_LIMIT_US - 1)
                 .map_err(|range| format!("{range} (0: no limit), or n/a for no latency at all")),
             Values::Tolerance if ["auto", "any"].contains(&value) => Ok(()),
-            Values::Tolerance => {
-                within(0, NO_LATENCY_LIMIT_US - 1).map_err(|range| format!("{range}, any, or auto"))
-            }
+            Values::Tolerance => check_range(value, 0, NO_LATENCY_LIMIT_US - 1)
+                .map_err(|range| format!("{range}, any, or auto")),
             Values::ApstTable => crate::nvme::ApstFeature::parse(value)
                 .map(|_| ())
                 .ok_or_else(|| "on: or off: and 512 hexadecimal digits".to_owned()),
         }
     }
+}
+
+/// Checks that a value is a whole number in a range.
+///
+/// # Errors
+/// The range.
+fn check_range(value: &str, low: u64, high: u64) -> Result<(), String> {
+    let number = value.parse::<u64>();
+    if number.is_ok_and(|number| (low..=high).contains(&number)) {
+        return Ok(());
+    }
+    Err(format!("a whole number from {low} to {high}"))
+}
+
+/// Checks that a value is among the words of a file.
+///
+/// # Errors
+/// The words.
+fn check_listed(value: &str, file: &str, content: Option<String>) -> Result<(), String> {
+    let Some(content) = content else {
+        return Err(format!("one of those in {file}, which cannot be read"));
+    };
+    let words: Vec<&str> = content.split_whitespace().collect();
+    if words.contains(&value) {
+        return Ok(());
+    }
+    Err(words.join(", "))
 }
 
 /// Whether two values of a setting mean the same, though they may be written differently.
@@ -85,8 +100,8 @@ pub fn same(setting: &SettingInfo, one: &str, other: &str) -> bool {
 }
 
 /// A value in the one form to compare.
-fn meaning(setting: &SettingInfo, value: &str) -> String {
-    let value = value.trim();
+fn meaning(setting: &SettingInfo, text: &str) -> String {
+    let value = text.trim();
     match setting.values {
         Values::YesNo => match value {
             "1" | "y" => "Y".to_owned(),
@@ -113,14 +128,18 @@ mod tests {
     use super::super::known;
     use super::*;
 
+    fn file_beside(file: &str) -> Option<String> {
+        let content = match file {
+            "available_governors" => "ladder menu",
+            "cpuinfo_min_freq" => "800000",
+            "cpuinfo_max_freq" => "3000000",
+            _ => return None,
+        };
+        Some(content.to_owned())
+    }
+
     #[test]
     fn impossible_values_say_what_is_possible() {
-        let beside = |file: &str| match file {
-            "available_governors" => Some("ladder menu".to_owned()),
-            "cpuinfo_min_freq" => Some("800000".to_owned()),
-            "cpuinfo_max_freq" => Some("3000000".to_owned()),
-            _ => None,
-        };
         for (setting, value, expected) in [
             ("idle-governor", "teo", "ladder, menu"),
             (
@@ -136,7 +155,7 @@ mod tests {
             ("apst", "on:00", "512"),
             ("haltpoll-may-shrink", "x", "Y or N"),
         ] {
-            let message = known(setting).check(value, beside).unwrap_err();
+            let message = known(setting).check(value, file_beside).unwrap_err();
             assert!(message.contains(expected), "{setting}: {message}");
         }
         for (setting, value) in [
@@ -147,7 +166,7 @@ mod tests {
             ("drive-latency", "any"),
             ("epp", "0"),
         ] {
-            known(setting).check(value, beside).unwrap();
+            known(setting).check(value, file_beside).unwrap();
         }
     }
 

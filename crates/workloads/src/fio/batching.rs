@@ -93,11 +93,10 @@ impl FioJob {
     pub fn batching(&self) -> Option<Batching> {
         let depth = self.effective_iodepth();
         let batches = &self.batches;
-        let or_depth = |n: u32| if n == 0 || n > depth { depth } else { n };
         let batching = Batching {
-            submit: or_depth(batches.submit),
+            submit: at_most_depth(batches.submit, depth),
             least: batches.complete_min.clamp(1, depth),
-            low: or_depth(batches.low),
+            low: at_most_depth(batches.low, depth),
         };
         (batching.submit > 1 || batching.least > 1 || batching.low < depth).then_some(batching)
     }
@@ -132,24 +131,15 @@ impl FioJob {
         if !sizes_given.vary() {
             return None;
         }
-        let sizes = |range: Option<(u64, u64)>, parts: &Option<Vec<_>>, block: u64| {
-            if let Some(parts) = parts {
-                return split(parts, sizes_given.unaligned);
-            }
-            let (least, most) = range.unwrap_or((block, block));
-            let step = if sizes_given.unaligned { 1 } else { least };
-            Sizes::Range { least, most, step }
-        };
-        let read = sizes(
-            sizes_given.range.read,
-            &sizes_given.split.read,
-            self.block_size.read,
-        );
-        let write = sizes(
-            sizes_given.range.write,
-            &sizes_given.split.write,
-            self.block_size.write,
-        );
+        let (ranges, splits) = (&sizes_given.range, &sizes_given.split);
+        let [read, write] = [
+            (ranges.read, &splits.read, self.block_size.read),
+            (ranges.write, &splits.write, self.block_size.write),
+        ]
+        .map(|(range, parts, block)| match parts {
+            Some(parts) => split(parts, sizes_given.unaligned),
+            None => range_of_sizes(range.unwrap_or((block, block)), sizes_given.unaligned),
+        });
         Some(match (sizes_given.by_order, self.rw.is_random()) {
             (false, _) => [read, write],
             (true, false) => [read.clone(), read],
@@ -183,6 +173,17 @@ impl FioJob {
     }
 }
 
+/// A number of I/Os, where 0 and more than the depth stand for the depth.
+const fn at_most_depth(ios: u32, depth: u32) -> u32 {
+    if ios == 0 || ios > depth { depth } else { ios }
+}
+
+/// Sizes from the least to the most bytes.
+const fn range_of_sizes((least, most): (u64, u64), unaligned: bool) -> Sizes {
+    let step = if unaligned { 1 } else { least };
+    Sizes::Range { least, most, step }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::parse;
@@ -197,7 +198,9 @@ mod tests {
 
     #[test]
     fn batches_are_bounded_as_in_fio() {
-        let batching = |lines: &str| job(lines).batching().map(|b| (b.submit, b.least, b.low));
+        fn batching(lines: &str) -> Option<(u32, u32, u32)> {
+            job(lines).batching().map(|b| (b.submit, b.least, b.low))
+        }
         assert_eq!(batching(""), None);
         assert_eq!(batching("iodepth_batch=8"), Some((8, 1, 16)));
         assert_eq!(batching("iodepth_batch=0"), Some((16, 1, 16)));
@@ -216,28 +219,29 @@ mod tests {
 
     #[test]
     fn shares_are_those_of_fio() {
-        let parse_split = |text: &str| {
-            job(&format!("bssplit={text}"))
-                .sizes()
-                .map(|[read, _]| read)
-        };
-        let split = |parts: &[(u64, u8)]| Some(Sizes::Split(parts.to_vec()));
+        fn parse_split(text: &str) -> Option<Sizes> {
+            let sizes = job(&format!("bssplit={text}")).sizes();
+            sizes.map(|[read, _]| read)
+        }
+        fn split(parts: &[(u64, u8)]) -> Sizes {
+            Sizes::Split(parts.to_vec())
+        }
         assert_eq!(
             parse_split("4k/20:16k/40"),
-            split(&[(4096, 20), (16384, 100)])
+            Some(split(&[(4096, 20), (16384, 100)]))
         );
         assert_eq!(
             parse_split("4k/50:16k/70"),
-            split(&[(4096, 50), (16384, 100)])
+            Some(split(&[(4096, 50), (16384, 100)]))
         );
-        assert_eq!(parse_split("4k"), split(&[(4096, 100)]));
+        assert_eq!(parse_split("4k"), Some(split(&[(4096, 100)])));
         assert_eq!(
             parse_split("4k:16k/:8k/60"),
-            split(&[(4096, 20), (16384, 40), (8192, 100)])
+            Some(split(&[(4096, 20), (16384, 40), (8192, 100)]))
         );
         assert_eq!(
             parse_split("4k/30:6k/70:8k/0"),
-            split(&[(4096, 30), (4096, 100)])
+            Some(split(&[(4096, 30), (4096, 100)]))
         );
         for wrong in [
             "4k/0",

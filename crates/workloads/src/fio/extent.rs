@@ -74,14 +74,14 @@ impl FioJob {
 
     fn extreme_blocks(
         &self,
-        of_range: impl Fn((u64, u64)) -> u64,
-        of_parts: impl Fn(&mut dyn Iterator<Item = u64>) -> Option<u64>,
+        bound_of_range: impl Fn((u64, u64)) -> u64,
+        bound_of_parts: impl Fn(&mut dyn Iterator<Item = u64>) -> Option<u64>,
     ) -> [u64; 3] {
         let (sizes, vary) = (self.block_size.each(), &self.block_sizes);
         let (ranges, splits) = (vary.range.each(), vary.split.each());
         [0, 1, 2].map(|n| {
             let parts = splits[n].iter().flatten().map(|part| part.0);
-            let size = of_parts(&mut { parts }).or(ranges[n].map(&of_range));
+            let size = bound_of_parts(&mut { parts }).or(ranges[n].map(&bound_of_range));
             size.unwrap_or(*sizes[n]).max(1)
         })
     }
@@ -143,8 +143,8 @@ impl FioJob {
     /// As in fio 3.33, `fixup_options()` of `init.c`: an uneven distribution, or blocks aligned to something else than
     /// their size, go without.
     pub fn has_random_map(&self) -> bool {
-        let aligned = self.places.block_align.each().into_iter();
-        let mut aligned = aligned.zip(self.smallest_blocks());
+        let aligns = self.places.block_align.each().into_iter();
+        let mut aligned = aligns.zip(self.smallest_blocks());
         self.rw.is_random()
             && !self.norandommap
             && self.places.distribution.is_none()

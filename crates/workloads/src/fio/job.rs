@@ -328,22 +328,24 @@ pub enum Rate {
 impl FioJob {
     /// Rates requested by each process in the directions in use. Trims count as writes without data.
     pub fn rates(&self) -> PerDirection<Option<Rate>> {
-        let rate = |used: bool, bytes: Option<u64>, ios: Option<u64>| {
-            let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));
-            rate.filter(|rate| used && !matches!(rate, Rate::Bytes(0) | Rate::Ios(0)))
-        };
         let mixed = self.rw.reads() && self.rw.writes();
         let reads = self.rw.reads() && !(mixed && self.rwmixread == 0);
         let writes = self.rw.writes() && !(mixed && self.rwmixread == 100);
         let only_trims = self.rw.trims() && !self.rw.writes();
         PerDirection {
-            read: rate(reads, self.rate.read, self.rate_iops.read),
+            read: rate_if(reads, self.rate.read, self.rate_iops.read),
             write: if only_trims {
-                rate(true, self.rate.trim, self.rate_iops.trim)
+                rate_if(true, self.rate.trim, self.rate_iops.trim)
             } else {
-                rate(writes, self.rate.write, self.rate_iops.write)
+                rate_if(writes, self.rate.write, self.rate_iops.write)
             },
             trim: None,
         }
     }
+}
+
+/// The rate of a direction; `None` if the direction is not used, or has no limit.
+fn rate_if(used: bool, bytes: Option<u64>, ios: Option<u64>) -> Option<Rate> {
+    let rate = bytes.map(Rate::Bytes).or(ios.map(Rate::Ios));
+    rate.filter(|rate| used && !matches!(rate, Rate::Bytes(0) | Rate::Ios(0)))
 }

@@ -32,14 +32,14 @@ impl FioJob {
         ExtentLimits {
             time: self.runtime,
             bytes: ended.then(|| {
-                let has_walk = Walk::of(self, capacity).is_some();
-                let io_size = self.io_bytes(capacity);
+                let has_walk = Walk::for_job(self, capacity).is_some();
+                let given = self.io_bytes(capacity);
                 if self.rw.trims() && self.rw.writes() {
                     // Each block is trimmed and then written; fio makes no further passes for more bytes.
-                    let io_size = io_size.filter(|bytes| *bytes < extent.size);
+                    let io_size = given.filter(|bytes| *bytes < extent.size);
                     self.bytes(extent, io_size, has_walk).saturating_mul(2)
                 } else {
-                    self.bytes(extent, io_size, has_walk)
+                    self.bytes(extent, given, has_walk)
                 }
             }),
             ios: self

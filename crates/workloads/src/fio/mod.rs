@@ -58,4 +58,4 @@ pub use read::{load, parse};
 pub use read_write::ReadWrite;
 pub use size::{FileSize, Size};
 pub use verify::{Checksum, Verify};
-pub use walk::{Draw, Next, Walk};
+pub use walk::{Draw, NextIo, Walk};

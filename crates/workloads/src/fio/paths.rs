@@ -96,8 +96,8 @@ impl Names {
         if names.is_empty() {
             // Whatever exists of the section's name and is no regular file is the file.
             names.push(section.to_owned());
-            let format = self.format.as_deref().filter(|f| !f.is_empty());
-            let format = format.unwrap_or("$jobname.$jobnum.$filenum");
+            let given = self.format.as_deref().filter(|f| !f.is_empty());
+            let format = given.unwrap_or("$jobname.$jobnum.$filenum");
             let of_process = (0..job.numjobs).map(|number| formatted(format, section, number));
             names.extend(of_process);
         }

@@ -14,9 +14,8 @@ const BITS: u64 = u64::BITS as u64;
 impl RandomMap {
     /// A map with `blocks` free blocks.
     pub(super) fn new(blocks: u64) -> Self {
-        let words = |bits: u64| vec![0; bits.div_ceil(BITS) as usize];
-        let used = words(blocks);
-        let full = words(used.len() as u64);
+        let used = zero_words(blocks);
+        let full = zero_words(used.len() as u64);
         let mut map = Self { used, full };
         map.close_ends(blocks);
         map
@@ -24,14 +23,9 @@ impl RandomMap {
 
     /// Takes what the last words have beyond the last block for used.
     fn close_ends(&mut self, blocks: u64) {
-        let close = |words: &mut Vec<u64>, bits: u64| {
-            if let (Some(last), rest @ 1..) = (words.last_mut(), bits % BITS) {
-                *last |= u64::MAX << rest;
-            }
-        };
-        close(&mut self.used, blocks);
+        close_end(&mut self.used, blocks);
         let words = self.used.len() as u64;
-        close(&mut self.full, words);
+        close_end(&mut self.full, words);
     }
 
     /// The first free block from `block` on, or else from the start.
@@ -88,6 +82,18 @@ impl RandomMap {
             taken += here;
         }
         taken
+    }
+}
+
+/// Words with so many bits, all 0.
+fn zero_words(bits: u64) -> Vec<u64> {
+    vec![0; bits.div_ceil(BITS) as usize]
+}
+
+/// Sets the bits of the last word beyond so many bits.
+fn close_end(words: &mut [u64], bits: u64) {
+    if let (Some(last), rest @ 1..) = (words.last_mut(), bits % BITS) {
+        *last |= u64::MAX << rest;
     }
 }
 

@@ -55,7 +55,6 @@ pub(super) fn read_sections(text: &str, origin: &str) -> Result<FioJobFile, FioE
         mut unmodelled,
         ..
     } = reading.findings;
-    let by_line = |p: &FioProblem| p.line;
     if problems.is_empty() && reading.jobs.is_empty() {
         problems.push(FioProblem {
             origin: origin.to_string(),
@@ -66,11 +65,11 @@ pub(super) fn read_sections(text: &str, origin: &str) -> Result<FioJobFile, FioE
     }
     if !problems.is_empty() {
         problems.extend(unmodelled);
-        problems.sort_by_key(by_line);
+        problems.sort_by_key(|p| p.line);
         return Err(FioError { problems });
     }
     warnings.sort_by_key(|w| w.line);
-    unmodelled.sort_by_key(by_line);
+    unmodelled.sort_by_key(|p| p.line);
     Ok(FioJobFile {
         jobs: reading.jobs,
         warnings,

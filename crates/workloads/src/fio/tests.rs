@@ -652,7 +652,7 @@ mod properties {
             let reach = job.extent(capacity);
             let reach = reach.file.max(capacity).saturating_mul(reach.files);
             let mut draws = Draws(capacity);
-            let Some(mut walk) = Walk::of(&job, capacity) else { return Ok(()) };
+            let Some(mut walk) = Walk::for_job(&job, capacity) else { return Ok(()) };
             for direction in directions {
                 match walk.next(direction, &mut draws) {
                     Some(next) => prop_assert!(next.bytes > 0 && next.offset + next.bytes <= reach),

@@ -18,10 +18,12 @@ fn number(text: &str) -> Result<(u64, &str), Problem> {
         .unwrap_or(digits.len());
     let (digits, rest) = digits.split_at(end);
     if digits.is_empty() {
-        let unmodelled = |message| Err(Problem::unmodelled(message));
         let hint = match text.chars().next() {
             None => "a value is missing".to_owned(),
-            Some('-') => return unmodelled(format!("`{}` is negative", shown(text))),
+            Some('-') => {
+                let message = format!("`{}` is negative", shown(text));
+                return Err(Problem::unmodelled(message));
+            }
             Some('"' | '\'') => format!(
                 "`{}` is in quotes, which fio does not take off a number",
                 shown(text)
@@ -35,10 +37,10 @@ fn number(text: &str) -> Result<(u64, &str), Problem> {
                 shown(text)
             ),
             Some('$') => {
-                return unmodelled(format!(
+                return Err(Problem::unmodelled(format!(
                     "`{}` depends on the machine that runs fio; write the number",
                     shown(text)
-                ));
+                )));
             }
             Some(_) => format!("`{}` is not a number", shown(text)),
         };
@@ -282,14 +284,16 @@ mod tests {
 
     #[test]
     fn lists_fill_in_as_fio_does() {
-        let one = |part: &str| count(part, KbBase::Swapped);
-        let list = |text| per_direction(text, one).map(|d| (d.read, d.write, d.trim));
-        assert_eq!(list("8"), Ok((Some(8), Some(8), Some(8))));
-        assert_eq!(list("8,9"), Ok((Some(8), Some(9), Some(9))));
-        assert_eq!(list("8,"), Ok((Some(8), None, None)));
-        assert_eq!(list(",9"), Ok((None, Some(9), Some(9))));
-        assert_eq!(list(",9,"), Ok((None, Some(9), None)));
-        assert_eq!(list("7,8,9"), Ok((Some(7), Some(8), Some(9))));
+        fn list(text: &str) -> Result<[Option<u64>; 3], Problem> {
+            let counts = per_direction(text, |part| count(part, KbBase::Swapped))?;
+            Ok([counts.read, counts.write, counts.trim])
+        }
+        assert_eq!(list("8"), Ok([Some(8), Some(8), Some(8)]));
+        assert_eq!(list("8,9"), Ok([Some(8), Some(9), Some(9)]));
+        assert_eq!(list("8,"), Ok([Some(8), None, None]));
+        assert_eq!(list(",9"), Ok([None, Some(9), Some(9)]));
+        assert_eq!(list(",9,"), Ok([None, Some(9), None]));
+        assert_eq!(list("7,8,9"), Ok([Some(7), Some(8), Some(9)]));
         assert!(list(",").is_err());
         assert!(list("1,2,3,4").is_err());
         assert!(list("1,x").is_err());

@@ -1,7 +1,6 @@
 //! Position and size of each I/O, for jobs where positions affect the number of I/Os: sizes that vary or differ
 //! between directions, zones, and random jobs with sequential runs.
 
-use super::extent::Extent;
 use super::random_map::RandomMap;
 use super::{FioJob, Sizes, Zones};
 
@@ -21,7 +20,7 @@ pub trait Draw {
 
 /// An I/O that a process does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
+pub struct NextIo {
     /// Bytes from the start of the job's area in the file.
     pub offset: u64,
     /// At least 1.
@@ -80,11 +79,11 @@ struct Pass {
 impl Walk {
     /// The path of each process on a drive with `capacity` bytes. `None` if limits suffice: I/Os with a single size
     /// whose positions do not matter. Positions always matter to the page cache.
-    pub fn of(job: &FioJob, capacity: u64) -> Option<Self> {
+    pub fn for_job(job: &FioJob, capacity: u64) -> Option<Self> {
         let smallest = job.smallest_blocks();
         let unit = smallest.into_iter().min()?;
         let used = [job.rw.reads(), job.rw.writes()];
-        let apart = |n: usize| used[n] && smallest[n] != unit;
+        let apart = [0, 1].map(|n| used[n] && smallest[n] != unit);
         let vary = job.block_sizes.vary();
         let map = job.has_random_map();
         let both = used == [true, true] && smallest[0] != smallest[1];
@@ -96,21 +95,21 @@ impl Walk {
             || both
             || partly
             || zones.is_some()
-            || (map && (apart(0) || apart(1)))
+            || (map && (apart[0] || apart[1]))
             || (map && job.buffers_writes());
         if !irregular || job.rw.trims() {
             return None;
         }
-        let Extent {
-            file, size, files, ..
-        } = job.extent(capacity);
-        let mut reach = file;
-        if job.is_on_device() {
-            reach = file.max(capacity.saturating_sub(job.start_offset(capacity)));
-        }
-        let cover = file.saturating_mul(files);
-        let align = job.places.block_align;
-        let align = [align.read, align.write].map(|align| align.filter(|_| job.rw.is_random()));
+        let extent = job.extent(capacity);
+        let reach = if job.is_on_device() {
+            let end = capacity.saturating_sub(job.start_offset(capacity));
+            extent.file.max(end)
+        } else {
+            extent.file
+        };
+        let cover = extent.file.saturating_mul(extent.files);
+        let given = job.places.block_align;
+        let align = [given.read, given.write].map(|align| align.filter(|_| job.rw.is_random()));
         let mut walk = Self {
             random: job.rw.is_random(),
             time_based: job.time_based && job.runtime.is_some(),
@@ -122,8 +121,8 @@ impl Walk {
             ],
             largest: job.largest_blocks().into_iter().max()?,
             cover,
-            reach: reach.saturating_mul(files),
-            size,
+            reach: reach.saturating_mul(extent.files),
+            size: extent.size,
             io_size: job.io_bytes(capacity),
             loops: job.loops,
             every: if job.rw.is_random() {
@@ -155,7 +154,7 @@ impl Walk {
     }
 
     /// The next read (0) or write (1) of the pass; `None`: the pass ends. It counts as done.
-    pub fn next(&mut self, direction: usize, draw: &mut impl Draw) -> Option<Next> {
+    pub fn next(&mut self, direction: usize, draw: &mut impl Draw) -> Option<NextIo> {
         if self.pass.bytes >= self.size && !self.time_based {
             return None;
         }
@@ -174,7 +173,7 @@ impl Walk {
         self.pass.position[direction] = offset + bytes;
         self.pass.bytes += bytes;
         self.pass.zone_bytes += bytes;
-        Some(Next { offset, bytes })
+        Some(NextIo { offset, bytes })
     }
 
     /// Begins another pass, if any is left.

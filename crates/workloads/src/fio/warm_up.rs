@@ -32,8 +32,8 @@ impl FioJob {
     fn longest_pause(&self) -> Nanoseconds {
         let rates = self.rates();
         let [read_block, write_block, _] = self.smallest_blocks();
-        let apart = [(rates.read, read_block), (rates.write, write_block)];
-        let apart = apart
+        let limited = [(rates.read, read_block), (rates.write, write_block)];
+        let apart = limited
             .into_iter()
             .filter_map(|(rate, block)| Some(time_between_requests(rate?, block)));
         Nanoseconds(apart.min().unwrap_or(0).max(self.thinktime.0))
@@ -84,15 +84,15 @@ impl FioJobFile {
     pub fn jobs_that_mostly_pause(&self) -> impl Iterator<Item = &FioJob> {
         self.jobs.iter().filter(|job| {
             let has_none = job.ramp_time.is_none_or(|time| time.0 == 0);
-            let pauses = |counted| job.longest_pause() >= counted;
-            has_none && job.counted().is_some_and(pauses)
+            let counted = job.counted();
+            has_none && counted.is_some_and(|counted| job.longest_pause() >= counted)
         })
     }
 
     /// Start of counting in the file's jobs, if later than their start.
     pub fn warm_up(&self) -> Option<Nanoseconds> {
-        let first_group = self.jobs.iter().enumerate();
-        let first_group = first_group.take_while(|(index, job)| *index == 0 || !job.stonewall);
+        let numbered = self.jobs.iter().enumerate();
+        let first_group = numbered.take_while(|(index, job)| *index == 0 || !job.stonewall);
         let counts_from = first_group.map(|(_, job)| {
             let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
             Nanoseconds(ramp.0.saturating_add(job.startdelay.0.0))
@@ -114,11 +114,11 @@ pub fn text_with_warm_up(text: &str, file: &FioJobFile, read: &FioJobFile) -> St
         .collect();
     added.sort_unstable();
     added.dedup();
-    let mut added = added.into_iter().peekable();
+    let mut next = added.into_iter().peekable();
     for (index, line) in text.lines().enumerate() {
         changed.push_str(line);
         changed.push('\n');
-        while let Some((_, time)) = added.next_if(|(at, _)| *at == index + 1) {
+        while let Some((_, time)) = next.next_if(|(at, _)| *at == index + 1) {
             let _ = writeln!(changed, "ramp_time={}us", time.as_micros());
         }
     }

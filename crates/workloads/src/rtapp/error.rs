@@ -23,6 +23,20 @@ pub struct RtAppError {
     pub also: Box<[Self]>,
 }
 
+impl RtAppError {
+    /// A problem of the file as a whole.
+    pub(super) fn for_file(origin: &str, message: impl Into<String>) -> Self {
+        Self {
+            origin: origin.to_owned(),
+            line: None,
+            key: None,
+            message: message.into(),
+            suggestion: None,
+            also: Box::default(),
+        }
+    }
+}
+
 impl fmt::Display for RtAppError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.origin)?;

@@ -62,14 +62,16 @@ pub(super) const NAMES: [(&str, Kind); 20] = [
 /// The kind of event for a key, and the kind's name: the longest name that starts the key, as in `run0`. rt-app does
 /// the same.
 pub(super) fn kind(key: &str, version: RtAppVersion) -> Option<(Kind, &'static str)> {
-    let added = |kind: Kind| matches!(kind, Kind::SemPost | Kind::SemWait);
     NAMES
         .iter()
-        .filter(|(name, kind)| {
-            key.starts_with(name) && !(version == RtAppVersion::V1 && added(*kind))
-        })
+        .filter(|(name, kind)| key.starts_with(name) && is_known_to(version, *kind))
         .max_by_key(|(name, _)| name.len())
         .map(|(name, kind)| (*kind, *name))
+}
+
+/// Whether a version has a kind of event; semaphores came later.
+fn is_known_to(version: RtAppVersion, kind: Kind) -> bool {
+    version != RtAppVersion::V1 || !matches!(kind, Kind::SemPost | Kind::SemWait)
 }
 
 /// The task in which an event is.
@@ -93,52 +95,61 @@ pub(super) fn read(
         let message = format!("is read as `{kind_name}`: it begins so");
         warnings.add(entry, &message);
     }
-    let micros = || {
-        entry
-            .integer(0, MOST)
-            .map(|us| Nanoseconds::from_micros(us.unsigned_abs()))
-    };
-    let bytes = || entry.integer(0, MOST).map(i64::unsigned_abs);
-    let name = || match entry.text()? {
-        "" => Err(entry.place.error("needs a name")),
-        name => Ok(name.to_owned()),
-    };
     Ok(match kind {
-        Kind::Run => RtAppEvent::Run(micros()?),
-        Kind::Runtime => RtAppEvent::Runtime(micros()?),
-        Kind::Sleep => RtAppEvent::Sleep(micros()?),
+        Kind::Run => RtAppEvent::Run(read_micros(entry)?),
+        Kind::Runtime => RtAppEvent::Runtime(read_micros(entry)?),
+        Kind::Sleep => RtAppEvent::Sleep(read_micros(entry)?),
         Kind::Timer => timer(entry, warnings)?,
-        Kind::Lock => RtAppEvent::Lock(name()?),
-        Kind::Unlock => RtAppEvent::Unlock(name()?),
+        Kind::Lock => RtAppEvent::Lock(read_name(entry)?),
+        Kind::Unlock => RtAppEvent::Unlock(read_name(entry)?),
         Kind::Wait => {
             let [condition, mutex] = condition(entry, warnings)?;
             RtAppEvent::Wait { condition, mutex }
         }
-        Kind::Signal => RtAppEvent::Signal(name()?),
-        Kind::Broadcast => RtAppEvent::Broadcast(name()?),
+        Kind::Signal => RtAppEvent::Signal(read_name(entry)?),
+        Kind::Broadcast => RtAppEvent::Broadcast(read_name(entry)?),
         Kind::Sync => {
             let [condition, mutex] = condition(entry, warnings)?;
             RtAppEvent::Sync { condition, mutex }
         }
-        Kind::Barrier => RtAppEvent::Barrier(name()?),
+        Kind::Barrier => RtAppEvent::Barrier(read_name(entry)?),
         Kind::Suspend => RtAppEvent::Suspend(suspended_on(entry, task, warnings)?),
-        Kind::Resume => RtAppEvent::Resume(name()?),
-        Kind::SemPost => RtAppEvent::SemPost(name()?),
-        Kind::SemWait => RtAppEvent::SemWait(name()?),
+        Kind::Resume => RtAppEvent::Resume(read_name(entry)?),
+        Kind::SemPost => RtAppEvent::SemPost(read_name(entry)?),
+        Kind::SemWait => RtAppEvent::SemWait(read_name(entry)?),
         Kind::Yield => RtAppEvent::Yield,
-        Kind::Mem => RtAppEvent::Mem(bytes()?),
+        Kind::Mem => RtAppEvent::Mem(read_bytes(entry)?),
         Kind::MemRun => {
             return Err(entry
                 .place
                 .error("is not supported: say how long the work takes with `run`"));
         }
-        Kind::IoRun => RtAppEvent::IoRun(bytes()?),
+        Kind::IoRun => RtAppEvent::IoRun(read_bytes(entry)?),
         Kind::Fork => {
             return Err(entry.place.error(
                 "is not supported: give the task a `delay`, or suspend it until it is resumed",
             ));
         }
     })
+}
+
+/// A time in microseconds.
+fn read_micros(entry: &Entry<'_, '_>) -> Result<Nanoseconds, RtAppError> {
+    let us = entry.integer(0, MOST)?;
+    Ok(Nanoseconds::from_micros(us.unsigned_abs()))
+}
+
+/// A number of bytes.
+fn read_bytes(entry: &Entry<'_, '_>) -> Result<u64, RtAppError> {
+    entry.integer(0, MOST).map(i64::unsigned_abs)
+}
+
+/// The name of a resource.
+fn read_name(entry: &Entry<'_, '_>) -> Result<String, RtAppError> {
+    match entry.text()? {
+        "" => Err(entry.place.error("needs a name")),
+        name => Ok(name.to_owned()),
+    }
 }
 
 /// Name that a `suspend` waits for. `workgen` fills in the task's name if none is given.
@@ -207,7 +218,7 @@ fn timer(entry: &Entry<'_, '_>, warnings: &mut Warnings) -> Result<RtAppEvent, R
             known if e.again => warnings.add_ignored(&e, [known]),
             "ref" => timer = Some(e.text()?.to_owned()),
             "period" => {
-                period = Some(Nanoseconds::from_micros(e.integer(0, MOST)?.unsigned_abs()));
+                period = Some(read_micros(&e)?);
             }
             "mode" => {
                 absolute = match e.text()? {

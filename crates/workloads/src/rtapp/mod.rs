@@ -61,16 +61,11 @@ pub fn parse_for(
     origin: &str,
     version: Option<RtAppVersion>,
 ) -> Result<RtAppFile, RtAppError> {
-    let whole_file = |message: String| RtAppError {
-        origin: origin.to_owned(),
-        line: None,
-        key: None,
-        message,
-        suggestion: None,
-        also: Box::default(),
-    };
     if text.len() > MAX_FILE_BYTES {
-        return Err(whole_file(file::too_large(MAX_FILE_BYTES)));
+        return Err(RtAppError::for_file(
+            origin,
+            file::too_large(MAX_FILE_BYTES),
+        ));
     }
     let options = ParseOptions {
         allow_comments: true,
@@ -87,11 +82,11 @@ pub fn parse_for(
     let json = workgen::complete(text);
     let ast =
         parse_to_ast(&json, &CollectOptions::default(), &options).map_err(|e| RtAppError {
-            line: Some(place::Lines::new(&json).of(e.range().start)),
-            ..whole_file(format!("is no JSON: {}", e.kind()))
+            line: Some(place::Lines::new(&json).line_of(e.range().start)),
+            ..RtAppError::for_file(origin, format!("is no JSON: {}", e.kind()))
         })?;
     let Some(root) = ast.value else {
-        return Err(whole_file("is empty".to_owned()));
+        return Err(RtAppError::for_file(origin, "is empty"));
     };
     sections::read(&root, &json, origin, version)
 }

@@ -21,7 +21,7 @@ impl Lines {
     }
 
     /// The line of a byte, counted from 1.
-    pub(super) fn of(&self, byte: usize) -> usize {
+    pub(super) fn line_of(&self, byte: usize) -> usize {
         self.0.partition_point(|end| *end < byte) + 1
     }
 }
@@ -47,7 +47,7 @@ impl<'a> Place<'a> {
     }
 
     pub(super) fn line(&self) -> usize {
-        self.lines.of(self.byte)
+        self.lines.line_of(self.byte)
     }
 
     /// A problem here.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use wakepath_units::Nanoseconds;
+
 use super::{Calibration, Phase, RtAppEvent, RtAppFile, RtAppVersion, RtTask, Scheduling};
 
 pub(super) fn file(file: &RtAppFile, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,47 +57,51 @@ fn phase(phase: &Phase, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn event(event: &RtAppEvent, number: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut key = |name: &str, value: String| write!(f, "\"{name}{number}\": {value}");
-    let us = |time: &wakepath_units::Nanoseconds| (time.0 / 1000).to_string();
-    let pair = |condition: &str, mutex: &str| {
-        format!(
-            "{{ \"ref\": {}, \"mutex\": {} }}",
-            quoted(condition),
-            quoted(mutex)
-        )
-    };
-    match event {
-        RtAppEvent::Run(time) => key("run", us(time)),
-        RtAppEvent::Runtime(time) => key("runtime", us(time)),
-        RtAppEvent::Sleep(time) => key("sleep", us(time)),
+    let (name, value) = match event {
+        RtAppEvent::Run(time) => ("run", microseconds(*time)),
+        RtAppEvent::Runtime(time) => ("runtime", microseconds(*time)),
+        RtAppEvent::Sleep(time) => ("sleep", microseconds(*time)),
         RtAppEvent::Timer {
             timer,
             period,
             absolute,
-        } => key(
+        } => (
             "timer",
             format!(
                 "{{ \"ref\": {}, \"period\": {}, \"mode\": \"{}\" }}",
                 quoted(timer),
-                us(period),
+                microseconds(*period),
                 if *absolute { "absolute" } else { "relative" }
             ),
         ),
-        RtAppEvent::Lock(name) => key("lock", quoted(name)),
-        RtAppEvent::Unlock(name) => key("unlock", quoted(name)),
-        RtAppEvent::Wait { condition, mutex } => key("wait", pair(condition, mutex)),
-        RtAppEvent::Signal(name) => key("signal", quoted(name)),
-        RtAppEvent::Broadcast(name) => key("broad", quoted(name)),
-        RtAppEvent::Sync { condition, mutex } => key("sync", pair(condition, mutex)),
-        RtAppEvent::Barrier(name) => key("barrier", quoted(name)),
-        RtAppEvent::Suspend(name) => key("suspend", quoted(name)),
-        RtAppEvent::Resume(name) => key("resume", quoted(name)),
-        RtAppEvent::SemPost(name) => key("sem_post", quoted(name)),
-        RtAppEvent::SemWait(name) => key("sem_wait", quoted(name)),
-        RtAppEvent::Yield => key("yield", "\"\"".to_owned()),
-        RtAppEvent::Mem(bytes) => key("mem", bytes.to_string()),
-        RtAppEvent::IoRun(bytes) => key("iorun", bytes.to_string()),
-    }
+        RtAppEvent::Lock(name) => ("lock", quoted(name)),
+        RtAppEvent::Unlock(name) => ("unlock", quoted(name)),
+        RtAppEvent::Wait { condition, mutex } => ("wait", condition_and_mutex(condition, mutex)),
+        RtAppEvent::Signal(name) => ("signal", quoted(name)),
+        RtAppEvent::Broadcast(name) => ("broad", quoted(name)),
+        RtAppEvent::Sync { condition, mutex } => ("sync", condition_and_mutex(condition, mutex)),
+        RtAppEvent::Barrier(name) => ("barrier", quoted(name)),
+        RtAppEvent::Suspend(name) => ("suspend", quoted(name)),
+        RtAppEvent::Resume(name) => ("resume", quoted(name)),
+        RtAppEvent::SemPost(name) => ("sem_post", quoted(name)),
+        RtAppEvent::SemWait(name) => ("sem_wait", quoted(name)),
+        RtAppEvent::Yield => ("yield", "\"\"".to_owned()),
+        RtAppEvent::Mem(bytes) => ("mem", bytes.to_string()),
+        RtAppEvent::IoRun(bytes) => ("iorun", bytes.to_string()),
+    };
+    write!(f, "\"{name}{number}\": {value}")
+}
+
+fn microseconds(time: Nanoseconds) -> String {
+    (time.0 / 1000).to_string()
+}
+
+fn condition_and_mutex(condition: &str, mutex: &str) -> String {
+    format!(
+        "{{ \"ref\": {}, \"mutex\": {} }}",
+        quoted(condition),
+        quoted(mutex)
+    )
 }
 
 fn loops(loops: Option<u64>) -> String {

@@ -84,24 +84,7 @@ pub(super) fn read(
     let Value::Object(root) = root else {
         return Err(place.error("is no object"));
     };
-    let mut reader = Reader {
-        file: RtAppFile {
-            duration: None,
-            at_most: None,
-            tasks: Vec::new(),
-            copies: 1,
-            warm_up: Nanoseconds::ZERO,
-            version: version.unwrap_or_default(),
-            calibration: Calibration::default(),
-            warnings: Vec::new(),
-        },
-        warnings: Warnings::default(),
-        names: HashMap::new(),
-        default_policy: Scheduling::default(),
-        events: 0,
-        refused: Vec::new(),
-        origin,
-    };
+    let mut reader = Reader::for_file(origin, version.unwrap_or_default());
     // The global object may come last, but its default policy counts for all tasks.
     let (mut has_tasks, mut unknown) = (false, None);
     entries(root, &place, |entry| {
@@ -135,7 +118,28 @@ pub(super) fn read(
     reader.finish()
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn for_file(origin: &'a str, version: RtAppVersion) -> Self {
+        Self {
+            file: RtAppFile {
+                duration: None,
+                at_most: None,
+                tasks: Vec::new(),
+                copies: 1,
+                warm_up: Nanoseconds::ZERO,
+                version,
+                calibration: Calibration::default(),
+                warnings: Vec::new(),
+            },
+            warnings: Warnings::default(),
+            names: HashMap::new(),
+            default_policy: Scheduling::default(),
+            events: 0,
+            refused: Vec::new(),
+            origin,
+        }
+    }
+
     /// Keeps why something is refused, so that a file is told everything at once.
     fn keep_refusal(&mut self, read: Result<(), RtAppError>) {
         if let Err(error) = read {
@@ -187,8 +191,8 @@ impl Reader<'_> {
                 self.warnings.add(entry, "has no effect on a simulation");
             }
             _ => {
-                let known = ["duration", "default_policy", "calibration", "pi_enabled"];
-                let known = known.into_iter().chain(LOGGING);
+                let modelled = ["duration", "default_policy", "calibration", "pi_enabled"];
+                let known = modelled.into_iter().chain(LOGGING);
                 self.warnings.add_ignored(entry, known);
             }
         }
@@ -236,9 +240,9 @@ impl Reader<'_> {
         };
         let name = loop {
             number += 1;
-            let name = format!("{}{number}", task.name);
-            if !self.names.contains_key(&name) {
-                break name;
+            let numbered = format!("{}{number}", task.name);
+            if !self.names.contains_key(&numbered) {
+                break numbered;
             }
         };
         self.names.insert(task.name.to_owned(), number);
@@ -293,30 +297,10 @@ impl Reader<'_> {
             return Ok(());
         }
         let scheduling = own.scheduling(self.default_policy, &task.place)?;
-        let phases = match phases {
-            Some(phases) if phases.is_empty() => {
-                return Err(task.place.error("does nothing: it has no phase"));
-            }
-            Some(phases) => {
-                if !events.is_empty() {
-                    self.warnings.add(
-                        task,
-                        "has events outside of its `phases`, which are ignored as by rt-app",
-                    );
-                }
-                phases
-            }
-            None if events.is_empty() => return Err(own.does_nothing(&task.place)),
-            None => vec![Phase {
-                name: "phase".to_owned(),
-                loops: Some(1),
-                scheduling: None,
-                cpus: None,
-                events,
-            }],
+        let Some(phases) = self.join_phases(task, phases, events)? else {
+            return Err(own.does_nothing(&task.place));
         };
-        let fitted = self.threads_fit();
-        self.file.tasks.push(RtTask {
+        let task_read = RtTask {
             line: task.place.line(),
             instances,
             delay,
@@ -325,10 +309,48 @@ impl Reader<'_> {
             cpus: own.cpus,
             phases,
             name,
-        });
+        };
+        self.add_task(task_read, &task.place)
+    }
+
+    /// The phases of a task: its own, or one of its events. `None`: the task has neither.
+    fn join_phases(
+        &mut self,
+        task: &Entry<'_, '_>,
+        phases: Option<Vec<Phase>>,
+        events: Vec<RtAppEvent>,
+    ) -> Result<Option<Vec<Phase>>, RtAppError> {
+        match phases {
+            Some(phases) if phases.is_empty() => {
+                Err(task.place.error("does nothing: it has no phase"))
+            }
+            Some(phases) => {
+                if !events.is_empty() {
+                    self.warnings.add(
+                        task,
+                        "has events outside of its `phases`, which are ignored as by rt-app",
+                    );
+                }
+                Ok(Some(phases))
+            }
+            None if events.is_empty() => Ok(None),
+            None => Ok(Some(vec![Phase {
+                name: "phase".to_owned(),
+                loops: Some(1),
+                scheduling: None,
+                cpus: None,
+                events,
+            }])),
+        }
+    }
+
+    /// Adds a task; the first one with which there are too many threads is an error.
+    fn add_task(&mut self, task: RtTask, place: &Place<'_>) -> Result<(), RtAppError> {
+        let fitted = self.threads_fit();
+        self.file.tasks.push(task);
         if fitted && !self.threads_fit() {
             let message = format!("makes more than {MAX_THREADS} threads");
-            return Err(task.place.error(message));
+            return Err(place.error(message));
         }
         Ok(())
     }
@@ -428,20 +450,31 @@ impl Reader<'_> {
                 self.warnings
                     .add(entry, "has no effect: memory is the same everywhere");
             }
-            key => {
-                let Some(kind) = events::kind(key, task.version) else {
-                    self.warnings.add_ignored(entry, common_keys());
-                    let unknown = || entry.place.unknown("key", key, common_keys());
-                    own.unknown.get_or_insert_with(unknown);
-                    return Ok(());
-                };
-                events.push(events::read(kind, entry, task, &mut self.warnings)?);
-                self.events += 1;
-                if self.events == MAX_EVENTS + 1 {
-                    let message = format!("is one more than {MAX_EVENTS} events");
-                    return Err(entry.place.error(message));
-                }
-            }
+            key => self.add_event(key, entry, task, own, events)?,
+        }
+        Ok(())
+    }
+
+    /// Adds the event of a key.
+    fn add_event(
+        &mut self,
+        key: &str,
+        entry: &Entry<'_, '_>,
+        task: InTask<'_>,
+        own: &mut Properties,
+        events: &mut Vec<RtAppEvent>,
+    ) -> Result<(), RtAppError> {
+        let Some(kind) = events::kind(key, task.version) else {
+            self.warnings.add_ignored(entry, common_keys());
+            own.unknown
+                .get_or_insert_with(|| entry.place.unknown("key", key, common_keys()));
+            return Ok(());
+        };
+        events.push(events::read(kind, entry, task, &mut self.warnings)?);
+        self.events += 1;
+        if self.events == MAX_EVENTS + 1 {
+            let message = format!("is one more than {MAX_EVENTS} events");
+            return Err(entry.place.error(message));
         }
         Ok(())
     }
@@ -452,14 +485,8 @@ impl Reader<'_> {
             return Err(refusal);
         }
         if self.file.threads() == 0 {
-            return Err(RtAppError {
-                origin: self.origin.to_owned(),
-                line: None,
-                key: None,
-                message: "has no task with a thread".to_owned(),
-                suggestion: None,
-                also: Box::default(),
-            });
+            let message = "has no task with a thread";
+            return Err(RtAppError::for_file(self.origin, message));
         }
         self.file.warnings = self.warnings.into_list();
         let resumed = lost_resumes(&self.file.tasks);
@@ -575,17 +602,16 @@ impl Properties {
                 policy.policy()
             )));
         }
-        let small = |p: i64| u8::try_from(p).unwrap_or_default();
         Ok(Some(match policy {
             Scheduling::Other { .. } => Scheduling::Other {
                 nice: i8::try_from(priority).unwrap_or_default(),
             },
             Scheduling::Idle => Scheduling::Idle,
             Scheduling::Fifo { .. } => Scheduling::Fifo {
-                priority: small(priority),
+                priority: u8::try_from(priority).unwrap_or_default(),
             },
             Scheduling::RoundRobin { .. } => Scheduling::RoundRobin {
-                priority: small(priority),
+                priority: u8::try_from(priority).unwrap_or_default(),
             },
         }))
     }

@@ -221,7 +221,7 @@ fn we_say(text: &str, seed: u64) -> (u64, u64) {
     let limits = job.limits(CAPACITY);
     let (most, most_ios) = (limits.bytes.unwrap(), limits.ios.unwrap_or(u64::MAX));
     let mut numbers = Numbers(seed);
-    let Some(mut walk) = Walk::of(job, CAPACITY) else {
+    let Some(mut walk) = Walk::for_job(job, CAPACITY) else {
         let block = if job.rw.trims() && !job.rw.writes() {
             job.block_size.trim
         } else if job.rw.reads() {

@@ -1,6 +1,6 @@
 //! The next request of a process: its direction, size and place, and until when rates hold it back.
 
-use wakepath_workloads::fio::Next;
+use wakepath_workloads::fio::NextIo;
 
 use crate::core::basics::Direction;
 use crate::core::random::Streams;
@@ -61,7 +61,7 @@ impl FioProcess {
             // Not where the last one was.
             self.offset = None;
             let offset = self.next_offset(job, direction, bytes, random);
-            self.next = Some(Next { offset, bytes });
+            self.next = Some(NextIo { offset, bytes });
         }
         Some((direction, self.next?.offset))
     }

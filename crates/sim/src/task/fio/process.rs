@@ -1,6 +1,6 @@
 //! A process of a job: how far it has come, when it pauses, and what it has not flushed.
 
-use wakepath_workloads::fio::{Batching, Next, Walk};
+use wakepath_workloads::fio::{Batching, NextIo, Walk};
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{Direction, RequestId};
@@ -52,7 +52,7 @@ pub(crate) struct FioProcess {
     /// The present way through the file has come to an end.
     pub(super) pass_is_over: bool,
     /// Place of the next request, once settled by `walk` or by the page cache.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextIo>,
     /// Place of the last request, if `next` had settled it.
     pub(super) offset: Option<u64>,
     /// Next block to read and to write, in sequential jobs.

@@ -447,7 +447,7 @@ fn job(
     let end = limits.time.unwrap_or(longest).min(longest).0;
     let periods = periods(job);
     let (buffer_cycles, content_cycles) = buffer_work(job);
-    let walk = Walk::of(job, drive.capacity());
+    let walk = Walk::for_job(job, drive.capacity());
     let counts_bytes = job.block_sizes.vary();
     let units = if counts_bytes { least } else { [1; 2] };
     let every = (job.thinktime_iotime.0 > 0).then_some(job.thinktime_iotime.0);

@@ -198,14 +198,13 @@ fn pattern(value: &str) -> Result<ReadWrite, Problem> {
     if let Some((_, pattern)) = ReadWrite::NAMES.iter().find(|(name, _)| *name == value) {
         return Ok(*pattern);
     }
-    let names = || ReadWrite::NAMES.iter().map(|(name, _)| *name);
-    let list: Vec<&str> = names().collect();
+    let names = ReadWrite::NAMES.map(|(name, _)| name);
     Err(Problem::new(format!(
         "unknown pattern `{}`; expected one of {}",
         shown(value),
-        list.join(", ")
+        names.join(", ")
     ))
-    .nearest(value, names()))
+    .nearest(value, names))
 }
 
 /// fio engines that bypass block devices or the kernel's block layer, with the reason for refusal.
@@ -262,9 +261,8 @@ fn engine(value: &str) -> Result<IoEngine, Problem> {
     if value.starts_with("linuxaio") || value.starts_with("aio") {
         return Ok(IoEngine::Libaio);
     }
-    let names = || IoEngine::NAMES.iter().map(|(name, _)| *name);
-    let list: Vec<&str> = names().collect();
-    let list = list.join(", ");
+    let names = IoEngine::NAMES.map(|(name, _)| name);
+    let list = names.join(", ");
     let engine = value.split(':').next().unwrap_or_default();
     if let Some((why, _)) = OTHER_ENGINES
         .iter()
@@ -279,5 +277,5 @@ fn engine(value: &str) -> Result<IoEngine, Problem> {
         "unknown engine `{}`; expected one of {list}",
         shown(value)
     ))
-    .nearest(value, names()))
+    .nearest(value, names))
 }

@@ -15,12 +15,12 @@ pub(super) const ROWS: &[Row] = &[
     })
     .printed(|job| job.ramp_time.map(microseconds)),
     Row::sets(&["startdelay"], |job, value| {
-        let (from, to) = value.text.split_once('-').unwrap_or((value.text, ""));
-        let from = time(from, 1_000_000)?;
-        let to = if to.is_empty() {
+        let (least, most) = value.text.split_once('-').unwrap_or((value.text, ""));
+        let from = time(least, 1_000_000)?;
+        let to = if most.is_empty() {
             from
         } else {
-            time(to, 1_000_000)?
+            time(most, 1_000_000)?
         };
         if to < from {
             return Err(Problem::new("the range ends before it begins"));
@@ -127,19 +127,10 @@ const MAX_CPUS: u32 = 8192;
 
 /// CPUs as fio lists them: numbers and ranges, separated by commas or colons.
 fn cpu_list(text: &str) -> Result<Vec<u32>, Problem> {
-    let number = |text: &str| {
-        let cpu: Option<u32> = text.trim().parse().ok();
-        cpu.filter(|cpu| *cpu < MAX_CPUS).ok_or_else(|| {
-            Problem::new(format!(
-                "`{}` is not a CPU; expected numbers and ranges such as 0-3,5",
-                shown(text)
-            ))
-        })
-    };
     let mut cpus = Vec::new();
     for part in text.split([',', ':']) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (number(first)?, number(last)?);
+        let (least, most) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (cpu_number(least)?, cpu_number(most)?);
         if last < first {
             let message = format!("`{}` ends before it begins", shown(part));
             return Err(Problem::new(message));
@@ -149,6 +140,16 @@ fn cpu_list(text: &str) -> Result<Vec<u32>, Problem> {
     cpus.sort_unstable();
     cpus.dedup();
     Ok(cpus)
+}
+
+fn cpu_number(text: &str) -> Result<u32, Problem> {
+    let cpu: Option<u32> = text.trim().parse().ok();
+    cpu.filter(|cpu| *cpu < MAX_CPUS).ok_or_else(|| {
+        Problem::new(format!(
+            "`{}` is not a CPU; expected numbers and ranges such as 0-3,5",
+            shown(text)
+        ))
+    })
 }
 
 fn microseconds(time: Nanoseconds) -> String {

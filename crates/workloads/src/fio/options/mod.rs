@@ -59,12 +59,14 @@ pub fn known_options() -> impl Iterator<Item = (&'static str, OptionSupport)> {
 /// `direct`.
 pub fn line_sets(line: &str, option: &str) -> bool {
     let (key, _) = split(strip(line));
-    let decides = |name| {
-        let name = row(name).map_or(name, |row| row.names[0]);
-        let opposite = OPPOSITES.iter().find(|(one, _)| *one == name);
-        opposite.map_or(name, |(_, other)| *other)
-    };
-    decides(key) == decides(option)
+    decided_option(key) == decided_option(option)
+}
+
+/// The option that a name decides: its first name, or that of its opposite.
+fn decided_option(name: &str) -> &str {
+    let first = row(name).map_or(name, |row| row.names[0]);
+    let opposite = OPPOSITES.iter().find(|(one, _)| *one == first);
+    opposite.map_or(first, |(_, other)| *other)
 }
 
 impl Draft {

@@ -47,8 +47,8 @@ pub(super) const ROWS: &[Row] = &[
     })
     .judged(varying_trims)
     .printed(|job| {
-        let range = |(least, most)| format!("{least}-{most}");
-        printed_list(&job.block_sizes.range.map(|given| given.map(range)))
+        let ranges = job.block_sizes.range;
+        printed_list(&ranges.map(|given| given.map(|(least, most)| format!("{least}-{most}"))))
     }),
     Row::sets(&["bssplit"], |job, value| {
         let given = per_direction(value.text, Ok)?;
@@ -62,14 +62,8 @@ pub(super) const ROWS: &[Row] = &[
     })
     .judged(varying_trims)
     .printed(|job| {
-        let parts = |parts: Vec<SplitPart>| {
-            let parts = parts.into_iter().map(|(size, share)| match share {
-                Some(share) => format!("{size}/{share}"),
-                None => size.to_string(),
-            });
-            parts.collect::<Vec<_>>().join(":")
-        };
-        printed_list(&job.block_sizes.split.clone().map(|given| given.map(parts)))
+        let splits = job.block_sizes.split.clone();
+        printed_list(&splits.map(|given| given.map(|parts| printed_split(&parts))))
     }),
     Row::sets(&["bs_unaligned", "blocksize_unaligned"], |job, value| {
         job.block_sizes.unaligned = value.switch()?;
@@ -84,6 +78,15 @@ pub(super) const ROWS: &[Row] = &[
     .flag()
     .printed(|job| job.block_sizes.by_order.then(|| flag(true))),
 ];
+
+/// A `bssplit` in fio's notation.
+fn printed_split(parts: &[SplitPart]) -> String {
+    let printed = parts.iter().map(|(size, share)| match share {
+        Some(share) => format!("{size}/{share}"),
+        None => size.to_string(),
+    });
+    printed.collect::<Vec<_>>().join(":")
+}
 
 /// Judges queue options for an engine without a queue.
 pub(super) fn of_queue(draft: &Draft, _: &str) -> Verdict {

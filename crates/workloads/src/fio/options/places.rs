@@ -194,41 +194,49 @@ fn of_zoned_drive(draft: &Draft, _: &str) -> Verdict {
 fn distribution(text: &str) -> Result<(), Problem> {
     const KINDS: [&str; 6] = ["random", "zipf", "pareto", "normal", "zoned", "zoned_abs"];
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-    let in_range = |what: &str, range: &str, is: &dyn Fn(f64) -> bool| -> Result<(), Problem> {
-        let mut parts = rest.split(':');
-        let first = parts.next().filter(|part| !part.is_empty());
-        let number = |part: &str| {
-            let number: Option<f64> = part.parse().ok().filter(|n: &f64| n.is_finite());
-            number.ok_or_else(|| Problem::new(format!("`{}` is not a number", shown(part))))
-        };
-        if let Some(part) = first
-            && !is(number(part)?)
-        {
-            let message = format!("{what} is `{}`; expected {range}", shown(part));
-            return Err(Problem::new(message));
-        }
-        if let Some(part) = parts.next()
-            && !(0.0..=1.0).contains(&number(part)?)
-        {
-            let message = format!("the center is `{}`; expected 0 to 1", shown(part));
-            return Err(Problem::new(message));
-        }
-        Ok(())
-    };
     match kind {
         "random" => Ok(()),
-        "zipf" => in_range("theta", "another number than 1", &|n| {
+        "zipf" => check_parameter(rest, "theta", "another number than 1", |n| {
             !(1.0..=1.0).contains(&n)
         }),
-        "pareto" => in_range("the power", "more than 0 and less than 1", &|n| {
+        "pareto" => check_parameter(rest, "the power", "more than 0 and less than 1", |n| {
             n > 0.0 && n < 1.0
         }),
-        "normal" => in_range("the deviation", "0 to less than 100", &|n| {
+        "normal" => check_parameter(rest, "the deviation", "0 to less than 100", |n| {
             (0.0..100.0).contains(&n)
         }),
         "zoned" | "zoned_abs" => zoned(rest, kind == "zoned"),
         other => Err(one_of(other, &KINDS)),
     }
+}
+
+/// Checks `parameter:center` of a distribution, where both may be missing.
+fn check_parameter(
+    text: &str,
+    what: &str,
+    range: &str,
+    is_in_range: fn(f64) -> bool,
+) -> Result<(), Problem> {
+    let mut parts = text.split(':');
+    let first = parts.next().filter(|part| !part.is_empty());
+    if let Some(part) = first
+        && !is_in_range(finite_number(part)?)
+    {
+        let message = format!("{what} is `{}`; expected {range}", shown(part));
+        return Err(Problem::new(message));
+    }
+    if let Some(part) = parts.next()
+        && !(0.0..=1.0).contains(&finite_number(part)?)
+    {
+        let message = format!("the center is `{}`; expected 0 to 1", shown(part));
+        return Err(Problem::new(message));
+    }
+    Ok(())
+}
+
+fn finite_number(text: &str) -> Result<f64, Problem> {
+    let number: Option<f64> = text.parse().ok().filter(|n: &f64| n.is_finite());
+    number.ok_or_else(|| Problem::new(format!("`{}` is not a number", shown(text))))
 }
 
 /// `access/size:access/size`, where the accesses add up to 100 %.

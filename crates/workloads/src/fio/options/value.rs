@@ -91,12 +91,12 @@ pub(super) fn at_least(least: u64, value: u64) -> Result<u64, Problem> {
 }
 
 pub(super) fn within(least: u32, most: u32, value: u64) -> Result<u32, Problem> {
-    let message = || format!("{value} is out of range; expected {least} to {most}");
+    let message = format!("{value} is out of range; expected {least} to {most}");
     match u32::try_from(value) {
         Ok(value) if (least..=most).contains(&value) => Ok(value),
-        Ok(value) if value < least => Err(Problem::new(message())),
+        Ok(value) if value < least => Err(Problem::new(message)),
         // fio has other limits.
-        _ => Err(Problem::unmodelled(message())),
+        _ => Err(Problem::unmodelled(message)),
     }
 }
 
