@@ -18,19 +18,19 @@ create_exception!(
 );
 
 /// Any error from the crates.
-pub(crate) fn error(error: impl error::Error) -> PyErr {
-    message(&with_causes(&error))
+pub(crate) fn python_error(error: impl error::Error) -> PyErr {
+    value_error(&with_causes(&error))
 }
 
 /// An error in the command line's words.
-pub(crate) fn message(text: &str) -> PyErr {
+pub(crate) fn value_error(text: &str) -> PyErr {
     Error::new_err(in_python(text))
 }
 
 /// An error of a study without a file: no line of a text that nobody wrote.
 pub(crate) fn of_keys(failed: StudyError) -> PyErr {
     match failed {
-        StudyError::File { message: text, .. } => message(&text),
+        StudyError::File { message: text, .. } => value_error(&text),
         other => of_study(other),
     }
 }
@@ -39,6 +39,6 @@ pub(crate) fn of_keys(failed: StudyError) -> PyErr {
 pub(crate) fn of_study(failed: StudyError) -> PyErr {
     match failed {
         StudyError::Interrupted => PyKeyboardInterrupt::new_err(()),
-        other => error(other),
+        other => python_error(other),
     }
 }

@@ -26,7 +26,7 @@ fn name_or_path(given: &Bound<'_, PyAny>, what: &str) -> PyResult<String> {
         return Err(PyTypeError::new_err(message));
     };
     let text = path.into_os_string().into_string();
-    text.map_err(|path| errors::message(&format!("{}: the path is no text", path.display())))
+    text.map_err(|path| errors::value_error(&format!("{}: the path is no text", path.display())))
 }
 
 /// A machine to simulate. Machines are equal if their files would be.
@@ -63,7 +63,7 @@ impl Machine {
     fn new(name: &Bound<'_, PyAny>) -> PyResult<Self> {
         let name = name_or_path(name, "the name of a machine")?;
         Ok(Self {
-            model: machine::Machine::find(&name).map_err(errors::error)?,
+            model: machine::Machine::find(&name).map_err(errors::python_error)?,
             given: name,
             own: false,
         })
@@ -72,7 +72,7 @@ impl Machine {
     #[staticmethod]
     fn from_toml(text: String) -> PyResult<Self> {
         Ok(Self {
-            model: machine::Machine::parse(&text, "machine").map_err(errors::error)?,
+            model: machine::Machine::parse(&text, "machine").map_err(errors::python_error)?,
             given: text,
             own: true,
         })
@@ -119,7 +119,7 @@ impl Machine {
     }
 
     fn to_toml(&self) -> PyResult<String> {
-        self.model.to_toml().map_err(errors::error)
+        self.model.to_toml().map_err(errors::python_error)
     }
 
     /// The name for studies, if any.
@@ -177,7 +177,7 @@ impl Drive {
     #[new]
     fn new(name: &Bound<'_, PyAny>) -> PyResult<Self> {
         let name = name_or_path(name, "a part of a drive's name")?;
-        let drive = DriveModel::find(&name).map_err(errors::error)?;
+        let drive = DriveModel::find(&name).map_err(errors::python_error)?;
         Ok(Self { given: name, drive })
     }
 
@@ -207,7 +207,7 @@ impl Drive {
 
     /// All figures.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let text = serde_json::to_string(&self.drive).map_err(errors::error)?;
+        let text = serde_json::to_string(&self.drive).map_err(errors::python_error)?;
         py.import("json")?.call_method1("loads", (text,))
     }
 
@@ -236,7 +236,7 @@ impl PolicySet {
     #[new]
     #[pyo3(signature = (text=""))]
     fn new(text: &str) -> PyResult<Self> {
-        let set = text.parse().map_err(errors::error)?;
+        let set = text.parse().map_err(errors::python_error)?;
         Ok(Self { set })
     }
 
@@ -282,7 +282,7 @@ impl PolicySet {
 impl PolicySet {
     fn joined(first: &spec::PolicySet, second: &spec::PolicySet) -> PyResult<Self> {
         let both = [first.clone(), second.clone()];
-        let set = spec::PolicySet::join(both).map_err(errors::error)?;
+        let set = spec::PolicySet::join(both).map_err(errors::python_error)?;
         Ok(Self { set })
     }
 }
@@ -298,7 +298,7 @@ impl SetOrText<'_> {
     fn set(&self) -> PyResult<spec::PolicySet> {
         match self {
             Self::Set(set) => Ok(set.set.clone()),
-            Self::Text(text) => text.parse().map_err(errors::error),
+            Self::Text(text) => text.parse().map_err(errors::python_error),
         }
     }
 }

@@ -19,8 +19,8 @@ pub(crate) struct Recording {
 impl Recording {
     #[new]
     fn new(path: PathBuf) -> PyResult<Self> {
-        let reader = Reader::open(&path).map_err(errors::error)?;
-        let metadata = serde_json::to_string(reader.metadata()).map_err(errors::error)?;
+        let reader = Reader::open(&path).map_err(errors::python_error)?;
+        let metadata = serde_json::to_string(reader.metadata()).map_err(errors::python_error)?;
         Ok(Self {
             events: reader.events(),
             metadata,

@@ -42,15 +42,15 @@ impl Results {
     /// Opens a result directory, or results of fio, hyperfine and MMTests.
     #[staticmethod]
     fn open(path: PathBuf) -> PyResult<Self> {
-        let mut opened = import::open_all(&[path]).map_err(errors::error)?;
+        let mut opened = import::open_all(&[path]).map_err(errors::python_error)?;
         Ok(Self::new(opened.remove(0).results, Duration::ZERO))
     }
 
     /// Results in memory, from the texts of [`Self::document`] and [`Self::runs`].
     #[staticmethod]
     fn in_memory(document: &str, runs: &str) -> PyResult<Self> {
-        let document: Document = serde_json::from_str(document).map_err(errors::error)?;
-        let runs: Vec<RunRecord> = serde_json::from_str(runs).map_err(errors::error)?;
+        let document: Document = serde_json::from_str(document).map_err(errors::python_error)?;
+        let runs: Vec<RunRecord> = serde_json::from_str(runs).map_err(errors::python_error)?;
         let name = document.study.name.clone();
         let reader = ResultReader::of_runs(name, document, runs);
         Ok(Self::new(reader, Duration::ZERO))
@@ -58,8 +58,8 @@ impl Results {
 
     /// All runs.
     fn runs(&self) -> PyResult<String> {
-        let runs = self.reader.runs().map_err(errors::error)?;
-        serde_json::to_string(&runs).map_err(errors::error)
+        let runs = self.reader.runs().map_err(errors::python_error)?;
+        serde_json::to_string(&runs).map_err(errors::python_error)
     }
 
     /// Whether the results are in no directory.
@@ -82,7 +82,7 @@ impl Results {
 
     /// `result.json`.
     fn document(&self) -> PyResult<String> {
-        serde_json::to_string(self.reader.document()).map_err(errors::error)
+        serde_json::to_string(self.reader.document()).map_err(errors::python_error)
     }
 
     fn table(&self, name: &str) -> PyResult<Table> {
@@ -106,7 +106,9 @@ fn open_results(arguments: Vec<ResultsArgument<'_>>) -> PyResult<Vec<(String, Ar
             ResultsArgument::Open(_) => None,
         })
         .collect();
-    let mut imported = import::open_all(&paths).map_err(errors::error)?.into_iter();
+    let mut imported = import::open_all(&paths)
+        .map_err(errors::python_error)?
+        .into_iter();
     let mut named = Vec::new();
     for argument in arguments {
         match argument {
@@ -157,7 +159,7 @@ impl ComparisonRequest {
             goal,
             keep: keep
                 .collect::<Result<_, String>>()
-                .map_err(|wrong| errors::message(&wrong))?,
+                .map_err(|wrong| errors::value_error(&wrong))?,
             arguments,
         })
     }
@@ -201,7 +203,9 @@ impl ComparisonRequest {
                 };
                 choose(comparison, &objective)
             });
-            serde_json::to_string_pretty(&ScopeList::from(&choices.map_err(errors::error)?[..]))
+            serde_json::to_string_pretty(&ScopeList::from(
+                &choices.map_err(errors::python_error)?[..],
+            ))
         } else if self.arguments.pareto.is_empty() {
             let answers = if self.is_whole() {
                 answers(sources, comparison)
@@ -219,9 +223,11 @@ impl ComparisonRequest {
                     points: front(comparison, &self.arguments.pareto, &among)?,
                 })
             });
-            serde_json::to_string_pretty(&ScopeList::from(&points.map_err(errors::error)?[..]))
+            serde_json::to_string_pretty(&ScopeList::from(
+                &points.map_err(errors::python_error)?[..],
+            ))
         };
-        text.map_err(errors::error)
+        text.map_err(errors::python_error)
     }
 }
 
@@ -238,10 +244,13 @@ pub(crate) fn compare(
         let read = opened
             .iter()
             .map(|(name, reader)| Source::read(name, reader));
-        let mut sources: Vec<Source> = read.collect::<Result<_, _>>().map_err(errors::error)?;
+        let mut sources: Vec<Source> = read
+            .collect::<Result<_, _>>()
+            .map_err(errors::python_error)?;
         let readers: Vec<&ResultReader> = opened.iter().map(|(_, reader)| &**reader).collect();
-        add_idle_rates(&mut sources, &readers).map_err(errors::error)?;
-        let comparison = compare_sources(&sources, &request.options()).map_err(errors::error)?;
+        add_idle_rates(&mut sources, &readers).map_err(errors::python_error)?;
+        let comparison =
+            compare_sources(&sources, &request.options()).map_err(errors::python_error)?;
         request.answer(&sources, &comparison)
     })
 }
@@ -256,8 +265,8 @@ pub(crate) fn report(
     let opened = open_results(results)?;
     py.detach(|| {
         let readers: Vec<ResultReader> = opened.iter().map(|(_, r)| (**r).clone()).collect();
-        let view =
-            from_results::build_view(&readers, baseline.as_deref()).map_err(errors::error)?;
-        render(&view).map_err(errors::error)
+        let view = from_results::build_view(&readers, baseline.as_deref())
+            .map_err(errors::python_error)?;
+        render(&view).map_err(errors::python_error)
     })
 }

@@ -17,7 +17,7 @@ use wakepath_study::run::{self, parts};
 use crate::errors::{self, Error};
 use crate::results::Results;
 use crate::words::in_python;
-use crate::work::work;
+use crate::work::run_interruptibly;
 
 /// Names of built-in studies.
 #[pyfunction]
@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     plan: Arc<plan::Plan>,
 }
 
-fn target(on: &str) -> PyResult<RunOrigin> {
+fn parse_target(on: &str) -> PyResult<RunOrigin> {
     let known = [RunOrigin::Sim, RunOrigin::Replay, RunOrigin::Live];
     let found = known.into_iter().find(|origin| origin.name() == on);
     found.ok_or_else(|| {
@@ -41,7 +41,7 @@ fn target(on: &str) -> PyResult<RunOrigin> {
 }
 
 /// How to treat an existing directory.
-fn mode(name: &str) -> PyResult<Mode> {
+fn parse_mode(name: &str) -> PyResult<Mode> {
     match name {
         "new" => Ok(Mode::New),
         "resume" => Ok(Mode::Resume),
@@ -62,8 +62,8 @@ impl Plan {
             .iter()
             .map(|set| set.parse())
             .collect::<Result<_, _>>()
-            .map_err(errors::error)?;
-        let plan = plan::Plan::load_with_sets(&path, target(on)?, &sets, allow_programs)
+            .map_err(errors::python_error)?;
+        let plan = plan::Plan::load_with_sets(&path, parse_target(on)?, &sets, allow_programs)
             .map_err(errors::of_study)?;
         Ok(Self { plan: plan.into() })
     }
@@ -72,9 +72,10 @@ impl Plan {
     #[staticmethod]
     #[pyo3(signature = (keys, folder, on, *, allow_programs = false))]
     fn of_keys(keys: &str, folder: PathBuf, on: &str, allow_programs: bool) -> PyResult<Self> {
-        let keys: toml::Table = serde_json::from_str(keys).map_err(errors::error)?;
-        let text = toml::to_string(&keys).map_err(errors::error)?;
-        let plan = plan::Plan::from_user_text(&text, "study", &folder, target(on)?, allow_programs);
+        let keys: toml::Table = serde_json::from_str(keys).map_err(errors::python_error)?;
+        let text = toml::to_string(&keys).map_err(errors::python_error)?;
+        let plan =
+            plan::Plan::from_user_text(&text, "study", &folder, parse_target(on)?, allow_programs);
         Ok(Self {
             plan: plan.map_err(errors::of_keys)?.into(),
         })
@@ -132,7 +133,7 @@ impl Plan {
 
     /// Files to run the study elsewhere: `study.toml` and all named files.
     fn files(&self) -> PyResult<BTreeMap<String, Vec<u8>>> {
-        let files = parts::files(&self.plan).map_err(errors::of_study)?;
+        let files = parts::study_files(&self.plan).map_err(errors::of_study)?;
         Ok(files.into_iter().collect())
     }
 
@@ -147,15 +148,18 @@ impl Plan {
         jobs: Option<NonZero<u16>>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<usize> {
-        let shard: Option<Shard> = shard.map(str::parse).transpose().map_err(errors::error)?;
-        let mode = self::mode(mode)?;
+        let shard: Option<Shard> = shard
+            .map(str::parse)
+            .transpose()
+            .map_err(errors::python_error)?;
+        let mode = self::parse_mode(mode)?;
         let plan = &self.plan;
         if shard.is_some() && plan.target == RunOrigin::Live {
             return Err(Error::new_err(
                 "shard is for simulations: a measurement takes its runs in an order of its own, on one machine",
             ));
         }
-        work(py, jobs, progress, errors::of_study, |waiting| {
+        run_interruptibly(py, jobs, progress, errors::of_study, |waiting| {
             let backend = run::make_backend(plan)?;
             run::run_plan(plan, &*backend, shard, &into, mode, waiting)
         })?;
@@ -172,7 +176,7 @@ impl Plan {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Results> {
         let plan = &self.plan;
-        let (reader, took) = work(py, jobs, progress, errors::of_study, |waiting| {
+        let (reader, took) = run_interruptibly(py, jobs, progress, errors::of_study, |waiting| {
             let started = Instant::now();
             let reader = parts::in_memory(plan, waiting)?;
             Ok((reader, started.elapsed()))
@@ -182,14 +186,14 @@ impl Plan {
 
     /// Writes results from memory.
     fn write(&self, py: Python<'_>, results: &Results, into: PathBuf, mode: &str) -> PyResult<()> {
-        let mode = self::mode(mode)?;
-        py.detach(|| parts::write(&self.plan, results.reader(), &into, mode))
+        let mode = self::parse_mode(mode)?;
+        py.detach(|| parts::write_results(&self.plan, results.reader(), &into, mode))
             .map_err(errors::of_study)
     }
 
     /// Begins a directory for other processes' runs.
     fn begin(&self, py: Python<'_>, into: PathBuf, mode: &str) -> PyResult<Parts> {
-        let mode = self::mode(mode)?;
+        let mode = self::parse_mode(mode)?;
         let begun = py.detach(|| parts::Parts::begin(&self.plan, &into, mode));
         Ok(Parts {
             plan: Arc::clone(&self.plan),
@@ -199,12 +203,12 @@ impl Plan {
 
     /// Groups runs that are best made together.
     fn together(&self, runs: Vec<usize>) -> Vec<Vec<usize>> {
-        parts::together(&self.plan, &runs)
+        parts::estimate_parts(&self.plan, &runs)
     }
 
     /// Makes runs in another process's directory.
     fn make(&self, py: Python<'_>, runs: Vec<usize>, into: PathBuf) -> PyResult<()> {
-        py.detach(|| parts::make(&self.plan, &runs, &into))
+        py.detach(|| parts::make_part(&self.plan, &runs, &into))
             .map_err(errors::of_study)
     }
 }
@@ -234,7 +238,7 @@ impl Parts {
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         match parts.take() {
-            Some(parts) => work(py, None, None, errors::of_study, |_| {
+            Some(parts) => run_interruptibly(py, None, None, errors::of_study, |_| {
                 parts.finish(&self.plan)
             }),
             None => Err(Error::new_err("these results are finished already")),

@@ -42,7 +42,7 @@ enum Source {
 type Batches = Box<dyn RecordBatchReader + Send>;
 
 /// A column made by Python; `None` is null.
-fn array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+fn arrow_array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     Ok(match kind {
         "flag" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
         "whole" => Arc::new(Int64Array::from(values.extract::<Vec<Option<i64>>>()?)),
@@ -53,7 +53,7 @@ fn array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
 
 impl Table {
     pub(crate) fn new(reader: &Arc<ResultReader>, name: &str) -> PyResult<Self> {
-        let schema = reader.batches(name).map_err(errors::error)?.schema();
+        let schema = reader.batches(name).map_err(errors::python_error)?.schema();
         Ok(Self {
             source: Source::Results(Arc::clone(reader)),
             name: name.to_owned(),
@@ -63,7 +63,7 @@ impl Table {
 
     fn batches(&self) -> PyResult<Batches> {
         match &self.source {
-            Source::Results(reader) => reader.batches(&self.name).map_err(errors::error),
+            Source::Results(reader) => reader.batches(&self.name).map_err(errors::python_error),
             Source::Memory(rows) => {
                 let rows = std::iter::once(Ok(rows.clone()));
                 Ok(Box::new(RecordBatchIterator::new(
@@ -78,9 +78,9 @@ impl Table {
     fn values<'py>(&self, py: Python<'py>, columns: &[usize]) -> PyResult<Vec<Bound<'py, PyList>>> {
         let lists: Vec<_> = columns.iter().map(|_| PyList::empty(py)).collect();
         for batch in self.batches()? {
-            let batch = batch.map_err(errors::error)?;
+            let batch = batch.map_err(errors::python_error)?;
             for (column, list) in columns.iter().zip(&lists) {
-                append(list, batch.column(*column))?;
+                append_value(list, batch.column(*column))?;
             }
         }
         Ok(lists)
@@ -88,7 +88,7 @@ impl Table {
 }
 
 /// Appends an array's values to a list.
-fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
+fn append_value(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
     macro_rules! each {
         ($array:expr) => {
             $array.iter().try_for_each(|value| list.append(value))
@@ -128,11 +128,11 @@ impl TableParts {
         let Some(batch) = next else {
             return Ok(None);
         };
-        let batch = batch.map_err(errors::error)?;
+        let batch = batch.map_err(errors::python_error)?;
         let columns = PyDict::new(py);
         for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
             let list = PyList::empty(py);
-            append(&list, array)?;
+            append_value(&list, array)?;
             columns.set_item(field.name(), list)?;
         }
         Ok(Some(columns))
@@ -149,9 +149,10 @@ impl Table {
     ) -> PyResult<Self> {
         let columns = columns
             .iter()
-            .map(|(name, kind, values)| Ok((name, array(kind, values)?, true)))
+            .map(|(name, kind, values)| Ok((name, arrow_array(kind, values)?, true)))
             .collect::<PyResult<Vec<_>>>()?;
-        let rows = RecordBatch::try_from_iter_with_nullable(columns).map_err(errors::error)?;
+        let rows =
+            RecordBatch::try_from_iter_with_nullable(columns).map_err(errors::python_error)?;
         Ok(Self {
             schema: rows.schema(),
             source: Source::Memory(rows),
@@ -202,13 +203,13 @@ impl Table {
     fn __len__(&self) -> PyResult<usize> {
         let mut rows = 0;
         for batch in self.batches()? {
-            rows += batch.map_err(errors::error)?.num_rows();
+            rows += batch.map_err(errors::python_error)?.num_rows();
         }
         Ok(rows)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(&*self.schema).map_err(errors::error)?;
+        let schema = FFI_ArrowSchema::try_from(&*self.schema).map_err(errors::python_error)?;
         PyCapsule::new_with_value(py, schema, SCHEMA)
     }
 

@@ -60,15 +60,16 @@ const OPTIONS: [&str; 29] = [
 pub(crate) fn in_python(text: &str) -> String {
     match &*WORDS {
         Some(words) => words
-            .replace_all(text, |found: &Captures<'_>| replaced(found))
+            .replace_all(text, |found: &Captures<'_>| replace_words(found))
             .into_owned(),
         None => text.to_owned(),
     }
 }
 
-fn replaced(found: &Captures<'_>) -> String {
+fn replace_words(found: &Captures<'_>) -> String {
     if let (Some(command), Some(words)) = (found.name("command"), found.name("words")) {
-        return function(command.as_str(), words.as_str()).unwrap_or_else(|| found[0].to_owned());
+        return python_function(command.as_str(), words.as_str())
+            .unwrap_or_else(|| found[0].to_owned());
     }
     if let Some(option) = found.name("clap") {
         return option.as_str().replace('-', "_");
@@ -78,14 +79,14 @@ fn replaced(found: &Captures<'_>) -> String {
     };
     let before = found.name("before").map_or("", |before| before.as_str());
     let value = found.name("value").map(|value| value.as_str());
-    match argument(option, value) {
+    match python_argument(option, value) {
         Some(argument) => format!("{before}{argument}"),
         None => found[0].to_owned(),
     }
 }
 
 /// An option as a Python argument.
-fn argument(option: &str, value: Option<&str>) -> Option<String> {
+fn python_argument(option: &str, value: Option<&str>) -> Option<String> {
     let name = option.replace('-', "_");
     if FLAGS.contains(&option) {
         let rest = value.map_or_else(String::new, |value| format!(" {value}"));
@@ -101,7 +102,7 @@ fn argument(option: &str, value: Option<&str>) -> Option<String> {
 }
 
 /// The Python function for a command.
-fn function(command: &str, words: &str) -> Option<String> {
+fn python_function(command: &str, words: &str) -> Option<String> {
     let function = match command {
         "machine list" => "Machine.names()",
         "drive list" => "Drive.names()",

@@ -27,7 +27,7 @@ struct Pool {
 }
 
 /// A pool with so many threads; one per core if `jobs` is `None`.
-fn pool(jobs: Option<NonZero<u16>>) -> PyResult<Arc<ThreadPool>> {
+fn thread_pool(jobs: Option<NonZero<u16>>) -> PyResult<Arc<ThreadPool>> {
     let wanted = match jobs {
         Some(jobs) => usize::from(jobs.get()),
         None => available_parallelism().map_or(1, usize::from),
@@ -45,7 +45,7 @@ fn pool(jobs: Option<NonZero<u16>>) -> PyResult<Arc<ThreadPool>> {
         }
     }
     let built = ThreadPoolBuilder::new().num_threads(wanted).build();
-    let threads = Arc::new(built.map_err(errors::error)?);
+    let threads = Arc::new(built.map_err(errors::python_error)?);
     *last = Some(Pool {
         process,
         threads: Arc::clone(&threads),
@@ -58,14 +58,14 @@ fn pool(jobs: Option<NonZero<u16>>) -> PyResult<Arc<ThreadPool>> {
 ///
 /// # Errors
 /// An exception raised meanwhile, such as `KeyboardInterrupt`; else the work's error.
-pub(crate) fn work<T: Send, E: Send>(
+pub(crate) fn run_interruptibly<T: Send, E: Send>(
     py: Python<'_>,
     jobs: Option<NonZero<u16>>,
     progress: Option<Py<PyAny>>,
     to_python: impl FnOnce(E) -> PyErr,
     work: impl FnOnce(&RunControl<'_>) -> Result<T, E> + Send,
 ) -> PyResult<T> {
-    let pool = pool(jobs)?;
+    let pool = thread_pool(jobs)?;
     let cancelled = AtomicBool::new(false);
     let done = AtomicUsize::new(0);
     let look = || {

@@ -115,7 +115,7 @@ pub(crate) fn on_log_scale(
         } else {
             0.5
         };
-        add(&mut sums, share, count);
+        add_bar_column(&mut sums, share, count);
     }
     sums
 }
@@ -129,13 +129,13 @@ pub(crate) fn on_linear_scale(values: &[f64], [from, to]: [f64; 2], columns: usi
         } else {
             0.5
         };
-        add(&mut counts, share, 1.0);
+        add_bar_column(&mut counts, share, 1.0);
     }
     counts
 }
 
 /// Adds to the column at a share from 0 to 1.
-fn add(columns: &mut [f64], share: f64, count: f64) {
+fn add_bar_column(columns: &mut [f64], share: f64, count: f64) {
     let column = (share.clamp(0.0, 1.0) * columns.len() as f64) as usize;
     if let Some(last) = columns.len().checked_sub(1) {
         columns[column.min(last)] += count;

@@ -7,7 +7,7 @@ use anyhow::Context;
 
 /// Reads all of `path`; `-` is standard input. More than `limit` bytes are an error, so that a
 /// wrong path such as a device cannot fill the memory.
-pub(crate) fn read(path: &str, limit: u64) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn read_input(path: &str, limit: u64) -> anyhow::Result<Vec<u8>> {
     let read = if is_stdin(Path::new(path)) {
         wakepath_files::read_up_to(io::stdin().lock(), limit)
     } else {

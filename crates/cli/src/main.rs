@@ -41,12 +41,12 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse_arguments(&error),
     };
     raise_open_files();
     let mut out = Screen::for_stdout();
     let result = cli.command.run(Cli::command(), &mut out).and_then(|code| {
-        messages::flush();
+        messages::flush_messages();
         Ok((code, print_all(&mut out)?))
     });
     match result {
@@ -83,7 +83,7 @@ fn print_all(out: &mut Screen) -> io::Result<()> {
 }
 
 /// Prints help or a usage error, without colours if any argument has terminal controls.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse_arguments(error: &clap::Error) -> ExitCode {
     let text = error.render().to_string();
     // clap's rendering has lost such sequences; the arguments have them all.
     let mut arguments = std::env::args_os();

@@ -11,7 +11,7 @@ use wakepath_units::printable;
 
 /// How much a message matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     /// Something happened.
     Remark,
     /// Something to know.
@@ -25,7 +25,7 @@ const NAMED: usize = 3;
 
 #[derive(Debug)]
 struct Message {
-    kind: Kind,
+    kind: MessageKind,
     /// Subjects, one per occurrence; none: the whole command.
     about: Vec<Option<String>>,
     text: String,
@@ -35,7 +35,7 @@ struct Message {
 static MESSAGES: Mutex<Vec<Message>> = Mutex::new(Vec::new());
 
 /// Says something in time, about a file or a workload if that has a name.
-pub(crate) fn add(kind: Kind, about: Option<&str>, text: String) {
+pub(crate) fn add_message(kind: MessageKind, about: Option<&str>, text: String) {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     let about = about.map(str::to_owned);
     match messages
@@ -53,41 +53,41 @@ pub(crate) fn add(kind: Kind, about: Option<&str>, text: String) {
 }
 
 /// Prints all waiting messages, each once.
-pub(crate) fn flush() {
+pub(crate) fn flush_messages() {
     let mut messages = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     for message in messages.iter_mut().filter(|message| !message.printed) {
         message.printed = true;
-        print(&message.line());
+        print_line(&message.line());
     }
 }
 
 /// Prints a message at once.
 pub(crate) fn now(text: &str) {
-    flush();
-    print(text);
+    flush_messages();
+    print_line(text);
 }
 
 /// Prints the error that ends the command. Waiting messages would be about a result that never comes.
 pub(crate) fn fail(text: &str) {
-    print(text);
+    print_line(text);
 }
 
 /// Prints clap's lines with their own line ends.
 pub(crate) fn usage(text: &str) {
-    write(&printable::own_lines(text));
+    write_stderr(&printable::own_lines(text));
 }
 
-fn print(text: &str) {
-    write(&lines(text));
+fn print_line(text: &str) {
+    write_stderr(&message_lines(text));
 }
 
 /// A message's lines: all after the first are marked.
-fn lines(text: &str) -> String {
+fn message_lines(text: &str) -> String {
     let shown = printable::own_lines(text.trim_end());
     format!("wakepath: {}\n", shown.replace('\n', "\n  | "))
 }
 
-fn write(text: &str) {
+fn write_stderr(text: &str) {
     // Without a reader the command goes on.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
@@ -95,9 +95,9 @@ fn write(text: &str) {
 impl Message {
     fn line(&self) -> String {
         let kind = match self.kind {
-            Kind::Remark => "",
-            Kind::Note => "note: ",
-            Kind::Warning => "warning: ",
+            MessageKind::Remark => "",
+            MessageKind::Note => "note: ",
+            MessageKind::Warning => "warning: ",
         };
         let mut names: Vec<&str> = Vec::new();
         for name in self.about.iter().flatten() {
@@ -125,14 +125,14 @@ impl Message {
 /// Adds a note for the reader.
 macro_rules! note {
     ($($text:tt)*) => {
-        $crate::messages::add($crate::messages::Kind::Note, None, format!($($text)*))
+        $crate::messages::add_message($crate::messages::MessageKind::Note, None, format!($($text)*))
     };
 }
 
 /// Adds a warning about something unlike the request.
 macro_rules! warning {
     ($($text:tt)*) => {
-        $crate::messages::add($crate::messages::Kind::Warning, None, format!($($text)*))
+        $crate::messages::add_message($crate::messages::MessageKind::Warning, None, format!($($text)*))
     };
 }
 
@@ -152,7 +152,7 @@ mod tests {
     fn message(about: &[Option<&str>]) -> String {
         let about = about.iter().map(|name| name.map(str::to_owned));
         let message = Message {
-            kind: Kind::Note,
+            kind: MessageKind::Note,
             about: about.collect(),
             text: "x".to_owned(),
             printed: false,
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn no_text_fakes_a_message() {
         assert_eq!(
-            lines("bad name: a\nwakepath: done\r\u{1b}]52;c;x\u{7}\n"),
+            message_lines("bad name: a\nwakepath: done\r\u{1b}]52;c;x\u{7}\n"),
             "wakepath: bad name: a\n  | wakepath: done\\r\\u{1b}]52;c;x\\u{7}\n"
         );
     }

@@ -177,7 +177,7 @@ pub(crate) fn table<H: ToString>(
                 .collect()
         })
         .collect();
-    for line in table::lines(&names, &cells, out.columns) {
+    for line in table::table_lines(&names, &cells, out.columns) {
         writeln!(out, "{line}")?;
     }
     Ok(())

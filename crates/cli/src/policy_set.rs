@@ -44,7 +44,7 @@ impl TypedValueParser for SetText {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(completions(self.0)))
+        Some(Box::new(complete_set(self.0)))
     }
 }
 
@@ -61,16 +61,16 @@ impl TypedValueParser for WholeSet {
         argument: Option<&Arg>,
         value: &OsStr,
     ) -> Result<PolicySet, clap::Error> {
-        parse.parse_ref(command, argument, value)
+        parse_set.parse_ref(command, argument, value)
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(completions(self.0)))
+        Some(Box::new(complete_set(self.0)))
     }
 }
 
 /// Parses a set. Commas between sets get their own error.
-fn parse(text: &str) -> Result<PolicySet, String> {
+fn parse_set(text: &str) -> Result<PolicySet, String> {
     let one = wakepath_settings::policy_set::parse(text);
     let mut parts = text.split(',').map(str::trim);
     if one.is_err()
@@ -89,7 +89,7 @@ fn parse(text: &str) -> Result<PolicySet, String> {
     one
 }
 
-fn completions(place: Place) -> impl Iterator<Item = PossibleValue> {
+fn complete_set(place: Place) -> impl Iterator<Item = PossibleValue> {
     // Replays have idle periods only, where profiles have no effect.
     let profiles = PROFILES.iter().filter(move |_| place != Place::Replay);
     mechanisms(place)
@@ -171,7 +171,10 @@ pub(crate) fn each_once(sets: Vec<PolicySet>) -> Vec<PolicySet> {
 ///
 /// # Errors
 /// A path is not UTF-8, or the current folder is unknown.
-pub(crate) fn beside(study: &Path, sets: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
+pub(crate) fn sets_beside_study(
+    study: &Path,
+    sets: &[PolicySet],
+) -> anyhow::Result<Vec<PolicySet>> {
     let folder = study.parent().unwrap_or(Path::new(""));
     if folder == Path::new("") || folder == Path::new(".") {
         return Ok(sets.to_vec());

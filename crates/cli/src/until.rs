@@ -12,7 +12,7 @@ use wakepath_units::quantity::{self, TIMES};
 /// From now on Ctrl-C, SIGTERM and a closed terminal do nothing by themselves. A program that is told to ignore a
 /// closed terminal, as nohup does, goes on ignoring it. A shell lets background programs of a script ignore Ctrl-C
 /// only because of the keyboard. So a SIGINT that is sent to them counts.
-fn signals() -> anyhow::Result<Signals> {
+fn watch_signals() -> anyhow::Result<Signals> {
     let hang_up_ignored = ignored_signals() >> (SIGHUP - 1) & 1 != 0;
     let caught = [SIGINT, SIGTERM, SIGHUP]
         .into_iter()
@@ -36,7 +36,7 @@ pub(crate) struct EndSignals {
 impl EndSignals {
     /// From now on Ctrl-C, SIGTERM and a closed terminal do not end the program, but the waiting.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        let mut signals = signals()?;
+        let mut signals = watch_signals()?;
         let (send, caught) = mpsc::channel();
         std::thread::spawn(move || {
             for signal in signals.forever() {
@@ -58,14 +58,14 @@ impl EndSignals {
 
 /// From now on Ctrl-C, SIGTERM and a closed terminal do nothing but this.
 pub(crate) fn at_signals(handle: impl Fn(i32) + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = signals()?;
+    let mut signals = watch_signals()?;
     std::thread::spawn(move || signals.forever().for_each(handle));
     Ok(())
 }
 
 /// From now on Ctrl-C, SIGTERM and a closed terminal end the program after `cleaning_up`, and as they would have ended it.
 pub(crate) fn end_after(cleaning_up: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
-    let mut signals = signals()?;
+    let mut signals = watch_signals()?;
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             cleaning_up();
@@ -106,15 +106,15 @@ const YEAR_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
 /// Parses a time in whole microseconds; a plain number counts them.
 pub(crate) fn microseconds(text: &str) -> anyhow::Result<u64> {
-    whole(text, ("us", "microseconds"), 1_000)
+    parse_whole_units(text, ("us", "microseconds"), 1_000)
 }
 
 /// Parses a time in whole milliseconds; a plain number counts them.
 pub(crate) fn milliseconds(text: &str) -> anyhow::Result<u64> {
-    whole(text, ("ms", "milliseconds"), 1_000_000)
+    parse_whole_units(text, ("ms", "milliseconds"), 1_000_000)
 }
 
-fn whole(text: &str, (unit, name): (&str, &str), scale: u64) -> anyhow::Result<u64> {
+fn parse_whole_units(text: &str, (unit, name): (&str, &str), scale: u64) -> anyhow::Result<u64> {
     match quantity::time_or(text, unit) {
         Some(Nanoseconds(ns)) if ns % scale == 0 => Ok(ns / scale),
         _ => {

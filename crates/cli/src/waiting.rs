@@ -117,7 +117,7 @@ impl Schedule {
 }
 
 /// How far work is, in words.
-fn progress(after: Duration, done: usize, total: Option<usize>, what: &str) -> String {
+fn progress_line(after: Duration, done: usize, total: Option<usize>, what: &str) -> String {
     let seconds = after.as_secs_f64();
     let Some(total) = total else {
         return format!("{done} {what} after {}", until::in_words(seconds));
@@ -157,7 +157,7 @@ impl ProgressLog {
             while ended.recv_timeout(Self::LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
                 let (after, done) = (started.elapsed(), done.load(Ordering::Relaxed));
                 if schedule.is_due(after, done, total.unwrap_or(usize::MAX)) {
-                    tell!("{}", progress(after, done, total, &what));
+                    tell!("{}", progress_line(after, done, total, &what));
                 }
             }
         });
@@ -256,7 +256,7 @@ pub(crate) fn counting<T: Send>(
         let before = done.fetch_add(parts, Ordering::Relaxed);
         if before == 0 {
             // The first finished part proves that a result will come, so waiting messages have a subject.
-            bar.suspend(messages::flush);
+            bar.suspend(messages::flush_messages);
         }
         bar.inc(parts as u64);
         reporter.report((before + parts) as u64);
@@ -304,12 +304,15 @@ mod tests {
     fn progress_says_what_is_left() {
         let after = Duration::from_secs(60);
         assert_eq!(
-            progress(after, 0, Some(10), "runs"),
+            progress_line(after, 0, Some(10), "runs"),
             "0 of 10 runs after 60.0 s"
         );
-        assert_eq!(progress(after, 7, None, "events"), "7 events after 60.0 s");
         assert_eq!(
-            progress(after, 20, Some(100), "runs"),
+            progress_line(after, 7, None, "events"),
+            "7 events after 60.0 s"
+        );
+        assert_eq!(
+            progress_line(after, 20, Some(100), "runs"),
             "20 of 100 runs after 60.0 s, about 4 min left"
         );
     }

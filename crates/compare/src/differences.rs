@@ -121,9 +121,9 @@ fn machine_difference(sources: &[(&str, &Source)]) -> Option<String> {
     }
     let machines = machine_labels(&kinds, |machine| &machine.name);
     let drives = machine_labels(&kinds, |machine| &machine.drive);
-    let difference = if differ(&machines) {
+    let difference = if values_differ(&machines) {
         format!("the machines differ ({})", with_places(&machines, &kinds))
-    } else if differ(&drives) {
+    } else if values_differ(&drives) {
         format!("the drives differ ({})", with_places(&drives, &kinds))
     } else {
         let places: Vec<String> = kinds.iter().map(|kind| result_names(kind)).collect();
@@ -148,7 +148,7 @@ fn machine_labels(kinds: &[Vec<&Statement<'_>>], label: fn(&MachineInfo) -> &str
     labels.collect()
 }
 
-fn differ(labels: &[String]) -> bool {
+fn values_differ(labels: &[String]) -> bool {
     labels.iter().any(|label| *label != labels[0])
 }
 

@@ -101,7 +101,7 @@ pub fn doubt(interval: Option<[f64; 2]>, deviation: Option<f64>) -> Option<f64> 
 /// one digit without an interval. A percentage beyond 10,000 is only said to be beyond.
 pub fn percents<const N: usize>(values: [f64; N], interval: Option<[f64; 2]>) -> [String; N] {
     let decimals =
-        doubt(interval, None).map_or(1, |half| (1 - exponent(half)).clamp(0, 2)) as usize;
+        doubt(interval, None).map_or(1, |half| (1 - decimal_exponent(half)).clamp(0, 2)) as usize;
     values.map(|value| percent(value, decimals))
 }
 
@@ -141,7 +141,7 @@ fn without_sign_of_zero(text: String) -> String {
 }
 
 /// The power of ten that a value's first digit stands for.
-fn exponent(value: f64) -> i32 {
+fn decimal_exponent(value: f64) -> i32 {
     if value == 0.0 || !value.is_finite() {
         0
     } else {
@@ -161,10 +161,10 @@ pub fn decimals(value: f64, doubt: Option<f64>) -> usize {
 }
 
 fn decimals_of(value: f64, doubt: Option<f64>, most: i32) -> usize {
-    let before = exponent(value) + 1;
+    let before = decimal_exponent(value) + 1;
     let decimals = match doubt.filter(|d| *d > 0.0 && d.is_finite()) {
         Some(doubt) => {
-            let exponent = exponent(doubt);
+            let exponent = decimal_exponent(doubt);
             let second = i32::from(doubt / 10_f64.powi(exponent) < 3.0);
             (second - exponent).clamp(most.min(3) - before, most - before)
         }

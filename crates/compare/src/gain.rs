@@ -95,7 +95,7 @@ pub fn gain(
     level: f64,
     seed: u64,
 ) -> Result<Gain, GainError> {
-    check(metric.mean, [baseline, series], design, level)?;
+    check_series(metric.mean, [baseline, series], design, level)?;
     if [baseline, series].concat().iter().all(|v| *v == 0.0) {
         return Ok(no_gain([baseline.len(), series.len()]));
     }
@@ -104,7 +104,7 @@ pub fn gain(
     let estimate = scale.log_ratio(&a, &b, design);
     let (log_ratio, error) = (estimate.log_ratio, estimate.error());
     let [from, to, p_value] = if error > 0.0 {
-        let mut studentised = resample(&a, &b, design, seed, |a, b| {
+        let mut studentised = resample_mean(&a, &b, design, seed, |a, b| {
             let resampled = scale.log_ratio(a, b, design);
             let resampled_error = resampled.error().max(LEAST_ERROR * error);
             let deviation = (resampled.log_ratio - log_ratio) / resampled_error;
@@ -115,8 +115,8 @@ pub fn gain(
         let observed = log_ratio / error;
         let tail = (1.0 - level) / 2.0;
         [
-            log_ratio - quantile(&studentised, 1.0 - tail) * error,
-            log_ratio - quantile(&studentised, tail) * error,
+            log_ratio - interpolated_quantile(&studentised, 1.0 - tail) * error,
+            log_ratio - interpolated_quantile(&studentised, tail) * error,
             p_value(&studentised, observed, estimate.freedom(a.len(), b.len())),
         ]
     } else {
@@ -150,7 +150,7 @@ pub fn interval_of_mean(kind: Mean, values: &[f64], level: f64) -> Option<[f64; 
     let positive = values.iter().all(|v| *v > 0.0);
     let scale = Scale(if positive { kind } else { Mean::Arithmetic });
     let scaled = scale.convert(values);
-    let (runs, middle) = (scaled.len() as f64, mean(&scaled));
+    let (runs, middle) = (scaled.len() as f64, arithmetic_mean(&scaled));
     let squares: f64 = scaled.iter().map(|v| (v - middle).powi(2)).sum();
     let quantile = StudentsT::new(0.0, 1.0, runs - 1.0).ok()?;
     let half =
@@ -172,7 +172,7 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
     }
-    let mean = mean(values);
+    let mean = arithmetic_mean(values);
     let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
     Some((squares / (values.len() as f64 - 1.0)).sqrt())
 }
@@ -189,7 +189,7 @@ fn no_gain(runs: [usize; 2]) -> Gain {
     }
 }
 
-fn check(
+fn check_series(
     mean: Mean,
     [baseline, series]: [&[f64]; 2],
     design: Design,
@@ -240,7 +240,7 @@ impl Scale {
 
     /// The logarithm of the mean ratio, with the variance by the delta method.
     fn log_ratio(self, a: &[f64], b: &[f64], design: Design) -> Estimate {
-        let [mean_a, mean_b] = [mean(a), mean(b)];
+        let [mean_a, mean_b] = [arithmetic_mean(a), arithmetic_mean(b)];
         // How much a value's distance from the mean moves the mean's logarithm.
         let (log, share_a, share_b) = match self.0 {
             Mean::Geometric => (mean_b - mean_a, 1.0, 1.0),
@@ -302,7 +302,7 @@ impl Estimate {
 }
 
 /// The statistic of each resample, unless it is `None`.
-fn resample(
+fn resample_mean(
     a: &[f64],
     b: &[f64],
     design: Design,
@@ -331,7 +331,7 @@ fn resample(
 }
 
 /// The quantile of sorted values.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
+fn interpolated_quantile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * (sorted.len() as f64 + 1.0)).round() as usize;
     let index = rank.clamp(1, sorted.len().max(1)) - 1;
     sorted.get(index).copied().unwrap_or(0.0)
@@ -348,9 +348,9 @@ fn p_value(sorted: &[f64], observed: f64, freedom: f64) -> f64 {
     let rarer = not_above.min(sorted.len() - below) as f64;
     let counted = (2.0 * (rarer + 1.0) / (sorted.len() as f64 + 1.0)).min(1.0);
     let start = if observed > 0.0 {
-        quantile(sorted, 1.0 - TAIL / 2.0)
+        interpolated_quantile(sorted, 1.0 - TAIL / 2.0)
     } else {
-        -quantile(sorted, TAIL / 2.0)
+        -interpolated_quantile(sorted, TAIL / 2.0)
     };
     let Ok(t) = StudentsT::new(0.0, 1.0, freedom) else {
         return counted;
@@ -368,23 +368,23 @@ fn p_value(sorted: &[f64], observed: f64, freedom: f64) -> f64 {
     continued.clamp(f64::MIN_POSITIVE, TAIL)
 }
 
-fn mean(values: &[f64]) -> f64 {
+fn arithmetic_mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Squared deviations from the mean, added up.
 fn sum_of_squares(values: &[f64]) -> f64 {
-    let mean = mean(values);
+    let mean = arithmetic_mean(values);
     values.iter().map(|v| (v - mean).powi(2)).sum()
 }
 
 fn hedges_g(a: &[f64], b: &[f64]) -> Option<f64> {
     let freedom = (a.len() + b.len() - 2) as f64;
     let pooled = ((sum_of_squares(a) + sum_of_squares(b)) / freedom).sqrt();
-    if pooled <= NO_SPREAD * mean(a).abs() {
+    if pooled <= NO_SPREAD * arithmetic_mean(a).abs() {
         return None;
     }
-    let difference = mean(b) - mean(a);
+    let difference = arithmetic_mean(b) - arithmetic_mean(a);
     Some(difference / pooled * (1.0 - 3.0 / (4.0 * freedom - 1.0)))
 }
 

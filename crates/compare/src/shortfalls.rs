@@ -128,10 +128,10 @@ pub fn missed_rate(
     let under = if missed.len() <= NAMED {
         let each = missed
             .iter()
-            .map(|(policy, percent)| format!("{} under {policy}", share(rates, *percent)));
+            .map(|(policy, percent)| format!("{} under {policy}", rate_share(rates, *percent)));
         each.collect::<Vec<_>>().join(", ")
     } else {
-        let (from, to) = (share(rates, *least), share(rates, *most));
+        let (from, to) = (rate_share(rates, *least), rate_share(rates, *most));
         let range = if from == to {
             from
         } else {
@@ -144,14 +144,18 @@ pub fn missed_rate(
         )
     };
     if let [only] = rates {
-        let asked = amount(only, only.per_second);
+        let asked = rate_text(only, only.per_second);
         return Some(format!(
             "{who} does not reach the {asked} per second that it asks for: {under}"
         ));
     }
     let asked = rates.iter().map(|rate| {
         let what = match rate.unit.as_str() {
-            "bytes" => format!("{} of {}s", amount(rate, rate.per_second), rate.direction),
+            "bytes" => format!(
+                "{} of {}s",
+                rate_text(rate, rate.per_second),
+                rate.direction
+            ),
             _ => format!("{:.0} {}s", rate.per_second, rate.direction),
         };
         format!("{what} per second in job `{}`", rate.job)
@@ -164,15 +168,15 @@ pub fn missed_rate(
 }
 
 /// A percentage in words: an amount if there is only one rate.
-fn share(rates: &[RequestedRate], percent: f64) -> String {
+fn rate_share(rates: &[RequestedRate], percent: f64) -> String {
     match rates {
-        [only] => amount(only, only.per_second * percent / 100.0),
+        [only] => rate_text(only, only.per_second * percent / 100.0),
         _ => format!("{percent:.0} %"),
     }
 }
 
 /// An amount in the unit of a rate, in words.
-fn amount(rate: &RequestedRate, per_second: f64) -> String {
+fn rate_text(rate: &RequestedRate, per_second: f64) -> String {
     if rate.unit == "bytes" {
         format!("{:.1} MB", per_second / 1e6)
     } else {

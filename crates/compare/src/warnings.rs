@@ -77,7 +77,10 @@ fn rank_correlation_with_order(series: &[f64]) -> f64 {
     let middle = (series.len() as f64 - 1.0) / 2.0;
     let (mut both, mut of_order, mut of_rank) = (0.0, 0.0, 0.0);
     for (order, value) in series.iter().enumerate() {
-        let (x, y) = (order as f64 - middle, rank(series, *value) - middle);
+        let (x, y) = (
+            order as f64 - middle,
+            rank_correlation(series, *value) - middle,
+        );
         both += x * y;
         of_order += x * x;
         of_rank += y * y;
@@ -89,14 +92,14 @@ fn rank_correlation_with_order(series: &[f64]) -> f64 {
 }
 
 /// Rank of a value from 0; ties share their mean rank.
-fn rank(series: &[f64], value: f64) -> f64 {
+fn rank_correlation(series: &[f64], value: f64) -> f64 {
     let below = series.iter().filter(|v| **v < value).count() as f64;
     let ties = series.iter().filter(|v| v.total_cmp(&value).is_eq());
     below + (ties.count() as f64 - 1.0) / 2.0
 }
 
 /// A number with five significant digits, or with more if there are more before the point.
-fn short(value: f64) -> String {
+fn short_number(value: f64) -> String {
     let before = value.abs().log10().floor().max(-12.0) as i32 + 1;
     let decimals = usize::try_from(5 - before).unwrap_or(0);
     let text = format!("{value:.decimals$}");
@@ -118,7 +121,7 @@ impl fmt::Display for SeriesWarning {
                 )
             }
             Self::Outlier { run, value } => {
-                write!(f, "run {} is an outlier: {}", run + 1, short(*value))
+                write!(f, "run {} is an outlier: {}", run + 1, short_number(*value))
             }
             Self::Drift { correlation } => {
                 let way = if *correlation > 0.0 { "rise" } else { "fall" };
@@ -161,7 +164,7 @@ mod tests {
             (-2.5, "-2.5"),
             (0.0, "0"),
         ] {
-            assert_eq!(short(value), shown);
+            assert_eq!(short_number(value), shown);
         }
         let rising: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i) * 0.1).collect();
         assert_eq!(

@@ -23,7 +23,7 @@ impl Unfinished {
             .prefix(UNFINISHED)
             // The umask limits the mode, as for any new file.
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder(path))?;
+            .tempfile_in(parent_folder(path))?;
         Ok(Self {
             file,
             path: path.to_owned(),
@@ -39,16 +39,16 @@ impl Unfinished {
         self.file.as_file().sync_all()?;
         self.file.persist(&self.path).map_err(|e| e.error)?;
         // The name, too.
-        File::open(folder(&self.path))?.sync_all()
+        File::open(parent_folder(&self.path))?.sync_all()
     }
 }
 
-fn folder(path: &Path) -> &Path {
+fn parent_folder(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("."))
 }
 
 /// Writes a file that exists whole or not at all.
-pub(crate) fn write<E: From<io::Error>>(
+pub(crate) fn write_atomically<E: From<io::Error>>(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<&File>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -61,7 +61,7 @@ pub(crate) fn write<E: From<io::Error>>(
 }
 
 /// Removes files that a kill left unfinished in a folder.
-pub(crate) fn sweep(folder: &Path) -> io::Result<()> {
+pub(crate) fn remove_leftovers(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::atomic;
 use crate::document::Document;
-use crate::error::{ResultsError, at};
+use crate::error::{ResultsError, with_path};
 use crate::folder::{self, ResultFolder};
 use crate::layout::{STUDY, TABLES};
 use crate::reader::ResultReader;
@@ -60,9 +60,9 @@ impl ResultWriter {
         mode: Mode,
     ) -> Result<Self, ResultsError> {
         let dir = dir.into();
-        fs::create_dir_all(&dir).map_err(at(&dir))?;
-        folder::check(&document, &dir)?;
-        let lock = File::open(&dir).map_err(at(&dir))?;
+        fs::create_dir_all(&dir).map_err(with_path(&dir))?;
+        folder::check_document(&document, &dir)?;
+        let lock = File::open(&dir).map_err(with_path(&dir))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| ResultsError::Locked(dir.clone()))?;
         let folder = ResultFolder::open(&dir)?;
@@ -78,7 +78,7 @@ impl ResultWriter {
                     });
                 }
                 Mode::Resume => grown = check_same_study(&dir, &folder, &document, files)?,
-                Mode::Replace => empty(&dir, &folder, files)?,
+                Mode::Replace => empty_folder(&dir, &folder, files)?,
             }
         } else {
             only_leftovers(&dir, &folder, files)?;
@@ -96,12 +96,12 @@ impl ResultWriter {
         });
         for name in [RUNS, WORKLOADS].into_iter().chain(optional) {
             let folder = writer.dir.join(name);
-            fs::create_dir_all(&folder).map_err(at(&folder))?;
+            fs::create_dir_all(&folder).map_err(with_path(&folder))?;
             // Nothing is removed or written through a link.
             writer.folder.names(name)?;
-            atomic::sweep(&folder).map_err(at(&folder))?;
+            atomic::remove_leftovers(&folder).map_err(with_path(&folder))?;
         }
-        atomic::sweep(&writer.dir).map_err(at(&writer.dir))?;
+        atomic::remove_leftovers(&writer.dir).map_err(with_path(&writer.dir))?;
         writer.there = writer.finished()?;
         if !has_results || mode == Mode::Replace {
             writer.write_files(files)?;
@@ -126,7 +126,8 @@ impl ResultWriter {
             {
                 continue;
             }
-            atomic::write(&path, |out| out.write_all(content)).map_err(at(&path))?;
+            atomic::write_atomically(&path, |out| out.write_all(content))
+                .map_err(with_path(&path))?;
         }
         Ok(())
     }
@@ -171,7 +172,7 @@ impl ResultWriter {
     /// Keeps a finished run from another directory of the study.
     pub(crate) fn copy_run(&self, index: usize, run: &[u8]) -> Result<(), ResultsError> {
         let path = self.run_path(index);
-        atomic::write(&path, |out| out.write_all(run)).map_err(at(&path))
+        atomic::write_atomically(&path, |out| out.write_all(run)).map_err(with_path(&path))
     }
 
     /// Makes the tables of the runs and says that the results are complete.
@@ -181,8 +182,8 @@ impl ResultWriter {
     pub fn finish(self) -> Result<(), ResultsError> {
         // Killed workers leave unfinished files.
         let folder = self.dir.join(RUNS);
-        atomic::sweep(&folder).map_err(at(&folder))?;
-        table_files::write(&self.dir, &self.document)?;
+        atomic::remove_leftovers(&folder).map_err(with_path(&folder))?;
+        table_files::write_tables(&self.dir, &self.document)?;
         self.write_document(true)
     }
 
@@ -216,7 +217,7 @@ pub fn write_run(dir: &Path, index: usize, run: &RunRecord) -> Result<(), Result
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
-    atomic::write(path, |out| {
+    atomic::write_atomically(path, |out| {
         // Runs are many and long, and for programs.
         if path.ends_with(DOCUMENT) {
             serde_json::to_writer_pretty(&mut *out, value)?;
@@ -225,7 +226,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
         }
         out.write_all(b"\n")
     })
-    .map_err(at(path))
+    .map_err(with_path(path))
 }
 
 /// Checks that a directory holds results of the same study, perhaps with fewer repeats; returns whether files have to
@@ -368,7 +369,7 @@ fn only_leftovers(
 /// Removes the runs and tables of results that are to be replaced, and copies that the new study does not have. The
 /// old document stays until the new one takes its place. At any moment in between the directory holds the unfinished
 /// results of either study. No run is there without a document that says of which.
-fn empty(
+fn empty_folder(
     dir: &Path,
     folder: &ResultFolder,
     files: &[(String, Vec<u8>)],
@@ -387,21 +388,21 @@ fn empty(
         Err(error) => return Err(error),
     }
     for name in TABLES {
-        remove(&dir.join(name), |path| fs::remove_file(path))?;
+        remove_path(&dir.join(name), |path| fs::remove_file(path))?;
     }
-    remove(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
+    remove_path(&dir.join(RUNS), |path| fs::remove_dir_all(path))?;
     for name in folder.copies()?.into_iter().chain([MACHINE.to_owned()]) {
         if !files.iter().any(|(own, _)| *own == name) {
-            remove(&dir.join(name), |path| fs::remove_file(path))?;
+            remove_path(&dir.join(name), |path| fs::remove_file(path))?;
         }
     }
     Ok(())
 }
 
 /// Removes a file or folder, if it exists.
-fn remove(path: &Path, by: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ResultsError> {
+fn remove_path(path: &Path, by: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), ResultsError> {
     match by(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(at(path)(e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(with_path(path)(e)),
         _ => Ok(()),
     }
 }

@@ -101,7 +101,7 @@ pub enum ResultsError {
 }
 
 /// Adds the path to a failure of the file system.
-pub(crate) fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> ResultsError {
+pub(crate) fn with_path<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> ResultsError {
     move |source| ResultsError::Io {
         path: path.to_owned(),
         source: source.into(),

@@ -9,7 +9,7 @@ use wakepath_files::{Links, Tree};
 
 use crate::atomic;
 use crate::document::Document;
-use crate::error::{ResultsError, at};
+use crate::error::{ResultsError, with_path};
 use crate::layout::{
     DOCUMENT, GOVERNORS, MACHINES, RUNS, WORKLOADS, run_index, run_name, run_path,
 };
@@ -30,21 +30,21 @@ impl ResultFolder {
     pub(crate) fn open(path: &Path) -> Result<Self, ResultsError> {
         Ok(Self {
             path: path.to_owned(),
-            tree: Tree::open(path, Links::Refused).map_err(at(path))?,
+            tree: Tree::open(path, Links::Refused).map_err(with_path(path))?,
         })
     }
 
     /// A file's bytes.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, ResultsError> {
         let read = self.tree.read(Path::new(name), MAX_BYTES);
-        read.map_err(at(&self.path.join(name)))
+        read.map_err(with_path(&self.path.join(name)))
     }
 
     /// A file's bytes; `None` without such a file.
     pub(crate) fn read_if_there(&self, name: &str) -> Result<Option<Vec<u8>>, ResultsError> {
         match self.tree.read(Path::new(name), MAX_BYTES) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            read => Ok(Some(read.map_err(at(&self.path.join(name)))?)),
+            read => Ok(Some(read.map_err(with_path(&self.path.join(name)))?)),
         }
     }
 
@@ -63,7 +63,7 @@ impl ResultFolder {
     /// A file, to be read in parts.
     pub(crate) fn file(&self, name: &str) -> Result<File, ResultsError> {
         let opened = self.tree.open_file(Path::new(name), OFlags::RDONLY);
-        opened.map_err(at(&self.path.join(name)))
+        opened.map_err(with_path(&self.path.join(name)))
     }
 
     /// Whether a file or folder exists.
@@ -76,7 +76,7 @@ impl ResultFolder {
     pub(crate) fn names(&self, folder: &str) -> Result<Vec<String>, ResultsError> {
         let names = match self.tree.names(Path::new(folder)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            names => names.map_err(at(&self.path.join(folder)))?,
+            names => names.map_err(with_path(&self.path.join(folder)))?,
         };
         let names = names.iter().map(|name| name.to_string_lossy().into_owned());
         Ok(names
@@ -129,7 +129,7 @@ impl ResultFolder {
         let read = self.tree.read(Path::new(&name), MAX_BYTES);
         let bytes = read.map_err(|error| match error.kind() {
             ErrorKind::InvalidInput | ErrorKind::FileTooLarge => damaged(error.to_string()),
-            _ => at::<io::Error>(&self.run_path(index))(error),
+            _ => with_path::<io::Error>(&self.run_path(index))(error),
         })?;
         match serde_json::from_slice(&bytes) {
             Ok(run) => Ok((bytes, run)),
@@ -151,7 +151,7 @@ impl ResultFolder {
 const AGAIN: &str = "remove the file, and `wakepath study run --resume` makes this run again";
 
 /// Checks a document's values.
-pub(crate) fn check(document: &Document, path: &Path) -> Result<(), ResultsError> {
+pub(crate) fn check_document(document: &Document, path: &Path) -> Result<(), ResultsError> {
     document.check().map_err(|message| ResultsError::Content {
         path: path.join(DOCUMENT),
         message,

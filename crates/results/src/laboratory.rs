@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::directory::{MACHINE, MACHINES, Mode, ResultWriter};
 use crate::folder::ResultFolder;
-use crate::import::{ResultImportError, content, fio::Output, rt_app};
+use crate::import::{ResultImportError, fio::Output, read_content, rt_app};
 use crate::layout::STUDY;
 use crate::rows::BUSY;
 use crate::{Document, Idle, ResultReader, ResultsError, RunKey, RunOrigin, RunRecord};
@@ -70,19 +70,20 @@ struct StateCounts {
 /// # Errors
 /// The simulation's directory or the measured runs cannot be read; a run was not planned, is doubled or missing; the new
 /// directory cannot be written.
-pub fn write(
+pub fn write_laboratory_results(
     simulated: &Path,
     measured: &Path,
     into: &Path,
     mode: Mode,
 ) -> Result<usize, ResultImportError> {
     let plan = ResultReader::open(simulated)?;
-    let runs = read(measured)?;
+    let runs = read_run(measured)?;
     let planned: Vec<RunRecord> = plan.runs()?;
-    let indices = planned_indices(&runs, &planned).map_err(|message| content(measured, message))?;
+    let indices =
+        planned_indices(&runs, &planned).map_err(|message| read_content(measured, message))?;
     let document = Document {
         backend: RunOrigin::Lab,
-        tools: tools(&runs),
+        tools: collect_tools(&runs),
         shard: None,
         notes: vec![
             "measured in virtual machines whose time is the number of instructions run: CPUs that are busy at once take turns"
@@ -94,10 +95,11 @@ pub fn write(
     let mut filled_runs = Vec::with_capacity(runs.len());
     for (order, (index, run)) in (0_u32..).zip(indices.into_iter().zip(runs)) {
         let kind = first_cpu_kind(plan.document(), &run.key.machine);
-        let filled = filled(run, kind, order).map_err(|message| content(measured, message))?;
+        let filled =
+            fill_metrics(run, kind, order).map_err(|message| read_content(measured, message))?;
         filled_runs.push((index, filled));
     }
-    let writer = ResultWriter::open(into, document, &files(simulated)?, mode)?;
+    let writer = ResultWriter::open(into, document, &list_files(simulated)?, mode)?;
     for (index, run) in &filled_runs {
         writer.write_run(*index, run)?;
     }
@@ -133,7 +135,7 @@ fn planned_indices(measured: &[Measured], planned: &[RunRecord]) -> Result<Vec<u
 }
 
 /// Versions of all tools that the runs used.
-fn tools(runs: &[Measured]) -> BTreeMap<String, String> {
+fn collect_tools(runs: &[Measured]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (tool, version) in runs.iter().flat_map(|run| &run.tools) {
         versions.entry(tool).or_default().insert(version);
@@ -155,7 +157,7 @@ fn first_cpu_kind<'a>(document: &'a Document, machine: &str) -> &'a str {
 }
 
 /// Copies of study, machines and workloads in a result directory.
-fn files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+fn list_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     let folder = ResultFolder::open(dir)?;
     let mut names = vec![STUDY.to_owned()];
     if !folder.has(MACHINES) {
@@ -165,7 +167,7 @@ fn files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     folder.read_all(names)
 }
 
-fn read(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
+fn read_run(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
     let read = wakepath_files::read_text(path, MAX_BYTES);
     let text = read.map_err(|source| ResultImportError::Read {
         path: path.to_owned(),
@@ -176,7 +178,7 @@ fn read(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
             serde_json::from_str(line).map_err(|error| {
-                content(
+                read_content(
                     path,
                     format!("line {number}: no run of the laboratory: {error}"),
                 )
@@ -186,7 +188,7 @@ fn read(path: &Path) -> Result<Vec<Measured>, ResultImportError> {
 }
 
 /// A run with its measurements.
-fn filled(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, String> {
+fn fill_metrics(measured: Measured, kind: &str, order: u32) -> Result<RunRecord, String> {
     let repeat = measured.key.repeat;
     let mut run = RunRecord::new(measured.key.clone(), None, repeat, order);
     match (&measured.fio, &measured.rt_app) {

@@ -102,9 +102,9 @@ pub fn merge(shards: &[PathBuf], to: &Path, mode: Mode) -> Result<usize, MergeEr
         .iter()
         .map(|(shard, dir)| Ok((*shard, ResultFolder::open(dir)?)))
         .collect::<Result<Vec<_>, ResultsError>>()?;
-    let files = copies(&ResultFolder::open(one)?)?;
+    let files = copied_files(&ResultFolder::open(one)?)?;
     for ((_, dir), (_, folder)) in found.iter().zip(&folders) {
-        if let Some((name, _)) = different_copy(&files, &copies(folder)?) {
+        if let Some((name, _)) = different_copy(&files, &copied_files(folder)?) {
             return Err(MergeError::Different {
                 one: one.to_owned(),
                 other: dir.to_path_buf(),
@@ -189,7 +189,7 @@ fn check_complete(found: &BTreeMap<Shard, &Path>) -> Result<(), MergeError> {
         return Ok(());
     }
     Err(MergeError::Missing {
-        shards: numbers(&missing),
+        shards: shard_numbers(&missing),
         count,
         there: there.len(),
     })
@@ -228,7 +228,7 @@ fn runs_of(
 }
 
 /// The study, machine, workload and governor files in a result directory, by name.
-fn copies(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
+fn copied_files(folder: &ResultFolder) -> Result<Vec<(String, Vec<u8>)>, ResultsError> {
     let mut names = folder.names("")?;
     names.retain(|name| {
         ![DOCUMENT, RUNS, WORKLOADS, MACHINES, GOVERNORS].contains(&name.as_str())
@@ -248,7 +248,7 @@ fn different_copy<'a>(
 }
 
 /// Numbers in words, at most ten.
-fn numbers(all: &[u32]) -> String {
+fn shard_numbers(all: &[u32]) -> String {
     const SHOWN: usize = 10;
     let shown: Vec<String> = all.iter().take(SHOWN).map(u32::to_string).collect();
     match all.len().saturating_sub(SHOWN) {

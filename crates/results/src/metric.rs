@@ -27,8 +27,8 @@ impl Better {
         }
     }
 
-    /// The mean over several runs.
-    pub const fn mean(self) -> Mean {
+    /// The kind of mean that is right over several runs.
+    pub const fn mean_kind(self) -> Mean {
         match self {
             Self::Higher => Mean::Harmonic,
             Self::Lower | Self::Neither => Mean::Arithmetic,
@@ -63,7 +63,7 @@ pub(crate) const LARGEST: f64 = 1e30;
 ///
 /// # Errors
 /// A sentence with the value.
-pub(crate) fn check(name: &str, value: f64) -> Result<(), String> {
+pub(crate) fn check_metric_name(name: &str, value: f64) -> Result<(), String> {
     if value.abs() <= LARGEST && (value >= 0.0 || !is_rate(name)) {
         return Ok(());
     }
@@ -103,7 +103,7 @@ const fn metric(
         meaning: Cow::Borrowed(meaning),
         unit: Cow::Borrowed(unit),
         better,
-        mean: better.mean(),
+        mean: better.mean_kind(),
         headline: false,
     }
 }
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn rates_have_harmonic_means_and_times_arithmetic_ones() {
         for metric in METRICS {
-            assert_eq!(metric.mean, metric.better.mean(), "{}", metric.name);
+            assert_eq!(metric.mean, metric.better.mean_kind(), "{}", metric.name);
         }
     }
 

@@ -88,7 +88,7 @@ impl RunPlan {
             ));
         }
         for (name, value) in &run.metrics {
-            metric::check(name, *value)?;
+            metric::check_metric_name(name, *value)?;
         }
         if let Some((what, number)) = run.too_large() {
             return Err(format!("{what} is {number}, which is no result"));

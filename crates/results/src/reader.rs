@@ -83,7 +83,7 @@ impl ResultReader {
         }
         let document =
             serde_json::from_slice(&text).map_err(|e| wrong_content(&path, e.to_string()))?;
-        folder::check(&document, &dir)?;
+        folder::check_document(&document, &dir)?;
         Ok(Self {
             dir,
             document,
@@ -210,7 +210,7 @@ impl ResultReader {
         let index = TABLES.iter().position(|known| *known == name);
         let batches = match (index, &self.runs) {
             (Some(_), Runs::Stored(folder)) if self.document.complete => {
-                tables::batches(folder.file(&name)?, &self.document)
+                tables::read_batches(folder.file(&name)?, &self.document)
             }
             (Some(0), _) => tables::in_memory(&self.metrics()?),
             (Some(1), _) => tables::in_memory(&self.latency()?),
@@ -237,9 +237,11 @@ impl ResultReader {
             && self.document.complete
         {
             let file = folder.file(TABLES[table])?;
-            return tables::read(file, &self.document).map_err(|source| ResultsError::Table {
-                path: self.dir.join(TABLES[table]),
-                source,
+            return tables::read_table(file, &self.document).map_err(|source| {
+                ResultsError::Table {
+                    path: self.dir.join(TABLES[table]),
+                    source,
+                }
             });
         }
         let mut rows = Vec::new();

@@ -23,7 +23,7 @@ const RUNS_AT_ONCE: usize = 256;
 ///
 /// # Errors
 /// A run cannot be read or was not planned; the file system refuses.
-pub(crate) fn write(dir: &Path, document: &Document) -> Result<(), ResultsError> {
+pub(crate) fn write_tables(dir: &Path, document: &Document) -> Result<(), ResultsError> {
     let folder = ResultFolder::open(dir)?;
     let plan = RunPlan::new(document);
     let [metrics, latency, attribution, idle, frequency, timeline] =
@@ -64,7 +64,7 @@ struct TableFile<R> {
 
 impl<R: Row> TableFile<R> {
     fn begin(path: &Path) -> Result<Self, ResultsError> {
-        Self::try_begin(path).map_err(|source| refused(path, source))
+        Self::try_begin(path).map_err(|source| refused_row(path, source))
     }
 
     fn try_begin(path: &Path) -> Result<Self, TableError> {
@@ -79,12 +79,13 @@ impl<R: Row> TableFile<R> {
 
     fn extend(&mut self, rows: impl Iterator<Item = R>) -> Result<(), ResultsError> {
         let extended = self.rows.extend(rows);
-        extended.map_err(|source| refused(&self.path, source))
+        extended.map_err(|source| refused_row(&self.path, source))
     }
 
     fn finish(self) -> Result<(), ResultsError> {
         let path = self.path.clone();
-        self.try_finish().map_err(|source| refused(&path, source))
+        self.try_finish()
+            .map_err(|source| refused_row(&path, source))
     }
 
     fn try_finish(self) -> Result<(), TableError> {
@@ -93,7 +94,7 @@ impl<R: Row> TableFile<R> {
     }
 }
 
-fn refused(path: &Path, source: TableError) -> ResultsError {
+fn refused_row(path: &Path, source: TableError) -> ResultsError {
     ResultsError::Table {
         path: path.to_owned(),
         source,

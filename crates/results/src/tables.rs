@@ -51,7 +51,7 @@ pub(crate) trait Row: Serialize + DeserializeOwned {}
 impl<T: Serialize + DeserializeOwned> Row for T {}
 
 /// A table's columns, in field order.
-fn columns<R: Row>() -> Result<Vec<FieldRef>, TableError> {
+fn table_columns<R: Row>() -> Result<Vec<FieldRef>, TableError> {
     let options = TracingOptions::default().strings_as_large_utf8(false);
     Ok(Vec::<FieldRef>::from_type::<R>(options)?)
 }
@@ -68,7 +68,7 @@ pub(crate) struct ResultWriter<R, W: Write + Send> {
 
 impl<R: Row, W: Write + Send> ResultWriter<R, W> {
     pub(crate) fn new(to: W) -> Result<Self, TableError> {
-        let columns = columns::<R>()?;
+        let columns = table_columns::<R>()?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by(concat!("wakepath ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -108,7 +108,7 @@ impl<R: Row, W: Write + Send> ResultWriter<R, W> {
 }
 
 /// Rows in a study's Parquet file, in parts.
-pub(crate) fn batches(
+pub(crate) fn read_batches(
     from: impl ChunkReader + 'static,
     document: &Document,
 ) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
@@ -128,13 +128,13 @@ pub(crate) fn batches(
 pub(crate) fn in_memory<R: Row>(
     rows: &[R],
 ) -> Result<Box<dyn RecordBatchReader + Send>, TableError> {
-    let batch = serde_arrow::to_record_batch(&columns::<R>()?, &rows)?;
+    let batch = serde_arrow::to_record_batch(&table_columns::<R>()?, &rows)?;
     let schema = batch.schema();
     Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
 }
 
 /// Reads all rows in a study's Parquet file. Columns without a field are left out.
-pub(crate) fn read<R: Row>(
+pub(crate) fn read_table<R: Row>(
     from: impl ChunkReader + 'static,
     document: &Document,
 ) -> Result<Vec<R>, TableError> {
@@ -146,12 +146,12 @@ fn read_checked<R: Row>(
     from: impl ChunkReader + 'static,
     check: impl Fn(&RecordBatch) -> Result<(), TableError>,
 ) -> Result<Vec<R>, TableError> {
-    let columns = columns::<R>()?;
+    let columns = table_columns::<R>()?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(from)?;
     let mut rows = Vec::new();
     for batch in builder.with_batch_size(1 << 16).build()? {
         let batch = batch?;
-        let known = known(&batch, &columns)?;
+        let known = check_columns(&batch, &columns)?;
         check(&batch)?;
         let some: Vec<R> = serde_arrow::from_record_batch(&known)?;
         rows.extend(some);
@@ -168,9 +168,9 @@ impl RowCheck {
     }
 
     fn check(&self, batch: &RecordBatch) -> Result<(), TableError> {
-        let machines = texts(batch, "machine")?;
-        let workloads = texts(batch, "workload")?;
-        let policies = texts(batch, "policy")?;
+        let machines = text_column(batch, "machine")?;
+        let workloads = text_column(batch, "workload")?;
+        let policies = text_column(batch, "policy")?;
         let repeats = batch
             .column_by_name("repeat")
             .and_then(|column| column.as_primitive_opt::<UInt32Type>());
@@ -204,7 +204,7 @@ impl RowCheck {
 }
 
 /// A column of texts.
-fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray, TableError> {
+fn text_column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray, TableError> {
     let column = batch.column_by_name(name);
     column
         .and_then(|column| column.as_string_opt::<i32>())
@@ -223,7 +223,7 @@ fn check_numbers(batch: &RecordBatch) -> Result<(), String> {
         }
         if let Some(numbers) = column.as_primitive_opt::<Float64Type>() {
             for number in numbers.iter().flatten() {
-                metric::check(name, number)?;
+                metric::check_metric_name(name, number)?;
             }
         }
     }
@@ -235,13 +235,13 @@ fn check_numbers(batch: &RecordBatch) -> Result<(), String> {
         .and_then(|column| column.as_primitive_opt::<Float64Type>());
     if let (Some(metrics), Some(values)) = (metrics, values) {
         for (name, value) in metrics.iter().zip(values.iter()) {
-            metric::check(name.unwrap_or_default(), value.unwrap_or(0.0))?;
+            metric::check_metric_name(name.unwrap_or_default(), value.unwrap_or(0.0))?;
         }
     }
     Ok(())
 }
 
-fn known(batch: &RecordBatch, columns: &[FieldRef]) -> Result<RecordBatch, TableError> {
+fn check_columns(batch: &RecordBatch, columns: &[FieldRef]) -> Result<RecordBatch, TableError> {
     let schema = batch.schema();
     let mut known = Vec::with_capacity(columns.len());
     for column in columns {

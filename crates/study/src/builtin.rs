@@ -28,7 +28,7 @@ const WORKLOADS: Files = files!["../../../workloads/", "":
 /// Text written by `study new`.
 pub const EXAMPLE: &str = include_str!("../data/studies/example.toml");
 
-fn find(files: Files, name: &str) -> Option<&'static str> {
+fn find_file(files: Files, name: &str) -> Option<&'static str> {
     files
         .iter()
         .find(|(known, _)| *known == name)
@@ -47,8 +47,8 @@ pub const EXPERIMENTS: &[&str] = &[
 ];
 
 /// A built-in study's text by name.
-pub fn study(name: &str) -> Option<&'static str> {
-    find(STUDIES, name)
+pub fn study_text(name: &str) -> Option<&'static str> {
+    find_file(STUDIES, name)
 }
 
 /// The built-in studies.
@@ -57,8 +57,8 @@ pub fn study_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// A built-in workload's text by name.
-pub(crate) fn workload(name: &str) -> Option<&'static str> {
-    find(WORKLOADS, name)
+pub(crate) fn workload_text(name: &str) -> Option<&'static str> {
+    find_file(WORKLOADS, name)
 }
 
 /// The built-in workloads.

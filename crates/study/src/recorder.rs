@@ -28,7 +28,7 @@ const MOST_HELD: usize = 1 << 16;
 ///
 /// # Errors
 /// Its idle states form no valid table; impossible on a checked machine.
-pub fn describe(machine: &Machine) -> Result<Metadata, String> {
+pub fn describe_machine(machine: &Machine) -> Result<Metadata, String> {
     let mut first = 0;
     let mut idle_states = Vec::new();
     for cluster in &machine.cluster {
@@ -129,7 +129,7 @@ pub struct Recorder<'a, F> {
 }
 
 impl<'a, F: Fn() -> bool> Recorder<'a, F> {
-    /// Writes to `writer`, whose description is [`describe`]'s, until the run ends or is `cancelled`.
+    /// Writes to `writer`, whose description is [`describe_machine`]'s, until the run ends or is `cancelled`.
     pub fn new(writer: Writer, machine: &Machine, workload: &'a Workload, cancelled: F) -> Self {
         let mut cpus: u32 = 0;
         let mut clocks: Vec<Vec<u32>> = Vec::new();

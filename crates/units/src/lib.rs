@@ -127,8 +127,6 @@ impl Default for TickRate {
 #[serde(transparent)]
 pub struct Kilohertz(pub u32);
 
-impl Kilohertz {}
-
 impl fmt::Display for Kilohertz {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} MHz", self.0 / 1_000)

@@ -110,7 +110,7 @@ pub fn is_utf16(bytes: &[u8]) -> bool {
 
 fn utf16(bytes: &[u8]) -> Option<String> {
     let (text, order) = utf16_order(bytes)?;
-    Some(String::from_utf16_lossy(&units(text, order)))
+    Some(String::from_utf16_lossy(&utf16_units(text, order)))
 }
 
 /// The bytes behind the mark of UTF-16, and the byte order.
@@ -122,7 +122,7 @@ fn utf16_order(bytes: &[u8]) -> Option<(&[u8], FromBytes)> {
     }
     let start = &bytes[..bytes.len().min(UTF16_SAMPLE)];
     let mut orders = UTF16_MARKS.iter().map(|(_, order)| *order);
-    let order = orders.find(|order| is_mostly_ascii(&units(start, *order)))?;
+    let order = orders.find(|order| is_mostly_ascii(&utf16_units(start, *order)))?;
     Some((bytes, order))
 }
 
@@ -137,7 +137,7 @@ fn is_ascii_text(unit: u16) -> bool {
 }
 
 /// The whole UTF-16 units of `bytes`.
-fn units(bytes: &[u8], order: FromBytes) -> Vec<u16> {
+fn utf16_units(bytes: &[u8], order: FromBytes) -> Vec<u16> {
     let (pairs, _) = bytes.as_chunks();
     pairs.iter().map(|&pair| order(pair)).collect()
 }
@@ -239,7 +239,7 @@ impl<R: Read> Utf8Reader<R> {
         let read = self.input.read(&mut block)?;
         self.cut
             .extend_from_slice(block.get(..read).unwrap_or_default());
-        let mut whole = units(&self.cut, order);
+        let mut whole = utf16_units(&self.cut, order);
         // The second half of a surrogate pair comes with the next block.
         if read > 0 && matches!(whole.last(), Some(0xd800..=0xdbff)) {
             whole.pop();

@@ -35,12 +35,12 @@ pub fn is_hidden(c: char) -> bool {
 
 /// Makes a stranger's text part of a line.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    shown(text, is_hidden)
+    show_character(text, is_hidden)
 }
 
 /// Makes text printable that has strangers' words in our own lines: line ends stay.
 pub fn own_lines(text: &str) -> Cow<'_, str> {
-    shown(text, |c| c != '\n' && is_hidden(c))
+    show_character(text, |c| c != '\n' && is_hidden(c))
 }
 
 /// Escapes hidden characters in JSON without changing the meaning: outside strings, JSON has none but line ends.
@@ -128,7 +128,7 @@ fn is_number(text: &str) -> bool {
         || text.starts_with(|c: char| c.is_ascii_digit() || c == '.') && text.parse::<f64>().is_ok()
 }
 
-fn shown(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn show_character(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&hidden) {
         return text.into();
     }

@@ -27,7 +27,7 @@ const FREQUENCY: &[(&str, u64)] = &[("kHz", 1), ("MHz", 1_000), ("GHz", 1_000_00
 /// Parses a length of time in `ns`, `us`, `ms`, `s`, `m` (minutes) or `h`. `None` for anything else, for fractions of
 /// a nanosecond, and for overflow.
 pub fn time(text: &str) -> Option<Nanoseconds> {
-    scaled(text, TIME).map(Nanoseconds)
+    parse_scaled(text, TIME).map(Nanoseconds)
 }
 
 /// Like [`time`], and takes a number without a unit as multiples of `unit`: `time_or("8", "s")` are 8 seconds.
@@ -40,7 +40,7 @@ pub const TIMES: &str = "20us, 500ms, 30s, 2m or 1h";
 
 /// Parses a frequency in `kHz`, `MHz` or `GHz`. `None` for anything else, for fractions of a kHz, and for overflow.
 pub fn frequency(text: &str) -> Option<Kilohertz> {
-    let khz = scaled(text, FREQUENCY)?;
+    let khz = parse_scaled(text, FREQUENCY)?;
     u32::try_from(khz).ok().map(Kilohertz)
 }
 
@@ -50,7 +50,7 @@ pub fn whole(text: &str) -> Option<u64> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+fn parse_scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());

@@ -18,7 +18,7 @@ use wakepath_compare::{Condition, Goal};
 use wakepath_report::html::from_results;
 use wakepath_results::{Question, ResultReader, import};
 
-use self::style::style;
+use self::style::choose_style;
 use super::arguments;
 use crate::bars::Canvas;
 use crate::output::{self, PageFormat, Screen};
@@ -66,14 +66,14 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["minimise", "maximise", "pareto"])]
     brief: bool,
     /// Confidence level of the intervals, 0.5 to 0.999 [default: the study's].
-    #[arg(long, value_parser = level)]
+    #[arg(long, value_parser = parse_level)]
     level: Option<f64>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: PageFormat,
 }
 
-fn level(text: &str) -> Result<f64, String> {
+fn parse_level(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(level) if (0.5..=0.999).contains(&level) => Ok(level),
         _ => Err("a number from 0.5 to 0.999".to_owned()),
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
                 comparison: &comparison,
             },
         ),
-        PageFormat::Csv => csv::write(out, &comparison),
+        PageFormat::Csv => csv::write_comparison(out, &comparison),
         PageFormat::Table | PageFormat::Markdown => {
             print_tables(args, &sources, &comparison, &answers, out)
         }
@@ -176,7 +176,7 @@ fn print_choices(
         };
         choose(comparison, &objective)
     })?;
-    ranking::choices(out, comparison, &choices, args.top, args.format)?;
+    ranking::print_choices(out, comparison, &choices, args.top, args.format)?;
     print_notes(out, comparison, args.format)
 }
 
@@ -188,7 +188,7 @@ fn print_fronts(args: &Args, comparison: &Comparison, out: &mut Screen) -> anyho
             points: front(comparison, &args.pareto, &among)?,
         })
     })?;
-    ranking::fronts(out, comparison, &args.pareto, &fronts, args.format)?;
+    ranking::print_fronts(out, comparison, &args.pareto, &fronts, args.format)?;
     print_notes(out, comparison, args.format)
 }
 
@@ -199,7 +199,9 @@ fn print_notes(
     format: PageFormat,
 ) -> anyhow::Result<()> {
     match format {
-        PageFormat::Table | PageFormat::Markdown => tables::notes(out, comparison, style(format)),
+        PageFormat::Table | PageFormat::Markdown => {
+            tables::write_notes(out, comparison, choose_style(format))
+        }
         PageFormat::Json | PageFormat::Csv => Ok(()),
     }
 }
@@ -212,9 +214,13 @@ fn print_brief(
 ) -> anyhow::Result<()> {
     let answers = from_results::build_answers(results, args.baseline.as_deref())?;
     match args.format {
-        PageFormat::Table | PageFormat::Markdown => {
-            tables::brief(out, comparison, &answers, args.top, style(args.format))
-        }
+        PageFormat::Table | PageFormat::Markdown => tables::brief_sentence(
+            out,
+            comparison,
+            &answers,
+            args.top,
+            choose_style(args.format),
+        ),
         PageFormat::Json | PageFormat::Csv => {
             anyhow::bail!("--brief: for --format table and markdown; the others are for programs")
         }
@@ -228,19 +234,19 @@ fn print_tables(
     answers: &[Answer],
     out: &mut Screen,
 ) -> anyhow::Result<()> {
-    let style = style(args.format);
-    if let Some(pair) = prediction::pair(sources)
+    let style = choose_style(args.format);
+    if let Some(pair) = prediction::find_prediction(sources)
         && args.metric.is_empty()
         && args.baseline.is_none()
-        && prediction::write(out, comparison, sources, pair, style)?
+        && prediction::write_prediction(out, comparison, sources, pair, style)?
     {
-        return tables::notes(out, comparison, style);
+        return tables::write_notes(out, comparison, style);
     }
-    tables::answered(out, answers, style)?;
+    tables::answered_rows(out, answers, style)?;
     if comparison.policies.len() > ranking::RANKED_ABOVE {
-        ranking::all(out, comparison, args.top, style)?;
-        return tables::notes(out, comparison, style);
+        ranking::print_scopes(out, comparison, args.top, style)?;
+        return tables::write_notes(out, comparison, style);
     }
     let canvas = (args.format == PageFormat::Table).then(Canvas::of_stdout);
-    tables::print(out, comparison, style, canvas.flatten())
+    tables::print_comparison(out, comparison, style, canvas.flatten())
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     for note in &counted.notes {
         note!("{note}");
     }
-    let rows = rows(&counted, args.per_cpu);
+    let rows = counter_rows(&counted, args.per_cpu);
     if args.format == Format::Csv {
         return output::csv(out, HEADER, rows);
     }
@@ -92,7 +92,7 @@ const HEADER: [&str; 12] = [
     "rejected %",
 ];
 
-fn rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
+fn counter_rows(counted: &Counted, per_cpu: bool) -> Vec<[String; 12]> {
     if !per_cpu {
         return state_rows(counted, "all", counted.cpus, &counted.states);
     }
@@ -130,34 +130,34 @@ fn state_rows(
                 state.state.clone(),
                 state
                     .time_us
-                    .map_or_else(none, |us| format!("{:.3}", us as f64 / 1e6)),
-                share(state.time_us, whole),
-                known(state.usage),
-                rate.map_or_else(none, |rate| format!("{rate:.1}")),
-                known(state.above),
-                share(state.above, entries),
-                known(state.below),
-                share(state.below, entries),
-                known(state.rejected),
-                share(state.rejected, attempts),
+                    .map_or_else(dash, |us| format!("{:.3}", us as f64 / 1e6)),
+                share_text(state.time_us, whole),
+                count_text(state.usage),
+                rate.map_or_else(dash, |rate| format!("{rate:.1}")),
+                count_text(state.above),
+                share_text(state.above, entries),
+                count_text(state.below),
+                share_text(state.below, entries),
+                count_text(state.rejected),
+                share_text(state.rejected, attempts),
             ]
         })
         .collect()
 }
 
-fn known(count: Option<u64>) -> String {
-    count.map_or_else(none, |count| count.to_string())
+fn count_text(count: Option<u64>) -> String {
+    count.map_or_else(dash, |count| count.to_string())
 }
 
-fn share(count: Option<u64>, whole: f64) -> String {
+fn share_text(count: Option<u64>, whole: f64) -> String {
     let part = count.filter(|_| whole > 0.0);
-    part.map_or_else(none, |part| percent(part as f64, whole))
+    part.map_or_else(dash, |part| percent_text(part as f64, whole))
 }
 
-fn percent(part: f64, whole: f64) -> String {
+fn percent_text(part: f64, whole: f64) -> String {
     format!("{:.2}", 100.0 * part / whole)
 }
 
-fn none() -> String {
+fn dash() -> String {
     "-".to_owned()
 }

@@ -58,13 +58,13 @@ struct ShowArgs {
 
 pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
-        Verb::List(args) => list(&args, out),
-        Verb::Show(args) => show(&args, out),
+        Verb::List(args) => list_drives(&args, out),
+        Verb::Show(args) => show_drive(&args, out),
     }
 }
 
 /// A power for people: `0.005 W`, `-` if it is not reported.
-pub(super) fn watts(power: Option<Microwatts>) -> String {
+pub(super) fn format_power(power: Option<Microwatts>) -> String {
     power.map_or_else(
         || "-".to_owned(),
         |Microwatts(uw)| {
@@ -130,7 +130,7 @@ impl<'a> Listed<'a> {
     }
 }
 
-fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
     let library = DriveLibrary::builtin();
     let models = library.matching(args.filter.as_deref().unwrap_or_default());
     if models.is_empty() {
@@ -171,7 +171,7 @@ fn list(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
 // ---- show
 
 /// Finds a library drive by name, or by a short name as `sim --drive` takes.
-pub(super) fn find(name: &str) -> anyhow::Result<&'static CatalogEntry> {
+pub(super) fn find_drive(name: &str) -> anyhow::Result<&'static CatalogEntry> {
     let library_name = machine::DriveModel::library_name(name).unwrap_or(name);
     match DriveLibrary::builtin().find(library_name) {
         Ok(found) => Ok(found),
@@ -198,13 +198,13 @@ pub(super) fn is_dump(name: &str) -> bool {
 /// More than any dump has, with all the bits of `nvme id-ctrl -H -v` spelled out.
 pub(super) const MAX_DUMP: u64 = 1 << 20;
 
-fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn show_drive(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
     let of_file;
     let model = if is_dump(&args.name) {
-        of_file = printed(&args.name)?;
+        of_file = read_printed_drive(&args.name)?;
         &of_file
     } else {
-        let model = find(&args.name)?;
+        let model = find_drive(&args.name)?;
         if let Some(note) = note_on(model, &args.name) {
             note!("{note}");
         }
@@ -222,8 +222,8 @@ fn show(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// A drive from a tool's output, as a library entry.
-fn printed(path: &str) -> anyhow::Result<CatalogEntry> {
-    let found = id_ctrl::parse(path, &input::read(path, MAX_DUMP)?)?;
+fn read_printed_drive(path: &str) -> anyhow::Result<CatalogEntry> {
+    let found = id_ctrl::parse(path, &input::read_input(path, MAX_DUMP)?)?;
     if let Some(assumed) = found.assumptions() {
         note!("{path}: {assumed}");
     }
@@ -243,7 +243,7 @@ fn printed(path: &str) -> anyhow::Result<CatalogEntry> {
     })
 }
 
-fn microwatts(power: Option<Microwatts>) -> String {
+fn power_in_microwatts(power: Option<Microwatts>) -> String {
     power.map_or_else(String::new, |power| power.0.to_string())
 }
 
@@ -290,7 +290,7 @@ impl<'a> ShownDrive<'a> {
             model: &model.name,
             label: model.label.as_deref(),
             tables: tables.iter().map(|t| ShownTable::new(t)).collect(),
-            quirks: quirks(tables),
+            quirks: list_quirks(tables),
         }
     }
 }
@@ -318,7 +318,7 @@ impl<'a> ShownTable<'a> {
 }
 
 /// The kernel's quirks for the first table.
-fn quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
+fn list_quirks(tables: &[&DriveTable]) -> Vec<ShownQuirk<'static>> {
     let list = Quirks::builtin();
     let Some(table) = tables.first() else {
         return Vec::new();
@@ -364,15 +364,15 @@ fn print_csv(out: &mut Screen, model: &CatalogEntry, tables: &[&DriveTable]) -> 
                 table.samples.to_string(),
                 i.to_string(),
                 u8::from(s.non_operational).to_string(),
-                microwatts(s.max_power),
+                power_in_microwatts(s.max_power),
                 s.entry_latency_us.to_string(),
                 s.exit_latency_us.to_string(),
                 s.read_throughput_rank.to_string(),
                 s.read_latency_rank.to_string(),
                 s.write_throughput_rank.to_string(),
                 s.write_latency_rank.to_string(),
-                microwatts(s.idle_power),
-                microwatts(s.active_power),
+                power_in_microwatts(s.idle_power),
+                power_in_microwatts(s.active_power),
             ]
         })
     });
@@ -393,7 +393,7 @@ fn print_tables(
         writeln!(out)?;
         print_states(out, table)?;
     }
-    for quirk in quirks(tables) {
+    for quirk in list_quirks(tables) {
         let has = if quirk.certain {
             "has"
         } else {
@@ -441,9 +441,9 @@ fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {
             [
                 format!("PS{i}"),
                 if s.non_operational { "asleep" } else { "works" }.to_owned(),
-                watts(s.max_power),
-                watts(s.active_power),
-                watts(s.idle_power),
+                format_power(s.max_power),
+                format_power(s.active_power),
+                format_power(s.idle_power),
                 s.entry_latency_us.to_string(),
                 s.exit_latency_us.to_string(),
                 s.read_throughput_rank.to_string(),

@@ -25,12 +25,12 @@ pub(crate) struct ManArgs {
     directory: PathBuf,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, mut cli: Command, out: &mut Screen) {
+pub(crate) fn write_completions(args: &CompletionsArgs, mut cli: Command, out: &mut Screen) {
     clap_complete::generate(args.shell, &mut cli, "wakepath", out.raw());
 }
 
 /// Writes a page per command.
-pub(crate) fn man(args: &ManArgs, cli: Command) -> anyhow::Result<()> {
+pub(crate) fn write_man_pages(args: &ManArgs, cli: Command) -> anyhow::Result<()> {
     fs::create_dir_all(&args.directory)
         .and_then(|()| clap_mangen::generate_to(cli, &args.directory))
         .with_context(|| format!("cannot write man pages into {}", args.directory.display()))

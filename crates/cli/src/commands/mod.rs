@@ -111,10 +111,10 @@ impl Command {
             #[cfg(target_os = "linux")]
             Self::Daemon(args) => live::daemon::run(&args, out),
             Self::Completions(args) => {
-                generate::completions(&args, cli, out);
+                generate::write_completions(&args, cli, out);
                 Ok(())
             }
-            Self::Man(args) => generate::man(&args, cli),
+            Self::Man(args) => generate::write_man_pages(&args, cli),
         };
         done.map(|()| 0)
     }

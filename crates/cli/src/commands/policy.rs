@@ -28,7 +28,7 @@ mod listed;
 mod markdown;
 mod show;
 
-use self::listed::{Listed, listed};
+use self::listed::{Listed, list_policies};
 use super::arguments;
 use crate::policy_set::{self, Programs};
 
@@ -55,12 +55,12 @@ enum Verb {
 
 pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
     match args.verb {
-        Verb::Idle(args) => idle(&args, out),
+        Verb::Idle(args) => decide_idle(&args, out),
         Verb::PollLimit(args) => poll_limit(&args, out),
         Verb::SchedutilBoost(args) => schedutil_boost(&args, out),
         Verb::HwpBoost(args) => hwp_boost(&args, out),
-        Verb::Psd(args) => psd(&args, out),
-        Verb::List(args) => list(args.format, out),
+        Verb::Psd(args) => lease_bursts(&args, out),
+        Verb::List(args) => print_policies(args.format, out),
         Verb::Show(args) => show::run(&args, out),
         Verb::Kernels(args) => kernels::run(&args, out),
     }
@@ -226,15 +226,15 @@ struct TickArgs {
     rate: TickRate,
 }
 
-fn idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn decide_idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
     let spec: PolicySpec = args.governor.parse()?;
     spec.idle()?;
     let set = governors::load_governor(spec.into(), Path::new("."), args.programs.allowed)?;
     policy_set::tell_warnings([&set]);
     let spec = set.get(Kind::Idle).context("no idle governor")?;
     let policy = spec.idle()?;
-    let states = states(&args.states)?;
-    let (input, name) = open(args.calls.as_deref())?;
+    let states = read_states(&args.states)?;
+    let (input, name) = open_log(args.calls.as_deref())?;
     // The whole log is read before the first decision: a bad line must leave nothing printed.
     let calls: Vec<Call> = CallReader::new(input, &name).collect::<Result<_, _>>()?;
     let log = calls.iter().map(|call| (&call.query, &call.outcome));
@@ -247,7 +247,7 @@ fn idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
             governor.run_log(log.clone(), |decision| {
                 used += decision.state + usize::from(decision.stop_tick);
             });
-            check(&governor)?;
+            check_governor(&governor)?;
             black_box(used);
         }
         let decisions = calls.len() as f64 * f64::from(runs);
@@ -267,12 +267,12 @@ fn idle(args: &IdleArgs, out: &mut Screen) -> anyhow::Result<()> {
             written = writeln!(out, "{},{}", decision.state, u8::from(decision.stop_tick));
         }
     });
-    check(&governor)?;
+    check_governor(&governor)?;
     Ok(written?)
 }
 
 /// Whether a governor of one's own has answered to the end.
-fn check(governor: &Governor) -> anyhow::Result<()> {
+fn check_governor(governor: &Governor) -> anyhow::Result<()> {
     match governor.failure() {
         Some(why) => bail!("the governor {why}"),
         None => Ok(()),
@@ -280,7 +280,7 @@ fn check(governor: &Governor) -> anyhow::Result<()> {
 }
 
 fn poll_limit(args: &PollLimitArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let states = states(&args.states)?;
+    let states = read_states(&args.states)?;
     let limit = poll::limit(&states, args.tick.rate, args.request_us);
     writeln!(out, "{}", limit.as_micros())?;
     Ok(())
@@ -295,7 +295,7 @@ fn schedutil_boost(args: &SchedutilBoostArgs, out: &mut Screen) -> anyhow::Resul
         },
         cap: Capacity(args.cap),
     };
-    let (input, name) = open(args.events.as_deref())?;
+    let (input, name) = open_log(args.events.as_deref())?;
     let mut boost = IowaitBoost::new(settings, args.tick.rate);
     for event in events::read_util_updates(input, &name)? {
         boost.request(event.time, event.iowait);
@@ -316,7 +316,7 @@ fn hwp_boost(args: &HwpBoostArgs, out: &mut Screen) -> anyhow::Result<()> {
         guaranteed: args.guaranteed,
         max: args.max,
     };
-    let (input, name) = open(args.events.as_deref())?;
+    let (input, name) = open_log(args.events.as_deref())?;
     let mut boost = HwpBoost::new(levels, args.tick.rate);
     for event in events::read_hwp_updates(input, &name)? {
         writeln!(out, "{}", boost.update(event.time, event.iowait))?;
@@ -328,8 +328,8 @@ fn psd_settings(name: &str) -> Result<PsdSettings, SpecError> {
     name.parse::<PolicySpec>()?.psd()
 }
 
-fn psd(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
-    let (input, name) = open(args.events.as_deref())?;
+fn lease_bursts(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let (input, name) = open_log(args.events.as_deref())?;
     let policy = PsdPolicy {
         timeout_ms: args.timeout_ms.unwrap_or(args.psd.timeout_ms),
         start_after: args.psd.start_after,
@@ -347,7 +347,7 @@ fn psd(args: &PsdArgs, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn states(path: &Path) -> anyhow::Result<IdleStates> {
+fn read_states(path: &Path) -> anyhow::Result<IdleStates> {
     let given = if crate::input::is_stdin(path) {
         GivenStates::read(io::stdin().lock(), "<stdin>")?
     } else {
@@ -360,7 +360,7 @@ fn states(path: &Path) -> anyhow::Result<IdleStates> {
 }
 
 /// Opens a file, or standard input for `-` and for no path at all. Also returns the name to report.
-fn open(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
+fn open_log(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
     match path {
         Some(path) if !crate::input::is_stdin(path) => {
             let file = wakepath_files::open(path).with_context(|| path.display().to_string())?;
@@ -371,16 +371,16 @@ fn open(path: Option<&Path>) -> anyhow::Result<(Box<dyn Read>, String)> {
     }
 }
 
-fn list(format: ListFormat, out: &mut Screen) -> anyhow::Result<()> {
-    let policies = listed();
+fn print_policies(format: ListFormat, out: &mut Screen) -> anyhow::Result<()> {
+    let policies = list_policies();
     match format {
         ListFormat::Json => output::json(out, &policies)?,
         ListFormat::Csv => write_csv(&policies, out)?,
-        ListFormat::Markdown => markdown::write(&policies, out)?,
+        ListFormat::Markdown => markdown::policies_page(&policies, out)?,
         ListFormat::Table => {
-            table(&policies, out)?;
+            write_policy_table(&policies, out)?;
             writeln!(out)?;
-            out.prose(&kernels::summary(), 0)?;
+            out.prose(&kernels::summarise_kernels(), 0)?;
         }
     }
     Ok(())
@@ -426,7 +426,7 @@ fn write_csv(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
     output::csv(out, header, rows)
 }
 
-fn table(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
+fn write_policy_table(policies: &[Listed], out: &mut Screen) -> anyhow::Result<()> {
     let rows = policies.iter().map(|policy| {
         let name = match (policy.versions.first(), policy.versions.last()) {
             (Some(first), Some(last)) => format!("{0}@{first} to {0}@{last}", policy.name),

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             return Err(error.into());
         }
     };
-    let ended = record(args, &mut session, &signals, command.as_mut());
+    let ended = record_events(args, &mut session, &signals, command.as_mut());
     if let Some(child) = &mut command {
         end_command(child);
     }
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
              Record for longer, or a load that leaves the CPUs something to wait for"
         );
     }
-    print(&summary, args, out)?;
+    print_summary(&summary, args, out)?;
     if let Some(status) = ended?.filter(|status| !status.success()) {
         anyhow::bail!("the recording is whole, but the command ended with {status}");
     }
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// Records until time to stop. Returns the command's end, if any.
-fn record(
+fn record_events(
     args: &Args,
     session: &mut RecordSession,
     signals: &EndSignals,
@@ -239,7 +239,7 @@ struct Printed {
     ebpf_missed_runs: Option<u64>,
 }
 
-fn print(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+fn print_summary(summary: &RecordSummary, args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let printed = Printed {
         file: args.output.display().to_string(),
         seconds: summary.duration.as_secs_f64(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use wakepath_study::builtin;
 use wakepath_study::plan::Plan;
 use wakepath_study::reproduce::{
-    self, Criterion, FittedFigure, Outcome, ReproductionSummary, Section, TableCell, percent,
+    self, Criterion, FittedFigure, Outcome, ReproductionSummary, Section, TableCell, format_share,
 };
 use wakepath_study::run::RunControl;
 use wakepath_units::printable;
@@ -75,7 +75,7 @@ impl TypedValueParser for ExperimentName {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         let plans = builtin::EXPERIMENTS.iter().filter_map(|name| {
-            let plan = reproduce::load(Path::new(name)).ok()?;
+            let plan = reproduce::load_plans(Path::new(name)).ok()?;
             Some(PossibleValue::new(name).help(plan.title().to_owned()))
         });
         let all = PossibleValue::new(ALL).help("all of them (default)");
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
     let names = if all { builtin::EXPERIMENTS } else { &named };
     let mut plans = Vec::new();
     for name in names {
-        let mut plan = reproduce::load(Path::new(name))?;
+        let mut plan = reproduce::load_plans(Path::new(name))?;
         plan.repeat(args.runs, args.seed);
         plans.push(plan);
     }
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
         PageFormat::Markdown => {
             let mut text = String::new();
             for outcome in &outcomes {
-                markdown(&mut text, outcome);
+                write_markdown(&mut text, outcome);
             }
             if all {
                 text = PAGE
@@ -140,9 +140,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
 }
 
 /// Columns after the labels: published value, simulated value, verdict.
-fn values(cell: &TableCell) -> [String; 4] {
+fn value_text(cell: &TableCell) -> [String; 4] {
     let verdict = match (cell.relative_error, cell.agrees) {
-        (Some(error), _) => percent(error),
+        (Some(error), _) => format_share(error),
         (None, Some(true)) => "as published".to_owned(),
         (None, Some(false)) => "not as published".to_owned(),
         (None, None) => String::new(),
@@ -158,7 +158,7 @@ fn values(cell: &TableCell) -> [String; 4] {
 const VALUES: [&str; 4] = ["published", "simulated", "error %", "model fitted to it"];
 
 /// How a criterion came out, `marked` if not as expected.
-fn verdict(criterion: &Criterion, marked: impl Fn(&str) -> String) -> String {
+fn verdict_text(criterion: &Criterion, marked: impl Fn(&str) -> String) -> String {
     match criterion.verdict() {
         word if criterion.met => word.to_owned(),
         word => marked(word),
@@ -172,7 +172,7 @@ fn write_csv(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
         let cells = sections.flat_map(|s| s.cells.iter().map(|cell| (&s.metric, cell)));
         cells.map(|(metric, cell)| {
             let mut row = vec![outcome.experiment.clone(), metric.clone(), cell.name()];
-            row.extend(values(cell));
+            row.extend(value_text(cell));
             row
         })
     });
@@ -188,7 +188,7 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
             out,
             "simulated: {}, {}",
             r.machines.join("; "),
-            runs(outcome.runs)
+            runs_in_words(outcome.runs)
         )?;
         for section in &r.sections {
             write_section(out, section)?;
@@ -201,7 +201,7 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
                 r.criteria.iter().map(|c| {
                     [
                         c.expected.clone(),
-                        verdict(c, str::to_uppercase),
+                        verdict_text(c, str::to_uppercase),
                         c.found.clone(),
                     ]
                 }),
@@ -214,7 +214,7 @@ fn write_tables(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
             writeln!(
                 out,
                 "  {} = {}  ({})",
-                key(figure),
+                figure_key(figure),
                 figure.value,
                 figure.fitted
             )?;
@@ -244,17 +244,17 @@ fn write_brief(out: &mut Screen, outcomes: &[Outcome]) -> anyhow::Result<()> {
 
 fn write_section(out: &mut Screen, section: &Section) -> anyhow::Result<()> {
     writeln!(out, "\n{}:\n", section.metric)?;
-    let (header, rows) = grid(section);
+    let (header, rows) = grid_rows(section);
     output::table(out, header, rows)
 }
 
 /// A section's header and rows.
-fn grid(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
+fn grid_rows(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     let labels = section.columns.iter().map(String::as_str);
     let Some(wide) = section.wide else {
         let rows = section.cells.iter().map(|cell| {
             let mut row = cell.labels.clone();
-            row.extend(values(cell));
+            row.extend(value_text(cell));
             row
         });
         return (labels.chain(VALUES).collect(), rows.collect());
@@ -293,14 +293,14 @@ fn grid(section: &Section) -> (Vec<&str>, Vec<Vec<String>>) {
     (header.collect(), rows.collect())
 }
 
-fn runs(runs: usize) -> String {
+fn runs_in_words(runs: usize) -> String {
     match runs {
         1 => "one run per cell".to_owned(),
         n => format!("median of {n} runs per cell"),
     }
 }
 
-fn key(figure: &FittedFigure) -> String {
+fn figure_key(figure: &FittedFigure) -> String {
     let model = figure
         .model
         .as_deref()
@@ -327,7 +327,7 @@ fn in_short(summary: &ReproductionSummary) -> String {
     text
 }
 
-fn markdown(text: &mut String, outcome: &Outcome) {
+fn write_markdown(text: &mut String, outcome: &Outcome) {
     let r = outcome;
     let _ = writeln!(
         text,
@@ -335,13 +335,13 @@ fn markdown(text: &mut String, outcome: &Outcome) {
         outcome.experiment,
         r.title,
         r.source,
-        runs(outcome.runs),
+        runs_in_words(outcome.runs),
         r.machines.join("\n- "),
-        capital(&in_short(&outcome.summary))
+        capitalise(&in_short(&outcome.summary))
     );
     if !r.criteria.is_empty() {
         let rows = r.criteria.iter().map(|c| {
-            let verdict = verdict(c, |word| format!("**{word}**"));
+            let verdict = verdict_text(c, |word| format!("**{word}**"));
             vec![c.expected.clone(), verdict, c.found.clone()]
         });
         let _ = writeln!(text);
@@ -349,7 +349,7 @@ fn markdown(text: &mut String, outcome: &Outcome) {
     }
     for section in &r.sections {
         let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
-        let (header, rows) = grid(section);
+        let (header, rows) = grid_rows(section);
         markdown_table(text, &header, rows.into_iter());
     }
     if !r.fitted_figures.is_empty() {
@@ -357,7 +357,7 @@ fn markdown(text: &mut String, outcome: &Outcome) {
         let rows = r
             .fitted_figures
             .iter()
-            .map(|f| vec![key(f), f.value.to_string(), f.fitted.clone()]);
+            .map(|f| vec![figure_key(f), f.value.to_string(), f.fitted.clone()]);
         markdown_table(text, &["figure", "value", "fitted to"], rows);
     }
 }
@@ -384,7 +384,7 @@ fn markdown_table(text: &mut String, header: &[&str], rows: impl Iterator<Item =
     }
 }
 
-fn capital(text: &str) -> String {
+fn capitalise(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()

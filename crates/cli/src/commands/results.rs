@@ -96,11 +96,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.verb {
         Verb::Merge(args) => merge_shards(args, out),
         Verb::Laboratory(args) => of_laboratory(args, out),
-        Verb::Timeline(args) => timeline(args, out),
+        Verb::Timeline(args) => write_timeline(args, out),
     }
 }
 
-fn timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
+fn write_timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
     let path = &args.output;
     new_file::check(path, args.force).with_context(|| path.display().to_string())?;
     let results = ResultReader::open(&args.results)?;
@@ -110,11 +110,11 @@ fn timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
         "{}: no timelines; only simulated runs longer than 0.1 s have some",
         args.results.display()
     );
-    keep(&mut rows, "--workload", args.workload.as_slice(), |row| {
+    keep_rows(&mut rows, "--workload", args.workload.as_slice(), |row| {
         &row.workload
     })?;
-    keep(&mut rows, "--policy", &args.policy, |row| &row.policy)?;
-    keep(&mut rows, "--at", std::slice::from_ref(&args.at), |row| {
+    keep_rows(&mut rows, "--policy", &args.policy, |row| &row.policy)?;
+    keep_rows(&mut rows, "--at", std::slice::from_ref(&args.at), |row| {
         &row.at
     })?;
     let machines = results.document().machines.iter();
@@ -134,7 +134,7 @@ fn timeline(args: &TimelineArgs, out: &mut Screen) -> anyhow::Result<()> {
 }
 
 /// Keeps rows with a given name; all without names.
-fn keep(
+fn keep_rows(
     rows: &mut Vec<TimelineRow>,
     option: &str,
     names: &[String],
@@ -158,7 +158,8 @@ fn keep(
 
 fn of_laboratory(args: &LaboratoryArgs, out: &mut Screen) -> anyhow::Result<()> {
     let mode = if args.force { Mode::Replace } else { Mode::New };
-    let runs = laboratory::write(&args.simulated, &args.measured, &args.output, mode)?;
+    let runs =
+        laboratory::write_laboratory_results(&args.simulated, &args.measured, &args.output, mode)?;
     let (dir, simulated) = (args.output.display(), args.simulated.display());
     writeln!(
         out,

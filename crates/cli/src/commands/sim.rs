@@ -27,7 +27,7 @@ mod threads;
 
 use super::arguments;
 use super::timeline::TimelineArgs;
-use crate::messages::{self, Kind, note, warning};
+use crate::messages::{self, MessageKind, note, warning};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, Programs, WholeSet};
 use crate::until;
@@ -107,8 +107,8 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
         machine.replace_drive(drive);
     }
     let given = policy_set::load(&args.policy, args.programs)?;
-    let policies = policies(&machine, &given)?;
-    let workload = workload(args)?;
+    let policies = chosen_policies(&machine, &given)?;
+    let workload = load_workload(args)?;
     let plan = Plan::on_the_spot(
         &args.job.display().to_string(),
         machine.clone(),
@@ -119,12 +119,12 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
     );
     let comparison = waiting::counting(args.jobs, plan.runs(), "runs", |finished, cancelled| {
         let sim = Sim::new(&plan)?;
-        args.timeline.write(&plan, &sim, cli).map_err(plain)?;
+        args.timeline.write(&plan, &sim, cli).map_err(plain_error)?;
         let control = RunControl {
             finished,
             cancelled,
         };
-        sim.compare(&control).map_err(|e| plain(e.into()))
+        sim.compare(&control).map_err(|e| plain_error(e.into()))
     })?;
     tell_notes(args, &machine, &workload, &comparison);
     let of_threads = matches!(workload, Workload::RtApp(_));
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
 }
 
 /// The workload that the arguments ask for.
-fn workload(args: &Args) -> anyhow::Result<Workload> {
+fn load_workload(args: &Args) -> anyhow::Result<Workload> {
     let mut read = Workload::load_for(&args.job, args.rt_app)?;
     match &mut read {
         Workload::Fio(_) if args.rt_app.is_some() => {
@@ -156,7 +156,7 @@ fn workload(args: &Args) -> anyhow::Result<Workload> {
         threads @ Workload::RtApp(_) => threads,
     };
     match args.copies {
-        Some(copies) => copied(warmed_up, copies).context("--copies"),
+        Some(copies) => tell_copies(warmed_up, copies).context("--copies"),
         None => Ok(warmed_up),
     }
 }
@@ -164,8 +164,8 @@ fn workload(args: &Args) -> anyhow::Result<Workload> {
 /// Tells a reader of the tables about the job, the drive and the runs.
 fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &SimComparison) {
     for warning in workload.warnings() {
-        messages::add(
-            Kind::Remark,
+        messages::add_message(
+            MessageKind::Remark,
             None,
             format!("{}:{warning}", args.job.display()),
         );
@@ -173,7 +173,7 @@ fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &
     notes::tell_warm_up(workload, args.format);
     notes::tell_drifts(&args.job, comparison);
     notes::tell_cut_jobs(workload, comparison);
-    threads::tell(&args.job, workload, comparison);
+    threads::tell_thread_notes(&args.job, workload, comparison);
     notes::tell_page_cache(machine, comparison);
     notes::tell_power_limits(comparison);
     notes::tell_prediction_error(machine, args.drive.is_some());
@@ -190,8 +190,8 @@ fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &
         );
     }
     if let Some(warning) = notes::missed_rates(workload, comparison) {
-        messages::add(
-            Kind::Warning,
+        messages::add_message(
+            MessageKind::Warning,
             Some(&args.job.display().to_string()),
             warning,
         );
@@ -199,7 +199,7 @@ fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &
 }
 
 /// Removes workload and policy names from an error: the command line has them.
-fn plain(error: anyhow::Error) -> anyhow::Error {
+fn plain_error(error: anyhow::Error) -> anyhow::Error {
     match error.downcast() {
         Ok(StudyError::Simulation { source, .. }) => (*source).into(),
         Ok(other) => other.into(),
@@ -208,7 +208,7 @@ fn plain(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// The policy sets to run, each once.
-fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
+fn chosen_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<PolicySet>> {
     let unchanged = [PolicySet::default()];
     let given = if given.is_empty() { &unchanged } else { given };
     let ran = recorded::find(&machine.name).map(RecordedSystem::kernel_policy);
@@ -218,7 +218,7 @@ fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<Policy
             .iter()
             .any(|set: &PolicySet| set.idle().is_none() || set.frequency().is_none())
     }) {
-        messages::add(Kind::Remark, None, told);
+        messages::add_message(MessageKind::Remark, None, told);
     }
     policy_set::tell_notes(machine, given).context("--policy")?;
     let sets: Result<Vec<PolicySet>, _> = given.iter().map(|set| in_force(machine, set)).collect();
@@ -226,7 +226,7 @@ fn policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec<Policy
 }
 
 /// The workload so many times side by side.
-fn copied(workload: Workload, copies: u32) -> anyhow::Result<Workload> {
+fn tell_copies(workload: Workload, copies: u32) -> anyhow::Result<Workload> {
     match workload {
         Workload::RtApp(file) => match file.with_copies(copies) {
             Ok(file) => Ok(file.into()),

@@ -153,7 +153,7 @@ pub(crate) fn run(args: Args, out: &mut Screen) -> anyhow::Result<()> {
 fn write_example(args: &NewArgs, out: &mut Screen) -> anyhow::Result<()> {
     let text = match &args.from {
         None => builtin::EXAMPLE,
-        Some(name) => builtin::study(name).with_context(|| {
+        Some(name) => builtin::study_text(name).with_context(|| {
             let known: Vec<&str> = builtin::study_names().collect();
             format!(
                 "--from: no built-in study is called '{name}'; there are {}",
@@ -262,7 +262,7 @@ fn check_study(args: &CheckArgs, out: &mut Screen) -> anyhow::Result<()> {
     let plan = Plan::load_with_sets(
         &args.study,
         args.on,
-        &policy_set::beside(&args.study, &args.policy)?,
+        &policy_set::sets_beside_study(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
     check::print_plan(&plan, args.jobs.threads(), args.format, out)
@@ -272,7 +272,7 @@ fn run_study(args: &RunArgs, out: &mut Screen) -> anyhow::Result<()> {
     let plan = Plan::load_with_sets(
         &args.study,
         args.on,
-        &policy_set::beside(&args.study, &args.policy)?,
+        &policy_set::sets_beside_study(&args.study, &args.policy)?,
         args.programs.allowed,
     )?;
     plan.may_run()?;

@@ -23,7 +23,7 @@ pub(crate) struct TimelineArgs {
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
     /// How much of the run, from its start: a number with ns, us, ms or s.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time, requires = "perfetto")]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_time, requires = "perfetto")]
     perfetto_span: Nanoseconds,
     /// Write the first run as a recording, as `wakepath record` would have, for `wakepath explain`; needs a single policy set.
     #[arg(long, value_name = "FILE")]
@@ -47,7 +47,7 @@ impl TimelineArgs {
             (None, Some(_)) => "--perfetto draws",
         };
         if plan.policies.len() > 1 {
-            narrow(cli, option, plan.policies.len());
+            narrow_timeline(cli, option, plan.policies.len());
         }
         if self.record.is_some() && self.record == self.perfetto {
             bail!("--record and --perfetto name the same file; give each its own");
@@ -74,7 +74,7 @@ impl TimelineArgs {
         let workload = plan.workloads[cell.workload].workload();
         let workload = workload.context("no workload that can be simulated")?;
         let machine = sim.machine(cell)?;
-        let metadata = recorder::describe(&machine).map_err(anyhow::Error::msg)?;
+        let metadata = recorder::describe_machine(&machine).map_err(anyhow::Error::msg)?;
         // Whatever happens meanwhile, half a recording never bears the name.
         let target = new_file::target(path);
         let folder = tempfile::Builder::new()
@@ -133,14 +133,14 @@ impl Write for UntilCancelled<'_> {
 }
 
 /// Exits with a usage error: more than one policy set.
-fn narrow(mut cli: clap::Command, what: &str, sets: usize) -> ! {
+fn narrow_timeline(mut cli: clap::Command, what: &str, sets: usize) -> ! {
     cli.build();
     let mut sim = cli.find_subcommand("sim").cloned().unwrap_or(cli);
     let message = format!("{what} one policy set, and there are {sets}; give --policy once");
     sim.error(ErrorKind::TooManyValues, message).exit()
 }
 
-fn time(text: &str) -> Result<Nanoseconds, String> {
+fn parse_time(text: &str) -> Result<Nanoseconds, String> {
     match quantity::time(text) {
         None => Err("expected a time with ns, us, ms or s, such as 100ms".into()),
         Some(Nanoseconds::ZERO) => Err("a timeline of no time shows nothing".into()),

@@ -19,7 +19,7 @@ pub(crate) fn fold(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();
-    for piece in pieces(text) {
+    for piece in split_words(text) {
         if !line.is_empty() && width(&line) + width(piece.trim_end()) > columns {
             lines.push(line.trim_end().to_owned());
             line.clear();
@@ -63,14 +63,14 @@ pub(crate) fn hanging(text: &str, columns: usize, indent: usize) -> Vec<String> 
 
 /// The widest unbreakable part; a name before a bracket is such a part.
 pub(crate) fn widest_piece(text: &str) -> usize {
-    let parts = pieces(text)
+    let parts = split_words(text)
         .into_iter()
         .flat_map(|piece| piece.split_inclusive('['));
     parts.map(|part| width(part.trim_end())).max().unwrap_or(0)
 }
 
 /// A text in parts between which a line may end.
-fn pieces(text: &str) -> Vec<&str> {
+fn split_words(text: &str) -> Vec<&str> {
     let mut all = Vec::new();
     let mut start = 0;
     let mut word = 0;

@@ -67,7 +67,7 @@ impl Column {
 
 /// A table's lines. If folding is not enough, splits into several tables, each beginning with the columns that identify
 /// rows.
-pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> Vec<String> {
+pub(super) fn table_lines(header: &[String], rows: &[Vec<String>], columns: usize) -> Vec<String> {
     let table: Vec<Column> = header
         .iter()
         .enumerate()
@@ -87,10 +87,10 @@ pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> 
         })
         .collect();
     let all: Vec<&Column> = table.iter().collect();
-    if let Some(widths) = fitted(&all, columns, WORD) {
-        return rendered(&all, &widths);
+    if let Some(widths) = fit_columns(&all, columns, WORD) {
+        return render_lines(&all, &widths);
     }
-    let parts = parts(&all, columns);
+    let parts = split_table(&all, columns);
     let mut lines = Vec::new();
     for part in parts {
         if !lines.is_empty() {
@@ -98,16 +98,16 @@ pub(super) fn lines(header: &[String], rows: &[Vec<String>], columns: usize) -> 
         }
         let widths = [WORD, SHORT_WORD, 1]
             .into_iter()
-            .find_map(|word| fitted(&part, columns, word));
+            .find_map(|word| fit_columns(&part, columns, word));
         // Numbers are never cut, even where they do not fit.
         let widths = widths.unwrap_or_else(|| part.iter().map(|column| column.least(1)).collect());
-        lines.extend(rendered(&part, &widths));
+        lines.extend(render_lines(&part, &widths));
     }
     lines
 }
 
 /// Fitting widths, if any.
-fn fitted(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> {
+fn fit_columns(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> {
     let mut widths: Vec<usize> = table.iter().map(|column| column.natural()).collect();
     let least: Vec<usize> = table.iter().map(|column| column.least(word)).collect();
     let gaps = GAP * table.len().saturating_sub(1);
@@ -126,21 +126,23 @@ fn fitted(table: &[&Column], columns: usize, word: usize) -> Option<Vec<usize>> 
 }
 
 /// The columns in groups that fit, each after the columns that tell the rows apart. The groups are about as wide as each other.
-fn parts<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
-    let (labels, rest) = table.split_at(labels(table, columns));
+fn split_table<'a>(table: &[&'a Column], columns: usize) -> Vec<Vec<&'a Column>> {
+    let (labels, rest) = table.split_at(column_labels(table, columns));
     let room = columns.saturating_sub(label_width(labels, columns));
-    let fewest = grouped(labels, rest, room).len();
+    let fewest = group_columns(labels, rest, room).len();
     let mut evenly = (1..=room)
-        .map(|most| grouped(labels, rest, most))
+        .map(|most| group_columns(labels, rest, most))
         .skip_while(|parts| parts.len() > fewest);
-    evenly.next().unwrap_or_else(|| grouped(labels, rest, room))
+    evenly
+        .next()
+        .unwrap_or_else(|| group_columns(labels, rest, room))
 }
 
 /// As many columns, from the first on, as tell the rows apart; one if they would leave little room for the others.
-fn labels(table: &[&Column], columns: usize) -> usize {
+fn column_labels(table: &[&Column], columns: usize) -> usize {
     let labels = (1..table.len())
         .find(|count| tell_rows_apart(&table[..*count]))
-        .filter(|count| taken(&table[..*count]) <= columns / 2);
+        .filter(|count| taken_width(&table[..*count]) <= columns / 2);
     labels.unwrap_or(1).min(table.len())
 }
 
@@ -153,7 +155,7 @@ fn tell_rows_apart(labels: &[&Column]) -> bool {
 }
 
 /// Least width for columns and gaps.
-fn taken(columns: &[&Column]) -> usize {
+fn taken_width(columns: &[&Column]) -> usize {
     let wanted = columns.iter().map(|column| GAP + column.least(WORD));
     wanted.sum::<usize>().saturating_sub(GAP)
 }
@@ -161,13 +163,17 @@ fn taken(columns: &[&Column]) -> usize {
 /// How much of so many columns is for the labels. A name alone can be folded further.
 fn label_width(labels: &[&Column], columns: usize) -> usize {
     match labels {
-        [name] if !name.is_kept() => taken(labels).min(columns / 3),
-        _ => taken(labels),
+        [name] if !name.is_kept() => taken_width(labels).min(columns / 3),
+        _ => taken_width(labels),
     }
 }
 
 /// The columns in groups after the labels, each group with as many as there is room for, and at least one.
-fn grouped<'a>(labels: &[&'a Column], rest: &[&'a Column], room: usize) -> Vec<Vec<&'a Column>> {
+fn group_columns<'a>(
+    labels: &[&'a Column],
+    rest: &[&'a Column],
+    room: usize,
+) -> Vec<Vec<&'a Column>> {
     let mut parts = vec![labels.to_vec()];
     let mut so_far = 0;
     for column in rest {
@@ -185,15 +191,16 @@ fn grouped<'a>(labels: &[&'a Column], rest: &[&'a Column], room: usize) -> Vec<V
     parts
 }
 
-fn rendered(table: &[&Column], widths: &[usize]) -> Vec<String> {
+fn render_lines(table: &[&Column], widths: &[usize]) -> Vec<String> {
     let rows = table.first().map_or(0, |column| column.cells.len());
-    let header = row(table, widths, |column| &column.header);
-    let body = (0..rows).flat_map(|index| row(table, widths, move |column| &column.cells[index]));
+    let header = render_row(table, widths, |column| &column.header);
+    let body =
+        (0..rows).flat_map(|index| render_row(table, widths, move |column| &column.cells[index]));
     header.into_iter().chain(body).collect()
 }
 
 /// A row's lines.
-fn row<'a>(
+fn render_row<'a>(
     table: &[&'a Column],
     widths: &[usize],
     cell: impl Fn(&'a Column) -> &'a String,
@@ -239,11 +246,11 @@ mod tests {
             texts(&["menu", "9.5", "3"]),
         ];
         assert_eq!(
-            lines(&header, &rows, 60)[1],
+            table_lines(&header, &rows, 60)[1],
             "teo + psd[timeout=3ms,ceiling=C1E]  188.345           12"
         );
         assert_eq!(
-            lines(&header, &rows, 40),
+            table_lines(&header, &rows, 40),
             [
                 "policy                   p99 us      too",
                 "                                 shallow",
@@ -261,7 +268,7 @@ mod tests {
         let row: Vec<String> = std::iter::once("reads".to_owned())
             .chain((0..10).map(|n| (1_000_000 + n).to_string()))
             .collect();
-        let shown = lines(&header, &[row], 60);
+        let shown = table_lines(&header, &[row], 60);
         assert_eq!(
             shown[0],
             "load   column0  column1  column2  column3  column4"
@@ -284,7 +291,7 @@ mod tests {
             texts(&["menu", "client", "100300", "4000", "8"]),
         ];
         assert_eq!(
-            lines(&header, &rows, 32),
+            table_lines(&header, &rows, 32),
             [
                 "policy  task     loops",
                 "menu    server  100200",
@@ -304,7 +311,7 @@ mod tests {
             columns in 40_usize..160,
         ) {
             let header = texts(&["policy", "a", "b c", "long header of words", "e", "f", "g"]);
-            for line in lines(&header, &rows, columns) {
+            for line in table_lines(&header, &rows, columns) {
                 prop_assert!(width(&line) <= columns, "{} > {}: {}", width(&line), columns, line);
             }
         }

@@ -15,7 +15,7 @@ use crate::common;
 use crate::common::recording::read;
 use serde_json::Value;
 use tempfile::TempDir;
-use wakepath_trace::recording::{Before, EventKind, Interrupt, DataQuality, QueueStep, TaskStep};
+use wakepath_trace::recording::{Before, DataQuality, EventKind, Interrupt, QueueStep, TaskStep};
 
 const WAKEPATH: &str = env!("CARGO_BIN_EXE_wakepath");
 

@@ -16,7 +16,7 @@ use crate::common::{json, skip, wakepath};
 use serde_json::Value;
 use tempfile::TempDir;
 use wakepath_conformance::{log, program::compiler_found, source};
-use wakepath_trace::recording::{Event, EventKind, IdlePeriod, DataQuality, TimerKind};
+use wakepath_trace::recording::{DataQuality, Event, EventKind, IdlePeriod, TimerKind};
 use wakepath_units::TickRate;
 
 static X86_6_1: Shared = Shared::new();

@@ -35,7 +35,7 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
     let power_counts = PowerCounts::new(sources);
     let level = options.level.unwrap_or(first.document.level);
     let margin = first.document.margin_percent;
-    let mut rows = rows(&table, &metrics, &baselines, &power_counts, level);
+    let mut rows = comparison_rows(&table, &metrics, &baselines, &power_counts, level);
     let families = judge_families(&mut rows, &metrics, level, margin);
     let order = policy_order(&baselines);
     let policies: Vec<String> = order.iter().map(|p| table.policies[*p].clone()).collect();
@@ -43,7 +43,7 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
     metrics.retain(|m| rows.iter().any(|r| r.metric == m.name));
     let machines = table.loads.iter().map(|l| &l.machine);
     let machines = distinct(machines.filter(|machine| !machine.is_empty()));
-    let mut notes = notes(sources);
+    let mut notes = comparison_notes(sources);
     let is_scoped = metrics.iter().any(|metric| has_scope(&metric.name));
     notes.extend(mixed_scopes(sources, &machines).filter(|_| is_scoped));
     Ok(Comparison {
@@ -66,7 +66,7 @@ pub fn compare(sources: &[Source], options: &CompareOptions) -> Result<Compariso
 }
 
 /// A row for each series, without verdicts.
-fn rows(
+fn comparison_rows(
     table: &SeriesTable,
     metrics: &[Metric],
     baselines: &[usize],
@@ -122,7 +122,7 @@ fn find_reference<'a>(
 fn judge_families(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64) -> Vec<Family> {
     let families = metrics.iter().map(|metric| Family {
         metric: metric.name.to_string(),
-        comparisons: judge(
+        comparisons: judge_rows(
             rows.iter_mut().filter(|r| r.metric == metric.name),
             metric.better,
             (level, margin),
@@ -132,7 +132,7 @@ fn judge_families(rows: &mut [Row], metrics: &[Metric], level: f64, margin: f64)
 }
 
 /// Corrects a family's p-values, adds the verdicts, and counts the comparisons.
-fn judge<'a>(
+fn judge_rows<'a>(
     rows: impl Iterator<Item = &'a mut Row>,
     better: wakepath_results::Better,
     (level, margin): (f64, f64),
@@ -188,7 +188,7 @@ fn comparable_summaries(
     policies: &[String],
     rows: &[Row],
 ) -> Vec<Summary> {
-    let mut summaries = summaries(metrics, policies, rows);
+    let mut summaries = metric_summaries(metrics, policies, rows);
     summaries.retain(|summary| {
         let summarised = rows
             .iter()
@@ -200,7 +200,7 @@ fn comparable_summaries(
 }
 
 /// The geometric mean over workloads of each policy's gain in each metric.
-fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summary> {
+fn metric_summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summary> {
     let mut summaries = Vec::new();
     for metric in metrics {
         let metric_rows: Vec<&Row> = rows.iter().filter(|r| r.metric == metric.name).collect();
@@ -227,7 +227,7 @@ fn summaries(metrics: &[Metric], policies: &[String], rows: &[Row]) -> Vec<Summa
 }
 
 /// The sources' own notes, their differences, and runs that fell short.
-fn notes(sources: &[Source]) -> Vec<String> {
+fn comparison_notes(sources: &[Source]) -> Vec<String> {
     let mut notes = Vec::new();
     for source in sources {
         if !source.document.complete {

@@ -24,7 +24,7 @@ pub fn add_idle_rates(
         if matches!(source.document.backend, RunOrigin::Sim | RunOrigin::Lab) {
             let cpus = count_cpus(source);
             for run in results.runs()? {
-                source.rows.extend(rates(&run, &cpus));
+                source.rows.extend(idle_rates(&run, &cpus));
             }
         }
     }
@@ -45,7 +45,7 @@ fn count_cpus(source: &Source) -> CpuCounts {
 }
 
 /// A run's rates.
-fn rates(run: &RunRecord, cpus: &CpuCounts) -> Vec<MetricRow> {
+fn idle_rates(run: &RunRecord, cpus: &CpuCounts) -> Vec<MetricRow> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut deep, mut shallow) = (0, 0);
     for idle in &run.idle {

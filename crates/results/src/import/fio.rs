@@ -78,16 +78,16 @@ pub(super) const PERCENTILES: [(&str, &str); 4] = [
 impl Output {
     /// Reads the first JSON document that fio printed, possibly behind warnings. `None` for other programs' output.
     pub fn find(text: &str) -> Option<Result<Self, String>> {
-        let start = start(text)?;
-        Some(document(&text[start..]).map(|(output, _)| output))
+        let start = find_json_start(text)?;
+        Some(parse_document(&text[start..]).map(|(output, _)| output))
     }
 
     /// Reads all documents in a text with output from several runs. `None` for other programs' output.
     pub(super) fn find_all(text: &str) -> Option<Result<Vec<Self>, String>> {
-        let mut rest = &text[start(text)?..];
+        let mut rest = &text[find_json_start(text)?..];
         let mut all = Vec::new();
         loop {
-            match document(rest) {
+            match parse_document(rest) {
                 Ok((output, length)) => {
                     all.push(output);
                     rest = &rest[length..];
@@ -95,7 +95,7 @@ impl Output {
                 Err(e) if all.is_empty() => return Some(Err(e)),
                 Err(e) => return Some(Err(format!("after {} of fio's documents: {e}", all.len()))),
             }
-            match next(rest) {
+            match next_document(rest) {
                 Some(at) => rest = &rest[at..],
                 None => return Some(Ok(all)),
             }
@@ -107,7 +107,7 @@ impl Output {
     /// # Errors
     /// A job failed, or nothing was done.
     pub fn fill(&self, run: &mut RunRecord) -> Result<(), String> {
-        fill(run, &self.jobs.iter().collect::<Vec<_>>())
+        fill_run(run, &self.jobs.iter().collect::<Vec<_>>())
     }
 
     /// Percentage of the requested rates that was reached, the smallest if there are several; `None` if unknown, because
@@ -157,14 +157,14 @@ impl Output {
 const DEVIATIONS_OF_CHANCE: f64 = 3.0;
 
 /// Where the first document begins.
-fn start(text: &str) -> Option<usize> {
+fn find_json_start(text: &str) -> Option<usize> {
     let is_fio = text.contains("\"fio version\"");
-    is_fio.then(|| next(text).or_else(|| text.find('{')))?
+    is_fio.then(|| next_document(text).or_else(|| text.find('{')))?
 }
 
 /// Where a document begins: a brace at the start of a line, or right behind the document before. fio's messages may have
 /// braces inside a line.
-fn next(text: &str) -> Option<usize> {
+fn next_document(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         if line.trim_start().starts_with('{') {
@@ -176,7 +176,7 @@ fn next(text: &str) -> Option<usize> {
 }
 
 /// The document at the start of a text, and the document's length.
-fn document(text: &str) -> Result<(Output, usize), String> {
+fn parse_document(text: &str) -> Result<(Output, usize), String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Output>();
     match values.next() {
         Some(Ok(output)) => Ok((output, values.byte_offset())),
@@ -197,7 +197,7 @@ impl Job {
     }
 }
 
-fn fill(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
+fn fill_run(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
     if let Some(job) = jobs.iter().find(|j| j.error != 0) {
         return Err(format!(
             "fio job '{}' ended with error {}",
@@ -217,30 +217,30 @@ fn fill(run: &mut RunRecord, jobs: &[&Job]) -> Result<(), String> {
         ("iops", ios as f64 / seconds),
         ("bandwidth_mbs", bytes as f64 / seconds / 1e6),
     ];
-    metrics.extend(mean(&all).map(|mean| ("mean_us", mean)));
+    metrics.extend(mean_latency(&all).map(|mean| ("mean_us", mean)));
     let reads: Vec<&Direction> = jobs.iter().map(|job| &job.read).collect();
     let writes: Vec<&Direction> = jobs.iter().map(|job| &job.write).collect();
     for (directions, bandwidth, latency) in [
         (reads, "read_mbs", "read_mean_us"),
         (writes, "write_mbs", "write_mean_us"),
     ] {
-        if let Some(mean) = mean(&directions) {
+        if let Some(mean) = mean_latency(&directions) {
             let bytes: u64 = directions.iter().map(|d| d.io_bytes).sum();
             metrics.push((bandwidth, bytes as f64 / seconds / 1e6));
             metrics.push((latency, mean));
         }
     }
-    metrics.extend(percentiles(&all));
+    metrics.extend(latency_percentiles(&all));
     let longest = all.iter().map(|d| d.lat_ns.max.max(d.clat_ns.max)).max();
     let max_us = longest.filter(|max| *max > 0);
     metrics.extend(max_us.map(|max| ("max_us", max as f64 / 1e3)));
     let named = metrics.into_iter();
     run.metrics
         .extend(named.map(|(name, value)| (name.to_owned(), value)));
-    run.latency = bins(&all)
+    run.latency = latency_bins(&all)
         .into_iter()
         .map(|(middle, count)| {
-            let (low_ns, high_ns) = bounds(middle);
+            let (low_ns, high_ns) = bin_bounds(middle);
             LatencyCount {
                 low_ns,
                 high_ns,
@@ -263,7 +263,7 @@ fn runtime_ms(jobs: &[&Job]) -> u64 {
 }
 
 /// The mean latency in us from submission to completion, over all requests.
-fn mean(directions: &[&Direction]) -> Option<f64> {
+fn mean_latency(directions: &[&Direction]) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0_u64);
     for direction in directions {
         let times = if direction.lat_ns.mean > 0.0 {
@@ -283,7 +283,7 @@ fn mean(directions: &[&Direction]) -> Option<f64> {
 }
 
 /// Request counts by bucket middle.
-fn bins(directions: &[&Direction]) -> BTreeMap<u64, u64> {
+fn latency_bins(directions: &[&Direction]) -> BTreeMap<u64, u64> {
     let mut all = BTreeMap::new();
     for (middle, count) in directions.iter().flat_map(|d| &d.clat_ns.bins) {
         if let Ok(middle) = middle.parse::<u64>() {
@@ -295,7 +295,7 @@ fn bins(directions: &[&Direction]) -> BTreeMap<u64, u64> {
 
 /// Percentiles of the completion latency in us. For a single direction fio prints percentiles; for several, fio's rule is
 /// applied to the histograms, if present.
-fn percentiles(all: &[&Direction]) -> Vec<(&'static str, f64)> {
+fn latency_percentiles(all: &[&Direction]) -> Vec<(&'static str, f64)> {
     if let [one] = all {
         let printed = &one.clat_ns.percentile;
         return PERCENTILES
@@ -307,7 +307,7 @@ fn percentiles(all: &[&Direction]) -> Vec<(&'static str, f64)> {
     if all.iter().any(|d| d.clat_ns.bins.is_empty()) {
         return Vec::new();
     }
-    let bins = bins(all);
+    let bins = latency_bins(all);
     let percents = PERCENTILES.iter();
     percents
         .map(|(name, key)| {
@@ -331,7 +331,7 @@ fn percentile_us(bins: &BTreeMap<u64, u64>, percent: f64) -> f64 {
 
 /// The bounds of a bucket in fio's histogram, by its middle: exact below 128 ns, then 64 buckets to each doubling (fio's
 /// `stat.h`, `FIO_IO_U_PLAT_BITS`).
-fn bounds(middle: u64) -> (u64, u64) {
+fn bin_bounds(middle: u64) -> (u64, u64) {
     let magnitude = (64 - middle.leading_zeros()).saturating_sub(7);
     let low = middle >> magnitude << magnitude;
     (low, low + ((1 << magnitude) - 1))
@@ -395,7 +395,7 @@ fn run(name: &str, output: &Output) -> Result<ImportedRuns, String> {
             repeat: 0,
         };
         let mut run = RunRecord::new(key, None, 0, 0);
-        fill(&mut run, &jobs)?;
+        fill_run(&mut run, &jobs)?;
         runs.push(run);
     }
     Ok(ImportedRuns::from_tool("fio", &output.version, runs))
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn buckets_have_fios_bounds() {
         for (middle, low, high) in [(5, 5, 5), (127, 127, 127), (129, 128, 129), (310, 308, 311)] {
-            assert_eq!(bounds(middle), (low, high), "{middle}");
+            assert_eq!(bin_bounds(middle), (low, high), "{middle}");
         }
     }
 

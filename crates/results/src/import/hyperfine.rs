@@ -24,7 +24,7 @@ struct Benchmark {
 const WORKLOAD: &str = "hyperfine";
 
 /// Several commands in a file are compared with each other; a single command with other files' commands.
-pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
+pub(super) fn import_hyperfine(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let export: Export = serde_json::from_str(text)
         .map_err(|e| format!("neither fio's JSON (no \"fio version\") nor hyperfine's: {e}"))?;
     if export.results.is_empty() {

@@ -22,9 +22,9 @@ use crate::{ResultReader, RunRecord};
 pub use read::ResultImportError;
 pub use runs::ImportedRuns;
 
-pub(crate) use read::content;
+pub(crate) use read::read_content;
 
-use read::{read_bytes, read_inside, unreadable};
+use read::{read_bytes, read_inside, unreadable_file};
 use runs::not_finite;
 
 /// A result.
@@ -59,20 +59,20 @@ pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Opened>, ResultImportError> {
         } else {
             name.clone()
         };
-        let results = open(path, &name)?;
+        let results = open_result(path, &name)?;
         Ok(Opened { name, results })
     });
     opened.collect()
 }
 
 /// Opens a result.
-fn open(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
+fn open_result(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
     let imported = if !path.is_dir() {
-        file(name, path)?
+        import_file(name, path)?
     } else if path.join(DOCUMENT).exists() {
         return Ok(ResultReader::open(path)?);
     } else {
-        match mmtests::import(name, path)? {
+        match mmtests::import_mmtests(name, path)? {
             Some(imported) => imported,
             None => json_files(name, path)?,
         }
@@ -84,8 +84,8 @@ fn open(path: &Path, name: &str) -> Result<ResultReader, ResultImportError> {
 /// The JSON files of a directory, a run in each.
 fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportError> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
-        let path = entry.map_err(unreadable(folder))?.path();
+    for entry in fs::read_dir(folder).map_err(unreadable_file(folder))? {
+        let path = entry.map_err(unreadable_file(folder))?.path();
         if path.extension().is_some_and(|e| e == "json") {
             files.push(path);
         }
@@ -97,7 +97,7 @@ fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportErr
              log directory with logs of {}",
             mmtests::SUPPORTED
         );
-        return Err(content(folder, message));
+        return Err(read_content(folder, message));
     }
     let mut all = ImportedRuns::default();
     for path in files {
@@ -108,19 +108,19 @@ fn json_files(name: &str, folder: &Path) -> Result<ImportedRuns, ResultImportErr
 }
 
 /// Reads a file from fio or hyperfine.
-fn file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
+fn import_file(name: &str, path: &Path) -> Result<ImportedRuns, ResultImportError> {
     parse_bytes(name, path, read_bytes(path)?)
 }
 
 /// Parses a file's content.
 fn parse_bytes(name: &str, path: &Path, bytes: Vec<u8>) -> Result<ImportedRuns, ResultImportError> {
     let text = decode_strictly(bytes).map_err(|_| {
-        content(
+        read_content(
             path,
             "is neither UTF-8 nor UTF-16 text; expected fio's or hyperfine's JSON",
         )
     })?;
-    parse(name, &text).map_err(|e| content(path, e))
+    parse(name, &text).map_err(|e| read_content(path, e))
 }
 
 /// Parses the output of fio or hyperfine for policy `name`.
@@ -131,9 +131,9 @@ pub fn parse(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let imported = if let Some(outputs) = fio::Output::find_all(text) {
         fio::import(name, &outputs?)
     } else if terse::is_terse(text) {
-        terse::import(name, text)
+        terse::import_terse(name, text)
     } else {
-        hyperfine::import(name, text)
+        hyperfine::import_hyperfine(name, text)
     }?;
     // Finite numbers can have an infinite sum.
     match imported.runs.iter().find_map(RunRecord::not_finite) {

@@ -33,7 +33,7 @@ pub enum ResultImportError {
     },
 }
 
-pub(crate) fn content(path: &Path, message: impl Into<String>) -> ResultImportError {
+pub(crate) fn read_content(path: &Path, message: impl Into<String>) -> ResultImportError {
     ResultImportError::Content {
         path: path.to_owned(),
         message: message.into(),
@@ -41,7 +41,7 @@ pub(crate) fn content(path: &Path, message: impl Into<String>) -> ResultImportEr
 }
 
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
-    let error = unreadable(path);
+    let error = unreadable_file(path);
     wakepath_files::read(path, MAX_BYTES).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => error(std::io::Error::new(
             e.kind(),
@@ -52,7 +52,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, ResultImportError> {
 }
 
 /// Makes a failure of the file system an error with the path.
-pub(super) fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> ResultImportError {
+pub(super) fn unreadable_file(path: &Path) -> impl Fn(std::io::Error) -> ResultImportError {
     move |source| ResultImportError::Read {
         path: path.to_owned(),
         source,
@@ -63,5 +63,5 @@ pub(super) fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> ResultImport
 pub(super) fn read_inside(folder: &Path, path: &Path) -> Result<Vec<u8>, ResultImportError> {
     let inside = path.strip_prefix(folder).unwrap_or(path);
     let read = Tree::open(folder, Links::Refused).and_then(|tree| tree.read(inside, MAX_BYTES));
-    read.map_err(unreadable(path))
+    read.map_err(unreadable_file(path))
 }

@@ -33,7 +33,7 @@ pub(crate) struct FirstTask {
 
 /// A phase that a thread has gone through; times in us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Row {
+struct LogRow {
     start: u64,
     end: u64,
     /// Sum of the configured periods; 0: the phase has no timer.
@@ -43,7 +43,7 @@ struct Row {
     wake_up: u64,
 }
 
-impl Row {
+impl LogRow {
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         if fields.len() != COLUMNS {
@@ -94,7 +94,7 @@ impl FirstTask {
         let rows = threads.iter().flatten();
         let mut wake_ups: Vec<u64> = rows
             .filter(|row| counted.contains(&row.end))
-            .filter_map(Row::wake_up)
+            .filter_map(LogRow::wake_up)
             .collect();
         wake_ups.sort_unstable();
         if self.logs_wake_ups && !wake_ups.is_empty() {
@@ -110,15 +110,17 @@ impl FirstTask {
     }
 
     /// Counted loops of a thread through all phases.
-    fn loops(&self, rows: &[Row], counted: &RangeInclusive<u64>) -> u64 {
+    fn loops(&self, rows: &[LogRow], counted: &RangeInclusive<u64>) -> u64 {
         let Some(of_loop) = self.rows_per_loop.and_then(|n| usize::try_from(n).ok()) else {
             return 0;
         };
-        let ends = rows.chunks_exact(of_loop.max(1)).filter_map(<[Row]>::last);
+        let ends = rows
+            .chunks_exact(of_loop.max(1))
+            .filter_map(<[LogRow]>::last);
         ends.filter(|row| counted.contains(&row.end)).count() as u64
     }
 
-    fn threads(&self) -> Result<Vec<Vec<Row>>, String> {
+    fn threads(&self) -> Result<Vec<Vec<LogRow>>, String> {
         let all: usize = self.logs.iter().map(|log| log.lines().count()).sum();
         if all > MOST_ROWS {
             return Err(format!(
@@ -131,11 +133,11 @@ impl FirstTask {
 }
 
 /// The rows in a thread's log.
-fn parse_log(thread: usize, log: &str) -> Result<Vec<Row>, String> {
+fn parse_log(thread: usize, log: &str) -> Result<Vec<LogRow>, String> {
     let lines = (1..).zip(log.lines());
     let rows = lines.filter(|(_, line)| !line.starts_with('#'));
     rows.map(|(at, line)| {
-        Row::parse(line).ok_or_else(|| {
+        LogRow::parse(line).ok_or_else(|| {
             let start: String = line.chars().take(80).collect();
             format!("thread {thread}, line {at}: `{start}` is no line of an rt-app log ({COLUMNS} numbers)")
         })

@@ -46,9 +46,9 @@ fn is_result(line: &str) -> bool {
 }
 
 /// Each job or group is a workload, each invocation a run.
-pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
+pub(super) fn import_terse(name: &str, text: &str) -> Result<ImportedRuns, String> {
     let mut runs: Vec<RunRecord> = Vec::new();
-    for (workload, metrics) in together(invocations(jobs(text)?)?)? {
+    for (workload, metrics) in run_together(split_invocations(parse_jobs(text)?)?)? {
         let repeat = runs.iter().filter(|r| r.key.workload == workload).count() as u32;
         let key = RunKey {
             machine: String::new(),
@@ -77,13 +77,13 @@ pub(super) fn import(name: &str, text: &str) -> Result<ImportedRuns, String> {
 /// Another version, fields that are missing or no numbers, a job that failed or did nothing.
 pub(super) fn one_invocation(text: &str) -> Result<Vec<WorkloadMetrics>, String> {
     let mut groups = Groups::new();
-    for (_, job) in jobs(text)? {
+    for (_, job) in parse_jobs(text)? {
         match groups.iter_mut().find(|g| g[0].is_with(&job)) {
             Some(group) => group.push(job),
             None => groups.push(vec![job]),
         }
     }
-    together(vec![groups])
+    run_together(vec![groups])
 }
 
 /// An invocation's jobs, grouped by name and group.
@@ -106,7 +106,7 @@ impl Job {
 }
 
 /// Jobs with line numbers.
-fn jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
+fn parse_jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
     let mut jobs = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, l)| is_result(l)) {
         if !line.starts_with(VERSION) {
@@ -114,7 +114,7 @@ fn jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
                 "line {number}: terse output of fio is read in version 3 (--terse-version=3), or take --output-format=json"
             ));
         }
-        let job = job(line).map_err(|message| format!("line {number}: {message}"))?;
+        let job = parse_job(line).map_err(|message| format!("line {number}: {message}"))?;
         jobs.push((number, job));
     }
     if jobs.is_empty() {
@@ -124,7 +124,7 @@ fn jobs(text: &str) -> Result<Vec<(usize, Job)>, String> {
 }
 
 /// Tells the invocations in a file apart.
-fn invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
+fn split_invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
     let mut all: Vec<Groups> = vec![Groups::new()];
     let mut before: Option<(usize, String)> = None;
     for (number, job) in jobs {
@@ -156,9 +156,9 @@ fn invocations(jobs: Vec<(usize, Job)>) -> Result<Vec<Groups>, String> {
 }
 
 /// Metrics by group and invocation.
-fn together(invocations: Vec<Groups>) -> Result<Vec<WorkloadMetrics>, String> {
+fn run_together(invocations: Vec<Groups>) -> Result<Vec<WorkloadMetrics>, String> {
     let groups = invocations.into_iter().flatten();
-    let all = groups.map(|jobs| Ok((jobs[0].name.clone(), metrics(&jobs)?)));
+    let all = groups.map(|jobs| Ok((jobs[0].name.clone(), job_metrics(&jobs)?)));
     all.collect()
 }
 
@@ -172,7 +172,7 @@ struct Direction {
     percentiles: Vec<(String, f64)>,
 }
 
-fn job(line: &str) -> Result<Job, String> {
+fn parse_job(line: &str) -> Result<Job, String> {
     let line = Fields(line.split(';').collect());
     if line.text(ERROR) != "0" {
         return Err(format!(
@@ -184,7 +184,7 @@ fn job(line: &str) -> Result<Job, String> {
     Ok(Job {
         name: line.text(NAME).to_owned(),
         group: line.text(GROUP).to_owned(),
-        disks: disks(line.0.get(DISKS..).unwrap_or_default()),
+        disks: parse_disks(line.0.get(DISKS..).unwrap_or_default()),
         directions: [line.direction(0)?, line.direction(TO_WRITES)?],
     })
 }
@@ -232,7 +232,7 @@ impl<'a> Fields<'a> {
 
 /// The disks' figures, unless the disks were idle. The figures cover a whole invocation, and differ between invocations:
 /// some are times.
-fn disks(fields: &[&str]) -> String {
+fn parse_disks(fields: &[&str]) -> String {
     let disks: Vec<&[&str]> = fields
         .chunks_exact(DISK_FIELDS)
         .take_while(|disk| disk[1..].iter().all(|field| is_number(field)))
@@ -251,7 +251,7 @@ fn is_number(field: &str) -> bool {
 }
 
 /// Metrics of jobs that ran at once.
-fn metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
+fn job_metrics(jobs: &[Job]) -> Result<Vec<(String, f64)>, String> {
     let all: Vec<&Direction> = jobs
         .iter()
         .flat_map(|j| j.directions.iter().flatten())
@@ -307,7 +307,7 @@ mod tests {
             ("fio: hello\n3;fio-3.33;a;0;0", "line 2: field "),
             ("nothing", "3;fio-"),
         ] {
-            let error = jobs(text).map(drop).unwrap_err();
+            let error = parse_jobs(text).map(drop).unwrap_err();
             assert!(error.contains(message), "{error}");
         }
     }
@@ -331,7 +331,7 @@ mod tests {
 
     /// The runs as `(workload, repeat, IOPS)`.
     fn runs(lines: &[String]) -> Vec<(String, u32, u32)> {
-        let imported = import("p", &lines.concat()).unwrap();
+        let imported = import_terse("p", &lines.concat()).unwrap();
         let runs = imported.runs.into_iter();
         runs.map(|r| (r.key.workload, r.key.repeat, r.metrics[0].1.round() as u32))
             .collect()
@@ -382,7 +382,7 @@ mod tests {
                 line("a", 0, 20, disks),
             ]
             .concat();
-            let error = import("p", &text).unwrap_err();
+            let error = import_terse("p", &text).unwrap_err();
             assert!(
                 error.contains("lines 2 and 3") && error.contains("json"),
                 "{error}"

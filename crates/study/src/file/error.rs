@@ -66,7 +66,7 @@ pub enum StudyError {
 }
 
 /// An unknown name with the nearest known one.
-pub(crate) fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
+pub(crate) fn unknown_name_message(what: &str, wrong: &str, known: &[&str]) -> String {
     format!("no {what} is called `{wrong}`{}", suggestion(wrong, known))
 }
 

@@ -13,7 +13,7 @@ mod study;
 mod text;
 
 pub use error::StudyError;
-pub(crate) use error::unknown;
+pub(crate) use error::unknown_name_message;
 pub use names::Names;
 pub use policy::{NamedSet, PolicyEntry, PolicyItem, named_sets};
 pub use published::{

@@ -40,8 +40,10 @@ impl Names {
     /// Whether `name` is listed, by itself or as a group member: `reads` covers `reads/bs=4k`.
     pub fn has(&self, name: &str) -> bool {
         match self {
-            Self::One(listed) => covers(listed, name),
-            Self::Several(list) => list.iter().any(|listed| covers(listed.get_ref(), name)),
+            Self::One(listed) => covers_name(listed, name),
+            Self::Several(list) => list
+                .iter()
+                .any(|listed| covers_name(listed.get_ref(), name)),
         }
     }
 
@@ -55,7 +57,7 @@ impl Names {
 }
 
 /// Whether a listed name is `name`, or its group.
-fn covers(listed: &str, name: &str) -> bool {
+fn covers_name(listed: &str, name: &str) -> bool {
     let rest = name.strip_prefix(listed);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

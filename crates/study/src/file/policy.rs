@@ -123,13 +123,13 @@ pub fn named_sets<'a>(
     for item in items {
         match item.get_ref() {
             PolicyItem::Side(side) => sides.push((item, side)),
-            PolicyItem::Table(entry) => named.push(table(item, entry, source)?),
-            PolicyItem::Set(text) => named.push(alone(item, text, source)?),
+            PolicyItem::Table(entry) => named.push(parse_policy_table(item, entry, source)?),
+            PolicyItem::Set(text) => named.push(require_alone(item, text, source)?),
         }
     }
     let mut named = match (&sides[..], named.first()) {
         ([], _) => named,
-        (sides, None) => grid(sides, source)?,
+        (sides, None) => parse_grid(sides, source)?,
         (_, Some(other)) => {
             let message = "a list inside `policy` is one side of a grid, so all of it has to be lists: \
                            policy = [[\"menu\", \"teo\"], [\"psd\", \"\"]]";
@@ -137,7 +137,7 @@ pub fn named_sets<'a>(
         }
     };
     for text in also {
-        named.push(alone(text, text.get_ref(), source)?);
+        named.push(require_alone(text, text.get_ref(), source)?);
     }
     named.extend(more);
     if let Some(long) = named.iter().find(|set| set.name.len() > MAX_NAME_BYTES) {
@@ -150,7 +150,7 @@ pub fn named_sets<'a>(
 }
 
 /// A set named by itself.
-fn alone<'a, T>(
+fn require_alone<'a, T>(
     at: &Spanned<T>,
     text: &str,
     source: StudyText<'_>,
@@ -158,19 +158,19 @@ fn alone<'a, T>(
     Ok(NamedSet {
         name: name_of(&[text]),
         at: Some(Spanned::new(at.span(), ())),
-        set: parse(at, text, source)?,
+        set: parse_at(at, text, source)?,
         is_set: true,
         settings: None,
     })
 }
 
-fn table<'a>(
+fn parse_policy_table<'a>(
     item: &Spanned<PolicyItem>,
     entry: &'a PolicyEntry,
     source: StudyText<'_>,
 ) -> Result<NamedSet<'a>, StudyError> {
     let set = match &entry.set {
-        Some(text) => parse(text, text.get_ref(), source)?,
+        Some(text) => parse_at(text, text.get_ref(), source)?,
         None => PolicySet::default(),
     };
     let written = entry.set.as_ref().map_or("", |text| text.get_ref());
@@ -188,7 +188,7 @@ fn table<'a>(
 }
 
 /// Every combination with a set from each side.
-fn grid<'a>(
+fn parse_grid<'a>(
     sides: &[(&Spanned<PolicyItem>, &Vec<Spanned<String>>)],
     source: StudyText<'_>,
 ) -> Result<Vec<NamedSet<'a>>, StudyError> {
@@ -205,7 +205,7 @@ fn grid<'a>(
         let mut wider = Vec::with_capacity(cells.len() * side.len());
         for (names, sets, _) in &cells {
             for text in *side {
-                let set = parse(text, text.get_ref(), source)?;
+                let set = parse_at(text, text.get_ref(), source)?;
                 let names = names.iter().copied().chain([text.get_ref().as_str()]);
                 let sets = sets.iter().cloned().chain([set]);
                 let at = Spanned::new(text.span(), ());
@@ -240,7 +240,11 @@ fn name_of(written: &[&str]) -> String {
     }
 }
 
-fn parse<T>(at: &Spanned<T>, text: &str, source: StudyText<'_>) -> Result<PolicySet, StudyError> {
+fn parse_at<T>(
+    at: &Spanned<T>,
+    text: &str,
+    source: StudyText<'_>,
+) -> Result<PolicySet, StudyError> {
     policy_set::parse(text).map_err(|e| source.error(at, e))
 }
 

@@ -311,7 +311,7 @@ impl RowEntry {
 
     /// Bounds, if any.
     pub fn bounds(&self) -> Option<[Option<f64>; 2]> {
-        bounds(
+        bounds_between(
             self.between.as_ref(),
             self.above.as_ref(),
             self.below.as_ref(),
@@ -320,7 +320,7 @@ impl RowEntry {
 }
 
 /// Lower and upper bound, if any.
-fn bounds(
+fn bounds_between(
     between: Option<&Spanned<[f64; 2]>>,
     above: Option<&Spanned<f64>>,
     below: Option<&Spanned<f64>>,
@@ -337,7 +337,7 @@ fn bounds(
 impl ExpectEntry {
     /// Expected range, if the expectation is a range.
     pub fn bounds(&self) -> Option<[Option<f64>; 2]> {
-        bounds(
+        bounds_between(
             self.between.as_ref(),
             self.above.as_ref(),
             self.below.as_ref(),

@@ -26,21 +26,21 @@ pub struct StudyFile {
     /// Kernel for bare policy names and unnamed policies, in place of the machines' own.
     pub kernel: Option<Spanned<String>>,
     /// Runs for each workload under each policy.
-    #[serde(default = "ten")]
+    #[serde(default = "default_repeats")]
     pub repeats: Spanned<u32>,
     /// Seed for the first repeat, and for the order in measurements.
-    #[serde(default = "one")]
+    #[serde(default = "default_seed")]
     pub seed: u64,
     /// The policy that the others are compared with; absent: the first.
     pub baseline: Option<Spanned<String>>,
     /// Intervals' confidence level.
-    #[serde(default = "level")]
+    #[serde(default = "default_level")]
     pub level: Spanned<f64>,
     /// Differences up to so many percent are of no interest.
-    #[serde(default = "margin")]
+    #[serde(default = "default_margin")]
     pub margin_percent: Spanned<f64>,
     /// Seconds to wait after every change of settings, before a measurement.
-    #[serde(default = "settle")]
+    #[serde(default = "default_settle")]
     pub settle_s: Spanned<f64>,
     /// Seconds before time-based fio jobs count; absent: chosen by their length.
     pub warm_up_s: Option<Spanned<f64>>,
@@ -158,23 +158,23 @@ pub struct QuestionEntry {
     pub baseline: Option<Spanned<String>>,
 }
 
-fn ten() -> Spanned<u32> {
+fn default_repeats() -> Spanned<u32> {
     Spanned::new(0..0, 10)
 }
 
-fn one() -> u64 {
+fn default_seed() -> u64 {
     1
 }
 
-fn level() -> Spanned<f64> {
+fn default_level() -> Spanned<f64> {
     Spanned::new(0..0, 0.95)
 }
 
-fn margin() -> Spanned<f64> {
+fn default_margin() -> Spanned<f64> {
     Spanned::new(0..0, 2.0)
 }
 
-fn settle() -> Spanned<f64> {
+fn default_settle() -> Spanned<f64> {
     Spanned::new(0..0, 5.0)
 }
 
@@ -191,9 +191,9 @@ impl StudyFile {
             repeats: Spanned::new(0..0, repeats),
             seed,
             baseline: None,
-            level: level(),
-            margin_percent: margin(),
-            settle_s: settle(),
+            level: default_level(),
+            margin_percent: default_margin(),
+            settle_s: default_settle(),
             warm_up_s: None,
             workload: Vec::new(),
             policy: Vec::new(),

@@ -16,14 +16,16 @@ use wakepath_units::pasted::decode_strictly;
 use wakepath_workloads::Workload;
 
 use super::machine::{self, PlannedMachine};
-use super::names::{position, selected};
+use super::names::{find_position, select_names};
 use super::planned::Plan;
 use super::policy::PlannedPolicy;
 use super::replay::ReplayRequest;
 use super::workload::{self, PlannedWorkload, Task};
 use super::{published, question};
 use crate::builtin;
-use crate::file::{MAX_BYTES, NamedSet, StudyError, StudyFile, StudyText, named_sets, unknown};
+use crate::file::{
+    MAX_BYTES, NamedSet, StudyError, StudyFile, StudyText, named_sets, unknown_name_message,
+};
 
 /// Most runs in a repeat.
 const MAX_CELLS: usize = 10_000_000;
@@ -42,7 +44,7 @@ fn read_study(path: &Path) -> io::Result<String> {
             // Most likely a built-in study's name.
             None => {
                 let known: Vec<&str> = builtin::study_names().collect();
-                unknown("built-in study or file", &name, &known)
+                unknown_name_message("built-in study or file", &name, &known)
             }
             Some(_) => {
                 format!("no such file; `wakepath study new {name}` writes an example to start from")
@@ -55,7 +57,7 @@ fn read_study(path: &Path) -> io::Result<String> {
 }
 
 /// Whether a set runs `program`.
-fn runs(set: &PolicySet, program: &Program) -> bool {
+fn runs_program(set: &PolicySet, program: &Program) -> bool {
     let named = set.program();
     named.is_some_and(|named| (named.form(), named.path()) == (program.form(), program.path()))
 }
@@ -64,7 +66,7 @@ fn runs(set: &PolicySet, program: &Program) -> bool {
 fn foreign_programs(policies: &[PlannedPolicy], own: &[PolicySet]) -> Vec<String> {
     let programs = policies.iter().filter_map(|policy| policy.set.program());
     programs
-        .filter(|program| !own.iter().any(|set| runs(set, program)))
+        .filter(|program| !own.iter().any(|set| runs_program(set, program)))
         .map(ToString::to_string)
         .collect()
 }
@@ -103,7 +105,7 @@ impl Plan {
     ) -> Result<Self, StudyError> {
         // A directory with this name, such as one with results, is no study.
         if !path.is_file()
-            && let Some(text) = path.to_str().and_then(builtin::study)
+            && let Some(text) = path.to_str().and_then(builtin::study_text)
         {
             return Self::parse_text(
                 text,
@@ -273,7 +275,7 @@ impl Plan {
         let policy_names: Vec<&str> = policies.iter().map(|p| p.name.as_str()).collect();
         let baseline = match &file.baseline {
             None => 0,
-            Some(name) => position(source, "policy", name, &policy_names)?,
+            Some(name) => find_position(source, "policy", name, &policy_names)?,
         };
         let mut plan = Self {
             origin: source.origin.to_owned(),
@@ -294,7 +296,7 @@ impl Plan {
             cells: Vec::new(),
         };
         plan.restrict(source)?;
-        plan.questions = question::all(&plan, source)?;
+        plan.questions = question::plan_questions(&plan, source)?;
         // Measured and replayed machines have no model names for tables.
         if target == RunOrigin::Sim {
             plan.check_policies(source, &places)?;
@@ -315,10 +317,10 @@ impl Plan {
                 .as_ref()
                 .filter(|_| self.target != RunOrigin::Live)
             {
-                workload.machines = selected(source, "machine", names, &machines)?;
+                workload.machines = select_names(source, "machine", names, &machines)?;
             }
             if let Some(names) = &entry.policies {
-                workload.policies = selected(source, "policy", names, &policies)?;
+                workload.policies = select_names(source, "policy", names, &policies)?;
             }
         }
         let sides = [machines.len(), self.workloads.len(), policies.len()];

@@ -7,7 +7,7 @@ const MAX_WORKLOADS: usize = 1000;
 
 /// Name and options for each workload in an entry. Names contain list values: `reads/rate_iops=2000`. The last list changes
 /// fastest.
-pub(super) fn variants(
+pub(super) fn grid_variants(
     entry: &WorkloadEntry,
     source: StudyText<'_>,
 ) -> Result<Vec<(String, toml::Table)>, StudyError> {

@@ -38,7 +38,7 @@ impl PlannedMachine {
     /// The measured machine: this computer.
     pub(super) fn measured() -> Self {
         Self {
-            name: host(),
+            name: host_name(),
             model: None,
             file: MACHINE.to_owned(),
         }
@@ -69,7 +69,7 @@ impl PlannedMachine {
 }
 
 /// This computer's network name.
-pub fn host() -> String {
+pub fn host_name() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }

@@ -16,7 +16,7 @@ mod stored;
 mod workload;
 
 pub use cell::Cell;
-pub use machine::{PlannedMachine, host};
+pub use machine::{PlannedMachine, host_name};
 pub use planned::Plan;
 pub use policy::{PlannedPolicy, cannot_replay};
 pub use provenance::Provenance;

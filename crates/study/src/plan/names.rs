@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use crate::file::{Names, StudyError, StudyText, unknown};
+use crate::file::{Names, StudyError, StudyText, unknown_name_message};
 
 /// Path for a copy by name. In names `/` becomes `%2F`, and `%` becomes `%25`.
 pub(super) fn copy_name(folder: &str, name: &str, ending: &str) -> String {
@@ -13,7 +13,7 @@ pub(super) fn copy_name(folder: &str, name: &str, ending: &str) -> String {
 }
 
 /// Known names selected by a list. A group such as `spr1` selects all members: `spr1/990pro` and `spr1/sn850x`.
-pub(super) fn selected(
+pub(super) fn select_names(
     source: StudyText<'_>,
     what: &str,
     names: &Spanned<Names>,
@@ -21,7 +21,7 @@ pub(super) fn selected(
 ) -> Result<Vec<String>, StudyError> {
     let mut all = Vec::new();
     for name in Names::all(names, source)? {
-        for member in members(source, what, &name, known)? {
+        for member in select_members(source, what, &name, known)? {
             if !all.contains(&member) {
                 all.push(member);
             }
@@ -30,7 +30,7 @@ pub(super) fn selected(
     Ok(all)
 }
 
-pub(super) fn members(
+pub(super) fn select_members(
     source: StudyText<'_>,
     what: &str,
     name: &Spanned<String>,
@@ -43,14 +43,14 @@ pub(super) fn members(
         .map(|k| (*k).to_owned())
         .collect();
     if members.is_empty() {
-        let at = position(source, what, name, known)?;
+        let at = find_position(source, what, name, known)?;
         return Ok(vec![known[at].to_owned()]);
     }
     Ok(members)
 }
 
 /// Where a name is in a list.
-pub(super) fn position(
+pub(super) fn find_position(
     source: StudyText<'_>,
     what: &str,
     name: &Spanned<String>,
@@ -60,7 +60,7 @@ pub(super) fn position(
     known
         .iter()
         .position(|k| k == wanted)
-        .ok_or_else(|| source.error(name, unknown(what, wanted, known)))
+        .ok_or_else(|| source.error(name, unknown_name_message(what, wanted, known)))
 }
 
 /// A path relative to the study's folder.

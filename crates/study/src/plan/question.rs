@@ -4,7 +4,7 @@ use toml::Spanned;
 use wakepath_results::{Condition, Goal, Metric, Question, RunOrigin};
 
 use super::cell::Cell;
-use super::names::{members, position};
+use super::names::{find_position, select_members};
 use super::planned::Plan;
 use crate::file::{QuestionEntry, StudyError, StudyText};
 
@@ -17,7 +17,10 @@ struct KnownNames<'a> {
 }
 
 /// All questions in the file.
-pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, StudyError> {
+pub(super) fn plan_questions(
+    plan: &Plan,
+    source: StudyText<'_>,
+) -> Result<Vec<Question>, StudyError> {
     let known = KnownNames {
         metrics: &plan.metrics,
         policies: plan.policies.iter().map(|p| p.name.as_str()).collect(),
@@ -26,11 +29,11 @@ pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, S
     };
     let mut all = Vec::with_capacity(plan.file.question.len());
     for entry in &plan.file.question {
-        let mut question = question(entry, source, &known)?;
+        let mut question = plan_question(entry, source, &known)?;
         // Measurements are made here, whatever the machine's name.
         if plan.target != RunOrigin::Live {
             let names = &entry.get_ref().machines;
-            question.machines = named(source, "machine", names, &known.machines)?;
+            question.machines = check_named(source, "machine", names, &known.machines)?;
         }
         if !plan.cells().iter().any(|cell: &Cell| {
             let key = plan.key_of(*cell);
@@ -48,17 +51,19 @@ pub(super) fn all(plan: &Plan, source: StudyText<'_>) -> Result<Vec<Question>, S
 }
 
 /// Names selected by a list in a question.
-fn named(
+fn check_named(
     source: StudyText<'_>,
     what: &str,
     names: &[Spanned<String>],
     known: &[&str],
 ) -> Result<Vec<String>, StudyError> {
-    let names = names.iter().map(|name| members(source, what, name, known));
+    let names = names
+        .iter()
+        .map(|name| select_members(source, what, name, known));
     Ok(names.collect::<Result<Vec<_>, StudyError>>()?.concat())
 }
 
-fn question(
+fn plan_question(
     entry: &Spanned<QuestionEntry>,
     source: StudyText<'_>,
     known: &KnownNames<'_>,
@@ -73,7 +78,7 @@ fn question(
             return Err(source.error(entry, message));
         }
     };
-    let metric = find(metric, metric.get_ref(), source, known)?;
+    let metric = find_metric(metric, metric.get_ref(), source, known)?;
     if goal.is_none()
         && let Some(condition) = keys.keep.first()
     {
@@ -90,7 +95,7 @@ fn question(
         .map(|text: &Spanned<String>| -> Result<Condition, StudyError> {
             let parsed = text.get_ref().parse::<Condition>();
             let condition = parsed.map_err(|message| source.error(text, message))?;
-            find(text, &condition.metric, source, known)?;
+            find_metric(text, &condition.metric, source, known)?;
             Ok(condition)
         })
         .collect::<Result<_, StudyError>>()?;
@@ -102,13 +107,13 @@ fn question(
         metric: metric.name.to_string(),
         goal,
         keep,
-        policies: named(source, "policy", &keys.policies, &known.policies)?,
-        workloads: named(source, "workload", &keys.workloads, &known.workloads)?,
+        policies: check_named(source, "policy", &keys.policies, &known.policies)?,
+        workloads: check_named(source, "workload", &keys.workloads, &known.workloads)?,
         machines: Vec::new(),
         baseline: match &keys.baseline {
             None => None,
             Some(name) => {
-                position(source, "policy", name, &known.policies)?;
+                find_position(source, "policy", name, &known.policies)?;
                 Some(name.get_ref().clone())
             }
         },
@@ -116,7 +121,7 @@ fn question(
 }
 
 /// The metric named at `at`.
-fn find<'a>(
+fn find_metric<'a>(
     at: &Spanned<String>,
     name: &str,
     source: StudyText<'_>,
@@ -125,7 +130,10 @@ fn find<'a>(
     let found = known.metrics.iter().find(|m| m.name == name);
     found.ok_or_else(|| {
         let names: Vec<&str> = known.metrics.iter().map(|m| &*m.name).collect();
-        source.error(at, crate::file::unknown("metric", name, &names))
+        source.error(
+            at,
+            crate::file::unknown_name_message("metric", name, &names),
+        )
     })
 }
 

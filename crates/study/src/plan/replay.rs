@@ -48,16 +48,19 @@ impl ReplayRequest {
             sha256: None,
         };
         let workload = WorkloadEntry {
-            recording: Some(unplaced(recording)),
-            states: self.states.clone().map(unplaced),
-            hz: self.tick.map(|tick| unplaced(u64::from(tick.hz()))),
-            ran: self.ran.clone().map(unplaced),
-            ..WorkloadEntry::named(unplaced(self.workload.clone()))
+            recording: Some(without_place(recording)),
+            states: self.states.clone().map(without_place),
+            hz: self.tick.map(|tick| without_place(u64::from(tick.hz()))),
+            ran: self.ran.clone().map(without_place),
+            ..WorkloadEntry::named(without_place(self.workload.clone()))
         };
         StudyFile {
             title: Some(self.title.clone()),
-            machine: self.machine.clone().map(|name| unplaced(Names::One(name))),
-            baseline: Some(unplaced(self.baseline.clone())),
+            machine: self
+                .machine
+                .clone()
+                .map(|name| without_place(Names::One(name))),
+            baseline: Some(without_place(self.baseline.clone())),
             workload: vec![workload],
             ..StudyFile::on_the_spot(NAME, 1, self.blocks)
         }
@@ -75,7 +78,7 @@ impl ReplayRequest {
 }
 
 /// A value without a place in a file.
-fn unplaced<T>(value: T) -> Spanned<T> {
+fn without_place<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
@@ -112,7 +115,7 @@ struct WrittenRecording<'a> {
 ///
 /// # Errors
 /// The plan has other workloads than recordings.
-pub(super) fn text(plan: &Plan) -> Result<String, StudyError> {
+pub(super) fn replay_study_text(plan: &Plan) -> Result<String, StudyError> {
     let machine = plan.file.machine.as_ref().map(Spanned::get_ref);
     let written = WrittenReplay {
         name: plan.file.name.get_ref(),
@@ -121,7 +124,7 @@ pub(super) fn text(plan: &Plan) -> Result<String, StudyError> {
         repeats: plan.repeats(),
         baseline: &plan.policies[plan.baseline].name,
         policy: plan.policies.iter().map(WrittenPolicy::new).collect(),
-        workload: recordings(plan)?,
+        workload: list_recordings(plan)?,
     };
     toml::to_string(&written).map_err(|e| StudyError::Settings(format!("{}: {e}", plan.origin)))
 }
@@ -141,7 +144,7 @@ impl<'a> WrittenPolicy<'a> {
 }
 
 /// A plan's recordings.
-fn recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
+fn list_recordings(plan: &Plan) -> Result<Vec<WrittenRecording<'_>>, StudyError> {
     let entries = plan.workloads.iter().map(|workload| {
         let entry = plan.file.workload.get(workload.entry);
         match (entry, &workload.task) {

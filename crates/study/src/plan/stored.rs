@@ -34,7 +34,7 @@ impl<'a> Source<'a> {
                 file: Cow::Borrowed(&plan.file),
             });
         }
-        let text = replay::text(plan)?;
+        let text = replay::replay_study_text(plan)?;
         let file = StudyFile::parse(StudyText {
             origin: &plan.origin,
             text: Some(&text),
@@ -52,7 +52,7 @@ impl Plan {
     /// # Errors
     /// A study made without a file cannot be written as one.
     pub fn text(&self) -> Result<String, StudyError> {
-        whole(self)
+        write_study(self)
     }
 
     /// Files for a result directory, enough to run the study again. `machines` has machine files, `sha256` recordings'
@@ -65,7 +65,7 @@ impl Plan {
         machines: Vec<Vec<u8>>,
         sha256: &BTreeMap<String, String>,
     ) -> Result<Vec<(String, Vec<u8>)>, StudyError> {
-        let study = text(self, sha256)?;
+        let study = study_text(self, sha256)?;
         let mut files = vec![("study.toml".to_owned(), study.into_bytes())];
         files.extend(self.machines.iter().map(|m| m.file.clone()).zip(machines));
         let copies = self.workloads.iter().flat_map(PlannedWorkload::copies);
@@ -83,10 +83,10 @@ impl Plan {
 ///
 /// # Errors
 /// A study made without a file cannot be written as one.
-fn whole(plan: &Plan) -> Result<String, StudyError> {
+fn write_study(plan: &Plan) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let added = with_sets(&source, &plan.more);
-    Ok(edited(&source.text, added.into_iter().collect()))
+    Ok(edit_study(&source.text, added.into_iter().collect()))
 }
 
 /// A change that adds policy sets: to `also`, or as a line at the top.
@@ -98,7 +98,7 @@ fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
     let named = there.into_iter().flat_map(Spanned::get_ref);
     let mut names: Vec<String> = named.map(|name| name.get_ref().clone()).collect();
     names.extend(sets.iter().map(PolicySet::as_written));
-    let quoted: Vec<String> = names.into_iter().map(quoted).collect();
+    let quoted: Vec<String> = names.into_iter().map(toml_string).collect();
     let list = format!("[{}]", quoted.join(", "));
     if let Some(place) = there.map(Spanned::span) {
         return Some((place, list));
@@ -107,7 +107,7 @@ fn with_sets(source: &Source<'_>, sets: &[PolicySet]) -> Option<Change> {
 }
 
 /// Applies changes to a text.
-fn edited(text: &str, mut changes: Vec<Change>) -> String {
+fn edit_study(text: &str, mut changes: Vec<Change>) -> String {
     let mut edited = text.to_owned();
     changes.sort_by_key(|(at, _)| at.start);
     for (at, new) in changes.into_iter().rev() {
@@ -120,8 +120,8 @@ fn edited(text: &str, mut changes: Vec<Change>) -> String {
 /// their content is pinned.
 ///
 /// # Errors
-/// As [`whole`].
-fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
+/// As [`write_study`].
+fn study_text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyError> {
     let source = Source::new(plan)?;
     let (text, file) = (&*source.text, &*source.file);
     let mut copies = CopyChanges {
@@ -151,7 +151,7 @@ fn text(plan: &Plan, sha256: &BTreeMap<String, String>) -> Result<String, StudyE
         copies.say("drive", &drive.get_ref().texts(), &files);
         copies.changes.push(without_line(text, drive.span()));
     }
-    let mut stored = edited(text, copies.changes);
+    let mut stored = edit_study(text, copies.changes);
     if !copies.said.is_empty() {
         let header = "# wakepath has put copies beside this study of what it names:\n";
         stored.insert_str(0, &format!("{header}{}", copies.said));
@@ -170,7 +170,7 @@ impl CopyChanges {
         _ = writeln!(
             self.said,
             "#   {key} = {}: {}",
-            list(named),
+            toml_list(named),
             copies.join(", ")
         );
     }
@@ -178,7 +178,7 @@ impl CopyChanges {
     /// Names copies in place of the named files, unless equal.
     fn rename(&mut self, key: &str, at: Range<usize>, named: &[String], copies: &[String]) {
         if named != copies {
-            self.changes.push((at, list(copies)));
+            self.changes.push((at, toml_list(copies)));
             self.say(key, named, copies);
         }
     }
@@ -208,15 +208,16 @@ impl CopyChanges {
         let named = value.get_ref();
         let content = sha256.get(&path).or(named.sha256.as_ref());
         if named.path != path || named.sha256.as_ref() != content {
-            self.changes.push((value.span(), inline(&path, content)));
+            self.changes
+                .push((value.span(), inline_file(&path, content)));
             self.say("recording", std::slice::from_ref(&named.path), &[path]);
         }
     }
 }
 
 /// A recording in a study's syntax.
-fn inline(path: &str, sha256: Option<&String>) -> String {
-    let path = list(&[path.to_owned()]);
+fn inline_file(path: &str, sha256: Option<&String>) -> String {
+    let path = toml_list(&[path.to_owned()]);
     match sha256 {
         Some(sha256) => format!("{{ path = {path}, sha256 = \"{sha256}\" }}"),
         None => path,
@@ -224,8 +225,8 @@ fn inline(path: &str, sha256: Option<&String>) -> String {
 }
 
 /// A name, or several as a list.
-fn list(names: &[String]) -> String {
-    let quoted: Vec<String> = names.iter().cloned().map(quoted).collect();
+fn toml_list(names: &[String]) -> String {
+    let quoted: Vec<String> = names.iter().cloned().map(toml_string).collect();
     match &quoted[..] {
         [only] => only.clone(),
         several => format!("[{}]", several.join(", ")),
@@ -233,7 +234,7 @@ fn list(names: &[String]) -> String {
 }
 
 /// A text in TOML syntax.
-fn quoted(text: String) -> String {
+fn toml_string(text: String) -> String {
     toml::Value::String(text).to_string()
 }
 

@@ -18,7 +18,9 @@ use super::grid;
 use super::names::{copy_name, in_folder};
 use super::recording::PlannedRecording;
 use crate::builtin;
-use crate::file::{MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown};
+use crate::file::{
+    MetricEntry, StudyError, StudyFile, StudyText, WorkloadEntry, unknown_name_message,
+};
 
 /// A workload in a study.
 #[derive(Clone, Debug)]
@@ -106,8 +108,8 @@ pub(super) fn plan_workloads(
             .warm_up_s
             .as_ref()
             .or(file.warm_up_s.as_ref())
-            .map(nanoseconds);
-        for (name, options) in grid::variants(entry, source)? {
+            .map(parse_nanoseconds);
+        for (name, options) in grid::grid_variants(entry, source)? {
             let options = JobOptions {
                 given: &options,
                 warm_up,
@@ -189,7 +191,7 @@ impl PlannedWorkload {
                      rt-app file";
                 return Err(source.error(words, message));
             }
-            let readings = entry.metric.iter().map(|m| reading(m, source));
+            let readings = entry.metric.iter().map(|m| plan_reading(m, source));
             Task::Command {
                 words: words.get_ref().clone(),
                 readings: readings.collect::<Result<_, _>>()?,
@@ -206,7 +208,7 @@ impl PlannedWorkload {
             if name != entry.name.get_ref() && entry.fio.is_some() {
                 grid = Some((entry.name.get_ref().clone(), text.clone().into_owned()));
             }
-            fio(entry, at, &text, &origin, options, source, target)?
+            plan_fio(entry, at, &text, &origin, options, source, target)?
         };
         if let Task::Fio { workload, .. } | Task::RtApp { workload, .. } = &task {
             // Warnings are about the simulator's view.
@@ -344,7 +346,7 @@ fn text_of(
     folder: &Path,
 ) -> Result<(Cow<'static, str>, String), StudyError> {
     let path = in_folder(folder, name.get_ref());
-    let builtin = builtin::workload(name.get_ref());
+    let builtin = builtin::workload_text(name.get_ref());
     if path.is_file() || (path.exists() && builtin.is_none()) {
         let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
         let text = wakepath_files::read(&path, limit)
@@ -366,7 +368,7 @@ fn text_of(
     } else {
         format!("file in {} or built-in workload", folder.display())
     };
-    Err(source.error(name, unknown(&what, name.get_ref(), &known)))
+    Err(source.error(name, unknown_name_message(&what, name.get_ref(), &known)))
 }
 
 /// A workload's fio job: its place in the study, text and name.
@@ -388,7 +390,7 @@ fn fio_text<'a>(
     }
 }
 
-fn fio(
+fn plan_fio(
     entry: &WorkloadEntry,
     at: &Spanned<String>,
     text: &str,
@@ -450,7 +452,7 @@ fn option_lines(
     Ok(options)
 }
 
-fn nanoseconds(seconds: &Spanned<f64>) -> Nanoseconds {
+fn parse_nanoseconds(seconds: &Spanned<f64>) -> Nanoseconds {
     Nanoseconds((seconds.get_ref() * 1e9).round() as u64)
 }
 
@@ -492,7 +494,7 @@ fn rt_app(
     // Plain JSON: accepted by rt-app, too.
     let mut text = file.to_string();
     if let Some(seconds) = &entry.seconds {
-        file.duration = Some(nanoseconds(seconds));
+        file.duration = Some(parse_nanoseconds(seconds));
         file.at_most = file.duration;
         // A file has whole seconds; the study has the others.
         if seconds.get_ref().fract() == 0.0 {
@@ -500,7 +502,9 @@ fn rt_app(
         }
     }
     if let Some(warm_up) = &entry.warm_up_s {
-        let lasts = file.duration.filter(|lasts| nanoseconds(warm_up) >= *lasts);
+        let lasts = file
+            .duration
+            .filter(|lasts| parse_nanoseconds(warm_up) >= *lasts);
         if let Some(lasts) = lasts {
             let message = format!(
                 "there is nothing left to count: the workload lasts {} s",
@@ -508,7 +512,7 @@ fn rt_app(
             );
             return Err(source.error(warm_up, message));
         }
-        file.warm_up = nanoseconds(warm_up);
+        file.warm_up = parse_nanoseconds(warm_up);
     }
     if let (Some(instances), Some(task)) = (&entry.instances, file.tasks.first_mut()) {
         task.instances = *instances.get_ref();
@@ -534,7 +538,7 @@ fn rt_app(
     })
 }
 
-fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyError> {
+fn plan_reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyError> {
     let from = match (&entry.pattern, &entry.json) {
         (Some(pattern), _) => {
             let regex = Regex::new(pattern.get_ref())
@@ -571,22 +575,22 @@ fn reading(entry: &MetricEntry, source: StudyText<'_>) -> Result<Reading, StudyE
     let known_text = |text: fn(&Metric) -> &str| known.map(text);
     let metric = Metric {
         name: Cow::Owned(name.clone()),
-        title: text(entry.title.as_deref(), known_text(|m| &m.title), name),
-        meaning: text(
+        title: read_text(entry.title.as_deref(), known_text(|m| &m.title), name),
+        meaning: read_text(
             entry.meaning.as_deref(),
             known_text(|m| &m.meaning),
             "what the command prints",
         ),
-        unit: text(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
+        unit: read_text(entry.unit.as_deref(), known_text(|m| &m.unit), ""),
         better,
-        mean: better.mean(),
+        mean: better.mean_kind(),
         headline: true,
     };
     Ok(Reading { metric, from })
 }
 
 /// A metric's text: given, else the dictionary's, else `otherwise`.
-fn text(given: Option<&str>, known: Option<&str>, otherwise: &str) -> Cow<'static, str> {
+fn read_text(given: Option<&str>, known: Option<&str>, otherwise: &str) -> Cow<'static, str> {
     let text = given.or(known).unwrap_or(otherwise);
     Cow::Owned(text.to_owned())
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::plan::published::{Published, decimal};
+use crate::plan::published::{Published, format_decimal};
 
 /// A cell of a table: a value, published and simulated.
 #[derive(Clone, Debug, Serialize)]
@@ -77,7 +77,7 @@ impl Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Number(number) => f.write_str(&decimal(*number)),
+            Self::Number(number) => f.write_str(&format_decimal(*number)),
             Self::Text(text) => f.write_str(text),
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         let text = Published::Text("PS3".into());
         assert_eq!(cell(text, Value::Text("PS4".into())).agrees, Some(false));
         assert_eq!(cell(Published::Nothing, Value::Number(1.0)).agrees, None);
-        let printed = [0.0, -61.96, 62.0, 100.0, 2622.4, 0.6].map(decimal);
+        let printed = [0.0, -61.96, 62.0, 100.0, 2622.4, 0.6].map(format_decimal);
         assert_eq!(printed, ["0", "-62", "62", "100", "2622", "0.6"]);
     }
 }

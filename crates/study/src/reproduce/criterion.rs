@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::TableCell;
 use super::table::PlanRuns;
 use crate::file::{ExpectEntry, Show, StudyError, Take};
-use crate::plan::published::{Expectation, Table, decimal};
+use crate::plan::published::{Expectation, Table, format_decimal};
 
 /// A requirement on an experiment's cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -177,7 +177,7 @@ impl Judged<'_> {
             .iter()
             .max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()));
         let (cell, error) = worst?;
-        let found = format!("largest error {} % ({})", percent(*error), cell.name());
+        let found = format!("largest error {} % ({})", format_share(*error), cell.name());
         Some((found, self.enough(holding, errors.len())))
     }
 
@@ -204,8 +204,8 @@ impl Judged<'_> {
             .iter()
             .filter(|cell| cell.relative_error.is_some())
             .collect();
-        let published = order(&numbers, |cell| cell.published.number());
-        let simulated = order(&numbers, |cell| cell.simulated.number());
+        let published = order_in_words(&numbers, |cell| cell.published.number());
+        let simulated = order_in_words(&numbers, |cell| cell.simulated.number());
         let names: Vec<String> = simulated
             .iter()
             .map(|index| numbers[*index].name())
@@ -280,15 +280,15 @@ impl Judged<'_> {
     /// A table value as text.
     fn text(&self, value: f64) -> String {
         match self.show {
-            Show::Value => decimal(value),
+            Show::Value => format_decimal(value),
             Show::Ratio => format!("{value:.3} times"),
-            Show::Percent => format!("{} %", percent(value / 100.0)),
+            Show::Percent => format!("{} %", format_share(value / 100.0)),
         }
     }
 }
 
 /// A share in percent with its sign; nothing has none.
-pub fn percent(share: f64) -> String {
+pub fn format_share(share: f64) -> String {
     let tenths = (share * 1000.0).round();
     if tenths == 0.0 {
         "0.0".to_owned()
@@ -298,7 +298,7 @@ pub fn percent(share: f64) -> String {
 }
 
 /// Indices into cells, by ascending value.
-fn order(cells: &[&&TableCell], value: fn(&TableCell) -> Option<f64>) -> Vec<usize> {
+fn order_in_words(cells: &[&&TableCell], value: fn(&TableCell) -> Option<f64>) -> Vec<usize> {
     let values: Vec<f64> = cells
         .iter()
         .map(|cell| value(cell).unwrap_or_default())

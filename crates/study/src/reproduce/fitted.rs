@@ -24,7 +24,7 @@ pub struct FittedFigure {
 }
 
 /// Fitted figures in an experiment's machines, drives and workloads.
-pub(super) fn figures(plan: &Plan) -> Vec<FittedFigure> {
+pub(super) fn fitted_figures(plan: &Plan) -> Vec<FittedFigure> {
     let mut all: Vec<FittedFigure> = Vec::new();
     for (index, machine) in plan.machines.iter().enumerate() {
         let (name, drive) = plan.machine_and_drive(index);

@@ -23,7 +23,7 @@ use crate::run::RunControl;
 use crate::run::run_each;
 use crate::run::sim::Sim;
 pub use cell::{TableCell, Value};
-pub use criterion::{Criterion, percent};
+pub use criterion::{Criterion, format_share};
 pub use fitted::FittedFigure;
 use table::PlanRuns;
 
@@ -31,7 +31,7 @@ use table::PlanRuns;
 ///
 /// # Errors
 /// As [`Plan::load`], and a study without published values.
-pub fn load(path: &Path) -> Result<Plan, StudyError> {
+pub fn load_plans(path: &Path) -> Result<Plan, StudyError> {
     let plan = Plan::load(path, RunOrigin::Sim)?;
     if plan.tables.is_empty() {
         let message =
@@ -122,7 +122,7 @@ impl Outcome {
             .iter()
             .map(|table| found.table(table))
             .collect::<Result<_, _>>()?;
-        let fitted_figures = fitted::figures(plan);
+        let fitted_figures = fitted::fitted_figures(plan);
         let criteria: Vec<Criterion> = plan
             .expectations
             .iter()

@@ -52,7 +52,7 @@ impl<'a> PlanRuns<'a> {
                 .iter()
                 .map(|pair| self.shown(table, *pair))
                 .collect::<Result<_, _>>()?;
-            let (value, representative) = across(recipe, wanted, &values);
+            let (value, representative) = column_labels(recipe, wanted, &values);
             if recipe.across == Some(Across::Extreme)
                 && let Some(at) = table.columns.iter().position(|c| c == "workload")
             {
@@ -67,7 +67,7 @@ impl<'a> PlanRuns<'a> {
                 let value = cell
                     .map(|cell| self.value(table, metric, cell))
                     .transpose()?;
-                labels.push(value.map(label).unwrap_or_default());
+                labels.push(value.map(value_label).unwrap_or_default());
             }
         }
         let published = wanted.published.clone();
@@ -166,7 +166,7 @@ fn find_metric(run: &Metrics, name: &str) -> Option<f64> {
 }
 
 /// The combined value for several workloads, and the position of the representative one.
-fn across(recipe: &ValueRecipe, wanted: &PublishedCell, values: &[f64]) -> (f64, usize) {
+fn column_labels(recipe: &ValueRecipe, wanted: &PublishedCell, values: &[f64]) -> (f64, usize) {
     match recipe.across {
         Some(Across::GeometricMean) => {
             let logs: f64 = values.iter().map(|value| value.ln()).sum();
@@ -185,7 +185,7 @@ fn across(recipe: &ValueRecipe, wanted: &PublishedCell, values: &[f64]) -> (f64,
 }
 
 /// A number as a label: one decimal at most.
-fn label(value: f64) -> String {
+fn value_label(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0")
         .map_or_else(|| text.clone(), str::to_owned)

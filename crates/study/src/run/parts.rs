@@ -26,7 +26,7 @@ impl Parts {
     /// A cell that cannot be run; a measurement; the directory.
     pub fn begin(plan: &Plan, dir: &Path, mode: Mode) -> Result<Self, StudyError> {
         plan.may_run()?;
-        let backend = parallel(plan)?;
+        let backend = require_parallel(plan)?;
         check_cells(plan, &*backend)?;
         let session = Session::new(plan, &*backend)?;
         let writer = ResultWriter::open(dir, session.document.clone(), &session.files, mode)?;
@@ -66,13 +66,13 @@ impl Parts {
 ///
 /// # Errors
 /// The results' provenance cannot be found out.
-pub fn files(plan: &Plan) -> Result<Files, StudyError> {
+pub fn study_files(plan: &Plan) -> Result<Files, StudyError> {
     Ok(Session::new(plan, &*make_backend(plan)?)?.files)
 }
 
 /// Runs in groups to be made by one process. A recording on a machine is replayed once for its whole group; simulated runs
 /// have no preference.
-pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
+pub fn estimate_parts(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
     let mut by_machine: BTreeMap<usize, BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
     for index in runs {
         let cell = plan.cell(*index);
@@ -90,8 +90,8 @@ pub fn together(plan: &Plan, runs: &[usize]) -> Vec<Vec<usize>> {
 ///
 /// # Errors
 /// No such run; the first failing run; a measurement; the file system refuses.
-pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
-    let backend = parallel(plan)?;
+pub fn make_part(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
+    let backend = require_parallel(plan)?;
     let goes_on = AtomicBool::new(false);
     for index in runs {
         if *index >= plan.runs() {
@@ -114,7 +114,7 @@ pub fn make(plan: &Plan, runs: &[usize], dir: &Path) -> Result<(), StudyError> {
 /// # Errors
 /// A failing run; a measurement; [`StudyError::Interrupted`].
 pub fn in_memory(plan: &Plan, control: &RunControl<'_>) -> Result<ResultReader, StudyError> {
-    of_backend(plan, &*parallel(plan)?, control)
+    of_backend(plan, &*require_parallel(plan)?, control)
 }
 
 /// As [`in_memory`], with a given backend.
@@ -150,13 +150,13 @@ pub fn of_backend(
 ///
 /// # Errors
 /// Another study's results; the directory.
-pub fn write(
+pub fn write_results(
     plan: &Plan,
     results: &ResultReader,
     dir: &Path,
     mode: Mode,
 ) -> Result<(), StudyError> {
-    let backend = parallel(plan)?;
+    let backend = require_parallel(plan)?;
     let session = Session::new(plan, &*backend)?;
     let runs = results.runs()?;
     let planned = (0..plan.runs()).map(|index| plan.key(index));
@@ -174,7 +174,7 @@ pub fn write(
 }
 
 /// A plan's backend, if its runs are independent from time and place.
-fn parallel(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
+fn require_parallel(plan: &Plan) -> Result<Box<dyn Backend + '_>, StudyError> {
     let backend = make_backend(plan)?;
     match backend.order() {
         Order::Parallel => Ok(backend),

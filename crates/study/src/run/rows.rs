@@ -10,9 +10,9 @@ use wakepath_sim::details::{ClusterDetails, FitDetails};
 use wakepath_sim::{LONGEST_UNTIMED, RateRun};
 
 /// Fills `run` from a simulated run.
-pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Run) {
+pub fn fill_simulated_run(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Run) {
     run.duration_ns = (simulated.seconds * 1e9).round() as u64;
-    run.metrics = metrics(simulated);
+    run.metrics = run_metrics(simulated);
     run.latency = simulated
         .details
         .latency
@@ -24,11 +24,12 @@ pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Ru
         })
         .collect();
     if simulated.requests > 0 {
-        run.attribution = attribution(simulated);
+        run.attribution = attribution_rows(simulated);
     }
     let has_power = simulated.energy.is_some();
     for (cluster, details) in machine.cluster.iter().zip(&simulated.details.clusters) {
-        run.idle.extend(idle(machine, cluster, details, has_power));
+        run.idle
+            .extend(idle_rows(machine, cluster, details, has_power));
         run.idle.push(Idle {
             cpu_kind: cluster.name.clone(),
             state: BUSY.to_owned(),
@@ -51,7 +52,7 @@ pub fn fill(run: &mut RunRecord, machine: &Machine, simulated: &wakepath_sim::Ru
     }
 }
 
-fn metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
+fn run_metrics(run: &wakepath_sim::Run) -> Vec<(String, f64)> {
     let mut all: Vec<(&str, f64)> = Vec::new();
     if run.requests > 0 {
         add_requests(run, &mut all);
@@ -138,27 +139,36 @@ fn add_requests(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
 /// What CPUs and clocks did, per second.
 fn add_cpus(run: &wakepath_sim::Run, all: &mut Vec<(&str, f64)>) {
     let sums = [
-        ("tickless_per_s", sum(&run.cpus, |cpu| cpu.tickless)),
-        ("ticks_per_s", sum(&run.cpus, |cpu| cpu.idle_ticks)),
-        ("wake_ups_per_s", sum(&run.cpus, |cpu| cpu.wake_ups)),
-        ("usage_per_s", sum(&run.idle_states, |state| state.entries)),
-        ("above_per_s", sum(&run.idle_states, |state| state.above)),
-        ("below_per_s", sum(&run.idle_states, |state| state.below)),
+        ("tickless_per_s", sum_over(&run.cpus, |cpu| cpu.tickless)),
+        ("ticks_per_s", sum_over(&run.cpus, |cpu| cpu.idle_ticks)),
+        ("wake_ups_per_s", sum_over(&run.cpus, |cpu| cpu.wake_ups)),
+        (
+            "usage_per_s",
+            sum_over(&run.idle_states, |state| state.entries),
+        ),
+        (
+            "above_per_s",
+            sum_over(&run.idle_states, |state| state.above),
+        ),
+        (
+            "below_per_s",
+            sum_over(&run.idle_states, |state| state.below),
+        ),
     ];
     all.extend(sums.map(|(name, count)| (name, count as f64 / run.seconds)));
     let set: f64 = run.clocks.iter().map(|clock| clock.set_mhz).sum();
-    let changes = sum(&run.clocks, |clock| clock.changes);
+    let changes = sum_over(&run.clocks, |clock| clock.changes);
     all.extend([
         ("set_mhz", set / run.clocks.len().max(1) as f64),
         ("frequency_changes_per_s", changes as f64 / run.seconds),
     ]);
 }
 
-fn sum<T>(items: &[T], count: fn(&T) -> u64) -> u64 {
+fn sum_over<T>(items: &[T], count: fn(&T) -> u64) -> u64 {
     items.iter().map(count).sum()
 }
 
-fn attribution(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
+fn attribution_rows(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
     let parts = &run.attribution;
     let all = [&parts.mean, &parts.p50, &parts.p90, &parts.p99, &parts.p999];
     let rows = AttributionAt::ALL
@@ -175,7 +185,7 @@ fn attribution(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
 }
 
 /// A cluster's idle states, with wasted energy if the machine has power figures.
-fn idle(
+fn idle_rows(
     machine: &Machine,
     cluster: &Cluster,
     details: &ClusterDetails,

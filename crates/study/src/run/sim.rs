@@ -264,7 +264,7 @@ impl<'a> Sim<'a> {
         let seed = Some(self.plan.seed(cell.repeat));
         let mut run = RunRecord::new(self.plan.key(index), seed, cell.repeat, index as u32);
         let machine = self.machine(cell)?;
-        rows::fill(&mut run, &machine, simulated);
+        rows::fill_simulated_run(&mut run, &machine, simulated);
         Ok(run)
     }
 
@@ -338,7 +338,7 @@ impl<'a> Sim<'a> {
         run.seed = Some(self.plan.seed(cell.repeat));
         self.note_idle_tasks(cell, simulated);
         let machine = self.machine(cell)?;
-        rows::fill(run, &machine, simulated);
+        rows::fill_simulated_run(run, &machine, simulated);
         Ok(())
     }
 
@@ -406,7 +406,7 @@ impl Backend for Sim<'_> {
                 .map(|(machine, model)| machine.in_short(model))
                 .collect(),
             machine_files: files.collect::<Result<_, _>>()?,
-            notes: notes(self.plan, models.map(|(_, model)| model)),
+            notes: run_notes(self.plan, models.map(|(_, model)| model)),
         })
     }
 
@@ -454,7 +454,7 @@ impl Backend for Sim<'_> {
             let amount = workload.and_then(|workload| Amount::asked(workload, capacity));
             let factor = trial.remains(lasts, amount);
             let program = self.plan.policies[cell.policy].set.program();
-            let exchanges = program.map_or(0.0, |_| exchange * asked(&trial.run) as f64);
+            let exchanges = program.map_or(0.0, |_| exchange * asked_decisions(&trial.run) as f64);
             let events = (trial.events.as_secs_f64() + exchanges) * factor;
             let runs = f64::from(self.plan.repeats());
             // Without kept models, each run prepares its own.
@@ -576,12 +576,12 @@ fn time_of_thread() -> Duration {
 }
 
 /// How often governors were asked in a run.
-fn asked(run: &wakepath_sim::Run) -> u64 {
+fn asked_decisions(run: &wakepath_sim::Run) -> u64 {
     run.idle_states.iter().map(|state| state.entries).sum()
 }
 
 /// Remarks on the policies for readers, each once.
-fn notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
+fn run_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for machine in machines {
         let of_sets = plan.policies.iter().filter_map(|policy| {

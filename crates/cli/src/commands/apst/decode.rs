@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_hardware::drive::MAX_POWER_STATES;
 use wakepath_policies::apst::printed::PrintedTable;
 
-use super::entries::{Entry, entries, hex};
+use super::entries::{Entry, decode_entries, table_hex};
 use crate::input;
 use crate::messages::note;
 use crate::output::{self, Format, Screen};
@@ -30,7 +30,7 @@ pub(super) struct Args {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct DecodedTable {
     /// Whether the feature is on; not known if it was not printed.
     apste: Option<bool>,
     entries: Vec<Entry>,
@@ -39,7 +39,7 @@ struct Report {
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let data = input::read(&args.file, MAX_TEXT)?;
+    let data = input::read_input(&args.file, MAX_TEXT)?;
     let name = input::path_or_stdin(&args.file);
     let printed = PrintedTable::parse(&data).map_err(|e| match e.line {
         Some(line) => anyhow::anyhow!("{name}:{line}: {}", e.problem),
@@ -60,15 +60,15 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         .iter()
         .map(ToString::to_string)
         .collect();
-    let entries = entries(&table, MAX_POWER_STATES);
+    let entries = decode_entries(&table, MAX_POWER_STATES);
     match args.format {
         Format::Json => output::json(
             out,
-            &Report {
+            &DecodedTable {
                 apste: printed.enabled,
                 entries,
                 problems,
-                table_hex: hex(&table),
+                table_hex: table_hex(&table),
             },
         ),
         Format::Csv => {

@@ -12,7 +12,7 @@ pub(super) struct Entry {
 }
 
 /// Entries for the first `count` states.
-pub(super) fn entries(table: &ApstTable, count: usize) -> Vec<Entry> {
+pub(super) fn decode_entries(table: &ApstTable, count: usize) -> Vec<Entry> {
     table
         .entries()
         .zip(table.0)
@@ -37,6 +37,6 @@ impl Entry {
 }
 
 /// 512 hexadecimal digits.
-pub(super) fn hex(table: &ApstTable) -> String {
+pub(super) fn table_hex(table: &ApstTable) -> String {
     table.to_string().replace('\n', "")
 }

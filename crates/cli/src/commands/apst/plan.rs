@@ -9,7 +9,7 @@ use wakepath_policies::apst::{
     ApstPlan, ApstQuirks, ApstRule, ApstSettings, MAX_TIMEOUT_MS, NoTable, plan,
 };
 
-use super::entries::{Entry, entries, hex};
+use super::entries::{Entry, decode_entries, table_hex};
 use crate::commands::drive;
 use crate::input;
 use crate::messages::note;
@@ -33,10 +33,10 @@ pub(super) struct Args {
     #[arg(long, value_enum, default_value_t)]
     rule: Rule,
     /// Idle time before a primary state [default: 100]; 0 means the legacy rule.
-    #[arg(long, value_name = "MS", value_parser = timeout)]
+    #[arg(long, value_name = "MS", value_parser = parse_timeout)]
     primary_timeout_ms: Option<u64>,
     /// Idle time before a secondary state [default: 2000]; 0 means no such state.
-    #[arg(long, value_name = "MS", value_parser = timeout)]
+    #[arg(long, value_name = "MS", value_parser = parse_timeout)]
     secondary_timeout_ms: Option<u64>,
     /// Highest total latency of a primary state [default: 15000]; 0 means the legacy rule.
     #[arg(long, value_name = "US", value_parser = until::microseconds)]
@@ -88,7 +88,7 @@ enum Format {
 }
 
 /// Longer times would be accepted by the kernel, and spoil the entry.
-fn timeout(text: &str) -> anyhow::Result<u64> {
+fn parse_timeout(text: &str) -> anyhow::Result<u64> {
     let ms = until::milliseconds(text)?;
     anyhow::ensure!(
         ms <= MAX_TIMEOUT_MS,
@@ -98,7 +98,7 @@ fn timeout(text: &str) -> anyhow::Result<u64> {
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let (drive, mut notes) = find(args)?;
+    let (drive, mut notes) = find_drive(args)?;
     let settings = args.settings();
     let planned = plan(
         drive.npss,
@@ -110,7 +110,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     notes.extend(quirk_notes(&drive, &settings));
     match args.format {
         Format::Table => print_table(out, &drive, &settings, planned)?,
-        Format::Json => output::json(out, &Report::new(&drive, &settings, planned))?,
+        Format::Json => output::json(out, &ApstReport::new(&drive, &settings, planned))?,
         Format::Bin | Format::Hex => {
             let table = planned.with_context(|| drive.model.clone())?.table;
             if drive.apsta.is_none() {
@@ -160,15 +160,15 @@ impl Args {
 }
 
 /// The requested drive, and notes about the choice.
-fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
+fn find_drive(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
     if let Some(path) = &args.source.id_ctrl {
-        return printed(path);
+        return read_printed_drive(path);
     }
     let name = args.source.drive.as_deref().unwrap_or_default();
     if drive::is_dump(name) {
-        return printed(name);
+        return read_printed_drive(name);
     }
-    let model = drive::find(name)?;
+    let model = drive::find_drive(name)?;
     let tables = match &args.firmware {
         Some(firmware) => model.tables_of_firmware(firmware)?,
         None => model.tables.iter().collect(),
@@ -195,10 +195,10 @@ fn find(args: &Args) -> anyhow::Result<(Drive, Vec<String>)> {
 }
 
 /// A drive from a tool's output, and assumptions about it.
-fn printed(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
+fn read_printed_drive(path: &str) -> anyhow::Result<(Drive, Vec<String>)> {
     let (file, data) = (
         input::path_or_stdin(path),
-        input::read(path, drive::MAX_DUMP)?,
+        input::read_input(path, drive::MAX_DUMP)?,
     );
     let found = id_ctrl::parse(file, &data)?;
     let assumed = found.assumptions();
@@ -284,14 +284,14 @@ fn write_states(
         "when idle, go to",
         "as a target",
     ];
-    let entries = entries(&plan.table, plan.states.len());
+    let entries = decode_entries(&plan.table, plan.states.len());
     let states = plan.states.iter().zip(&entries).zip(&drive.states);
     let rows = states.map(|((choice, entry), descriptor)| {
         [
             format!("PS{}", choice.state),
-            drive::watts(descriptor.max_power),
-            drive::watts(descriptor.active_power),
-            drive::watts(descriptor.idle_power),
+            drive::format_power(descriptor.max_power),
+            drive::format_power(descriptor.active_power),
+            drive::format_power(descriptor.idle_power),
             descriptor.entry_latency_us.to_string(),
             descriptor.exit_latency_us.to_string(),
             entry.describe(),
@@ -328,7 +328,7 @@ fn rule_text(settings: &ApstSettings) -> String {
 // ---- for programs
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ApstReport<'a> {
     drive: &'a Drive,
     /// The drive's support is not known, and the plan takes it for granted.
     apsta_assumed: bool,
@@ -338,12 +338,12 @@ struct Report<'a> {
     no_table: Option<String>,
     apste: Option<bool>,
     entries: Option<Vec<Entry>>,
-    states: Option<Vec<Decision>>,
+    states: Option<Vec<StateDecision>>,
     table_hex: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Decision {
+struct StateDecision {
     state: u8,
     non_operational: bool,
     exit_latency_us: u64,
@@ -353,11 +353,11 @@ struct Decision {
     explanation: String,
 }
 
-fn decisions(drive: &Drive, settings: &ApstSettings, plan: &ApstPlan) -> Vec<Decision> {
+fn state_decisions(drive: &Drive, settings: &ApstSettings, plan: &ApstPlan) -> Vec<StateDecision> {
     plan.states
         .iter()
         .zip(&drive.states)
-        .map(|(choice, descriptor)| Decision {
+        .map(|(choice, descriptor)| StateDecision {
             state: choice.state,
             non_operational: descriptor.non_operational,
             exit_latency_us: choice.exit_latency_us,
@@ -369,7 +369,7 @@ fn decisions(drive: &Drive, settings: &ApstSettings, plan: &ApstPlan) -> Vec<Dec
         .collect()
 }
 
-impl<'a> Report<'a> {
+impl<'a> ApstReport<'a> {
     fn new(
         drive: &'a Drive,
         settings: &'a ApstSettings,
@@ -386,9 +386,13 @@ impl<'a> Report<'a> {
             rule: settings.effective_rule(),
             no_table,
             apste: plan.as_ref().map(|p| p.enabled),
-            entries: plan.as_ref().map(|p| entries(&p.table, p.states.len())),
-            states: plan.as_ref().map(|plan| decisions(drive, settings, plan)),
-            table_hex: plan.as_ref().map(|p| hex(&p.table)),
+            entries: plan
+                .as_ref()
+                .map(|p| decode_entries(&p.table, p.states.len())),
+            states: plan
+                .as_ref()
+                .map(|plan| state_decisions(drive, settings, plan)),
+            table_hex: plan.as_ref().map(|p| table_hex(&p.table)),
         }
     }
 }

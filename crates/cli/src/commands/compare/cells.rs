@@ -4,7 +4,7 @@ use wakepath_compare::figure::{Unit, doubt, fixed};
 use wakepath_compare::results::{Comparison, Load, Row};
 
 /// What the sentences are about, and how chance was considered.
-pub(super) fn procedure(comparison: &Comparison) -> String {
+pub(super) fn describe_procedure(comparison: &Comparison) -> String {
     let mut baselines: Vec<&str> = Vec::new();
     for name in comparison.rows.iter().filter_map(|r| r.baseline.as_deref()) {
         if !baselines.contains(&name) {
@@ -39,13 +39,13 @@ pub(super) fn procedure(comparison: &Comparison) -> String {
 }
 
 /// A row's mean with meaningful digits.
-pub(super) fn mean(row: &Row, unit: &Unit) -> String {
+pub(super) fn mean_text(row: &Row, unit: &Unit) -> String {
     unit.figure(row.mean, doubt(row.interval, row.deviation))
 }
 
 /// A row's mean, and the standard deviation if there are several runs.
 pub(super) fn mean_and_deviation(row: &Row, unit: &Unit) -> String {
-    let mean = mean(row, unit);
+    let mean = mean_text(row, unit);
     let Some(deviation) = row.deviation else {
         return mean;
     };

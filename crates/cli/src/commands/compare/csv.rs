@@ -5,7 +5,7 @@ use wakepath_compare::results::Comparison;
 use super::cells::{load_cells, load_header};
 use crate::output::{self, Screen};
 
-pub(super) fn write(out: &mut Screen, comparison: &Comparison) -> anyhow::Result<()> {
+pub(super) fn write_comparison(out: &mut Screen, comparison: &Comparison) -> anyhow::Result<()> {
     let mut header = vec!["metric", "unit"];
     header.extend(load_header(comparison));
     let rest = [

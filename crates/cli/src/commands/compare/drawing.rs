@@ -4,7 +4,7 @@ use wakepath_compare::results::{Comparison, Row};
 use wakepath_compare::{Metric, Verdict};
 use wakepath_units::printable;
 
-use super::cells::mean;
+use super::cells::mean_text;
 use crate::bars::{Canvas, Hue, on_linear_scale};
 use crate::output::Screen;
 
@@ -17,7 +17,7 @@ const NAME: usize = 32;
 
 /// Draws the mean of each policy, and its runs on a scale from the lowest to the highest of the workload. Histograms are
 /// left out where the terminal is too narrow for them, and everything where not even bars fit.
-pub(super) fn write(
+pub(super) fn write_drawing(
     out: &mut Screen,
     canvas: Canvas,
     comparison: &Comparison,
@@ -29,8 +29,8 @@ pub(super) fn write(
         .iter()
         .filter(|row| row.metric == metric.name)
         .collect();
-    let names = widest(rows.iter().map(|row| name(&row.policy)));
-    let means = widest(rows.iter().map(|row| mean(row, &unit)));
+    let names = widest_text(rows.iter().map(|row| policy_label(&row.policy)));
+    let means = widest_text(rows.iter().map(|row| mean_text(row, &unit)));
     let narrow = names + BAR + means + 4;
     if narrow > canvas.width {
         return Ok(());
@@ -61,9 +61,9 @@ pub(super) fn write(
             let padding = " ".repeat(BAR - bar.chars().count());
             let line = format!(
                 "  {:<names$} {}{padding} {:>means$}",
-                name(&row.policy),
-                canvas.paint(&bar, hue(row)),
-                mean(row, &unit)
+                policy_label(&row.policy),
+                canvas.paint(&bar, verdict_colour(row)),
+                mean_text(row, &unit)
             );
             if with_histogram {
                 let runs = on_linear_scale(&row.values, [from, to], HISTOGRAM);
@@ -77,12 +77,12 @@ pub(super) fn write(
 }
 
 /// Columns needed by the widest text.
-fn widest(texts: impl Iterator<Item = String>) -> usize {
+fn widest_text(texts: impl Iterator<Item = String>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
 /// Colours repeat the table's stars.
-fn hue(row: &Row) -> Hue {
+fn verdict_colour(row: &Row) -> Hue {
     match row.verdict {
         Some(Verdict::Better { .. }) => Hue::Good,
         Some(Verdict::Worse { .. }) => Hue::Bad,
@@ -90,7 +90,7 @@ fn hue(row: &Row) -> Hue {
     }
 }
 
-fn name(policy: &str) -> String {
+fn policy_label(policy: &str) -> String {
     let policy = &printable::one_line(policy);
     if policy.chars().count() <= NAME {
         return policy.to_string();

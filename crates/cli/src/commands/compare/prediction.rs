@@ -6,12 +6,12 @@ use wakepath_compare::results::{Comparison, Load, Row, Source, policy_name};
 use wakepath_results::RunOrigin;
 use wakepath_units::median;
 
-use super::cells::{load_cells, load_header, mean};
+use super::cells::{load_cells, load_header, mean_text};
 use super::style::Style;
 use crate::output::Screen;
 
 /// The simulation and the measurement, if these two are compared and nothing else is.
-pub(super) fn pair(sources: &[Source]) -> Option<[&Source; 2]> {
+pub(super) fn find_prediction(sources: &[Source]) -> Option<[&Source; 2]> {
     let [a, b] = sources else { return None };
     if a.document.study.name != b.document.study.name {
         return None;
@@ -40,7 +40,7 @@ impl Cell<'_> {
 }
 
 /// Writes all cells, and each metric's error. Returns whether any cell is in both.
-pub(super) fn write(
+pub(super) fn write_prediction(
     out: &mut Screen,
     comparison: &Comparison,
     sources: &[Source],
@@ -50,7 +50,7 @@ pub(super) fn write(
     let mut rows = Vec::new();
     let mut errors = Vec::new();
     for metric in &comparison.metrics {
-        let cells = cells(comparison, sources, [simulated, measured], metric);
+        let cells = prediction_cells(comparison, sources, [simulated, measured], metric);
         let unit = comparison.unit(metric);
         let mut of_metric = Vec::new();
         for cell in &cells {
@@ -60,8 +60,8 @@ pub(super) fn write(
             row.extend(load_cells(comparison, cell.load));
             row.extend([
                 cell.policy.to_owned(),
-                mean(cell.predicted, &unit),
-                mean(cell.measured, &unit),
+                mean_text(cell.predicted, &unit),
+                mean_text(cell.measured, &unit),
                 error.map_or_else(String::new, |error| percent(error, 1)),
             ]);
             rows.push(row);
@@ -100,7 +100,7 @@ pub(super) fn write(
     Ok(true)
 }
 
-fn cells<'a>(
+fn prediction_cells<'a>(
     comparison: &'a Comparison,
     sources: &[Source],
     [simulated, measured]: [&'a Source; 2],

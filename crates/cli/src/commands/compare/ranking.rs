@@ -7,8 +7,8 @@ use wakepath_compare::results::{
 };
 use wakepath_compare::{Better, Goal, Metric};
 
-use super::cells::procedure;
-use super::style::{Style, style};
+use super::cells::describe_procedure;
+use super::style::{Style, choose_style};
 use crate::output::{self, PageFormat, Screen};
 
 /// More policies than this are ranked: nobody reads a table with a column for each, nor a sentence for each.
@@ -38,7 +38,7 @@ impl<'a> Equal<'a> {
 }
 
 /// A heading, if there are several machines.
-fn heading<T>(
+fn scope_heading<T>(
     scope: &MachineScope<T>,
     out: &mut Screen,
     comparison: &Comparison,
@@ -52,19 +52,19 @@ fn heading<T>(
 }
 
 /// First column in files, if there are several machines.
-fn cell<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
+fn scope_cell<T>(scope: &MachineScope<T>, comparison: &Comparison) -> Option<String> {
     let name = scope.machine.clone().unwrap_or_default();
     (comparison.machines.len() > 1).then_some(name)
 }
 
 /// Header for files, with a first column if there are several machines.
-fn header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
+fn ranking_header<'a>(comparison: &Comparison, columns: &[&'a str]) -> Vec<&'a str> {
     let machine = (comparison.machines.len() > 1).then_some("machine");
     machine.into_iter().chain(columns.iter().copied()).collect()
 }
 
 /// The answer to a question with conditions, then the ranking; of each machine.
-pub(super) fn choices(
+pub(super) fn print_choices(
     out: &mut Screen,
     comparison: &Comparison,
     choices: &[MachineScope<Choice>],
@@ -76,23 +76,23 @@ pub(super) fn choices(
         PageFormat::Csv => {
             let columns = ["rank", "policy", "value", "conditions", "miss_percent"];
             let rows = choices.iter().flat_map(|scope| {
-                let rows = ranks(&scope.said);
+                let rows = rank_rows(&scope.said);
                 rows.map(|row| {
-                    cell(scope, comparison)
+                    scope_cell(scope, comparison)
                         .into_iter()
                         .chain(row)
                         .collect::<Vec<_>>()
                 })
             });
-            output::csv(out, header(comparison, &columns), rows)
+            output::csv(out, ranking_header(comparison, &columns), rows)
         }
         PageFormat::Table | PageFormat::Markdown => {
             for (number, scope) in choices.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                heading(scope, out, comparison, style(format))?;
-                choice(out, comparison, &scope.said, top, style(format))?;
+                scope_heading(scope, out, comparison, choose_style(format))?;
+                write_choice(out, comparison, &scope.said, top, choose_style(format))?;
             }
             Ok(())
         }
@@ -100,7 +100,7 @@ pub(super) fn choices(
 }
 
 /// A line for each candidate.
-fn ranks(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
+fn rank_rows(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
     choice.candidates.iter().enumerate().map(|(rank, c)| {
         let holds = match c.holds {
             _ if choice.keep.is_empty() => "",
@@ -122,7 +122,7 @@ fn ranks(choice: &Choice) -> impl Iterator<Item = [String; 5]> {
     })
 }
 
-fn choice(
+fn write_choice(
     out: &mut Screen,
     comparison: &Comparison,
     choice: &Choice,
@@ -144,7 +144,7 @@ fn choice(
     ];
     let all = choice.candidates.len();
     let equal = Equal::new(comparison);
-    let rows = ranks(choice)
+    let rows = rank_rows(choice)
         .zip(&choice.candidates)
         .filter(|(_, c)| !equal.is_repeated(&c.policy))
         .take(top as usize)
@@ -153,7 +153,7 @@ fn choice(
             row[2] = unit.figure(c.value, c.doubt);
             row.to_vec()
         });
-    table(out, style, header, rows)?;
+    write_ranking(out, style, header, rows)?;
     left_out(out, all, top)
 }
 
@@ -168,7 +168,7 @@ fn left_out(out: &mut Screen, all: usize, top: u32) -> anyhow::Result<()> {
 }
 
 /// Rows under a header.
-fn table<H: ToString>(
+fn write_ranking<H: ToString>(
     out: &mut Screen,
     style: &dyn Style,
     header: impl IntoIterator<Item = H>,
@@ -179,7 +179,7 @@ fn table<H: ToString>(
 }
 
 /// The front of each machine; files have the other policies, too.
-pub(super) fn fronts(
+pub(super) fn print_fronts(
     out: &mut Screen,
     comparison: &Comparison,
     metrics: &[String],
@@ -201,7 +201,7 @@ pub(super) fn fronts(
                                 value.to_string(),
                                 point.on_front.to_string(),
                             ];
-                            cell(scope, comparison)
+                            scope_cell(scope, comparison)
                                 .into_iter()
                                 .chain(row)
                                 .collect::<Vec<_>>()
@@ -209,27 +209,27 @@ pub(super) fn fronts(
                 })
             });
             let columns = ["policy", "metric", "value", "on_front"];
-            output::csv(out, header(comparison, &columns), rows)
+            output::csv(out, ranking_header(comparison, &columns), rows)
         }
         PageFormat::Table | PageFormat::Markdown => {
             for (number, scope) in fronts.iter().enumerate() {
                 if number > 0 {
                     writeln!(out)?;
                 }
-                heading(scope, out, comparison, style(format))?;
+                scope_heading(scope, out, comparison, choose_style(format))?;
                 let on = comparison
                     .loads
                     .iter()
                     .filter(|load| scope.machine.as_ref().is_none_or(|m| *m == load.machine));
-                let style = style(format);
-                front(out, comparison, &scope.said, on.count(), style)?;
+                let style = choose_style(format);
+                write_front(out, comparison, &scope.said, on.count(), style)?;
             }
             Ok(())
         }
     }
 }
 
-fn front(
+fn write_front(
     out: &mut Screen,
     comparison: &Comparison,
     Points { metrics, points }: &Points,
@@ -259,7 +259,7 @@ fn front(
         row.extend(values.map(|((value, doubt), unit)| unit.figure(*value, *doubt)));
         row
     });
-    table(out, style, header, rows)?;
+    write_ranking(out, style, header, rows)?;
     writeln!(out)?;
     let sentence = format!(
         "{few} of {all} policies: none of the others is as good in all of these and better in one. Means are \
@@ -269,7 +269,7 @@ fn front(
 }
 
 /// A ranking by each metric, in place of its table.
-pub(super) fn all(
+pub(super) fn print_scopes(
     out: &mut Screen,
     comparison: &Comparison,
     top: u32,
@@ -305,11 +305,11 @@ pub(super) fn all(
             continue;
         };
         for scope in &ranked {
-            heading(scope, out, comparison, style)?;
+            scope_heading(scope, out, comparison, style)?;
             by_metric(out, comparison, metric, scope, (top, style))?;
         }
     }
-    style.sentence(out, &procedure(comparison))?;
+    style.sentence(out, &describe_procedure(comparison))?;
     writeln!(
         out,
         "{} policies are too many for a table: --top N ranks more, --format csv has every comparison.",
@@ -370,7 +370,7 @@ fn by_metric(
             .to_vec()
         });
     let header = ["rank", "policy", &title, "better on", "worse on"];
-    table(out, style, header, rows)?;
+    write_ranking(out, style, header, rows)?;
     writeln!(out)?;
     Ok(())
 }

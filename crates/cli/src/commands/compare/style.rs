@@ -16,7 +16,7 @@ pub(super) struct Text;
 pub(super) struct Markdown;
 
 /// How the tables of a page or a terminal are written.
-pub(super) fn style(format: PageFormat) -> &'static dyn Style {
+pub(super) fn choose_style(format: PageFormat) -> &'static dyn Style {
     match format {
         PageFormat::Markdown => &Markdown,
         _ => &Text,

@@ -5,14 +5,14 @@ use wakepath_compare::results::{Answer, Comparison, Row};
 use wakepath_compare::{Better, Mean, Metric, Verdict};
 use wakepath_report::html::view;
 
-use super::cells::{load_cells, load_header, mean_and_deviation, procedure};
+use super::cells::{describe_procedure, load_cells, load_header, mean_and_deviation};
 use super::style::Style;
 use super::{drawing, ranking};
 use crate::bars::Canvas;
 use crate::output::Screen;
 
 /// Writes answers to the studies' questions with goals.
-pub(super) fn answered(
+pub(super) fn answered_rows(
     out: &mut Screen,
     answers: &[Answer],
     style: &dyn Style,
@@ -28,15 +28,15 @@ pub(super) fn answered(
 }
 
 /// Writes each metric's table, with a drawing if possible, then a sentence per comparison.
-pub(super) fn print(
+pub(super) fn print_comparison(
     out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
-    tables(out, comparison, style, canvas)?;
-    style.heading(out, &procedure(comparison))?;
-    let (rows, reasons) = sentences(comparison);
+    write_metric_tables(out, comparison, style, canvas)?;
+    style.heading(out, &describe_procedure(comparison))?;
+    let (rows, reasons) = verdict_sentences(comparison);
     if rows.len() > 1 {
         style.table(out, rows)?;
         if !reasons.is_empty() {
@@ -46,7 +46,7 @@ pub(super) fn print(
     for reason in reasons {
         style.sentence(out, &reason)?;
     }
-    let repeated = repeated(comparison);
+    let repeated = repeated_sentences(comparison);
     let warnings: Vec<Vec<String>> = comparison
         .rows
         .iter()
@@ -64,25 +64,25 @@ pub(super) fn print(
         let header = vec!["series".to_owned(), "what is odd".to_owned()];
         style.table(out, [vec![header], warnings].concat())?;
     }
-    notes(out, comparison, style)
+    write_notes(out, comparison, style)
 }
 
 /// Writes each metric's table, with a drawing if possible.
-pub(super) fn tables(
+pub(super) fn write_metric_tables(
     out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
     canvas: Option<Canvas>,
 ) -> anyhow::Result<()> {
     for metric in &comparison.metrics {
-        style.heading(out, &title(comparison, metric))?;
-        style.table(out, means(comparison, metric))?;
+        style.heading(out, &metric_title(comparison, metric))?;
+        style.table(out, mean_cells(comparison, metric))?;
         if let Some(canvas) = canvas {
-            drawing::write(out, canvas, comparison, metric)?;
+            drawing::write_drawing(out, canvas, comparison, metric)?;
         }
         writeln!(out)?;
     }
-    let equal = equals(comparison);
+    let equal = tell_equal_policies(comparison);
     for sentence in &equal {
         style.sentence(out, sentence)?;
     }
@@ -96,7 +96,7 @@ pub(super) fn tables(
 pub(super) const NAMED: usize = 4;
 
 /// Which policies gave the same numbers in every run, and are shown once.
-pub(super) fn equals(comparison: &Comparison) -> Vec<String> {
+pub(super) fn tell_equal_policies(comparison: &Comparison) -> Vec<String> {
     let groups = comparison.equal_policies().into_iter();
     groups
         .filter_map(|group: Vec<&str>| {
@@ -117,14 +117,14 @@ pub(super) fn equals(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Policies equal to an earlier policy in every run.
-pub(super) fn repeated(comparison: &Comparison) -> Vec<&str> {
+pub(super) fn repeated_sentences(comparison: &Comparison) -> Vec<&str> {
     let groups = comparison.equal_policies().into_iter();
     groups.flat_map(|group| group.into_iter().skip(1)).collect()
 }
 
 /// Policies unequal to every earlier policy.
-pub(super) fn shown(comparison: &Comparison) -> Vec<&String> {
-    let repeated = repeated(comparison);
+pub(super) fn shown_rows(comparison: &Comparison) -> Vec<&String> {
+    let repeated = repeated_sentences(comparison);
     let policies = comparison.policies.iter();
     policies
         .filter(|policy| !repeated.contains(&policy.as_str()))
@@ -132,7 +132,7 @@ pub(super) fn shown(comparison: &Comparison) -> Vec<&String> {
 }
 
 /// Writes remarks below tables and rankings.
-pub(super) fn notes(
+pub(super) fn write_notes(
     out: &mut Screen,
     comparison: &Comparison,
     style: &dyn Style,
@@ -147,7 +147,7 @@ pub(super) fn notes(
 }
 
 /// The tables, and what a report on the same results answers.
-pub(super) fn brief(
+pub(super) fn brief_sentence(
     out: &mut Screen,
     comparison: &Comparison,
     answers: &[view::PageAnswer],
@@ -155,19 +155,19 @@ pub(super) fn brief(
     style: &dyn Style,
 ) -> anyhow::Result<()> {
     if comparison.policies.len() > ranking::RANKED_ABOVE {
-        ranking::all(out, comparison, top, style)?;
+        ranking::print_scopes(out, comparison, top, style)?;
         writeln!(out)?;
     } else {
-        tables(out, comparison, style, None)?;
+        write_metric_tables(out, comparison, style, None)?;
     }
     for answer in answers {
         style.sentence(out, &format!("{} {}", answer.question, answer.sentence))?;
     }
-    notes(out, comparison, style)
+    write_notes(out, comparison, style)
 }
 
 /// A metric's title, unit, mean and better direction.
-pub(super) fn title(comparison: &Comparison, metric: &Metric) -> String {
+pub(super) fn metric_title(comparison: &Comparison, metric: &Metric) -> String {
     let mean = match metric.mean {
         Mean::Arithmetic => "Amean",
         Mean::Harmonic => "Hmean",
@@ -189,10 +189,10 @@ pub(super) fn title(comparison: &Comparison, metric: &Metric) -> String {
 }
 
 /// A line per workload, a column per policy, and the geometric mean below.
-pub(super) fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
+pub(super) fn mean_cells(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>> {
     let header = load_header(comparison).into_iter().map(str::to_owned);
     let mut table = vec![header.collect::<Vec<String>>()];
-    let policies = shown(comparison);
+    let policies = shown_rows(comparison);
     table[0].extend(policies.iter().map(|policy| (*policy).clone()));
     let unit = comparison.unit(metric);
     let of_metric: Vec<&Row> = comparison
@@ -237,7 +237,7 @@ pub(super) fn means(comparison: &Comparison, metric: &Metric) -> Vec<Vec<String>
 }
 
 /// A line per comparison, different ones first. Impossible comparisons become reasons, each said once.
-pub(super) fn sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<String>) {
+pub(super) fn verdict_sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<String>) {
     let mut header = vec!["metric"];
     header.extend(load_header(comparison));
     header.extend([
@@ -249,7 +249,7 @@ pub(super) fn sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<Strin
         "effect",
         "runs",
     ]);
-    let repeated = repeated(comparison);
+    let repeated = repeated_sentences(comparison);
     let compared = comparison
         .rows
         .iter()
@@ -261,17 +261,20 @@ pub(super) fn sentences(comparison: &Comparison) -> (Vec<Vec<String>>, Vec<Strin
         _ => 2,
     });
     let mut table = vec![header.into_iter().map(str::to_owned).collect()];
-    table.extend(rows.into_iter().map(|row| sentence(comparison, row)));
-    (table, reasons(&without))
+    table.extend(
+        rows.into_iter()
+            .map(|row| verdict_sentence(comparison, row)),
+    );
+    (table, list_reasons(&without))
 }
 
 /// A comparison in cells.
-pub(super) fn sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
+pub(super) fn verdict_sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
     let gain = row.gain.as_ref();
     let [change, interval, effect] = [
         gain.map(|g| percents([g.percent], Some(g.interval)).concat()),
         gain.map(|g| percents(g.interval, Some(g.interval)).join(" to ")),
-        gain.and_then(|g| g.effect).map(effect),
+        gain.and_then(|g| g.effect).map(effect_text),
     ]
     .map(Option::unwrap_or_default);
     let mut line = vec![row.metric.clone()];
@@ -292,7 +295,7 @@ pub(super) fn sentence(comparison: &Comparison, row: &Row) -> Vec<String> {
 }
 
 /// Why rows cannot be compared, each reason once.
-pub(super) fn reasons(rows: &[&Row]) -> Vec<String> {
+pub(super) fn list_reasons(rows: &[&Row]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&Row>)> = Vec::new();
     for row in rows {
         match reasons.iter_mut().find(|(why, _)| *why == row.sentence) {
@@ -320,7 +323,7 @@ pub(super) fn reasons(rows: &[&Row]) -> Vec<String> {
 }
 
 /// An effect size; beyond 100 standard deviations runs hardly vary.
-pub(super) fn effect(value: f64) -> String {
+pub(super) fn effect_text(value: f64) -> String {
     if value.abs() <= 100.0 {
         signed(value, 1)
     } else {

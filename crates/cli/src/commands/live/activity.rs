@@ -64,7 +64,7 @@ pub(super) const DRIVE_HEADER: [&str; 9] = [
 ];
 
 /// What holds for the machine as a whole, in a line.
-pub(super) fn headline(status: &Status) -> String {
+pub(super) fn activity_headline(status: &Status) -> String {
     use wakepath_system::setting::NO_SYSTEM_LATENCY_LIMIT_US;
     let latency = match status.system_latency_us {
         None => "not readable".to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn headline(status: &Status) -> String {
 }
 
 /// A latency limit for people.
-pub(super) fn limit(cpu: &CpuStatus) -> String {
+pub(super) fn limit_text(cpu: &CpuStatus) -> String {
     let limit = match cpu.latency_limit.as_deref() {
         None => "",
         Some("0") => "none",
@@ -103,7 +103,7 @@ pub(super) fn limit(cpu: &CpuStatus) -> String {
     format!("{limit}{lease}")
 }
 
-pub(super) fn mhz(cpu: &CpuStatus) -> String {
+pub(super) fn clock_text(cpu: &CpuStatus) -> String {
     cpu.khz
         .map_or_else(String::new, |khz| (khz / 1000).to_string())
 }
@@ -126,11 +126,11 @@ fn cpu_row(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
         state.and_then(|s| s.too_deep_per_s),
         state.and_then(|s| s.too_shallow_per_s),
     ]
-    .map(number);
+    .map(number_text);
     [
         cpu.cpu.to_string(),
-        limit(cpu),
-        mhz(cpu),
+        limit_text(cpu),
+        clock_text(cpu),
         name.unwrap_or_default(),
         if is_off { "off" } else { "" }.to_owned(),
         share,
@@ -140,20 +140,20 @@ fn cpu_row(cpu: &CpuStatus, state: Option<&StateStatus>) -> [String; 9] {
     ]
 }
 
-pub(super) fn number(value: Option<f64>) -> String {
+pub(super) fn number_text(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| format!("{value:.1}"))
 }
 
 pub(super) fn drive_row(drive: &DriveStatus) -> [String; 9] {
     [
         drive.name.clone(),
-        number(drive.reads_per_s),
-        number(drive.read_mb_per_s),
+        number_text(drive.reads_per_s),
+        number_text(drive.read_mb_per_s),
         drive
             .read_us
             .map_or_else(String::new, |us| format!("{us:.0}")),
-        number(drive.writes_per_s),
-        number(drive.write_mb_per_s),
+        number_text(drive.writes_per_s),
+        number_text(drive.write_mb_per_s),
         drive.latency_tolerance.clone().unwrap_or_default(),
         drive
             .apst

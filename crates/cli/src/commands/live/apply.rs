@@ -5,11 +5,13 @@ use std::time::Duration;
 use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_settings::{Change, Session, SettingsPlan, Targets, policy};
+use wakepath_settings::{
+    Change, PersistentSettings, Session, SettingsPlan, Targets, end_boot_trial, policy,
+};
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
 
-use super::{HEADER, RootArgs, Row, policies_help};
+use super::{HEADER, RootArgs, SettingRow, persist, policies_help};
 use crate::messages::{self, note, tell};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, SetText};
@@ -21,13 +23,14 @@ Examples:
   wakepath apply 'teo + cpu-latency[limit=20us,cpus=all]'
   wakepath apply 'idle-states[ceiling=C1E]' --cpus 0-3 --for 10m
   wakepath apply apst --drives nvme0 --dry-run
+  wakepath apply 'teo + epp[value=power]' --persist
   wakepath restore";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required = true, value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended"], value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::duration)]
@@ -35,8 +38,24 @@ pub(crate) struct Args {
     /// Print what would be written, and write nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Apply the set at every boot, too (/etc/wakepath/settings.toml). The set is held for `--for` first, 10 minutes unless
+    /// told otherwise; then a question asks whether it is to stay.
+    #[arg(long, conflicts_with_all = ["dry_run", "drives", "force"])]
+    persist: bool,
+    /// With `--persist`: ask nothing, and hold the set first only for a given `--for`.
+    #[arg(long, requires = "persist")]
+    yes: bool,
+    /// Check the file that `--persist` wrote, and change nothing.
+    #[arg(long, conflicts_with_all = ["policies", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    check: bool,
+    /// Apply the settings of `--persist`: the service wakepath-settings does so at boot.
+    #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    at_boot: bool,
+    /// The boot has lasted for ten minutes, or ends in an orderly way: its settings have passed their trial.
+    #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    boot_ended: bool,
     /// Only these CPUs, such as 0-3,8.
-    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
     /// Only these drives, such as nvme0.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -54,7 +73,7 @@ pub(crate) struct Args {
 #[derive(Clone)]
 struct Cpus(Vec<usize>);
 
-fn cpus(text: &str) -> Result<Cpus, String> {
+fn parse_cpus(text: &str) -> Result<Cpus, String> {
     wakepath_units::cpus::parse(text)
         .filter(|list| !list.is_empty())
         .map(Cpus)
@@ -63,13 +82,17 @@ fn cpus(text: &str) -> Result<Cpus, String> {
 
 /// JSON output.
 #[derive(Serialize)]
-struct Report {
+struct ApplyReport {
     dry_run: bool,
-    changes: Vec<Row>,
+    changes: Vec<SettingRow>,
     notes: Vec<String>,
 }
 
-fn plan(system: &System, set: &PolicySet, selection: &Targets) -> anyhow::Result<SettingsPlan> {
+fn plan_settings(
+    system: &System,
+    set: &PolicySet,
+    selection: &Targets,
+) -> anyhow::Result<SettingsPlan> {
     let wanted = policy::resolve(system, set, selection)?;
     Ok(SettingsPlan::new(system, wanted)?)
 }
@@ -81,6 +104,15 @@ fn is_request(change: &Change) -> bool {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
+    if args.check {
+        return persist::check(&system, out);
+    }
+    if args.at_boot {
+        return persist::apply_at_boot(&system);
+    }
+    if args.boot_ended {
+        return Ok(end_boot_trial(&system)?);
+    }
     let selection = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
@@ -92,29 +124,34 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         "{set} changes nothing; name a policy, such as menu"
     );
     if args.dry_run {
-        let plan = plan(&system, &set, &selection)?;
+        let plan = plan_settings(&system, &set, &selection)?;
         if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
             note!("without --dry-run this is refused: {refused}");
         }
-        return print(args, &plan, out);
+        return print_plan(args, &plan, out);
+    }
+    if args.persist {
+        let settings = PersistentSettings::for_machine(&system, set, selection.cpus);
+        let plan = persist::apply(&system, &settings, args.hold, args.yes)?;
+        return plan.map_or(Ok(()), |plan| print_plan(args, &plan, out));
     }
     // Before the lock, so that a signal never ends us between a write and the wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;
     let mut session = Session::open(&system)?;
-    super::restore::tell(session.recovered());
-    let plan = plan(&system, &set, &selection)?;
+    super::restore::tell_recovered(session.recovered());
+    let plan = plan_settings(&system, &set, &selection)?;
     let Some(signals) = signals else {
         session.apply(&plan)?;
-        print(args, &plan, out)?;
+        print_plan(args, &plan, out)?;
         if journal::pending(system.root()) == Some(true) {
             tell!("`wakepath restore{}` puts it back", args.root.as_option());
         }
         return Ok(());
     };
     let hold = session.hold(&plan)?;
-    print(args, &plan, out)?;
+    print_plan(args, &plan, out)?;
     // Messages come before the wait, which ends with putting settings back.
-    messages::flush();
+    messages::flush_messages();
     out.print()?;
     let signal = signals.wait(args.hold);
     // A request that the kernel dropped by itself is not written.
@@ -133,26 +170,26 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Result<()> {
+fn print_plan(args: &Args, plan: &SettingsPlan, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     for note in &plan.notes {
         note!("{note}");
     }
-    let rows: Vec<Row> = plan
+    let rows: Vec<SettingRow> = plan
         .changes
         .iter()
-        .map(|change| Row::new(&system, change))
+        .map(|change| SettingRow::new(&system, change))
         .collect();
     match args.format {
         Format::Json => output::json(
             out,
-            &Report {
+            &ApplyReport {
                 dry_run: args.dry_run,
                 changes: rows,
                 notes: plan.notes.clone(),
             },
         ),
-        Format::Csv => output::csv(out, HEADER, rows.iter().map(Row::cells)),
-        Format::Table => output::table(out, HEADER, rows.iter().map(Row::cells)),
+        Format::Csv => output::csv(out, HEADER, rows.iter().map(SettingRow::cells)),
+        Format::Table => output::table(out, HEADER, rows.iter().map(SettingRow::cells)),
     }
 }

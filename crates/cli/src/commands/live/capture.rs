@@ -65,7 +65,7 @@ impl Args {
 
 /// JSON output.
 #[derive(Serialize)]
-struct Report<'a> {
+struct CaptureReport<'a> {
     directory: String,
     files: usize,
     not_read: &'a [Missing],
@@ -100,26 +100,26 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         let _ = writeln!(about, "note: {note}");
     }
     Capture::write_notes(directory, [&text, &about])?;
-    let report = Report {
+    let report = CaptureReport {
         directory: shown,
         files: capture.files.len(),
         not_read: &capture.missing,
         hidden: &capture.hidden,
         notes: &notes,
     };
-    print(&report, args.format, out)
+    print_report(&report, args.format, out)
 }
 
 const HEADER: [&str; 2] = ["what", "about"];
 
-fn row(what: &str, about: String) -> [String; 2] {
+fn captured_row(what: &str, about: String) -> [String; 2] {
     [what.to_owned(), about]
 }
 
-fn print(report: &Report, format: Format, out: &mut Screen) -> anyhow::Result<()> {
+fn print_report(report: &CaptureReport, format: Format, out: &mut Screen) -> anyhow::Result<()> {
     let mut rows = vec![
-        row("directory", report.directory.clone()),
-        row("files", report.files.to_string()),
+        captured_row("directory", report.directory.clone()),
+        captured_row("files", report.files.to_string()),
     ];
     // One line per reason: each CPU and state has a file.
     let mut reasons: Vec<(&str, usize, &str)> = Vec::new();
@@ -130,13 +130,23 @@ fn print(report: &Report, format: Format, out: &mut Screen) -> anyhow::Result<()
         }
     }
     for (why, count, first) in reasons {
-        rows.push(row(
+        rows.push(captured_row(
             "not read",
             format!("{count} file(s) such as /{first}: {why}"),
         ));
     }
-    rows.extend(report.hidden.iter().map(|text| row("hidden", text.clone())));
-    rows.extend(report.notes.iter().map(|text| row("note", text.clone())));
+    rows.extend(
+        report
+            .hidden
+            .iter()
+            .map(|text| captured_row("hidden", text.clone())),
+    );
+    rows.extend(
+        report
+            .notes
+            .iter()
+            .map(|text| captured_row("note", text.clone())),
+    );
     match format {
         Format::Json => output::json(out, report),
         Format::Csv => output::csv(out, HEADER, &rows),

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long)]
     exit_code: bool,
     /// Leave out findings that weigh less: the larger of the shares of latency and power that one costs, so 0.05 is 5 %.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = parse_share)]
     min_weight: f64,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
@@ -42,20 +42,20 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
             args.min_weight
         ));
     }
-    write(args.format, &report, out)?;
+    write_findings(args.format, &report, out)?;
     let found = args.exit_code && report.findings.iter().any(|finding| !finding.note);
     Ok(if found { FOUND } else { 0 })
 }
 
 /// A share from 0 to 1.
-fn share(text: &str) -> Result<f64, String> {
+fn parse_share(text: &str) -> Result<f64, String> {
     let value = text.parse().ok();
     value
         .filter(|value| (0.0..=1.0).contains(value))
         .ok_or_else(|| "expected a share from 0 to 1, such as 0.05".to_owned())
 }
 
-fn write(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Result<()> {
+fn write_findings(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Result<()> {
     match format {
         Format::Json => output::json(out, report),
         Format::Csv => {
@@ -70,13 +70,13 @@ fn write(format: Format, report: &DoctorReport, out: &mut Screen) -> anyhow::Res
                 "computed",
                 "fix",
             ];
-            output::csv(out, header, report.findings.iter().map(row))
+            output::csv(out, header, report.findings.iter().map(finding_row))
         }
-        Format::Table => print(out, report),
+        Format::Table => print_findings(out, report),
     }
 }
 
-fn row(finding: &Finding) -> [String; 9] {
+fn finding_row(finding: &Finding) -> [String; 9] {
     let [microseconds, milliwatts] = [finding.costs_us_per_io, finding.costs_mw]
         .map(|cost| cost.map_or_else(String::new, |cost| cost.to_string()));
     [
@@ -92,7 +92,7 @@ fn row(finding: &Finding) -> [String; 9] {
     ]
 }
 
-fn print(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
+fn print_findings(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
     out.prose(&report.machine, 2)?;
     if report.findings.is_empty() {
         writeln!(out, "\nnothing found")?;
@@ -105,7 +105,7 @@ fn print(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
         for line in &finding.evidence {
             out.prose(&format!("   seen   {line}"), 10)?;
         }
-        if let Some(effect) = effect(finding) {
+        if let Some(effect) = effect_text(finding) {
             out.prose(&format!("   fixing {effect}"), 10)?;
         }
         if let Some(computed) = &finding.computed {
@@ -131,28 +131,28 @@ fn print(out: &mut Screen, report: &DoctorReport) -> anyhow::Result<()> {
 }
 
 /// What the fix does to latency and power, in words.
-fn effect(finding: &Finding) -> Option<String> {
-    let latency = finding.costs_us_per_io.map(|us| match nonzero(us) {
+fn effect_text(finding: &Finding) -> Option<String> {
+    let latency = finding.costs_us_per_io.map(|us| match nonzero_text(us) {
         None => "leaves the latency as it is".to_owned(),
-        Some(us) if us > 0.0 => format!("makes each I/O {} faster", time(us)),
-        Some(us) => format!("makes each I/O {} slower", time(-us)),
+        Some(us) if us > 0.0 => format!("makes each I/O {} faster", latency_text(us)),
+        Some(us) => format!("makes each I/O {} slower", latency_text(-us)),
     });
-    let power = finding.costs_mw.map(|mw| match nonzero(mw) {
+    let power = finding.costs_mw.map(|mw| match nonzero_text(mw) {
         None => "leaves the power as it is".to_owned(),
-        Some(mw) if mw > 0.0 => format!("saves {}", power(mw)),
-        Some(mw) => format!("costs {}", power(-mw)),
+        Some(mw) if mw > 0.0 => format!("saves {}", power_text(mw)),
+        Some(mw) => format!("costs {}", power_text(-mw)),
     });
     let parts: Vec<String> = [latency, power].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(" and "))
 }
 
 /// `None` for values printed as 0.
-fn nonzero(value: f64) -> Option<f64> {
+fn nonzero_text(value: f64) -> Option<f64> {
     (value.abs() >= 0.05).then_some(value)
 }
 
 /// A time in us.
-fn time(us: f64) -> String {
+fn latency_text(us: f64) -> String {
     if us < 1e3 {
         format!("{us:.1} us")
     } else if us < 1e6 {
@@ -163,7 +163,7 @@ fn time(us: f64) -> String {
 }
 
 /// A power in mW or W. A captured machine's power figures are assumed.
-fn power(mw: f64) -> String {
+fn power_text(mw: f64) -> String {
     if mw < 1e4 {
         let digits = usize::from(mw < 10.0);
         format!("{mw:.digits$} mW")
@@ -176,10 +176,10 @@ fn power(mw: f64) -> String {
 mod tests {
     use wakepath_doctor::Finding;
 
-    use super::effect;
+    use super::effect_text;
 
     fn words(us: Option<f64>, mw: Option<f64>) -> Option<String> {
-        effect(&Finding {
+        effect_text(&Finding {
             name: "test",
             title: String::new(),
             evidence: Vec::new(),

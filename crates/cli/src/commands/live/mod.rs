@@ -6,6 +6,7 @@ pub(super) mod capture;
 #[cfg(target_os = "linux")]
 pub(super) mod daemon;
 pub(super) mod doctor;
+mod persist;
 pub(super) mod restore;
 pub(super) mod status;
 mod view;
@@ -58,7 +59,7 @@ impl RootArgs {
 
 /// A change for people and programs.
 #[derive(Serialize)]
-struct Row {
+struct SettingRow {
     setting: &'static str,
     #[serde(rename = "of")]
     place: String,
@@ -73,7 +74,7 @@ struct Row {
 
 const HEADER: [&str; 6] = ["setting", "of", "old", "new", "unit", "path"];
 
-impl Row {
+impl SettingRow {
     fn new(system: &System, change: &Change) -> Self {
         let key = &change.key;
         Self {
@@ -92,9 +93,9 @@ impl Row {
         [
             self.setting.to_owned(),
             self.place.clone(),
-            short(&self.old),
+            shorten_value(&self.old),
             match &self.new {
-                Some(new) if self.changes => short(new),
+                Some(new) if self.changes => shorten_value(new),
                 Some(_) => "as it is".to_owned(),
                 None => "may change along".to_owned(),
             },
@@ -105,7 +106,7 @@ impl Row {
 }
 
 /// A shortened APST table: the first entries out of 512 digits matter to people.
-fn short(value: &str) -> String {
+fn shorten_value(value: &str) -> String {
     const MOST: usize = 40;
     if value.chars().count() <= MOST {
         return value.to_owned();

@@ -2,10 +2,10 @@
 
 use anyhow::ensure;
 use serde::Serialize;
-use wakepath_settings::{Restored, Session};
+use wakepath_settings::{PersistentSettings, Restored, Session};
 use wakepath_system::journal;
 
-use super::{RootArgs, short};
+use super::{RootArgs, shorten_value};
 use crate::messages::{note, tell};
 use crate::output::{self, Format, Screen};
 
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Only what a process held that has died, such as the daemon; what `apply` set for good stays.
     #[arg(long)]
     held: bool,
+    /// Put settings back now, and leave the file of `apply --persist` for the next boot.
+    #[arg(long, conflicts_with = "held")]
+    now: bool,
     #[command(flatten)]
     root: RootArgs,
     /// What to print.
@@ -25,7 +28,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct RestoredSetting {
     setting: &'static str,
     #[serde(rename = "of")]
     place: String,
@@ -37,8 +40,8 @@ const HEADER: [&str; 4] = ["setting", "of", "found", "restored"];
 
 /// JSON output.
 #[derive(Serialize)]
-struct Report {
-    restored: Vec<Row>,
+struct RestoreReport {
+    restored: Vec<RestoredSetting>,
     unchanged: usize,
     /// Settings away for the moment, which stay in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -48,6 +51,10 @@ struct Report {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
+    // First, so that a setting that cannot be put back does not come again at the next boot.
+    if !args.held && !args.now && PersistentSettings::remove(&system)? {
+        tell!("nothing is applied at boot any more");
+    }
     // Without a journal there is nothing to do, and no right to make a directory is needed.
     let restored = match journal::pending(system.root()) {
         Some(false) => Restored::default(),
@@ -58,8 +65,8 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     for note in &restored.notes {
         note!("{note}");
     }
-    let rows: Vec<Row> = restored.written.iter().map(row).collect();
-    print(args.format, restored.clone(), rows, out)?;
+    let rows: Vec<RestoredSetting> = restored.written.iter().map(change_row).collect();
+    print_changes(args.format, restored.clone(), rows, out)?;
     check_away(&restored)
 }
 
@@ -69,44 +76,44 @@ pub(super) fn check_away(restored: &Restored) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Row {
+impl RestoredSetting {
     fn cells(&self) -> [String; 4] {
         [
             self.setting.to_owned(),
             self.place.clone(),
-            short(&self.found),
-            short(&self.restored),
+            shorten_value(&self.found),
+            shorten_value(&self.restored),
         ]
     }
 }
 
-fn print(
+fn print_changes(
     format: Format,
     restored: Restored,
-    rows: Vec<Row>,
+    rows: Vec<RestoredSetting>,
     out: &mut Screen,
 ) -> anyhow::Result<()> {
     match format {
         Format::Json => output::json(
             out,
-            &Report {
+            &RestoreReport {
                 restored: rows,
                 unchanged: restored.unchanged,
                 away: restored.away,
                 notes: restored.notes,
             },
         ),
-        Format::Csv => output::csv(out, HEADER, rows.iter().map(Row::cells)),
+        Format::Csv => output::csv(out, HEADER, rows.iter().map(RestoredSetting::cells)),
         Format::Table if rows.is_empty() => {
             writeln!(out, "nothing to put back")?;
             Ok(())
         }
-        Format::Table => output::table(out, HEADER, rows.iter().map(Row::cells)),
+        Format::Table => output::table(out, HEADER, rows.iter().map(RestoredSetting::cells)),
     }
 }
 
-fn row(change: &wakepath_settings::Change) -> Row {
-    Row {
+fn change_row(change: &wakepath_settings::Change) -> RestoredSetting {
+    RestoredSetting {
         setting: change.key.setting.name,
         place: change.key.at.to_string(),
         found: change.old.clone(),
@@ -115,7 +122,7 @@ fn row(change: &wakepath_settings::Change) -> Row {
 }
 
 /// Reports settings put back for a process that died.
-pub(super) fn tell(recovered: &Restored) {
+pub(super) fn tell_recovered(recovered: &Restored) {
     if !recovered.written.is_empty() {
         tell!(
             "note: put {} setting(s) back that a process had changed which was killed",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use wakepath_system::status::Status;
 
-use super::activity::{CPU_HEADER, DRIVE_HEADER, Spans, cpu_rows, drive_row, headline};
+use super::activity::{CPU_HEADER, DRIVE_HEADER, Spans, activity_headline, cpu_rows, drive_row};
 use super::{RootArgs, view};
 use crate::output::{self, Format, Screen};
 use crate::until::{self, EndSignals};
@@ -41,12 +41,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
     if args.since_start || !system.root().is_live() {
-        return print(args, &Status::since_start(&system, args.ask_drives), out);
+        return print_status(args, &Status::since_start(&system, args.ask_drives), out);
     }
     if !args.watch {
         let mut spans = Spans::new(&system, args.ask_drives);
         std::thread::sleep(args.interval);
-        return print(args, &spans.next(), out);
+        return print_status(args, &spans.next(), out);
     }
     if args.format == Format::Table && std::io::stdout().is_terminal() {
         let first = Status::since_start(&system, args.ask_drives);
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         match args.format {
             // JSON lines let a reader follow.
             Format::Json => output::json_line(out, &spans.next())?,
-            _ => print(args, &spans.next(), out)?,
+            _ => print_status(args, &spans.next(), out)?,
         }
         // Print at once: the end may never come. A closed pipe is the end.
         match out.print() {
@@ -69,14 +69,14 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
+fn print_status(args: &Args, status: &Status, out: &mut Screen) -> anyhow::Result<()> {
     let cpus = status.cpus.iter().flat_map(cpu_rows);
     match args.format {
         Format::Json => output::json(out, status),
         // CSV has the longer table only.
         Format::Csv => output::csv(out, CPU_HEADER, cpus),
         Format::Table => {
-            writeln!(out, "{}\n", headline(status))?;
+            writeln!(out, "{}\n", activity_headline(status))?;
             output::table(out, CPU_HEADER, cpus)?;
             if status.drives.is_empty() {
                 return Ok(());

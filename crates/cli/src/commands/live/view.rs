@@ -13,7 +13,7 @@ use wakepath_units::printable;
 
 use crate::until::EndSignals;
 
-use super::activity::{DRIVE_HEADER, Spans, drive_row, headline, limit, mhz};
+use super::activity::{DRIVE_HEADER, Spans, activity_headline, clock_text, drive_row, limit_text};
 
 /// Colours of idle states, shallowest first; the deeper, the darker.
 const COLOURS: [Color; 6] = [
@@ -33,28 +33,28 @@ pub(super) fn run(first: &Status, mut spans: Spans<'_>, interval: Duration) -> a
     let signals = EndSignals::new()?;
     // Puts the terminal back on a panic, too.
     let mut terminal = ratatui::try_init()?;
-    let result = show(&mut terminal, first, &mut spans, interval, &signals);
+    let result = show_view(&mut terminal, first, &mut spans, interval, &signals);
     ratatui::try_restore()?;
     result
 }
 
-fn show(
+fn show_view(
     terminal: &mut DefaultTerminal,
     first: &Status,
     spans: &mut Spans<'_>,
     interval: Duration,
     signals: &EndSignals,
 ) -> anyhow::Result<()> {
-    terminal.draw(|frame| draw(frame, first))?;
-    while !quits(interval, signals)? {
+    terminal.draw(|frame| draw_view(frame, first))?;
+    while !wait_for_quit(interval, signals)? {
         let status = spans.next();
-        terminal.draw(|frame| draw(frame, &status))?;
+        terminal.draw(|frame| draw_view(frame, &status))?;
     }
     Ok(())
 }
 
 /// Waits for the next span; `true` if the user wants to leave.
-fn quits(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
+fn wait_for_quit(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
     let end = Instant::now() + interval;
     loop {
         if signals.wait(Some(Duration::ZERO)).is_some() {
@@ -78,7 +78,7 @@ fn quits(interval: Duration, signals: &EndSignals) -> anyhow::Result<bool> {
     }
 }
 
-fn draw(frame: &mut Frame<'_>, status: &Status) {
+fn draw_view(frame: &mut Frame<'_>, status: &Status) {
     // Rows, frame and header.
     let drives = status.drives.len() as u16 + 3;
     let areas = Layout::vertical([
@@ -88,15 +88,18 @@ fn draw(frame: &mut Frame<'_>, status: &Status) {
         Constraint::Length(1),
     ])
     .split(frame.area());
-    let head = vec![Line::from(shown(&headline(status))), legend(status)];
+    let head = vec![
+        Line::from(without_controls(&activity_headline(status))),
+        draw_legend(status),
+    ];
     frame.render_widget(ratatui::widgets::Paragraph::new(head), areas[0]);
-    frame.render_widget(cpus(status, areas[1]), areas[1]);
+    frame.render_widget(cpu_rows(status, areas[1]), areas[1]);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let table = Table::new(
         status
             .drives
             .iter()
-            .map(|d| Row::new(drive_row(d).map(|cell| shown(&cell)))),
+            .map(|d| Row::new(drive_row(d).map(|cell| without_controls(&cell)))),
         [Constraint::Length(13); DRIVE_HEADER.len()],
     )
     .header(Row::new(DRIVE_HEADER).style(bold))
@@ -106,35 +109,38 @@ fn draw(frame: &mut Frame<'_>, status: &Status) {
 }
 
 /// A driver's name without terminal controls.
-fn shown(text: &str) -> String {
+fn without_controls(text: &str) -> String {
     printable::one_line(text).into_owned()
 }
 
 /// A legend with the states' colours.
-fn legend(status: &Status) -> Line<'static> {
+fn draw_legend(status: &Status) -> Line<'static> {
     let mut spans = Vec::new();
     if let Some(cpu) = status.cpus.first() {
         for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
             spans.push(Span::styled("\u{2588} ", Style::new().fg(colour)));
             let off = if state.disabled { " (off)" } else { "" };
-            spans.push(Span::raw(format!("{}{off}  ", shown(&state.name))));
+            spans.push(Span::raw(format!(
+                "{}{off}  ",
+                without_controls(&state.name)
+            )));
         }
     }
     spans.push(Span::raw("rest: busy"));
     Line::from(spans)
 }
 
-fn cpus(status: &Status, area: Rect) -> Table<'static> {
+fn cpu_rows(status: &Status, area: Rect) -> Table<'static> {
     let fixed = [5, 9, 6, 10];
     let width = usize::from(area.width).saturating_sub(fixed.iter().sum::<usize>() + 6);
     let rows = status.cpus.iter().map(|cpu| {
         let entries: f64 = cpu.states.iter().filter_map(|s| s.entries_per_s).sum();
         Row::new(vec![
             Line::from(cpu.cpu.to_string()),
-            Line::from(limit(cpu)),
-            Line::from(mhz(cpu)),
+            Line::from(limit_text(cpu)),
+            Line::from(clock_text(cpu)),
             Line::from(format!("{entries:.0}")),
-            bar(cpu, width),
+            residency_bar(cpu, width),
         ])
     });
     let widths = fixed
@@ -148,7 +154,7 @@ fn cpus(status: &Status, area: Rect) -> Table<'static> {
 }
 
 /// Shares per state as a block bar.
-fn bar(cpu: &CpuStatus, width: usize) -> Line<'static> {
+fn residency_bar(cpu: &CpuStatus, width: usize) -> Line<'static> {
     let mut spans = Vec::new();
     let (mut share, mut drawn) = (0.0, 0);
     for (state, colour) in cpu.states.iter().zip(COLOURS.into_iter().cycle()) {
@@ -181,7 +187,7 @@ mod tests {
         let system = System::new(Root::at(captured));
         let status = Status::since_start(&system, true);
         let mut terminal = Terminal::new(TestBackend::new(120, 16)).unwrap();
-        terminal.draw(|frame| draw(frame, &status)).unwrap();
+        terminal.draw(|frame| draw_view(frame, &status)).unwrap();
         let buffer = terminal.backend().buffer();
         let text: String = (0..16)
             .map(|y| {
@@ -218,7 +224,7 @@ mod tests {
             state.share = Some(0.9);
         }
         for width in [0, 1, 7, 200] {
-            let drawn = bar(&status.cpus[0], width).width();
+            let drawn = residency_bar(&status.cpus[0], width).width();
             assert_eq!(drawn, width);
         }
     }

@@ -42,7 +42,7 @@ pub(super) struct Args {
 }
 
 #[derive(Serialize)]
-struct Row<'k> {
+struct KeyRow<'k> {
     table: &'k str,
     key: &'k str,
     unit: &'k str,
@@ -58,7 +58,7 @@ struct Row<'k> {
     see: Option<&'k str>,
 }
 
-impl<'k> Row<'k> {
+impl<'k> KeyRow<'k> {
     fn new(key: &'k MachineKey) -> Self {
         Self {
             table: if key.table.is_empty() {
@@ -107,7 +107,7 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let rows = match &args.table {
         Some(table) => find_rows(table)?,
-        None => Machine::keys().iter().map(Row::new).collect(),
+        None => Machine::keys().iter().map(KeyRow::new).collect(),
     };
     let cells = rows.iter().map(|row| {
         [
@@ -127,13 +127,13 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
 }
 
-fn find_rows(table: &str) -> anyhow::Result<Vec<Row<'static>>> {
-    let all = Machine::keys().iter().map(Row::new);
+fn find_rows(table: &str) -> anyhow::Result<Vec<KeyRow<'static>>> {
+    let all = Machine::keys().iter().map(KeyRow::new);
     let rows: Vec<_> = all.filter(|row| row.table == table).collect();
     if rows.is_empty() {
         let mut tables: Vec<&str> = Vec::new();
         for key in Machine::keys() {
-            let table = Row::new(key).table;
+            let table = KeyRow::new(key).table;
             if !tables.contains(&table) {
                 tables.push(table);
             }
@@ -146,7 +146,7 @@ fn find_rows(table: &str) -> anyhow::Result<Vec<Row<'static>>> {
     Ok(rows)
 }
 
-fn write_markdown(rows: &[Row<'_>], out: &mut Screen) -> anyhow::Result<()> {
+fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
     writeln!(out, "| key | unit | meaning | without it |")?;
     writeln!(out, "|---|---|---|---|")?;
     for row in rows {

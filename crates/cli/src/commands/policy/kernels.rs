@@ -33,7 +33,7 @@ pub(super) struct Generation {
 }
 
 /// A governor's generations; none for unchanged policies.
-pub(super) fn generations(name: &'static str) -> Vec<Generation> {
+pub(super) fn list_generations(name: &'static str) -> Vec<Generation> {
     let generations: Vec<_> = match name {
         "menu" => menu::generations().collect(),
         "teo" => teo::generations().collect(),
@@ -68,8 +68,8 @@ impl fmt::Display for Generation {
 }
 
 /// The number of generations, in a line.
-pub(super) fn summary() -> String {
-    let all = ["menu", "teo"].map(generations);
+pub(super) fn summarise_kernels() -> String {
+    let all = ["menu", "teo"].map(list_generations);
     let count = all.iter().flatten().count();
     let compared = all
         .iter()
@@ -85,7 +85,10 @@ pub(super) fn summary() -> String {
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    let all: Vec<_> = ["menu", "teo"].into_iter().flat_map(generations).collect();
+    let all: Vec<_> = ["menu", "teo"]
+        .into_iter()
+        .flat_map(list_generations)
+        .collect();
     let header = ["governor", "from", "compared", "change"];
     let not_compared = match args.format {
         Format::Table => "not compared",

@@ -46,14 +46,14 @@ pub(super) struct ListedSetting {
     pub(super) meaning: &'static str,
 }
 
-pub(super) fn listed() -> Vec<Listed> {
+pub(super) fn list_policies() -> Vec<Listed> {
     MECHANISMS
         .iter()
         .map(|mechanism| Listed {
             name: mechanism.label(),
             kind: mechanism.kind.name(),
-            versions: versions(mechanism),
-            generations: kernels::generations(mechanism.name),
+            versions: version_range(mechanism),
+            generations: kernels::list_generations(mechanism.name),
             summary: mechanism.summary,
             source: mechanism.source.into(),
             on: mechanism.on.iter().copied().map(Place::name).collect(),
@@ -74,7 +74,7 @@ pub(super) fn listed() -> Vec<Listed> {
 }
 
 /// Kernel series possible as version.
-pub(super) fn versions(mechanism: &Mechanism) -> Vec<String> {
+pub(super) fn version_range(mechanism: &Mechanism) -> Vec<String> {
     let series = KernelVersion::all_series().filter(|_| mechanism.versioned);
     series.map(|version| version.to_string()).collect()
 }

@@ -5,19 +5,23 @@ use std::io;
 use super::listed::Listed;
 use crate::output::Screen;
 
-pub(super) fn write(policies: &[Listed], out: &mut Screen) -> io::Result<()> {
+pub(super) fn policies_page(policies: &[Listed], out: &mut Screen) -> io::Result<()> {
     writeln!(out, "| policy | decides | works in | rule | source |")?;
     writeln!(out, "|---|---|---|---|---|")?;
     for policy in policies {
         let on = policy.on.join(", ");
         let row = [
-            code(policy.name),
+            code_span(policy.name),
             policy.kind.to_owned(),
             on,
             policy.summary.to_owned(),
             policy.source.to_string(),
         ];
-        writeln!(out, "| {} |", row.map(|cell| escaped(&cell)).join(" | "))?;
+        writeln!(
+            out,
+            "| {} |",
+            row.map(|cell| escape_cell(&cell)).join(" | ")
+        )?;
     }
     writeln!(out, "\n| key | meaning | may be | without it |")?;
     writeln!(out, "|---|---|---|---|")?;
@@ -28,21 +32,25 @@ pub(super) fn write(policies: &[Listed], out: &mut Screen) -> io::Result<()> {
                 unit => format!(" [{unit}]"),
             };
             let row = [
-                code(&format!("{}[{}=]", policy.name, key.key)),
+                code_span(&format!("{}[{}=]", policy.name, key.key)),
                 format!("{}{unit}", key.meaning),
                 key.allowed.clone(),
                 key.default.to_owned(),
             ];
-            writeln!(out, "| {} |", row.map(|cell| escaped(&cell)).join(" | "))?;
+            writeln!(
+                out,
+                "| {} |",
+                row.map(|cell| escape_cell(&cell)).join(" | ")
+            )?;
         }
     }
     Ok(())
 }
 
-fn code(text: &str) -> String {
+fn code_span(text: &str) -> String {
     format!("`{text}`")
 }
 
-fn escaped(cell: &str) -> String {
+fn escape_cell(cell: &str) -> String {
     cell.replace('|', "\\|")
 }

@@ -72,9 +72,9 @@ impl ShownPolicy {
         Some(Self {
             policy: choices.iter().map(ToString::to_string).collect(),
             kind: first.kind().name(),
-            on: places(first),
+            on: places_in_words(first),
             summary: choices.iter().map(|p| p.mechanism().summary).collect(),
-            generation: generation(first),
+            generation: generation_text(first),
         })
     }
 
@@ -92,12 +92,12 @@ impl ShownPolicy {
 }
 
 /// The generation for a versioned governor.
-fn generation(policy: &PolicySpec) -> Option<Generation> {
+fn generation_text(policy: &PolicySpec) -> Option<Generation> {
     let generation = policy.idle().ok()?.generation()?;
     Some(Generation::new(policy.mechanism().name, generation))
 }
 
-fn places(policy: &PolicySpec) -> Vec<&'static str> {
+fn places_in_words(policy: &PolicySpec) -> Vec<&'static str> {
     let on = policy.mechanism().on.iter();
     on.copied().map(Place::name).collect()
 }

@@ -6,18 +6,21 @@ use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use crate::output::Screen;
 
 /// A header beginning with the policies.
-pub(super) fn header<'a>(columns: &[&'a str]) -> Vec<&'a str> {
+pub(super) fn policy_header<'a>(columns: &[&'a str]) -> Vec<&'a str> {
     [&["policy"], columns].concat()
 }
 
-pub(super) fn row<const N: usize>(result: &SimulatedPolicy, columns: [String; N]) -> Vec<String> {
+pub(super) fn policy_row<const N: usize>(
+    result: &SimulatedPolicy,
+    columns: [String; N],
+) -> Vec<String> {
     let mut row = vec![result.policy.to_string()];
     row.extend(columns);
     row
 }
 
 /// A share of time in percent.
-pub(super) fn percent(seconds: f64, all: f64) -> String {
+pub(super) fn percent_of_time(seconds: f64, all: f64) -> String {
     format!("{:.2}", 100.0 * seconds / all)
 }
 

@@ -11,7 +11,7 @@ const HISTOGRAM: usize = 40;
 const BAR: usize = 16;
 
 /// Draws latencies and rate from each policy set's first run, on a wide enough terminal.
-pub(super) fn write(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
+pub(super) fn write_drawing(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
     let Some(canvas) = Canvas::of_stdout() else {
         return Ok(());
     };
@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut Screen, comparison: &SimComparison) -> anyhow::Res
         .map(|r| r.policy.to_string().chars().count())
         .max()
         .unwrap_or(0);
-    let ends = comparison.results.iter().flat_map(buckets);
+    let ends = comparison.results.iter().flat_map(latency_buckets);
     let [from, to] = ends.fold([f64::INFINITY, 0.0], |[from, to], (low, high, _)| {
         [low.max(1.0).min(from), high.max(to)]
     });
@@ -31,27 +31,27 @@ pub(super) fn write(out: &mut Screen, comparison: &SimComparison) -> anyhow::Res
     writeln!(
         out,
         "\nLatency of the first run, {} to {} on a logarithmic scale; IOPS\n",
-        time(from),
-        time(to)
+        latency_text(from),
+        latency_text(to)
     )?;
-    let best = comparison.results.iter().map(iops).fold(0.0, f64::max);
+    let best = comparison.results.iter().map(iops_text).fold(0.0, f64::max);
     for result in &comparison.results {
-        let sums = on_log_scale(buckets(result), [from, to], HISTOGRAM);
+        let sums = on_log_scale(latency_buckets(result), [from, to], HISTOGRAM);
         let label = result.policy.to_string();
         writeln!(
             out,
             "{label}{}  {}  {} {:.0}",
             " ".repeat(width - label.chars().count()),
             canvas.histogram(&sums),
-            canvas.bar(iops(result) / best.max(f64::MIN_POSITIVE), BAR),
-            iops(result)
+            canvas.bar(iops_text(result) / best.max(f64::MIN_POSITIVE), BAR),
+            iops_text(result)
         )?;
     }
     Ok(())
 }
 
 /// Latency buckets `(low, high, count)` in the first run.
-fn buckets(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
+fn latency_buckets(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
     let latency = result.rows.first().map(|run| &run.latency);
     latency.into_iter().flatten().map(|bucket| {
         (
@@ -63,11 +63,11 @@ fn buckets(result: &SimulatedPolicy) -> impl Iterator<Item = (f64, f64, f64)> {
 }
 
 /// Finished requests per second, median over the runs.
-fn iops(result: &SimulatedPolicy) -> f64 {
+fn iops_text(result: &SimulatedPolicy) -> f64 {
     result.metric("iops").and_then(median).unwrap_or(0.0)
 }
 
-fn time(ns: f64) -> String {
+fn latency_text(ns: f64) -> String {
     match ns {
         ns if ns >= 1e9 => format!("{:.1} s", ns / 1e9),
         ns if ns >= 1e6 => format!("{:.1} ms", ns / 1e6),

@@ -12,7 +12,7 @@ use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::{Nanoseconds, median};
 use wakepath_workloads::Workload;
 
-use crate::messages::{self, Kind, note};
+use crate::messages::{self, MessageKind, note};
 use crate::output::Format;
 
 /// Says what was left out at the beginning, beside a table.
@@ -59,7 +59,7 @@ pub(super) fn tell_drifts(job: &Path, comparison: &SimComparison) {
         .collect();
     if let Some(warning) = still_drifts("the job", &drifts, "--warm-up") {
         let job = job.display().to_string();
-        messages::add(Kind::Warning, Some(&job), warning);
+        messages::add_message(MessageKind::Warning, Some(&job), warning);
     }
 }
 

@@ -5,13 +5,13 @@ use wakepath_hardware::Machine;
 use wakepath_sim::Energy;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 
-use super::columns::{header, row};
+use super::columns::{policy_header, policy_row};
 use super::figures;
 use crate::output::{self, Screen};
 
 /// What each kind of component drew; nothing if the machine's description has no power figures. All have as many digits
 /// after the point as the largest deserves.
-pub(super) fn write(
+pub(super) fn write_power(
     out: &mut Screen,
     machine: &Machine,
     comparison: &SimComparison,
@@ -19,14 +19,14 @@ pub(super) fn write(
     let all: Vec<(&SimulatedPolicy, Components)> = (comparison.results.iter())
         .filter_map(|result| {
             let run = result.runs.first()?;
-            Some((result, components(run.energy.as_ref()?, run.seconds)))
+            Some((result, power_components(run.energy.as_ref()?, run.seconds)))
         })
         .collect();
     if all.is_empty() {
         return Ok(());
     }
     let powers = all.iter().flat_map(|(_, c)| c.milliwatts).flatten();
-    let unit = figures::digits_of(machine, Unit::for_values("mW", powers.clone()));
+    let unit = figures::fit_digits(machine, Unit::for_values("mW", powers.clone()));
     let decimals = unit.decimals(powers.fold(0.0, f64::max), None).min(1);
     let rows = all.iter().map(|(result, parts)| {
         let [cpus, clusters, uncore, package, drives, rest] = parts
@@ -35,7 +35,7 @@ pub(super) fn write(
         let clock = parts
             .uncore_mhz
             .map_or_else(String::new, |mhz| format!("{mhz:.0}"));
-        row(
+        policy_row(
             result,
             [cpus, clusters, uncore, clock, package, drives, rest],
         )
@@ -57,7 +57,7 @@ pub(super) fn write(
         "drives",
         "at rest",
     ];
-    output::table(out, header(&columns), rows)
+    output::table(out, policy_header(&columns), rows)
 }
 
 /// A run's power by component.
@@ -67,7 +67,7 @@ struct Components {
     uncore_mhz: Option<f64>,
 }
 
-fn components(energy: &Energy, seconds: f64) -> Components {
+fn power_components(energy: &Energy, seconds: f64) -> Components {
     let package = energy.package_mj / seconds.max(1e-9);
     Components {
         milliwatts: [

@@ -5,7 +5,7 @@ use wakepath_results::Idle;
 use wakepath_results::rows::BUSY;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 
-use super::columns::{header, percent, row};
+use super::columns::{percent_of_time, policy_header, policy_row};
 use super::power;
 use crate::output::{self, Screen};
 
@@ -32,13 +32,13 @@ pub(super) fn write_states(
     )?;
     output::table(
         out,
-        header(&COLUMNS),
+        policy_header(&COLUMNS),
         comparison
             .results
             .iter()
             .flat_map(|result| state_rows(result, machine.cpus())),
     )?;
-    power::write(out, machine, comparison)
+    power::write_power(out, machine, comparison)
 }
 
 /// Rows for the first run's idle states, and for busy time.
@@ -60,11 +60,11 @@ pub(super) fn state_rows(result: &SimulatedPolicy, cpus: usize) -> Vec<Vec<Strin
                 let kinds = run.idle.iter().filter(|idle| idle.state == name);
                 kinds.map(count).sum()
             };
-            row(
+            policy_row(
                 result,
                 [
                     name.to_owned(),
-                    percent(sum(|idle| idle.time_ns) as f64, all),
+                    percent_of_time(sum(|idle| idle.time_ns) as f64, all),
                     sum(|idle| idle.entries).to_string(),
                     sum(|idle| idle.above.unwrap_or(0)).to_string(),
                     sum(|idle| idle.below.unwrap_or(0)).to_string(),
@@ -77,7 +77,7 @@ pub(super) fn state_rows(result: &SimulatedPolicy, cpus: usize) -> Vec<Vec<Strin
     let busy = run.idle.iter().filter(|idle| idle.state == BUSY);
     let busy: u64 = busy.map(|idle| idle.time_ns).sum();
     let mut last = vec![result.policy.to_string(), BUSY.to_owned()];
-    last.push(percent(busy as f64, all));
+    last.push(percent_of_time(busy as f64, all));
     last.resize(COLUMNS.len() + 1, String::new());
     rows.push(last);
     rows

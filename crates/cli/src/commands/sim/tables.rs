@@ -7,7 +7,7 @@ use wakepath_sim::DriveRun;
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_units::median;
 
-use super::columns::{header, metric_cell, percent, row, write_heading};
+use super::columns::{metric_cell, percent_of_time, policy_header, policy_row, write_heading};
 use super::states::write_states;
 use super::{drawing, figures};
 use crate::output::{self, Screen};
@@ -16,7 +16,7 @@ use crate::output::{self, Screen};
 const LATENCY_METRICS: [&str; 5] = ["iops", "mean_us", "p50_us", "p99_us", "p999_us"];
 
 pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow::Result<()> {
-    let mut header = header(&[
+    let mut header = policy_header(&[
         "seed",
         "iops",
         "mean_us",
@@ -77,7 +77,7 @@ pub(super) fn write_tables(
     write_drive(out, machine, comparison)?;
     write_attribution(out, comparison)?;
     write_states(out, machine, comparison)?;
-    drawing::write(out, comparison)
+    drawing::write_drawing(out, comparison)
 }
 
 /// A row of figures for each policy.
@@ -87,7 +87,7 @@ fn write_policies(
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
     let energy = figures::energy_unit(machine, comparison);
-    let power = figures::power(machine, comparison);
+    let power = figures::power_unit(machine, comparison);
     let columns = [
         "IOPS",
         "mean us",
@@ -102,17 +102,17 @@ fn write_policies(
     ];
     let rows = comparison.results.iter().map(|result| {
         let mut row = vec![result.policy.to_string()];
-        row.extend(LATENCY_METRICS.map(|name| figures::metric(result, name)));
+        row.extend(LATENCY_METRICS.map(|name| figures::metric_text(result, name)));
         row.extend([
-            figures::metric(result, "mean_mhz"),
+            figures::metric_text(result, "mean_mhz"),
             figures::mean_power(result, &power),
-            figures::energy(result, &energy),
+            figures::energy_text(result, &energy),
             figures::idle_count(result, |idle| idle.too_deep),
             figures::idle_count(result, |idle| idle.too_shallow),
         ]);
         row
     });
-    output::table(out, header(&columns), rows)
+    output::table(out, policy_header(&columns), rows)
 }
 
 /// Parts of a request's latency for each policy.
@@ -134,7 +134,7 @@ fn write_attribution(out: &mut Screen, comparison: &SimComparison) -> anyhow::Re
         "resume",
     ];
     let rows = comparison.results.iter().flat_map(attribution_rows);
-    output::table(out, header(&columns), rows)
+    output::table(out, policy_header(&columns), rows)
 }
 
 /// Writes drive power, and the first run's time shares per power state; nothing without a named drive.
@@ -158,10 +158,10 @@ pub(super) fn write_drive(
     let powers = drives
         .iter()
         .filter_map(|(result, _)| median(result.metric("drive_mw")?));
-    let power = figures::digits_of(machine, Unit::for_values("mW", powers));
+    let power = figures::fit_digits(machine, Unit::for_values("mW", powers));
     output::table(
         out,
-        header(&[
+        policy_header(&[
             &power.name,
             "wake-ups",
             "mean wake us",
@@ -178,16 +178,16 @@ pub(super) fn write_drive(
                 .states
                 .iter()
                 .filter(|s| s.seconds > 0.0)
-                .map(|s| format!("PS{} {}", s.state, percent(s.seconds, all)))
+                .map(|s| format!("PS{} {}", s.state, percent_of_time(s.seconds, all)))
                 .collect();
-            row(
+            policy_row(
                 result,
                 [
-                    figures::figure(&power, result.metric("drive_mw")),
+                    figures::figure_text(&power, result.metric("drive_mw")),
                     drive.wake_ups.to_string(),
                     format!("{:.0}", drive.mean_wake_us),
-                    percent(drive.active_seconds, all),
-                    percent(drive.transition_seconds, all),
+                    percent_of_time(drive.active_seconds, all),
+                    percent_of_time(drive.transition_seconds, all),
                     states.join(", "),
                 ],
             )

@@ -7,19 +7,19 @@ use wakepath_sim::{Run, TaskRun};
 use wakepath_study::run::sim::{SimComparison, SimulatedPolicy};
 use wakepath_workloads::Workload;
 
-use super::columns::{header, metric_cell, row, write_heading};
+use super::columns::{metric_cell, policy_header, policy_row, write_heading};
 use super::figures;
 use super::states::write_states;
-use crate::messages::{self, Kind};
+use crate::messages::{self, MessageKind};
 use crate::output::{self, Screen};
 
 /// A run's tasks.
-fn tasks(run: &Run) -> &[TaskRun] {
+fn count_tasks(run: &Run) -> &[TaskRun] {
     run.threads.as_ref().map_or(&[], |t| &t.tasks)
 }
 
 /// Notes outcomes unlike the file's apparent intention.
-pub(super) fn tell(job: &Path, workload: &Workload, comparison: &SimComparison) {
+pub(super) fn tell_thread_notes(job: &Path, workload: &Workload, comparison: &SimComparison) {
     let Workload::RtApp(file) = workload else {
         return;
     };
@@ -27,7 +27,7 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &SimComparison) 
     for task in &file.tasks {
         if let Some(message) = never_ran(&task.name, comparison) {
             let place = format!("{job}:{}", task.line);
-            messages::add(Kind::Warning, Some(&place), message);
+            messages::add_message(MessageKind::Warning, Some(&place), message);
         }
     }
     let mut runs = comparison.results.iter().flat_map(|result| &result.runs);
@@ -37,7 +37,7 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &SimComparison) 
             "after {:.3} s every thread that has not ended waits for another one: {}",
             halted.after_seconds, halted.waits
         );
-        messages::add(Kind::Note, Some(&job), text);
+        messages::add_message(MessageKind::Note, Some(&job), text);
     }
     if let Some(run) = runs.find(|run| run.threads.as_ref().is_some_and(|t| t.time_capped)) {
         let asked = match file.duration {
@@ -48,7 +48,7 @@ pub(super) fn tell(job: &Path, workload: &Workload, comparison: &SimComparison) 
             "{asked} {} s were simulated; --seconds N simulates more or less",
             run.seconds
         );
-        messages::add(Kind::Note, Some(&job), text);
+        messages::add_message(MessageKind::Note, Some(&job), text);
     }
 }
 
@@ -58,7 +58,7 @@ fn never_ran(task: &str, comparison: &SimComparison) -> Option<String> {
         .results
         .iter()
         .filter_map(|result| {
-            let tasks = result.runs.iter().flat_map(tasks);
+            let tasks = result.runs.iter().flat_map(count_tasks);
             let reason = tasks
                 .filter(|t| t.name == task)
                 .find_map(|t| t.never_ran.clone());
@@ -98,8 +98,8 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
         runs.flat_map(move |(record, run)| {
             let [operations, mhz, power] =
                 ["ops_per_s", "mean_mhz", "mean_mw"].map(|name| metric_cell(record, name));
-            tasks(run).iter().map(move |task| {
-                row(
+            count_tasks(run).iter().map(move |task| {
+                policy_row(
                     result,
                     [
                         run.seed.to_string(),
@@ -122,7 +122,7 @@ pub(super) fn write_csv(out: &mut Screen, comparison: &SimComparison) -> anyhow:
             })
         })
     });
-    output::csv(out, header(&columns), rows)
+    output::csv(out, policy_header(&columns), rows)
 }
 
 pub(super) fn write_tables(
@@ -131,11 +131,11 @@ pub(super) fn write_tables(
     comparison: &SimComparison,
 ) -> anyhow::Result<()> {
     write_heading(out, &machine.title, comparison)?;
-    let power = figures::power(machine, comparison);
+    let power = figures::power_unit(machine, comparison);
     let energy = figures::energy_unit(machine, comparison);
     output::table(
         out,
-        header(&[
+        policy_header(&[
             "operations/s",
             "MHz",
             &power.name,
@@ -144,13 +144,13 @@ pub(super) fn write_tables(
             "too shallow",
         ]),
         comparison.results.iter().map(|r| {
-            row(
+            policy_row(
                 r,
                 [
-                    figures::metric(r, "ops_per_s"),
-                    figures::metric(r, "mean_mhz"),
+                    figures::metric_text(r, "ops_per_s"),
+                    figures::metric_text(r, "mean_mhz"),
                     figures::mean_power(r, &power),
-                    figures::energy(r, &energy),
+                    figures::energy_text(r, &energy),
                     figures::idle_count(r, |idle| idle.too_deep),
                     figures::idle_count(r, |idle| idle.too_shallow),
                 ],
@@ -179,7 +179,7 @@ pub(super) fn write_tables(
     ];
     output::table(
         out,
-        header(&columns),
+        policy_header(&columns),
         comparison.results.iter().flat_map(task_rows),
     )?;
     write_states(out, machine, comparison)
@@ -189,10 +189,10 @@ fn task_rows(result: &SimulatedPolicy) -> Vec<Vec<String>> {
     let Some(run) = result.runs.first() else {
         return Vec::new();
     };
-    tasks(run)
+    count_tasks(run)
         .iter()
         .map(|task| {
-            row(
+            policy_row(
                 result,
                 [
                     task.name.clone(),

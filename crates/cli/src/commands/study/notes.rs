@@ -3,7 +3,7 @@
 use wakepath_study::plan::Plan;
 
 use crate::commands::arguments;
-use crate::messages::{self, Kind, note};
+use crate::messages::{self, MessageKind, note};
 use crate::policy_set;
 
 /// Adds notes on accepted input that readers should know.
@@ -11,8 +11,8 @@ pub(super) fn tell_notes(plan: &Plan) {
     policy_set::tell_warnings(plan.policies.iter().map(|p| &p.set));
     for workload in &plan.workloads {
         for warning in &workload.warnings {
-            messages::add(
-                Kind::Remark,
+            messages::add_message(
+                MessageKind::Remark,
                 Some(&workload.name),
                 format!("line {warning}"),
             );

@@ -34,7 +34,7 @@ pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, 
     let policies = objective.among.policy_rows(comparison, &names)?;
     let mut candidates: Vec<Candidate> = policies
         .iter()
-        .map(|policy| candidate(policy, &objective.keep))
+        .map(|policy| make_candidate(policy, &objective.keep))
         .collect();
     let sign = objective.goal.sign();
     candidates.sort_by(|a, b| {
@@ -58,7 +58,7 @@ pub fn choose(comparison: &Comparison, objective: &Objective) -> Result<Choice, 
 }
 
 /// A policy with its rows for the goal, followed by the rows for each condition.
-fn candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidate {
+fn make_candidate(policy: &PolicyRows<'_>, conditions: &[Condition]) -> Candidate {
     let (value, doubt) = mean_over_workloads(&policy.rows[0]);
     let mut candidate = Candidate {
         policy: policy.policy.to_owned(),

@@ -65,7 +65,7 @@ pub fn front_of(points: &[impl AsRef<[f64]>], better: &[Better]) -> Vec<bool> {
         .iter()
         .map(|own| {
             let mut others = points.iter();
-            is_finite(own) && !others.any(|other| is_finite(other) && beats(other, own, better))
+            is_finite(own) && !others.any(|other| is_finite(other) && dominates(other, own, better))
         })
         .collect()
 }
@@ -75,7 +75,7 @@ fn is_finite(point: &[f64]) -> bool {
 }
 
 /// Whether point `a` is as good as `b` in all dimensions and better in one.
-fn beats(a: &[f64], b: &[f64], better: &[Better]) -> bool {
+fn dominates(a: &[f64], b: &[f64], better: &[Better]) -> bool {
     let pairs = || {
         let values = a.iter().zip(b).zip(better);
         values.map(|((a, b), better)| (-better.sign() * a, -better.sign() * b))

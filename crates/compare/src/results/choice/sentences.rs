@@ -130,7 +130,7 @@ impl Choice {
                 format!("{policy}: {goal}; surely keeps {keep}, at worst {worst}.")
             }
             (_, Some(worst)) => {
-                let misses = misses(first);
+                let misses = missed_conditions(first);
                 format!(
                     "Nothing surely keeps {keep}. Nearest: {policy}, {misses}: {worst}; {goal}."
                 )
@@ -147,7 +147,7 @@ impl Choice {
     fn next(&self, first: &Candidate, next: &Candidate) -> String {
         let pairs = first.figures.iter().zip(&next.figures);
         let overlaps: Option<Vec<bool>> = pairs
-            .map(|(a, b)| Some(overlap(a.interval?, b.interval?)))
+            .map(|(a, b)| Some(intervals_overlap(a.interval?, b.interval?)))
             .collect();
         let apart = match overlaps {
             None => "; too few runs for intervals",
@@ -174,7 +174,7 @@ impl Choice {
     fn better_but(&self, first: &Candidate, holds: Compliance) -> Option<String> {
         let near = self.nearest_better(first, holds)?;
         let worst = self.worst(near)?;
-        let says = misses(near);
+        let says = missed_conditions(near);
         let change = self.change(first, near);
         Some(format!(
             "Better, but {says}: {}, {change}, {worst}.",
@@ -183,15 +183,15 @@ impl Choice {
     }
 }
 
-fn overlap(a: [f64; 2], b: [f64; 2]) -> bool {
+fn intervals_overlap(a: [f64; 2], b: [f64; 2]) -> bool {
     a[0] <= b[1] && b[0] <= a[1]
 }
 
 /// How a policy misses its worst condition.
-fn misses(candidate: &Candidate) -> String {
+fn missed_conditions(candidate: &Candidate) -> String {
     let worst = candidate.condition.as_ref();
     let condition = worst.map_or_else(String::new, ToString::to_string);
-    let by = percent(candidate.miss_percent);
+    let by = percent_of_limit(candidate.miss_percent);
     match candidate.holds {
         Compliance::Fails => format!("misses {condition} by {by}"),
         _ if candidate.miss_percent > 0.0 => {
@@ -202,7 +202,7 @@ fn misses(candidate: &Candidate) -> String {
 }
 
 /// A share of the limit; "far" if the limit is 0.
-fn percent(of_limit: f64) -> String {
+fn percent_of_limit(of_limit: f64) -> String {
     if of_limit < 1e6 {
         let decimals = usize::from(of_limit < 100.0);
         format!("{of_limit:.decimals$} %")

@@ -135,7 +135,7 @@ pub(super) fn own_metrics() -> Vec<Metric> {
         meaning: meaning.into(),
         unit: unit.into(),
         better,
-        mean: better.mean(),
+        mean: better.mean_kind(),
         headline,
     });
     own.into_iter().chain(bandwidth).collect()

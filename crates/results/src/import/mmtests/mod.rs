@@ -14,7 +14,7 @@ use crate::{RunKey, RunRecord};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::read::{MAX_BYTES, ResultImportError, content, read_inside, unreadable};
+use super::read::{MAX_BYTES, ResultImportError, read_content, read_inside, unreadable_file};
 use super::runs::ImportedRuns;
 
 pub use format::{Benchmark, LogSample};
@@ -41,9 +41,12 @@ struct LogFiles {
 ///
 /// # Errors
 /// Unknown benchmarks, logs without the expected content.
-pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, ResultImportError> {
+pub(super) fn import_mmtests(
+    name: &str,
+    folder: &Path,
+) -> Result<Option<ImportedRuns>, ResultImportError> {
     let mut found = LogFiles::default();
-    look(folder, DEPTH, &mut found)?;
+    find_logs(folder, DEPTH, &mut found)?;
     if found.logs.is_empty() {
         if found.others.is_empty() {
             return Ok(None);
@@ -54,18 +57,21 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, 
             "MMTests logs of {}, which are not read; those of {SUPPORTED} are",
             found.others.join(", ")
         );
-        return Err(content(folder, message));
+        return Err(read_content(folder, message));
     }
     found.logs.sort_by_cached_key(|(workload, _, path)| {
-        (natural(workload), natural(&path.to_string_lossy()))
+        (
+            natural_order(workload),
+            natural_order(&path.to_string_lossy()),
+        )
     });
     let mut imported = ImportedRuns::from_tool("mmtests", "unknown", Vec::new());
     let mut dependent = false;
     for (workload, benchmark, path) in &found.logs {
         let samples = benchmark
-            .read(&text(folder, path)?)
-            .map_err(|e| content(path, e))?;
-        add(&mut imported, name, workload, &samples);
+            .read(&read_log(folder, path)?)
+            .map_err(|e| read_content(path, e))?;
+        add_log(&mut imported, name, workload, &samples);
         dependent |= benchmark.samples_are_seconds();
     }
     imported.metrics = format::own_metrics();
@@ -80,7 +86,7 @@ pub(super) fn import(name: &str, folder: &Path) -> Result<Option<ImportedRuns>, 
 }
 
 /// Adds each sample as a run; further iterations go on counting.
-fn add(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[LogSample]) {
+fn add_log(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[LogSample]) {
     for sample in samples {
         let workload = match &sample.part {
             Some(part) => format!("{workload} {part}"),
@@ -103,7 +109,7 @@ fn add(imported: &mut ImportedRuns, policy: &str, workload: &str, samples: &[Log
     }
 }
 
-fn look(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), ResultImportError> {
+fn find_logs(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), ResultImportError> {
     // The folder `logs` is in the benchmark's folder.
     let is_logs = folder.ends_with("logs");
     let parent = folder.parent().filter(|_| is_logs);
@@ -111,12 +117,12 @@ fn look(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), ResultI
         .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned());
     let mut known = false;
-    for entry in fs::read_dir(folder).map_err(unreadable(folder))? {
-        let entry = entry.map_err(unreadable(folder))?;
+    for entry in fs::read_dir(folder).map_err(unreadable_file(folder))? {
+        let entry = entry.map_err(unreadable_file(folder))?;
         let path = entry.path();
-        if entry.file_type().map_err(unreadable(folder))?.is_dir() {
+        if entry.file_type().map_err(unreadable_file(folder))?.is_dir() {
             if depth > 0 {
-                look(&path, depth - 1, found)?;
+                find_logs(&path, depth - 1, found)?;
             }
             continue;
         }
@@ -137,23 +143,23 @@ fn look(folder: &Path, depth: usize, found: &mut LogFiles) -> Result<(), ResultI
     Ok(())
 }
 
-fn text(folder: &Path, path: &Path) -> Result<String, ResultImportError> {
+fn read_log(folder: &Path, path: &Path) -> Result<String, ResultImportError> {
     let bytes = read_inside(folder, path)?;
     let packed = path.extension().and_then(OsStr::to_str);
     let text = match packed {
-        Some("gz") => unpack(path, MultiGzDecoder::new(&bytes[..]))?,
-        Some("xz") => unpack(path, XzReader::new_mem_limit(&bytes[..], true, XZ_KIB))?,
+        Some("gz") => unpack_log(path, MultiGzDecoder::new(&bytes[..]))?,
+        Some("xz") => unpack_log(path, XzReader::new_mem_limit(&bytes[..], true, XZ_KIB))?,
         _ => bytes,
     };
-    String::from_utf8(text).map_err(|_| content(path, "is not UTF-8 text"))
+    String::from_utf8(text).map_err(|_| read_content(path, "is not UTF-8 text"))
 }
 
-fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, ResultImportError> {
-    wakepath_files::read_up_to(packed, MAX_BYTES).map_err(unreadable(path))
+fn unpack_log(path: &Path, packed: impl Read) -> Result<Vec<u8>, ResultImportError> {
+    wakepath_files::read_up_to(packed, MAX_BYTES).map_err(unreadable_file(path))
 }
 
 /// A name with its numbers as numbers: 16 clients come after 2.
-fn natural(name: &str) -> Vec<(String, u64)> {
+fn natural_order(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {

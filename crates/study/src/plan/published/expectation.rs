@@ -6,7 +6,7 @@ use wakepath_results::Condition;
 use super::study::Study;
 use super::tables::{Expectation, Quantity, Table};
 use crate::file::{ExpectEntry, Names, Selection, Show, StudyError};
-use crate::plan::names::position;
+use crate::plan::names::find_position;
 
 impl Study<'_> {
     pub(super) fn expectation(
@@ -17,7 +17,7 @@ impl Study<'_> {
         let known: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
         let mut chosen = Vec::new();
         for name in Names::all(&entry.tables, self.source)? {
-            chosen.push(position(self.source, "[[published]]", &name, &known)?);
+            chosen.push(find_position(self.source, "[[published]]", &name, &known)?);
         }
         let cells = self.chosen(&entry.tables, &entry.cells, &chosen, tables)?;
         let against = match &entry.less_than {

@@ -9,4 +9,4 @@ mod value;
 
 pub(super) use study::all;
 pub use tables::{Expectation, Pair, PublishedCell, Quantity, Table, ValueRecipe};
-pub use value::{Published, decimal};
+pub use value::{Published, format_decimal};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::tables::{CellNames, Expectation, Table};
 use crate::file::{Names, Selection, StudyError, StudyText};
 use crate::plan::cell::Cell;
-use crate::plan::names::{members, position};
+use crate::plan::names::{find_position, select_members};
 use crate::plan::planned::Plan;
 
 /// A study's tables and expectations.
@@ -13,10 +13,10 @@ pub(in crate::plan) fn all(
     plan: &Plan,
     source: StudyText<'_>,
 ) -> Result<(Vec<Table>, Vec<Expectation>), StudyError> {
-    let study = Study::new(plan, source);
+    let study = Study::begin_reading(plan, source);
     let workloads: Vec<&str> = plan.workloads.iter().map(|w| w.name.as_str()).collect();
     for entry in &plan.file.fitted {
-        position(source, "workload", &entry.workload, &workloads)?;
+        find_position(source, "workload", &entry.workload, &workloads)?;
     }
     let mut tables = Vec::new();
     for entry in &plan.file.published {
@@ -47,7 +47,7 @@ pub(super) struct Study<'a> {
 }
 
 impl<'a> Study<'a> {
-    fn new(plan: &'a Plan, source: StudyText<'a>) -> Self {
+    fn begin_reading(plan: &'a Plan, source: StudyText<'a>) -> Self {
         let cells = plan.cells().iter();
         let machines = cells.clone().map(|c| plan.machine_and_drive(c.machine));
         let (machines, drives) = machines.unzip();
@@ -55,7 +55,7 @@ impl<'a> Study<'a> {
             plan,
             source,
             by_drive: plan.compares_drives(),
-            runs: cells.clone().map(place).collect(),
+            runs: cells.clone().map(cell_place).collect(),
             drives,
             workloads: cells
                 .clone()
@@ -104,7 +104,7 @@ impl<'a> Study<'a> {
             let Some(names) = names else { continue };
             let known: Vec<&str> = known.iter().copied().collect();
             for name in Names::all(names, self.source)? {
-                members(self.source, what, &name, &known)?;
+                select_members(self.source, what, &name, &known)?;
             }
         }
         Ok(())
@@ -112,6 +112,6 @@ impl<'a> Study<'a> {
 }
 
 /// A cell's machine, workload and policy.
-pub(super) fn place(cell: &Cell) -> [usize; 3] {
+pub(super) fn cell_place(cell: &Cell) -> [usize; 3] {
     [cell.machine, cell.workload, cell.policy]
 }

@@ -2,14 +2,15 @@
 
 use toml::Spanned;
 
-use super::study::{Study, place};
+use super::study::{Study, cell_place};
 use super::tables::{CellNames, Pair, PublishedCell, Quantity, Table, ValueRecipe};
 use super::value::Published;
 use crate::file::{
-    Across, CompareEntry, Decision, PublishedEntry, RowEntry, Show, StudyError, unknown,
+    Across, CompareEntry, Decision, PublishedEntry, RowEntry, Show, StudyError,
+    unknown_name_message,
 };
 use crate::plan::cell::Cell;
-use crate::plan::names::position;
+use crate::plan::names::find_position;
 
 const NO_CELL: &str = "the table has no cell that this row is about";
 
@@ -57,10 +58,10 @@ impl Study<'_> {
         self.check_names(&entry.cells, &names)?;
         let (mut columns, mut cells) = match entry.decision.as_ref().map(Spanned::get_ref) {
             Some(Decision::PollLimit) => self.poll_limits(entry)?,
-            Some(Decision::ApstTable) => labelled(entry, self.apst_tables(entry)?),
+            Some(Decision::ApstTable) => parse_labels(entry, self.apst_tables(entry)?),
             None => {
                 let all = self.simulated(entry, &pairs)?;
-                labelled(entry, self.across(entry, all)?)
+                parse_labels(entry, self.across(entry, all)?)
             }
         };
         if cells.is_empty() {
@@ -168,7 +169,7 @@ impl Study<'_> {
         let Some(unit) = unit.filter(|unit| unit.get_ref() != own_unit) else {
             return Ok((quantity, 1.0));
         };
-        match (scale(own_unit), scale(unit.get_ref())) {
+        match (unit_scale(own_unit), unit_scale(unit.get_ref())) {
             (Some((kind, from)), Some((wanted, to))) if kind == wanted => Ok((quantity, to / from)),
             _ => {
                 let own_unit = match own_unit {
@@ -195,7 +196,9 @@ impl Study<'_> {
             wrong => {
                 let metrics = self.plan.metrics.iter().map(|m| &*m.name);
                 let known: Vec<&str> = metrics.chain(["rate", "time"]).collect();
-                Err(self.source.error(at, unknown("metric", wrong, &known)))
+                Err(self
+                    .source
+                    .error(at, unknown_name_message("metric", wrong, &known)))
             }
         }
     }
@@ -229,8 +232,8 @@ impl Study<'_> {
     fn policy_pair(&self, pair: &CompareEntry, known: &[&str]) -> Result<PolicyPair, StudyError> {
         let both = || format!("{} over {}", pair.policy.get_ref(), pair.over.get_ref());
         Ok(PolicyPair {
-            policy: position(self.source, "policy", &pair.policy, known)?,
-            base: Some(position(self.source, "policy", &pair.over, known)?),
+            policy: find_position(self.source, "policy", &pair.policy, known)?,
+            base: Some(find_position(self.source, "policy", &pair.over, known)?),
             name: pair.name.clone().unwrap_or_else(both),
         })
     }
@@ -250,7 +253,7 @@ impl Study<'_> {
         let over_workload = entry
             .over_workload
             .as_ref()
-            .map(|name| position(self.source, "workload", name, &workloads))
+            .map(|name| find_position(self.source, "workload", name, &workloads))
             .transpose()?;
         let left_out = entry.except.as_ref().map(Spanned::get_ref);
         let cells = self.plan.cells();
@@ -267,7 +270,7 @@ impl Study<'_> {
                     ..at
                 };
                 let base = (entry.show != Show::Value).then_some(base);
-                if let Some(missing) = base.filter(|base| !self.runs.contains(&place(base))) {
+                if let Some(missing) = base.filter(|base| !self.runs.contains(&cell_place(base))) {
                     let missing = self.names(missing, "");
                     let message = format!(
                         "there are no runs of `{}` under `{}` to compare with",
@@ -363,7 +366,8 @@ impl Study<'_> {
             (Some(value), Some(base), _) => value.number().map(|value| (value, base)),
             (None, None, Some(name)) => {
                 let known: Vec<&str> = before.iter().map(|t| t.name.as_str()).collect();
-                let table = position(self.source, "[[published]] before this one", name, &known)?;
+                let table =
+                    find_position(self.source, "[[published]] before this one", name, &known)?;
                 wanted.pairs.first().and_then(|pair| {
                     let value = published_number(&before[table], pair.at)?;
                     Some((value, published_number(&before[table], pair.base?)?))
@@ -429,7 +433,7 @@ fn keep_shown(names: [String; 4], shown: [(&str, bool); 4]) -> Vec<String> {
 }
 
 /// Cells with labels: their differing names.
-fn labelled(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Columns {
+fn parse_labels(entry: &PublishedEntry, mut cells: Vec<PublishedCell>) -> Columns {
     let machines = count_names(&cells, |n| (&n.machine, ""));
     let policy = if entry.compare.is_empty() {
         "policy"
@@ -479,7 +483,7 @@ impl PublishedCell {
 }
 
 /// A unit's quantity, and its size in the smallest unit.
-fn scale(unit: &str) -> Option<(&'static str, f64)> {
+fn unit_scale(unit: &str) -> Option<(&'static str, f64)> {
     Some(match unit {
         "ns" => ("time", 1.0),
         "us" => ("time", 1e3),

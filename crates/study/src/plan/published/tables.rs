@@ -111,15 +111,15 @@ pub struct Expectation {
 impl CellNames {
     /// Whether a selection has the cell.
     pub(super) fn are_in(&self, selection: &Selection) -> bool {
-        allows(selection.drive.as_ref(), &self.drive)
-            && allows(selection.workload.as_ref(), &self.workload)
-            && allows(selection.machine.as_ref(), &self.machine)
-            && (allows(selection.policy.as_ref(), &self.policy)
-                || allows(selection.policy.as_ref(), &self.first))
+        allows_cell(selection.drive.as_ref(), &self.drive)
+            && allows_cell(selection.workload.as_ref(), &self.workload)
+            && allows_cell(selection.machine.as_ref(), &self.machine)
+            && (allows_cell(selection.policy.as_ref(), &self.policy)
+                || allows_cell(selection.policy.as_ref(), &self.first))
     }
 }
 
 /// Whether names, if given, have a name.
-fn allows(names: Option<&Spanned<Names>>, name: &str) -> bool {
+fn allows_cell(names: Option<&Spanned<Names>>, name: &str) -> bool {
     names.is_none_or(|n| n.get_ref().has(name))
 }

@@ -54,13 +54,15 @@ impl fmt::Display for Published {
         match self {
             Self::Nothing => Ok(()),
             Self::Number(_) | Self::Runs(_) => {
-                f.write_str(&decimal(self.number().unwrap_or_default()))
+                f.write_str(&format_decimal(self.number().unwrap_or_default()))
             }
             Self::Between { from, to } => match (from, to) {
                 (None, None) => Ok(()),
-                (Some(from), None) => write!(f, "above {}", decimal(*from)),
-                (None, Some(to)) => write!(f, "below {}", decimal(*to)),
-                (Some(from), Some(to)) => write!(f, "{} to {}", decimal(*from), decimal(*to)),
+                (Some(from), None) => write!(f, "above {}", format_decimal(*from)),
+                (None, Some(to)) => write!(f, "below {}", format_decimal(*to)),
+                (Some(from), Some(to)) => {
+                    write!(f, "{} to {}", format_decimal(*from), format_decimal(*to))
+                }
             },
             Self::Text(text) => f.write_str(text),
         }
@@ -68,7 +70,7 @@ impl fmt::Display for Published {
 }
 
 /// A number for people, with three significant figures or all digits before the point.
-pub fn decimal(number: f64) -> String {
+pub fn format_decimal(number: f64) -> String {
     let decimals = match number.abs() {
         n if n >= 100.0 || n == 0.0 => 0,
         n if n >= 10.0 => 1,

@@ -46,7 +46,7 @@ struct State {
 }
 
 /// A CPU's kind: equal capacities are equal kinds.
-pub(super) fn kind(root: &Root, cpu: usize) -> String {
+pub(super) fn cpu_kind(root: &Root, cpu: usize) -> String {
     match root.number(&format!("{CPUS}/cpu{cpu}/cpu_capacity")) {
         Some(capacity) => format!("capacity {capacity}"),
         None => "cpu".to_owned(),
@@ -58,7 +58,7 @@ impl Counters {
         let root = system.root();
         let mut counters = Self::default();
         for cpu in system.cpus() {
-            let kind = kind(root, cpu);
+            let kind = cpu_kind(root, cpu);
             *counters.cpus.entry(kind.clone()).or_default() += 1;
             for count in system.idle_counts(cpu) {
                 let name = count.state.name;
@@ -88,7 +88,7 @@ impl Counters {
                     *counters
                         .frequency
                         .entry(KindFrequency {
-                            kind: kind(root, policy),
+                            kind: cpu_kind(root, policy),
                             khz,
                         })
                         .or_default() += time * cpus;

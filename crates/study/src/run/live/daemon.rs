@@ -38,7 +38,7 @@ const MAX_QUOTE: usize = 400;
 const PROGRAM_VARIABLE: &str = "WAKEPATH_PROGRAM";
 
 /// The program `wakepath`: as the environment names it, else this process if named so, else from `PATH`.
-pub(super) fn program() -> PathBuf {
+pub(super) fn daemon_program() -> PathBuf {
     if let Some(path) = std::env::var_os(PROGRAM_VARIABLE) {
         return path.into();
     }
@@ -53,9 +53,13 @@ pub(super) fn program() -> PathBuf {
 ///
 /// # Errors
 /// The program is missing, or refuses the configuration.
-pub(super) fn check(program: &Path, system: &System, config: &str) -> Result<(), StudyError> {
-    let folder = folder()?;
-    let output = command(program, system.root(), &write_config(&folder, config)?)
+pub(super) fn check_configuration(
+    program: &Path,
+    system: &System,
+    config: &str,
+) -> Result<(), StudyError> {
+    let folder = create_folder()?;
+    let output = daemon_command(program, system.root(), &write_config(&folder, config)?)
         .arg("--check-config")
         .stdin(Stdio::null())
         .output()
@@ -67,12 +71,12 @@ pub(super) fn check(program: &Path, system: &System, config: &str) -> Result<(),
     Err(StudyError::Settings(format!(
         "{} daemon: {}",
         program.display(),
-        reason(&said, output.status)
+        refusal_reason(&said, output.status)
     )))
 }
 
 /// Why a daemon ended: its last message, else its exit status.
-fn reason(messages: &str, status: ExitStatus) -> String {
+fn refusal_reason(messages: &str, status: ExitStatus) -> String {
     match last_line(messages) {
         "" => status.to_string(),
         line => line.to_owned(),
@@ -99,15 +103,15 @@ impl DaemonProcess {
         lock: OwnedFd,
         cancelled: &AtomicBool,
     ) -> Result<Self, StudyError> {
-        let folder = folder()?;
+        let folder = create_folder()?;
         let path = folder.path().join("ready");
         let ready = UnixDatagram::bind(&path).map_err(|e| cannot_use(&path, &e))?;
         ready
             .set_read_timeout(Some(LOOK))
             .map_err(|e| cannot_use(&path, &e))?;
-        let messages = messages(&folder);
+        let messages = read_messages(&folder);
         let log = File::create(&messages).map_err(|e| cannot_use(&messages, &e))?;
-        let child = command(program, system.root(), &write_config(&folder, config)?)
+        let child = daemon_command(program, system.root(), &write_config(&folder, config)?)
             .arg(format!("--lent-by={}", std::process::id()))
             .env("NOTIFY_SOCKET", &path)
             .env_remove("JOURNAL_STREAM")
@@ -158,10 +162,10 @@ impl DaemonProcess {
         let Ok(Some(status)) = self.child().try_wait() else {
             return Ok(());
         };
-        let said = fs::read_to_string(messages(&self.folder)).unwrap_or_default();
+        let said = fs::read_to_string(read_messages(&self.folder)).unwrap_or_default();
         Err(StudyError::Settings(format!(
             "wakepath daemon has ended: {}",
-            reason(&said, status)
+            refusal_reason(&said, status)
         )))
     }
 
@@ -194,7 +198,7 @@ impl Drop for DaemonProcess {
     }
 }
 
-fn command(program: &Path, root: &Root, config: &Path) -> Command {
+fn daemon_command(program: &Path, root: &Root, config: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg("daemon").arg("--config").arg(config);
     if !root.is_live() {
@@ -203,11 +207,11 @@ fn command(program: &Path, root: &Root, config: &Path) -> Command {
     command
 }
 
-fn folder() -> Result<TempDir, StudyError> {
+fn create_folder() -> Result<TempDir, StudyError> {
     tempfile::tempdir().map_err(|e| StudyError::Settings(format!("no temporary directory: {e}")))
 }
 
-fn messages(folder: &TempDir) -> PathBuf {
+fn read_messages(folder: &TempDir) -> PathBuf {
     folder.path().join("messages")
 }
 
@@ -320,7 +324,7 @@ mod tests {
     #[test]
     fn a_missing_program_is_named() {
         let system = System::new(Root::at("/nowhere"));
-        let error = check(Path::new("/nowhere/wakepath"), &system, "").unwrap_err();
+        let error = check_configuration(Path::new("/nowhere/wakepath"), &system, "").unwrap_err();
         assert!(error.to_string().contains("put it into PATH"), "{error}");
     }
 }

@@ -36,7 +36,7 @@ impl<'a> Meter<'a> {
     }
 
     fn counting(system: &'a System, counted: Counted) -> Self {
-        let last = zones(system.root(), counted);
+        let last = power_zones(system.root(), counted);
         Self {
             system,
             counted,
@@ -72,7 +72,7 @@ impl<'a> Meter<'a> {
     }
 
     fn read(&mut self) {
-        let now = zones(self.system.root(), self.counted);
+        let now = power_zones(self.system.root(), self.counted);
         let all_there = now.keys().eq(self.last.keys());
         let more: Option<u64> = now
             .iter()
@@ -121,7 +121,7 @@ impl Counted {
 }
 
 /// The energy counters.
-fn zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> {
+fn power_zones(root: &Root, counted: Counted) -> BTreeMap<String, (u64, Option<u64>)> {
     let zones = root.names(POWERCAP).into_iter();
     zones
         .filter_map(|name: String| {

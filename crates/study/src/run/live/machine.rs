@@ -11,7 +11,7 @@ use wakepath_system::{Root, System};
 
 use super::counters;
 use crate::file::StudyError;
-use crate::plan::host;
+use crate::plan::host_name;
 
 /// `machine.toml` for a measurement. Stays constant between runs, so a study can be resumed.
 #[derive(Debug, Serialize)]
@@ -60,7 +60,7 @@ fn host_id(root: &Root) -> Option<String> {
 }
 
 /// The kernel's release.
-pub(super) fn kernel() -> String {
+pub(super) fn kernel_release() -> String {
     let name = rustix::system::uname();
     format!(
         "{} {}",
@@ -70,7 +70,7 @@ pub(super) fn kernel() -> String {
 }
 
 /// A file's content without white space around.
-fn trimmed(root: &Root, name: &str) -> Option<String> {
+fn read_trimmed(root: &Root, name: &str) -> Option<String> {
     root.optional(name).map(|text| text.trim().to_owned())
 }
 
@@ -80,7 +80,7 @@ impl Observed {
         let mut kinds = BTreeMap::new();
         let cpus = system.cpus();
         for cpu in &cpus {
-            *kinds.entry(counters::kind(root, *cpu)).or_default() += 1;
+            *kinds.entry(counters::cpu_kind(root, *cpu)).or_default() += 1;
         }
         let info = root.optional("proc/cpuinfo").unwrap_or_default();
         let model = info.lines().find_map(|line| {
@@ -94,14 +94,14 @@ impl Observed {
             .map(|cpu| system.idle_states(*cpu))
             .unwrap_or_default();
         Self {
-            host: host(),
+            host: host_name(),
             host_id: host_id(root),
-            kernel: kernel(),
+            kernel: kernel_release(),
             cpu: model.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
             online_cpus: cpus.len(),
             kinds,
-            idle_driver: trimmed(root, "sys/devices/system/cpu/cpuidle/current_driver"),
-            frequency_driver: trimmed(
+            idle_driver: read_trimmed(root, "sys/devices/system/cpu/cpuidle/current_driver"),
+            frequency_driver: read_trimmed(
                 root,
                 "sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
             ),
@@ -109,8 +109,8 @@ impl Observed {
                 .drives()
                 .into_iter()
                 .map(|name| Drive {
-                    model: trimmed(root, &format!("sys/class/nvme/{name}/model")),
-                    firmware: trimmed(root, &format!("sys/class/nvme/{name}/firmware_rev")),
+                    model: read_trimmed(root, &format!("sys/class/nvme/{name}/model")),
+                    firmware: read_trimmed(root, &format!("sys/class/nvme/{name}/firmware_rev")),
                     name,
                 })
                 .collect(),

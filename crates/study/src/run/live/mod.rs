@@ -70,7 +70,7 @@ impl<'a> Live<'a> {
     /// # Errors
     /// A program is missing, or the machine cannot have a policy.
     pub fn new(plan: &'a Plan) -> Result<Self, StudyError> {
-        Self::on(plan, System::live(), daemon::program())
+        Self::on(plan, System::live(), daemon::daemon_program())
     }
 
     /// Runs a plan's workloads here, with settings on `system`. `wakepath` is the path to the program with the daemon for
@@ -92,8 +92,8 @@ impl<'a> Live<'a> {
         for policy in &plan.policies {
             let changes = PolicyChanges::new(&system, policy)?;
             if let Some(config) = &changes.daemon {
-                let checked = daemon::check(&wakepath, &system, config);
-                checked.map_err(|e| named(policy, e))?;
+                let checked = daemon::check_configuration(&wakepath, &system, config);
+                checked.map_err(|e| name_policy(policy, e))?;
             }
             let policy_notes = changes.settings.notes.iter();
             notes.extend(policy_notes.map(|note| format!("{}: {note}", policy.name)));
@@ -120,10 +120,10 @@ impl<'a> Live<'a> {
         let (mut hold, mut daemon) = (None, None);
         if !changes.is_empty() {
             let session = held.session.take();
-            let holding = settings::hold(&self.system, session, &changes)?;
+            let holding = settings::hold_settings(&self.system, session, &changes)?;
             if let Some(config) = &changes.daemon {
                 let started = self.start_daemon(&holding, config, cancelled);
-                daemon = started.map_err(|e| named(planned, e))?;
+                daemon = started.map_err(|e| name_policy(planned, e))?;
             }
             hold = Some(holding);
         }
@@ -132,7 +132,7 @@ impl<'a> Live<'a> {
             hold,
             daemon,
         });
-        settle(self.plan, cancelled)
+        settle_machine(self.plan, cancelled)
     }
 
     fn start_daemon(
@@ -164,7 +164,7 @@ impl HeldState {
             hold: Some(hold), ..
         }) = self.policy.take()
         {
-            let released = hold.release().map_err(|e| settings::error(&e))?;
+            let released = hold.release().map_err(|e| settings::settings_error(&e))?;
             if let Some((session, restored)) = released {
                 self.session = Some(session);
                 // A leftover setting would spoil the next runs.
@@ -184,13 +184,13 @@ impl Backend for Live<'_> {
     }
 
     fn order(&self) -> Order {
-        Order::Serial(order(self.plan))
+        Order::Serial(shuffled_order(self.plan))
     }
 
     fn provenance(&self) -> Result<Provenance, StudyError> {
         let mut tools = BTreeMap::from([
             ("wakepath".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("kernel".to_owned(), machine::kernel()),
+            ("kernel".to_owned(), machine::kernel_release()),
         ]);
         tools.extend(self.fio.clone().map(|version| ("fio".to_owned(), version)));
         let mut notes = self.notes.clone();
@@ -220,7 +220,7 @@ impl Backend for Live<'_> {
 
     fn begin(&self) -> Result<(), StudyError> {
         // Somebody else may have the right to change settings.
-        let session = settings::session(&self.system, self.plan)?;
+        let session = settings::open_session(&self.system, self.plan)?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.session = session;
         Ok(())
@@ -234,7 +234,7 @@ impl Backend for Live<'_> {
     ) -> Result<(), StudyError> {
         self.apply(cell.policy, cancelled)?;
         let workload = &self.plan.workloads[cell.workload];
-        let measured = measure(workload, &self.system, run, cancelled)
+        let measured = measure_run(workload, &self.system, run, cancelled)
             .and_then(|()| self.check_daemon().map_err(|e| e.to_string()));
         measured.map_err(|message| {
             if cancelled.load(Ordering::Relaxed) {
@@ -255,7 +255,7 @@ impl Backend for Live<'_> {
 }
 
 /// An error with its policy's name.
-fn named(policy: &PlannedPolicy, error: StudyError) -> StudyError {
+fn name_policy(policy: &PlannedPolicy, error: StudyError) -> StudyError {
     match error {
         StudyError::Interrupted => StudyError::Interrupted,
         error => StudyError::Settings(format!("policy '{}': {error}", policy.name)),
@@ -265,18 +265,18 @@ fn named(policy: &PlannedPolicy, error: StudyError) -> StudyError {
 /// Nothing may be overwritten by accident.
 fn may_run(workload: &PlannedWorkload) -> Result<(), String> {
     match &workload.task {
-        Task::Fio { text, .. } => targets::check(text, "its fio job"),
+        Task::Fio { text, .. } => targets::check_targets(text, "its fio job"),
         Task::RtApp { .. } | Task::Command { .. } | Task::Recording(_) => Ok(()),
     }
 }
 
 /// Indices in run order: by repeat, then workloads shuffled, then policies shuffled.
-fn order(plan: &Plan) -> Vec<usize> {
+fn shuffled_order(plan: &Plan) -> Vec<usize> {
     let mut random = Pcg64Mcg::seed_from_u64(plan.file.seed);
     let mut order = Vec::with_capacity(plan.runs());
     for repeat in 0..plan.repeats() as usize {
-        for workload in shuffled(plan.workloads.len(), &mut random) {
-            for policy in shuffled(plan.policies.len(), &mut random) {
+        for workload in shuffle_indices(plan.workloads.len(), &mut random) {
+            for policy in shuffle_indices(plan.policies.len(), &mut random) {
                 let mut cells = plan.cells().iter();
                 let cell =
                     cells.position(|cell| cell.workload == workload && cell.policy == policy);
@@ -288,7 +288,7 @@ fn order(plan: &Plan) -> Vec<usize> {
 }
 
 /// The numbers below `count` in random order.
-fn shuffled(count: usize, random: &mut Pcg64Mcg) -> Vec<usize> {
+fn shuffle_indices(count: usize, random: &mut Pcg64Mcg) -> Vec<usize> {
     let mut all: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
         all.swap(last, random.random_range(0..=last));
@@ -297,7 +297,7 @@ fn shuffled(count: usize, random: &mut Pcg64Mcg) -> Vec<usize> {
 }
 
 /// Waits until the machine has settled after a change of settings.
-fn settle(plan: &Plan, cancelled: &AtomicBool) -> Result<(), StudyError> {
+fn settle_machine(plan: &Plan, cancelled: &AtomicBool) -> Result<(), StudyError> {
     let until = Instant::now() + Duration::from_secs_f64(*plan.file.settle_s.get_ref());
     while Instant::now() < until {
         if cancelled.load(Ordering::Relaxed) {
@@ -309,7 +309,7 @@ fn settle(plan: &Plan, cancelled: &AtomicBool) -> Result<(), StudyError> {
     Ok(())
 }
 
-fn measure(
+fn measure_run(
     workload: &PlannedWorkload,
     system: &System,
     run: &mut RunRecord,
@@ -324,7 +324,7 @@ fn measure(
     let warm_up = workload.warm_up().map(|time| Duration::from_nanos(time.0));
     let mut since = Since::now(system, warm_up);
     let took = match &workload.task {
-        Task::Fio { text, workload } => program::fio(
+        Task::Fio { text, workload } => program::run_fio(
             text,
             &requested_rates(workload),
             run,
@@ -332,7 +332,7 @@ fn measure(
             &mut || since.look(),
         )?,
         Task::Command { words, readings } => {
-            program::command(words, readings, run, cancelled, &mut || since.look())?
+            program::run_command(words, readings, run, cancelled, &mut || since.look())?
         }
         Task::RtApp { .. } => return Err("rt-app files are simulated only".to_owned()),
         Task::Recording(_) => return Err("recordings are replayed only".to_owned()),
@@ -399,18 +399,18 @@ mod tests {
                     [[policy]]\nname = 'q'\n[[policy]]\nname = 'r'\n";
         let plan =
             |text: &str| Plan::from_text(text, "x", Path::new("."), RunOrigin::Live).unwrap();
-        let first = order(&plan(text));
-        assert_eq!(first, order(&plan(text)));
+        let first = shuffled_order(&plan(text));
+        assert_eq!(first, shuffled_order(&plan(text)));
         assert_ne!(
             first,
-            order(&plan(&text.replace("repeats", "seed = 2\nrepeats")))
+            shuffled_order(&plan(&text.replace("repeats", "seed = 2\nrepeats")))
         );
         let mut sorted = first.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..24).collect::<Vec<_>>());
         // A workload with a single policy.
         let some = plan(&text.replacen("['true']\n", "['true']\npolicies = 'q'\n", 1));
-        let mut sorted = order(&some);
+        let mut sorted = shuffled_order(&some);
         sorted.sort_unstable();
         assert_eq!(sorted, (0..16).collect::<Vec<_>>());
         let whole = plan(text);

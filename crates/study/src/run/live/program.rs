@@ -49,18 +49,18 @@ pub(super) fn fio_version() -> Result<String, StudyError> {
 
 /// Runs a fio job with these requested rates in the current directory. Calls `look` several times a second. Returns the
 /// duration.
-pub(super) fn fio(
+pub(super) fn run_fio(
     text: &str,
     rates: &[RequestedRate],
     run: &mut RunRecord,
     cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
 ) -> Result<Duration, String> {
-    let job = file()?;
+    let job = create_file()?;
     fs::write(job.path(), text).map_err(|e| e.to_string())?;
     let mut command = Command::new("fio");
     command.arg("--output-format=json+").arg(job.path());
-    let finished = execute(command, cancelled, look).map_err(|e| match e.kind() {
+    let finished = execute_program(command, cancelled, look).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => NO_FIO.to_owned(),
         _ => format!("fio: {e}"),
     })?;
@@ -77,7 +77,7 @@ pub(super) fn fio(
 }
 
 /// Runs a command in the current directory, and calls `look` several times a second. Returns how long it took.
-pub(super) fn command(
+pub(super) fn run_command(
     words: &[String],
     readings: &[Reading],
     run: &mut RunRecord,
@@ -89,7 +89,7 @@ pub(super) fn command(
     };
     let mut command = Command::new(name);
     command.args(arguments);
-    let finished = execute(command, cancelled, look).map_err(|e| format!("{name}: {e}"))?;
+    let finished = execute_program(command, cancelled, look).map_err(|e| format!("{name}: {e}"))?;
     finished.check(name)?;
     for (name, time) in [
         ("wall_s", finished.took),
@@ -112,7 +112,7 @@ pub(super) fn command(
     Ok(finished.took)
 }
 
-fn file() -> Result<NamedTempFile, String> {
+fn create_file() -> Result<NamedTempFile, String> {
     NamedTempFile::new().map_err(|e| format!("no temporary file: {e}"))
 }
 
@@ -154,7 +154,7 @@ impl Finished {
 
 /// Runs a program to its end in its own process group. Ctrl-C then reaches the group through this process only, and
 /// descendants end with the program.
-fn execute(
+fn execute_program(
     mut command: Command,
     cancelled: &AtomicBool,
     look: &mut dyn FnMut(),
@@ -171,7 +171,7 @@ fn execute(
     let (sender, ended) = mpsc::channel();
     // A waiting thread measures time to the microsecond without frequent polling.
     let waiter = thread::spawn(move || {
-        let end = wait(&child);
+        let end = wait_for_end(&child);
         // Nobody listens only after a panic.
         _ = sender.send((end, started.elapsed()));
     });
@@ -238,7 +238,7 @@ fn read_output(file: &NamedTempFile) -> io::Result<String> {
     unsafe_code,
     reason = "there is no safe way to wait for one child's usage"
 )]
-fn wait(child: &Child) -> ProgramEnd {
+fn wait_for_end(child: &Child) -> ProgramEnd {
     let mut status = 0;
     // SAFETY: all fields are integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -282,7 +282,7 @@ mod tests {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
         let cancelled = AtomicBool::new(false);
         let mut looks = 0;
-        command(&words, &[], &mut run, &cancelled, &mut || looks += 1).unwrap();
+        run_command(&words, &[], &mut run, &cancelled, &mut || looks += 1).unwrap();
         (run, looks)
     }
 

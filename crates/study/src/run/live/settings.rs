@@ -7,11 +7,11 @@ use wakepath_settings::{Hold, Session, SettingsError, SettingsPlan, Targets, pol
 use wakepath_system::setting;
 use wakepath_system::{SettingKey, System};
 
-use crate::file::{StudyError, unknown};
+use crate::file::{StudyError, unknown_name_message};
 use crate::plan::{Plan, PlannedPolicy};
 
 /// Converts an error from the settings layer.
-pub(super) fn error(e: &SettingsError) -> StudyError {
+pub(super) fn settings_error(e: &SettingsError) -> StudyError {
     StudyError::Settings(e.to_string())
 }
 
@@ -69,7 +69,7 @@ fn without_leases(set: &PolicySet) -> Result<PolicySet, String> {
 fn setting_keys(system: &System, name: &str) -> Result<impl Iterator<Item = SettingKey>, String> {
     let Some(info) = setting::find(name) else {
         let known: Vec<&str> = setting::SETTINGS.iter().map(|s| s.name).collect();
-        return Err(unknown("setting", name, &known));
+        return Err(unknown_name_message("setting", name, &known));
     };
     let places = system.places(info.scope);
     if places.is_empty() {
@@ -82,26 +82,30 @@ fn setting_keys(system: &System, name: &str) -> Result<impl Iterator<Item = Sett
 }
 
 /// The right to change settings, if needed by any policy.
-pub(super) fn session(system: &System, plan: &Plan) -> Result<Option<Session>, StudyError> {
+pub(super) fn open_session(system: &System, plan: &Plan) -> Result<Option<Session>, StudyError> {
     for policy in &plan.policies {
         if !PolicyChanges::new(system, policy)?.is_empty() {
-            return Session::open(system).map(Some).map_err(|e| error(&e));
+            return Session::open(system)
+                .map(Some)
+                .map_err(|e| settings_error(&e));
         }
     }
     Ok(None)
 }
 
 /// Applies what stays without a process, for as long as the hold lives.
-pub(super) fn hold(
+pub(super) fn hold_settings(
     system: &System,
     session: Option<Session>,
     changes: &PolicyChanges,
 ) -> Result<Hold, StudyError> {
     let session = match session {
         Some(session) => session,
-        None => Session::open(system).map_err(|e| error(&e))?,
+        None => Session::open(system).map_err(|e| settings_error(&e))?,
     };
-    session.hold(&changes.settings).map_err(|e| error(&e))
+    session
+        .hold(&changes.settings)
+        .map_err(|e| settings_error(&e))
 }
 
 #[cfg(test)]

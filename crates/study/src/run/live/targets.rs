@@ -16,12 +16,12 @@ const FILES: &str = "/dev/shm";
 ///
 /// # Errors
 /// The job, its target, and a remedy.
-pub(super) fn check(text: &str, origin: &str) -> Result<(), String> {
+pub(super) fn check_targets(text: &str, origin: &str) -> Result<(), String> {
     for job in fio::paths(text, origin).map_err(|e| e.to_string())? {
         let opened = job.files.iter().map(|path| (path, job.writes));
         let mapped = job.memory.iter().map(|path| (path, true));
         for (path, writes) in opened.chain(mapped) {
-            let what = match target(Path::new(path)) {
+            let what = match find_target(Path::new(path)) {
                 Target::Other(what) if writes => what.to_owned(),
                 // Even for reads, fio creates missing files, and unlinks obstacles.
                 Target::Unknown(why) => why,
@@ -49,10 +49,10 @@ enum Target {
     Unknown(String),
 }
 
-fn target(path: &Path) -> Target {
+fn find_target(path: &Path) -> Target {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
-        Err(e) if e.kind() == ErrorKind::NotFound => return missing(path),
+        Err(e) if e.kind() == ErrorKind::NotFound => return missing_target(path),
         Err(e) => return Target::Unknown(format!("which cannot be looked at ({e})")),
     };
     if kind.is_block_device() {
@@ -71,7 +71,7 @@ fn target(path: &Path) -> Target {
 }
 
 /// Target for a path missing so far, which fio would create.
-fn missing(path: &Path) -> Target {
+fn missing_target(path: &Path) -> Target {
     if fs::symlink_metadata(path).is_ok() {
         return Target::Unknown("a link that leads nowhere".to_owned());
     }
@@ -129,7 +129,7 @@ mod tests {
         } else {
             "[a]\n"
         };
-        check(&format!("{section}{options}\nsize=4k\n"), "t.fio").err()
+        check_targets(&format!("{section}{options}\nsize=4k\n"), "t.fio").err()
     }
 
     #[test]

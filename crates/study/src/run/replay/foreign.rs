@@ -55,38 +55,38 @@ fn other_processor(recorded: &Metadata, title: &str) -> Option<String> {
         Some("aarch64" | "arm" | "armv7l") => Some("Arm"),
         _ => None,
     };
-    let theirs = processor.and_then(maker).or(of_architecture);
-    if let (Some(theirs), Some(ours)) = (theirs, maker(title))
+    let theirs = processor.and_then(processor_maker).or(of_architecture);
+    if let (Some(theirs), Some(ours)) = (theirs, processor_maker(title))
         && theirs != ours
     {
         return Some(format!("a processor of {theirs} against one of {ours}"));
     }
     let is_x86 = recorded.architecture.as_deref() == Some("x86_64");
-    if is_x86 && maker(title) == Some("Arm") {
+    if is_x86 && processor_maker(title) == Some("Arm") {
         return Some("architecture x86_64 against Arm".to_owned());
     }
     let processor = processor?;
-    let (theirs, ours) = (models(processor), models(title));
+    let (theirs, ours) = (model_numbers(processor), model_numbers(title));
     let differ = !theirs.is_empty() && !ours.is_empty() && theirs.is_disjoint(&ours);
     differ.then(|| format!("processor {processor} against another model"))
 }
 
-fn maker(text: &str) -> Option<&'static str> {
-    let words: BTreeSet<String> = words(text).collect();
+fn processor_maker(text: &str) -> Option<&'static str> {
+    let words: BTreeSet<String> = name_words(text).collect();
     let made = MAKERS
         .iter()
         .find(|(_, names)| names.iter().any(|name| words.contains(*name)));
     made.map(|(maker, _)| *maker)
 }
 
-fn words(text: &str) -> impl Iterator<Item = String> {
+fn name_words(text: &str) -> impl Iterator<Item = String> {
     text.split(|c: char| !c.is_ascii_alphanumeric())
         .map(str::to_lowercase)
 }
 
 /// Words that number a model: `7502`, `8840u`, `6741p`. Clocks and short counts are none.
-fn models(text: &str) -> BTreeSet<String> {
-    words(text)
+fn model_numbers(text: &str) -> BTreeSet<String> {
+    name_words(text)
         .filter(|word: &String| {
             let digits = word.bytes().filter(u8::is_ascii_digit).count();
             digits >= 3 && word.len() >= 4 && !word.ends_with("hz")
@@ -108,13 +108,13 @@ fn other_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
         .iter()
         .flat_map(|group| &group.states)
         .filter(|s| !s.polling)
-        .map(|s| plain(&s.name))
+        .map(|s| plain_name(&s.name))
         .collect();
     let ours: BTreeSet<String> = machine
         .idle_state
         .iter()
         .filter(|s| !s.polling)
-        .map(|s| plain(&s.name))
+        .map(|s| plain_name(&s.name))
         .collect();
     let differ = !theirs.is_empty() && !ours.is_empty() && theirs.is_disjoint(&ours);
     differ.then(|| {
@@ -124,7 +124,7 @@ fn other_states(recorded: &Metadata, machine: &Machine) -> Option<String> {
 }
 
 /// An idle state's name without drivers' suffixes: `C1` for `C1-SKL` and `C1_ACPI`.
-fn plain(name: &str) -> String {
+fn plain_name(name: &str) -> String {
     let end = name.find(['-', '_']).unwrap_or(name.len());
     name[..end].to_uppercase()
 }

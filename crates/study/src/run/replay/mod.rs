@@ -162,7 +162,10 @@ impl<'a> Replay<'a> {
             .take_while(|(key, _)| key.machine == machine);
         let (_, first) = on_it.next().ok_or_else(|| self.no_recording())?;
         let metadata = first.replaying.metadata();
-        Ok((in_short(planned, &first.replaying), described(metadata)?))
+        Ok((
+            in_short(planned, &first.replaying),
+            describe_recording(metadata)?,
+        ))
     }
 
     /// Recordings that were made on another machine than the first, and are replayed with the same figures.
@@ -267,7 +270,7 @@ impl Backend for Replay<'_> {
     ) -> Result<(), StudyError> {
         let replayed = self.replayed(cell, cancelled)?;
         let repeat = cell.repeat as usize;
-        rows::fill(run, &replayed, cell.policy, repeat);
+        rows::fill_replayed_run(run, &replayed, cell.policy, repeat);
         if replayed.report.is_sparse() && !self.with_sparse {
             run.metrics.clear();
         }
@@ -346,7 +349,7 @@ fn in_short(planned: &PlannedMachine, recording: &Replaying<'_>) -> MachineInfo 
 }
 
 /// A recording's statement about its machine, as a file.
-fn described(metadata: &Metadata) -> Result<String, StudyError> {
+fn describe_recording(metadata: &Metadata) -> Result<String, StudyError> {
     let text = toml::Value::try_from(metadata).and_then(|value| toml::to_string(&value));
     text.map_err(|e| {
         StudyError::Settings(format!("what the recording says about its machine: {e}"))

@@ -103,7 +103,7 @@ impl<'a> Replaying<'a> {
             blocks: 1,
         };
         Ok(Self {
-            passes: passes(sets, &setup, recording)?,
+            passes: plan_passes(sets, &setup, recording)?,
             recording,
             setup,
             kinds,
@@ -183,7 +183,7 @@ impl<'a> Replaying<'a> {
                 other => self.recording.error(&with_causes(&other)),
             })?);
         }
-        let report = merged(reports, &self.passes)
+        let report = merge_reports(reports, &self.passes)
             .ok_or_else(|| self.recording.error("no policy set to replay"))?;
         let mut policies: Vec<(usize, Option<IdlePolicy>)> = vec![(0, None); self.policies];
         let mut governors: Vec<_> = self.passes.iter().flat_map(|p| &p.policies).collect();
@@ -220,7 +220,7 @@ fn group_name(cpus: &[u32]) -> String {
 }
 
 /// Passes needed for all policy sets.
-fn passes(
+fn plan_passes(
     sets: &[(&str, &PolicySet)],
     setup: &Setup,
     recording: &PlannedRecording,
@@ -277,17 +277,17 @@ fn replayed_policy(set: &PolicySet, setup: &Setup) -> Result<ReplayedPolicy, Str
             .ok_or("it names no idle governor, and the recording does not say which one ran")?,
         psd: set
             .psd()
-            .map(|settings| leases(settings, &setup.states))
+            .map(|settings| lease_rule(settings, &setup.states))
             .transpose()?,
         latency: set
             .cpu_latency()
-            .map(|request| limits(request, &setup.states))
+            .map(|request| latency_limits(request, &setup.states))
             .transpose()?,
     })
 }
 
 /// The leases on these idle states. A ceiling by name has to be the same state on every CPU.
-fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
+fn lease_rule(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String> {
     let mut on = states
         .iter()
         .map(|states| settings.on(&states.declared).map_err(|e| with_causes(&e)));
@@ -306,7 +306,7 @@ fn leases(settings: &PsdSettings, states: &[States]) -> Result<PsdPolicy, String
 const NO_LIFTING: &str = "cpu-latency[limit=none]: who asked for the recorded limits is not known, so none can be lifted";
 
 /// A latency request for given idle states.
-fn limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, String> {
+fn latency_limits(request: &CpuLatency, states: &[States]) -> Result<LatencyLimits, String> {
     let limits = states.iter().map(|states| {
         let known = states.declared.iter();
         let known = known.map(|s| (s.name.as_str(), s.exit_latency));
@@ -346,7 +346,7 @@ fn recorded_governor(metadata: &Metadata) -> Option<RecordedGovernor> {
 }
 
 /// Merges all passes, with policies in set order.
-fn merged(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
+fn merge_reports(reports: Vec<Report>, passes: &[Pass]) -> Option<Report> {
     let mut reports = reports.into_iter();
     let mut merged = reports.next()?;
     let mut order: Vec<usize> = passes

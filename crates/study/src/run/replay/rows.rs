@@ -11,7 +11,12 @@ const PACKAGE: &str = "package";
 const ASLEEP: &str = "asleep";
 
 /// Fills `run` from a policy's time block.
-pub(super) fn fill(run: &mut RunRecord, replayed: &Replayed, policy: usize, block: usize) {
+pub(super) fn fill_replayed_run(
+    run: &mut RunRecord,
+    replayed: &Replayed,
+    policy: usize,
+    block: usize,
+) {
     let Some((place, _)) = replayed.policies.get(policy) else {
         return;
     };
@@ -22,19 +27,20 @@ pub(super) fn fill(run: &mut RunRecord, replayed: &Replayed, policy: usize, bloc
         return;
     };
     run.duration_ns = block.duration_ns;
-    run.metrics = metrics(block, of_policy, *place == 0)
+    run.metrics = replay_metrics(block, of_policy, *place == 0)
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
     for (kind, states) in replayed.kinds.iter().zip(&of_policy.groups) {
         if states.is_empty() {
             continue;
         }
-        run.idle.extend(states.iter().map(|s| idle(&kind.name, s)));
+        run.idle
+            .extend(states.iter().map(|s| idle_row(&kind.name, s)));
         let asleep: u64 = states.iter().map(|s| s.time_ns).sum();
         let whole = block.duration_ns.saturating_mul(u64::from(kind.cpus));
         let power = states.iter().any(|s| s.energy_j.is_some());
         run.idle
-            .push(busy(&kind.name, whole.saturating_sub(asleep), power));
+            .push(busy_row(&kind.name, whole.saturating_sub(asleep), power));
     }
     if let Some(package) = of_policy.package {
         run.idle.push(Idle {
@@ -50,11 +56,11 @@ pub(super) fn fill(run: &mut RunRecord, replayed: &Replayed, policy: usize, bloc
             wasted_energy_uj: Some(package.wasted_j * 1e6),
         });
         let awake = block.duration_ns.saturating_sub(package.asleep_ns);
-        run.idle.push(busy(PACKAGE, awake, true));
+        run.idle.push(busy_row(PACKAGE, awake, true));
     }
 }
 
-fn idle(kind: &str, state: &StateReport) -> Idle {
+fn idle_row(kind: &str, state: &StateReport) -> Idle {
     Idle {
         cpu_kind: kind.to_owned(),
         state: state.state.clone(),
@@ -69,7 +75,7 @@ fn idle(kind: &str, state: &StateReport) -> Idle {
     }
 }
 
-fn busy(kind: &str, time_ns: u64, has_power: bool) -> Idle {
+fn busy_row(kind: &str, time_ns: u64, has_power: bool) -> Idle {
     Idle {
         cpu_kind: kind.to_owned(),
         state: BUSY.to_owned(),
@@ -85,7 +91,7 @@ fn busy(kind: &str, time_ns: u64, has_power: bool) -> Idle {
 }
 
 /// A block's metrics.
-fn metrics(
+fn replay_metrics(
     block: &BlockReport,
     policy: &BlockPolicy,
     recorded: bool,
@@ -97,27 +103,36 @@ fn metrics(
     let as_recorded = agreement.share().filter(|_| recorded);
     let leased = policy
         .leased_spans
-        .and_then(|count| share(count as f64, spans));
+        .and_then(|count| share_of_time(count as f64, spans));
     let all = [
         (
             "mean_mw",
             sums.energy_j
-                .and_then(|joules| share(joules * 1e3, seconds)),
+                .and_then(|joules| share_of_time(joules * 1e3, seconds)),
         ),
         (
             "added_us_per_io",
             // I/O without an idle CPU tells nothing about idle states.
-            share(sums.added_io_latency_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
+            share_of_time(sums.added_io_latency_ns as f64 / 1e3, ios).filter(|_| block.spans > 0),
         ),
         (
             "added_us_per_wake",
-            share(sums.added_latency_ns as f64 / 1e3, spans),
+            share_of_time(sums.added_latency_ns as f64 / 1e3, spans),
         ),
-        ("too_deep_per_s", share(sums.too_deep as f64, seconds)),
-        ("too_shallow_per_s", share(sums.too_shallow as f64, seconds)),
+        (
+            "too_deep_per_s",
+            share_of_time(sums.too_deep as f64, seconds),
+        ),
+        (
+            "too_shallow_per_s",
+            share_of_time(sums.too_shallow as f64, seconds),
+        ),
         // Replay counts as the kernel does.
-        ("above_per_s", share(sums.too_deep as f64, seconds)),
-        ("below_per_s", share(sums.too_shallow as f64, seconds)),
+        ("above_per_s", share_of_time(sums.too_deep as f64, seconds)),
+        (
+            "below_per_s",
+            share_of_time(sums.too_shallow as f64, seconds),
+        ),
         ("as_recorded", as_recorded.map(|share| share * 100.0)),
         ("leased", leased.map(|share| share * 100.0)),
     ];
@@ -125,6 +140,6 @@ fn metrics(
         .filter_map(|(name, value)| Some((name, value?)))
 }
 
-fn share(part: f64, whole: f64) -> Option<f64> {
+fn share_of_time(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
