@@ -59,7 +59,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// For a recording of this machine and with these kinds of events. The default is for one of schema 1.
+    /// A collector for a recording with this description. The default fits schema 1.
     pub fn new(metadata: &Metadata) -> Self {
         let mut siblings: HashMap<u32, Vec<u32>> = HashMap::new();
         for core in &metadata.siblings {
@@ -80,7 +80,7 @@ impl Collector {
         collector
     }
 
-    /// Learns the names of tasks, of which some are kernel threads that do I/O for others. Live, names come with events.
+    /// Learns task names; kernel threads do I/O for others. Live, names come with events.
     pub fn learn_names(&mut self, tasks: &BTreeMap<u32, String>) {
         self.wake_ups.learn_names(tasks);
     }
@@ -251,6 +251,7 @@ impl Collector {
             cpu: interrupted,
             irq: handler.and_then(|handler| handler.irq),
             gap: issue.gap,
+            cpu_gap: None,
             in_flight: issue.in_flight,
             khz: 0,
             first: None,
@@ -278,6 +279,8 @@ impl Collector {
         let cpu = self.cpus.entry(on).or_default();
         if let Some(request) = self.requests.get_mut(pending.request) {
             request.khz = cpu.khz;
+            let completed = pending.previous;
+            request.cpu_gap = completed.map(|end| pending.issued.saturating_sub(end));
         }
         cpu.completed = cpu.completed.max(Some(pending.handled));
         for sibling in self.siblings.get(&on).into_iter().flatten() {
@@ -320,7 +323,7 @@ impl Collector {
             Interrupt::Device { irq } => cpu.enter_handler(time, Some(irq)),
             Interrupt::CallFunction => cpu.enter_handler(time, None),
             Interrupt::Reschedule => cpu.disturb(time),
-            // It follows the handler that raised it.
+            // A softirq follows the handler that raised this softirq.
             Interrupt::BlockSoftirq => {
                 if let Some(handler) = &mut cpu.handler
                     && handler.may_run(time)
@@ -436,7 +439,7 @@ impl Collector {
         self.forget(cpu);
     }
 
-    /// What the CPU did before says nothing of what it does now.
+    /// Forgets a CPU's past, which says nothing about the present.
     fn forget(&mut self, cpu: u32) {
         let khz = self.cpus.get(&cpu).map_or(0, |cpu| cpu.khz);
         let fresh = Cpu {

@@ -1,4 +1,4 @@
-//! A CPU's interrupts, notifications and idle periods, as far as requests need them.
+//! A CPU's interrupts, notifications and idle periods, as needed for requests.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ const NOTIFICATION_NS: u64 = 10_000_000;
 #[derive(Clone, Copy)]
 pub(crate) struct Handler {
     pub(crate) began: u64,
-    /// The last time that it completed something, or it began.
+    /// Last completion, or else the beginning.
     pub(crate) active: u64,
     pub(crate) irq: Option<u32>,
     /// The CPU's last disturbance before.
@@ -32,11 +32,11 @@ pub(crate) struct Sender {
     pub(crate) cpu: u32,
     pub(crate) sent: u64,
     pub(crate) notification: Notification,
-    /// The device's handler that ran there.
+    /// The device's handler on the sending CPU.
     pub(crate) handler: Option<Handler>,
 }
 
-/// A completion whose idle period on the interrupted CPU may still come.
+/// A completion before the interrupted CPU's idle period is known.
 #[derive(Clone, Copy)]
 pub(crate) struct Pending {
     pub(crate) request: usize,
@@ -47,16 +47,16 @@ pub(crate) struct Pending {
     pub(crate) handled: u64,
     /// The CPU's last event of another kind, or a wake-up from elsewhere.
     pub(crate) disturbed: Option<u64>,
-    /// The CPU's completion before this one.
+    /// The CPU's completion before.
     pub(crate) previous: Option<u64>,
 }
 
-/// A completion on another CPU than the interrupted one, whose idle period may still come.
+/// A completion on another CPU than the interrupted CPU, before the idle period there is known.
 #[derive(Clone, Copy)]
 pub(crate) struct PendingRemote {
     pub(crate) request: usize,
     pub(crate) sent: u64,
-    /// When its first event says that it runs.
+    /// First event on the running CPU.
     pub(crate) runs: u64,
 }
 
@@ -65,29 +65,36 @@ pub(crate) struct Cpu {
     pub(crate) periods: VecDeque<Period>,
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) remotes: Vec<PendingRemote>,
-    /// Requests of a sibling CPU, with the time of their interrupt.
+    /// A sibling CPU's requests with interrupt times.
     pub(crate) sibling_requests: Vec<(usize, u64)>,
-    /// The last idle period, if it ended after a timer was due; until a timer expires.
+    /// The last idle period, if ended after a timer was due; until a timer expires.
     pub(crate) late: Option<LateExit>,
-    /// Requests whose wake-up went to this CPU, with its time; only where no event shows when tasks run.
+    /// Requests with wake-up times, for wake-ups to this CPU; only where no event shows running tasks.
     pub(crate) woken: Vec<(usize, u64)>,
-    /// The last completion, until its wake-up comes.
+    /// The last completion, until the next wake-up.
     pub(crate) last_request: Option<(usize, u64)>,
     pub(crate) disturbed: Option<u64>,
     pub(crate) completed: Option<u64>,
     /// The last device's handler, or IPI, that may complete requests.
     pub(crate) handler: Option<Handler>,
-    /// Who sent the IPI that began it.
+    /// Sender of the IPI before that handler.
     pub(crate) sender: Option<Sender>,
     /// The last notification from another CPU.
     pub(crate) notified: Option<Sender>,
-    /// The last one sent by a device's handler, until this CPU answers.
+    /// The last notification from a device's handler, until this CPU answers.
     pub(crate) completion_sender: Option<Sender>,
     pub(crate) khz: u32,
 }
 
+impl Pending {
+    /// Whether an idle period ended after the issue, and began before the interrupt.
+    fn is_after_issue(&self, period: &Period) -> bool {
+        period.exit > self.issued && (period.exit <= self.signal || period.contains(self.signal))
+    }
+}
+
 impl Handler {
-    /// It may still run at this time, or the softirq that it raised.
+    /// The handler may still run at this time, or the softirq raised there.
     pub(crate) fn may_run(&self, time: u64) -> bool {
         time.saturating_sub(self.active) <= HANDLER_NS
     }
@@ -186,7 +193,7 @@ impl Cpu {
     }
 }
 
-/// Finds the state that a request met, once the idle period around its interrupt is known or known to be missing.
+/// Finds the state met by a request, once the idle period around the interrupt is known or known to be missing.
 pub(crate) fn resolve(
     requests: &mut [TracedRequest],
     periods: &VecDeque<Period>,
@@ -202,13 +209,13 @@ pub(crate) fn resolve(
     if full && periods.front().is_some_and(|p| p.exit > pending.issued) {
         return;
     }
-    let since_issue = |p: &&Period| {
-        p.exit > pending.issued && (p.exit <= pending.signal || p.contains(pending.signal))
-    };
-    let mut seen = periods.iter().filter(since_issue).chain(&around);
+    let mut since_issue = periods
+        .iter()
+        .filter(|period| pending.is_after_issue(period));
+    let mut seen = since_issue.clone().chain(&around);
     request.first = seen.next().map(|period| period.state);
     request.periods = u32::from(request.first.is_some()) + seen.count() as u32;
-    let last = around.or_else(|| periods.iter().rfind(since_issue).copied());
+    let last = around.or_else(|| since_issue.next_back().copied());
     let Some(period) = last.filter(|p| p.exit.saturating_add(HANDLER_NS) >= pending.signal) else {
         request.met = MetState::Awake;
         return;
@@ -217,10 +224,10 @@ pub(crate) fn resolve(
         request.out = period.exit - pending.issued;
         request.interrupt = pending.handled - period.exit;
     }
-    let within = |time: Option<u64>| time.is_some_and(|time| time > period.entry);
-    request.met = if within(pending.previous) {
+    // `None` is before any time.
+    request.met = if pending.previous > Some(period.entry) {
         MetState::Behind
-    } else if within(pending.disturbed) {
+    } else if pending.disturbed > Some(period.entry) {
         MetState::Leaving
     } else {
         MetState::State(period.state)

@@ -7,6 +7,7 @@
 
 mod collector;
 mod cpu;
+mod help;
 mod lateness;
 mod order;
 mod period;
@@ -19,12 +20,13 @@ mod traced;
 mod wakeups;
 
 pub use collector::Collector;
+pub use help::{Help, LEASE_NS, Remedy};
 pub use lateness::TimerLateness;
 pub use probes::ProbeCost;
 pub use queueing::QueuedParts;
 pub use report::{
-    Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ProcessParts, RequestKind,
-    WaitParts, explain, explain_kinds, summarize,
+    Explanation, HopParts, InterruptParts, KindGroup, MeanParts, ProcessParts, ReplayedHelp,
+    RequestKind, WaitParts, explain, explain_kinds, summarize,
 };
 pub use requests::{
     Collected, Coverage, Hop, MAX_REQUESTS, MetState, Notification, RemoteCompletion, Sibling,

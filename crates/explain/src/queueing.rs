@@ -7,7 +7,7 @@ use wakepath_trace::recording::{Block, QueueStep};
 
 /// Bios that are remembered; a truncated recording may have any number without an issue.
 const MAX_BIOS: usize = 1 << 18;
-/// Longest way from a remap to the entry into the device below, which follows at once unless submission nests. Assumed.
+/// Longest way from a remap to the entry into the device below; immediate unless submission nests. Assumed.
 const REMAP_NS: u64 = 100_000_000;
 /// Bytes of a sector.
 const SECTOR: u32 = 512;
@@ -17,7 +17,7 @@ const SECTOR: u32 = 512;
 pub struct QueuedParts {
     /// Until a tag was free (`block_getrq`).
     pub tag: u64,
-    /// From there until the scheduler or, without a scheduler, until the issue: plugging.
+    /// Tag to scheduler or, without a scheduler, to the issue: plugging.
     pub plug: u64,
     /// In the scheduler (`block_rq_insert` to `block_rq_issue`).
     pub scheduler: u64,
@@ -47,7 +47,7 @@ struct QueuedBio {
     task: Option<u32>,
     background: bool,
     write: bool,
-    /// When it came from a device above, where its time began.
+    /// Time of arrival from a device above, where waiting began.
     remapped: Option<u64>,
 }
 
@@ -88,7 +88,7 @@ impl Queues {
                     bio.inserted.get_or_insert(time);
                 }
             }
-            // The sectors of a merged request belong to the other one, whose issue finds their bios.
+            // A merged request's sectors belong to the other request, and are found at the latter's issue.
             QueueStep::Merged(_) => {}
             QueueStep::Split { block, at } => {
                 if let Some(bio) = self.bio(block.device, block.sector).copied() {
@@ -112,7 +112,7 @@ impl Queues {
         }
     }
 
-    /// Takes the bios that a request is made of.
+    /// Takes a request's bios.
     pub(crate) fn issue(&mut self, time: u64, block: &Block) -> Option<Origin> {
         let sectors = u64::from(block.bytes.div_ceil(SECTOR).max(1));
         let end = block.sector.saturating_add(sectors);
@@ -121,7 +121,7 @@ impl Queues {
         while let Some(sector) = self.first_in_range(device, block.sector, end) {
             bios.extend(self.remove(device, sector));
         }
-        // The first bio with a tag became the request; others were merged into it.
+        // The first bio with a tag became the request; others were merged.
         let owner = bios.iter().min_by_key(|bio| {
             let tagged = bio.tagged.unwrap_or(u64::MAX);
             (tagged, bio.queued)
@@ -170,8 +170,9 @@ impl Queues {
     /// The request's device, or the only one of the same major number with such a bio: traces name bios by partition, with
     /// sectors of the drive. NVMe drives share a major number, so that several candidates tell nothing.
     fn find_device(&self, block: &Block) -> Option<u32> {
-        let has = |bios: &BTreeMap<u64, QueuedBio>| bios.contains_key(&block.sector);
-        if self.devices.get(&block.device).is_some_and(has) {
+        if let Some(bios) = self.devices.get(&block.device)
+            && bios.contains_key(&block.sector)
+        {
             return Some(block.device);
         }
         let major = block.device >> 20;

@@ -5,38 +5,39 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use wakepath_trace::recording::Metadata;
 
+use crate::help::{Help, find_help};
 use crate::lateness::TimerLateness;
 use crate::probes::ProbeCost;
 use crate::queueing::QueuedParts;
 use crate::requests::{Collected, Coverage, MetState, Notification, Sibling, TracedRequest};
 use crate::split::{Split, split};
 
-/// Means over the requests of a kind, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
+/// Means over a kind's requests, in ns. `out`, `interrupt`, `remote_exit` and `remote` add up to the latency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MeanParts {
     /// Issue to completion.
     pub latency_ns: f64,
     /// Issue to the interrupted CPU's first sign of life.
     pub out_ns: f64,
-    /// From there to completion, or until another CPU is told to complete, where visible.
+    /// First sign of life to completion, or to the notification for another CPU, where visible.
     pub interrupt_ns: f64,
-    /// From there until the completing CPU has left its idle state.
+    /// Notification to the end of the completing CPU's idle period.
     pub remote_exit_ns: f64,
-    /// From there to completion on that CPU.
+    /// End of the idle period to completion on the notified CPU.
     pub remote_ns: f64,
-    /// Before the issue: waiting for a tag, over the requests whose bio is known.
+    /// Before the issue: waiting for a tag, over requests with a known bio.
     pub tag_ns: f64,
     /// Plugged, over the same requests.
     pub plug_ns: f64,
     /// In the scheduler, over the same requests.
     pub scheduler_ns: f64,
-    /// Completion to wake-up, over the requests that woke a task.
+    /// Completion to wake-up, over requests that woke a task.
     pub hand_over_ns: f64,
     /// Wake-up to the end of the woken CPU's idle period, over the same requests.
     pub task_exit_ns: f64,
 }
 
-/// Means over the requests whose task was seen to run again, in ns. All parts add up to the wait.
+/// Means over requests with a task that was seen to run again, in ns. All parts add up to the wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WaitParts {
     /// How many.
@@ -49,81 +50,83 @@ pub struct WaitParts {
     pub latency_ns: f64,
     /// Completion to wake-up.
     pub hand_over_ns: f64,
-    /// First wake-up to the wake-up of the task that waited: through other threads.
+    /// First wake-up to the waiting task's wake-up: through other threads.
     pub through_ns: f64,
-    /// From there to the end of the idle period of the task's CPU.
+    /// Wake-up to the end of the idle period on the task's CPU.
     pub task_exit_ns: f64,
-    /// From there until the task ran.
+    /// Time in the run queue until the task ran.
     pub run_queue_ns: f64,
-    /// Tasks that another CPU woke by IPI.
+    /// Tasks woken by IPI from another CPU.
     pub by_ipi: u64,
-    /// Tasks that another CPU woke by a store.
+    /// Tasks woken by a store from another CPU.
     pub by_store: u64,
 }
 
-/// Requests of one device, direction and size.
+/// Requests with the same device, direction and size class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RequestKind {
     /// The kernel's name, or `major:minor`.
     pub device: String,
-    /// They write or discard.
+    /// The requests write or discard.
     pub write: bool,
-    /// Nobody waits for them: readahead or write-back.
+    /// Nobody waits: readahead or write-back.
     pub background: bool,
-    /// Smallest size of the class in bytes; the class goes up to twice that. 0: flushes.
+    /// Smallest size in bytes; the class ends below twice as much. 0: flushes.
     pub bytes: u32,
     /// How many.
     pub requests: u64,
-    /// How many have a known time before their issue.
+    /// How many have a known time before the issue.
     pub queued: u64,
     /// How many woke a task up.
     pub woke: u64,
-    /// How many were completed by another CPU than the interrupted one.
+    /// How many were completed by a CPU other than the interrupted CPU.
     pub remote: u64,
     /// How many found the CPU running.
     pub awake: u64,
     /// How many came when something else had ended the idle period.
     pub leaving: u64,
-    /// How many completed behind another one.
+    /// How many completed behind another request.
     pub behind: u64,
     /// How many lack events.
     pub unknown: u64,
-    /// How many found their core kept awake by an SMT sibling.
+    /// How many found the core kept awake by an SMT sibling.
     pub sibling_ran: u64,
     /// How many saw the governor choose again.
     pub chosen_anew: u64,
     /// Measured means.
     pub parts: MeanParts,
-    /// The waits of tasks; `None` where no task was seen to run again.
+    /// Waits until tasks ran again; `None` if no task was seen to do so.
     pub wait: Option<WaitParts>,
-    /// Latency that half of the requests do not exceed, in ns.
+    /// Median latency in ns.
     pub median_ns: u64,
-    /// Latency that 99 % of the requests do not exceed, in ns.
+    /// 99th percentile latency in ns.
     pub p99_ns: u64,
-    /// What the exits cost.
+    /// Costs by idle state.
     pub split: Split,
-    /// Names of the states, by index.
+    /// State names by index.
     pub state_names: BTreeMap<u8, String>,
-    /// States that spin, which fix the zero: their exit takes next to no time.
+    /// States that spin: an exit takes next to no time, and so fixes the zero.
     pub polling: Vec<u8>,
-    /// Mean without the charged exits, the interrupt and what another CPU did: the drive and the exit of the reference, in ns.
+    /// Changes with a gain for this kind.
+    pub help: Vec<Help>,
+    /// Mean in ns without charged exits, interrupt and another CPU's part: the drive, and the reference's exit.
     pub rest_ns: Option<f64>,
 }
 
-/// Requests of one process.
+/// Requests by a process.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProcessParts {
-    /// The name of the thread that submitted them.
+    /// The submitting thread's name.
     pub name: String,
     /// How many.
     pub requests: u64,
-    /// Mean of issue to completion, in ns.
+    /// Mean from issue to completion, in ns.
     pub latency_ns: f64,
-    /// The waits of tasks; `None` where no task was seen to run again.
+    /// Waits until tasks ran again; `None` if no task was seen to do so.
     pub wait: Option<WaitParts>,
 }
 
-/// Requests whose interrupt one CPU took.
+/// Requests by interrupt and interrupted CPU.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct InterruptParts {
     /// The interrupt's name, or number; empty where no device's interrupt was seen.
@@ -136,43 +139,56 @@ pub struct InterruptParts {
     pub remote: u64,
     /// Mean from issue to the CPU's first sign of life, in ns.
     pub out_ns: f64,
-    /// Mean from there to completion, or until another CPU is told, in ns.
+    /// Mean from the sign of life to completion, or to another CPU's notification, in ns.
     pub interrupt_ns: f64,
 }
 
-/// A thread between completions and the tasks that waited.
+/// A thread between completions and waiting tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HopParts {
     /// The thread's name.
     pub name: String,
     /// How many requests went through.
     pub requests: u64,
-    /// Mean from its wake-up until it ran, in ns.
+    /// Mean from wake-up to running, in ns.
     pub waited_ns: f64,
-    /// Mean from there until it woke the next task, in ns.
+    /// Mean from running to the next task's wake-up, in ns.
     pub ran_ns: f64,
 }
 
-/// All kinds of requests of a recording, those with most time first.
+/// A whole recording, explained: the kinds with most time first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// What was used.
+    /// Coverage over the recording.
     pub coverage: Coverage,
     /// The kinds.
     pub kinds: Vec<RequestKind>,
-    /// By process, those with most requests first; empty where submitters are not known.
+    /// Processes, by falling number of requests; empty where submitters are not known.
     pub processes: Vec<ProcessParts>,
-    /// By interrupt and CPU, those with most requests first.
+    /// Interrupts and CPUs, by falling number of requests.
     pub interrupts: Vec<InterruptParts>,
-    /// Threads that passed requests on to the tasks that waited, by name.
+    /// Threads that passed requests on to waiting tasks, by name.
     pub hops: Vec<HopParts>,
-    /// Lateness of timers by state, a second estimate of exits; empty where deadlines are not known.
+    /// Timer lateness by state, a second estimate for exits; empty where deadlines are not known.
     pub timers: Vec<TimerLateness>,
-    /// What the probes added, where that was measured: live.
+    /// Time added by the probes; measured live only.
     pub probes: Option<ProbeCost>,
+    /// Other policies on this recording, by replay, if replayed.
+    pub replayed: Vec<ReplayedHelp>,
 }
 
-/// What requests of a kind share.
+/// A replayed policy beside the recorded choices.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplayedHelp {
+    /// The policy set.
+    pub policy: String,
+    /// Mean time saved per completion, by declared exit latencies, in ns; negative: added.
+    pub saved_ns: f64,
+    /// Added power in mW, with known machine figures; negative: saved.
+    pub added_mw: Option<f64>,
+}
+
+/// Common properties within a kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct KindKey {
     device: u32,
@@ -192,12 +208,12 @@ impl KindKey {
     }
 }
 
-/// Explains requests with the help of the recording's description of its machine.
+/// Explains requests with the recorded machine's description.
 pub fn explain(collected: &Collected, metadata: &Metadata) -> Explanation {
     summarize(&explain_kinds(collected, metadata), collected, metadata)
 }
 
-/// A kind of requests, with its requests in the order of their completions.
+/// A kind with all requests, in completion order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KindGroup<'a> {
     /// The kind.
@@ -206,7 +222,7 @@ pub struct KindGroup<'a> {
     pub requests: Vec<&'a TracedRequest>,
 }
 
-/// Explains each kind of requests; the kind with most time is first.
+/// Explains each kind; the kind with most time comes first.
 pub fn explain_kinds<'a>(collected: &'a Collected, metadata: &Metadata) -> Vec<KindGroup<'a>> {
     let grouped = group_kinds(&collected.requests).into_iter();
     let mut groups: Vec<KindGroup<'a>> = grouped
@@ -234,6 +250,7 @@ pub fn summarize(
         hops: explain_hops(collected, metadata),
         timers: collected.timers.clone(),
         probes: None,
+        replayed: Vec::new(),
     }
 }
 
@@ -249,7 +266,7 @@ fn group_kinds(requests: &[TracedRequest]) -> BTreeMap<KindKey, Vec<&TracedReque
     groups
 }
 
-/// Hops by the name of the thread, those with most requests first.
+/// Hops by thread name, by falling number of requests.
 fn explain_hops(collected: &Collected, metadata: &Metadata) -> Vec<HopParts> {
     let mut threads: BTreeMap<String, HopParts> = BTreeMap::new();
     for hop in &collected.hops {
@@ -270,7 +287,7 @@ fn explain_hops(collected: &Collected, metadata: &Metadata) -> Vec<HopParts> {
     hops
 }
 
-/// The mean of a time over requests; 0 without any.
+/// Mean time over requests; 0 without requests.
 fn mean(requests: &[&TracedRequest], value: impl Fn(&TracedRequest) -> u64) -> f64 {
     let sum: u128 = requests.iter().map(|r| u128::from(value(r))).sum();
     sum as f64 / requests.len().max(1) as f64
@@ -297,7 +314,7 @@ fn mean_parts(
     }
 }
 
-/// Means over the requests whose task was seen to run again.
+/// Means over requests with a task that was seen to run again.
 fn wait_parts(group: &[&TracedRequest]) -> Option<WaitParts> {
     let waited: Vec<&TracedRequest> = keep(group, |r| r.wait_ns().is_some());
     if waited.is_empty() {
@@ -333,7 +350,7 @@ fn keep<'a>(
     group.iter().copied().filter(|r| test(r)).collect()
 }
 
-/// Requests in groups, the largest first; of equal size, by key.
+/// Requests in groups, the largest first; equally large groups by key.
 fn group_by<K: Ord + Clone>(
     requests: &[TracedRequest],
     key: impl Fn(&TracedRequest) -> Option<K>,
@@ -384,17 +401,12 @@ fn explain_interrupts(requests: &[TracedRequest], metadata: &Metadata) -> Vec<In
 }
 
 fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> RequestKind {
-    let count = |test: fn(&TracedRequest) -> bool| group.iter().filter(|r| test(r)).count() as u64;
     let requests = group.len() as u64;
     let queued = keep(group, |r| r.queued.is_some());
     let woke = keep(group, |r| r.wake.is_some());
     let parts = mean_parts(group, &queued, &woke);
     let mut latencies: Vec<u64> = group.iter().map(|r| r.latency).collect();
     latencies.sort_unstable();
-    let quantile = |percent: usize| {
-        let rank = (latencies.len() * percent).div_ceil(100).max(1) - 1;
-        latencies.get(rank).copied().unwrap_or(0)
-    };
     let split = split(group);
     let charged: f64 = split
         .states
@@ -412,22 +424,33 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         requests,
         queued: queued.len() as u64,
         woke: woke.len() as u64,
-        remote: count(|r| r.remote.is_some()),
-        awake: count(|r| r.met == MetState::Awake),
-        leaving: count(|r| r.met == MetState::Leaving),
-        behind: count(|r| r.met == MetState::Behind),
-        sibling_ran: count(|r| r.sibling == Sibling::Running),
-        unknown: count(|r| r.met == MetState::Unknown),
-        chosen_anew: count(|r| r.periods > 1),
+        remote: count(group, |r| r.remote.is_some()),
+        awake: count(group, |r| r.met == MetState::Awake),
+        leaving: count(group, |r| r.met == MetState::Leaving),
+        behind: count(group, |r| r.met == MetState::Behind),
+        sibling_ran: count(group, |r| r.sibling == Sibling::Running),
+        unknown: count(group, |r| r.met == MetState::Unknown),
+        chosen_anew: count(group, |r| r.periods > 1),
         parts,
         wait: wait_parts(group),
-        median_ns: quantile(50),
-        p99_ns: quantile(99),
+        median_ns: quantile(&latencies, 50),
+        p99_ns: quantile(&latencies, 99),
+        help: find_help(group, &split, parts.latency_ns, metadata),
         rest_ns: split.reference.map(|_| rest),
         split,
         state_names,
         polling,
     }
+}
+
+fn count(group: &[&TracedRequest], test: fn(&TracedRequest) -> bool) -> u64 {
+    group.iter().filter(|request| test(request)).count() as u64
+}
+
+/// The latency not exceeded by this share of all sorted latencies; 0 without any.
+fn quantile(latencies: &[u64], percent: usize) -> u64 {
+    let rank = (latencies.len() * percent).div_ceil(100).max(1) - 1;
+    latencies.get(rank).copied().unwrap_or(0)
 }
 
 fn device_name(device: u32, metadata: &Metadata) -> String {
@@ -438,29 +461,30 @@ fn device_name(device: u32, metadata: &Metadata) -> String {
     )
 }
 
-/// The states' names where all CPUs agree, and which of them spin.
+/// State names where all CPUs agree, and the spinning states.
 fn name_states(metadata: &Metadata) -> (BTreeMap<u8, String>, Vec<u8>) {
     let [group] = &metadata.idle_states[..] else {
         return (BTreeMap::new(), Vec::new());
     };
-    let numbered = || (0..=u8::MAX).zip(&group.states);
-    let names = numbered().map(|(index, state)| (index, state.name.clone()));
-    let polling = numbered().filter(|(_, state)| state.polling);
+    let numbered = (0..=u8::MAX).zip(&group.states);
+    let named = numbered.clone();
+    let names = named.map(|(index, state)| (index, state.name.clone()));
+    let polling = numbered.filter(|(_, state)| state.polling);
     (names.collect(), polling.map(|(index, _)| index).collect())
 }
 
 impl RequestKind {
-    /// Latencies of all requests together, in ns.
+    /// Sum over all latencies, in ns.
     pub fn total_ns(&self) -> f64 {
         self.parts.latency_ns * self.requests as f64
     }
 
-    /// Share of the requests that met a state.
+    /// Share among the kind's requests.
     pub fn share(&self, met: u64) -> f64 {
         met as f64 / self.requests.max(1) as f64
     }
 
-    /// Estimated exit from the idle state that a request met, in ns; 0 where that has no cost.
+    /// Estimated exit from the idle state met by a request, in ns; 0 for states without a cost.
     pub fn estimated_exit(&self, request: &TracedRequest) -> u64 {
         let MetState::State(met) = request.met else {
             return 0;
@@ -471,12 +495,12 @@ impl RequestKind {
         (mean.round() as u64).min(request.out)
     }
 
-    /// Some state that requests met has no cost.
+    /// Some state met has no cost.
     pub fn has_unknown_exits(&self) -> bool {
         self.split.states.iter().any(|state| state.cost.is_none())
     }
 
-    /// The name of a state, or its index.
+    /// A state's name, or else index.
     pub fn state_name(&self, state: u8) -> String {
         let name = self.state_names.get(&state);
         name.cloned().unwrap_or_else(|| format!("state {state}"))

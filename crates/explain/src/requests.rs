@@ -7,15 +7,15 @@ use crate::queueing::QueuedParts;
 
 /// Requests kept in memory. Later ones are counted only.
 pub const MAX_REQUESTS: usize = 2_000_000;
-/// Threads between a completion and the waiting task that are followed.
+/// Threads followed between a completion and the waiting task.
 pub(crate) const MAX_HOPS: usize = 8;
 
-/// The idle state of the interrupted CPU that the drive's interrupt found.
+/// The interrupted CPU's idle state, as found by the drive's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetState {
     /// None: the CPU was running.
     Awake,
-    /// This state, and the drive's interrupt was the first to end it.
+    /// This state, ended first by the drive's interrupt.
     State(u8),
     /// A timer, a wake-up or another interrupt had ended the idle period before.
     Leaving,
@@ -25,15 +25,15 @@ pub enum MetState {
     Unknown,
 }
 
-/// What the SMT sibling of the interrupted CPU did when the interrupt came; of several, the one in the shallowest state.
+/// State kept by the interrupted CPU's SMT siblings at the interrupt; the shallowest, if several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sibling {
-    /// There is none, or the recording does not name it.
+    /// No sibling, or none named in the recording.
     #[default]
     None,
     /// Events are missing.
     Unknown,
-    /// It ran, and kept the core awake.
+    /// A running sibling kept the core awake.
     Running,
     /// It was in this idle state.
     Idle(u8),
@@ -59,26 +59,26 @@ pub enum Notification {
 pub struct TaskWake {
     /// The task, where known.
     pub task: Option<u32>,
-    /// From completion to the start of the first wake-up.
+    /// Completion to the start of the first wake-up.
     pub hand_over: u64,
-    /// Threads that passed the request on before this task was woken.
+    /// Threads that passed the request on before this task's wake-up.
     pub hops: u8,
-    /// Their time: from the first wake-up to the wake-up of this task.
+    /// Time through such threads: first wake-up to this task's wake-up.
     pub through: u64,
-    /// From there to the end of the idle period of the task's CPU; 0 if that CPU ran.
+    /// This task's wake-up to the end of the idle period on the task's CPU; 0 if the CPU ran.
     pub exit: u64,
-    /// From there until the task ran, where known.
+    /// Time in the run queue until the task ran, where known.
     pub run_queue: Option<u64>,
-    /// How its CPU was told.
+    /// Notification used for the task's CPU.
     pub notification: Notification,
 }
 
-/// A request whose interrupt was taken by one CPU, and whose completion ran on another. Times in ns.
+/// Completion on a CPU other than the interrupted CPU. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteCompletion {
-    /// From the notification to the end of the completing CPU's idle period; 0 if that CPU ran.
+    /// Notification to the end of the completing CPU's idle period; 0 if the CPU ran.
     pub exit: u64,
-    /// From there to completion.
+    /// End of the idle period to completion.
     pub handling: u64,
     /// How the completing CPU was told.
     pub notification: Notification,
@@ -91,49 +91,51 @@ pub struct TracedRequest {
     pub device: u32,
     /// Bytes to transfer.
     pub bytes: u32,
-    /// It writes or discards.
+    /// The request writes or discards.
     pub write: bool,
     /// Readahead or write-back: nobody waits for it.
     pub background: bool,
-    /// The thread that submitted it, where known.
+    /// The submitting thread, where known.
     pub task: Option<u32>,
     /// Time before the issue, where known.
     pub queued: Option<QueuedParts>,
     /// Completion on the recording's clock.
     pub completed: u64,
-    /// From issue to completion: `out`, `interrupt`, and what `remote` has.
+    /// From issue to completion: `out`, `interrupt` and `remote` together.
     pub latency: u64,
     /// From issue to the interrupted CPU's first sign of life: the end of its idle period or its interrupt handler, whichever
     /// is first. To completion where no event shows either.
     pub out: u64,
-    /// From there to completion, or until another CPU is told to complete; 0 where it is not visible.
+    /// First sign of life to completion, or to the notification for another CPU; 0 where not visible.
     pub interrupt: u64,
-    /// Another CPU completed it.
+    /// Completion on another CPU, if so.
     pub remote: Option<RemoteCompletion>,
-    /// The interrupted CPU: the completing one where no event shows another.
+    /// The interrupted CPU: the completing CPU where no event shows another.
     pub cpu: u32,
     /// The device's interrupt, where known.
     pub irq: Option<u32>,
-    /// From the device's last completion to this issue; 0 while other requests were in flight.
+    /// From the device's last completion to the issue; 0 while other requests were in flight.
     pub gap: Option<u64>,
-    /// Other requests at the device when this one was issued.
+    /// From the interrupted CPU's last completion to the issue; 0 if the completion was later.
+    pub cpu_gap: Option<u64>,
+    /// Other requests at the device at the issue.
     pub in_flight: u32,
-    /// Frequency of the interrupted CPU in kHz; 0 where no event says it.
+    /// The interrupted CPU's frequency in kHz; 0 without an event.
     pub khz: u32,
-    /// The state that the interrupted CPU was in at issue, or chose first afterwards.
+    /// The interrupted CPU's state at issue, or else first choice afterwards.
     pub first: Option<u8>,
-    /// Idle periods of that CPU between issue and its interrupt.
+    /// The interrupted CPU's idle periods between issue and interrupt.
     pub periods: u32,
-    /// What the interrupt found.
+    /// The state found by the interrupt.
     pub met: MetState,
-    /// What kept the core from the state that was met.
+    /// Siblings that kept the core from the state met.
     pub sibling: Sibling,
-    /// The wake-up that followed on the completing CPU, before another completion or a timer.
+    /// The wake-up on the completing CPU before another completion or a timer.
     pub wake: Option<TaskWake>,
 }
 
 impl TracedRequest {
-    /// Takes what a sibling did, of several the one that allows least.
+    /// Adds a sibling's state; among several siblings the shallowest counts.
     pub(crate) fn see_sibling(&mut self, sibling: Sibling) {
         self.sibling = match (self.sibling, sibling) {
             (Sibling::Running, _) | (_, Sibling::Running) => Sibling::Running,
@@ -143,13 +145,13 @@ impl TracedRequest {
         };
     }
 
-    /// From the notification of the completing CPU to completion, in ns; 0 where one CPU does all.
+    /// Notification to completion on another CPU, in ns; 0 if a single CPU does all.
     pub fn remote_ns(&self) -> u64 {
         self.remote
             .map_or(0, |remote| remote.exit + remote.handling)
     }
 
-    /// The wait from the bio, or else the issue, until the task ran again, in ns, where known. It is the sum of all parts.
+    /// Sum over all parts: the wait from the bio, or else the issue, until the task ran again, in ns, where known.
     pub fn wait_ns(&self) -> Option<u64> {
         let wake = self.wake?;
         let queued = self.queued.map_or(0, |queued| queued.total());
@@ -157,7 +159,7 @@ impl TracedRequest {
     }
 }
 
-/// What of a recording was used.
+/// Used and unused events in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     /// Requests with issue and completion.
@@ -166,7 +168,7 @@ pub struct Coverage {
     pub without_issue: u64,
     /// Issues without a completion, or issued again.
     pub without_completion: u64,
-    /// Completions before their issue: the clocks of CPUs differ.
+    /// Completions before the issue: CPU clocks differ.
     pub backwards: u64,
     /// Requests beyond [`MAX_REQUESTS`].
     pub beyond_limit: u64,
@@ -174,34 +176,34 @@ pub struct Coverage {
     pub gaps: u64,
 }
 
-/// A thread that passed a request on to the task that waited, or to the next thread. Times in ns.
+/// A thread that passed a request on to the waiting task, or to the next thread. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// Index of the request.
+    /// The request's index.
     pub request: usize,
     /// The thread.
     pub task: u32,
-    /// From its wake-up until it ran.
+    /// Wake-up to running.
     pub waited: u64,
-    /// From there until it woke the next one.
+    /// Running to the next thread's wake-up.
     pub ran: u64,
 }
 
-/// Everything that a recording says about its requests.
+/// Everything that a recording says about requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collected {
-    /// Requests in the order of their completions.
+    /// Requests in completion order.
     pub requests: Vec<TracedRequest>,
-    /// What of the recording was used.
+    /// Used and unused events.
     pub coverage: Coverage,
-    /// Lateness of timers that ended idle periods, by state.
+    /// Lateness by state, over timers that ended idle periods.
     pub timers: Vec<TimerLateness>,
     /// Threads that passed requests on.
     pub hops: Vec<Hop>,
 }
 
 impl Collected {
-    /// Leaves out the requests of other devices.
+    /// Leaves out other devices' requests.
     pub fn keep_device(&mut self, device: u32) {
         let mut places: Vec<Option<usize>> = Vec::with_capacity(self.requests.len());
         let mut kept = 0;

@@ -1,9 +1,9 @@
-//! What the exit from each idle state costs, by requests that are alike but for the state.
+//! Cost of exits from idle states, by requests alike but for the state.
 //!
-//! A request counts by the state that its CPU chose *first* after issue, because long requests let the governor choose
-//! again, and deeper. The state met follows from that choice by chance alone, so the first state serves as an instrument:
-//! two-stage least squares within strata of gap, depth and clock. Where no CPU chose again this is the plain difference of
-//! means. Intervals come from a bootstrap of blocks of time.
+//! A request counts by the state chosen *first* after issue, because long requests let the governor choose again, and
+//! deeper. The state met follows from the first choice by chance alone, so the first state serves as an instrument:
+//! two-stage least squares within strata by gap, depth and clock. Without second choices the estimate is the plain
+//! difference between means. Intervals come from a bootstrap over time blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use serde::Serialize;
 
 use crate::requests::{MetState, Sibling, TracedRequest};
 
-/// A state with fewer requests in a stratum is left out of that stratum.
+/// Fewest requests with a state in a stratum; rarer states are left out there.
 const FEWEST: usize = 8;
-/// Most blocks of successive requests that are drawn; with fewer than half of them there is no estimate.
+/// Most blocks in a bootstrap, each with successive requests; half as many are the fewest for an estimate.
 const BLOCKS: usize = 40;
 /// Requests per block at least.
 const PER_BLOCK: usize = 5;
 const RESAMPLES: usize = 499;
-/// Largest share of requests that met a state which nobody chose first.
+/// Largest share of requests with a state never chosen first.
 const MOST_FOREIGN: f64 = 0.01;
 
 /// A mean in ns with its 95 % interval.
@@ -38,30 +38,30 @@ pub struct ExitEstimate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unseparated {
-    /// Too few requests met it.
+    /// Too few requests met the state.
     TooFew,
-    /// It goes with the gap, the depth or the clock: no stratum has it and another state.
+    /// The state goes with gap, depth or clock: no stratum has another state beside the state.
     GoesWithGap,
-    /// The governor chose again during too many requests: they met this state, or another, without its being chosen first.
+    /// The governor chose again during too many requests, so the state met was not the first choice.
     ChosenAnew,
-    /// It costs something else at short gaps than at long ones: package, link or drive sleep with it, or hardware demotes.
+    /// The cost differs between short and long gaps: package, link or drive sleep too, or hardware demotes.
     VariesWithGap,
-    /// A deeper state comes out surely cheaper than a shallower one: requests waited for something else that goes with the
-    /// state, such as others in a busy drive.
+    /// A deeper state comes out surely cheaper than a shallower state: requests waited for something else beside the
+    /// exit, such as other requests in a busy drive.
     GoesWithLoad,
 }
 
-/// What the exit from a state costs more than that from the reference.
+/// Cost of an exit from a state above the exit from the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExitCost {
     /// Index of the state.
     pub state: u8,
-    /// Requests whose interrupt was the first to end this state.
+    /// Requests with an interrupt that ended this state first.
     pub met: u64,
-    /// The cost, where it can be told.
+    /// The cost, where known.
     pub cost: Option<ExitEstimate>,
-    /// Differences of the latencies' quantiles at 50, 90 and 99 %, in ns, where the cost is known and hardly any request saw the
-    /// governor choose again. Requests that met the reference count by the strata of those that met the state.
+    /// Differences between latency quantiles at 50, 90 and 99 %, in ns, where the cost is known and hardly any request saw
+    /// the governor choose again. Requests with the reference are weighted by the strata with the state.
     pub quantiles_ns: Option<[f64; 3]>,
     /// Why not.
     pub reason: Option<Unseparated>,
@@ -70,7 +70,7 @@ pub struct ExitCost {
 /// Drive and idle exits apart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
-    /// The state that the others are compared with: the shallowest of those compared.
+    /// The shallowest compared state, the reference for the others.
     pub reference: Option<u8>,
     /// Requests in strata with more than one state.
     pub compared: u64,
@@ -78,10 +78,10 @@ pub struct Split {
     pub states: Vec<ExitCost>,
 }
 
-/// Gap in eighths of octaves, requests in flight in octaves, clock.
+/// Gap in eighths per octave, requests in flight in octaves, clock.
 type Stratum = (u32, u32, u32);
 
-/// A request that counts.
+/// A compared request.
 #[derive(Clone, Copy)]
 struct Sample {
     stratum: Stratum,
@@ -91,7 +91,7 @@ struct Sample {
     latency: f64,
 }
 
-/// Splits the latency of requests of one kind, which come in the order of their completions.
+/// Splits latencies of requests from one kind, given in completion order.
 pub fn split(requests: &[&TracedRequest]) -> Split {
     let mut met_counts: BTreeMap<u8, u64> = BTreeMap::new();
     for request in requests {
@@ -105,9 +105,9 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
     let comparison = compare_states(&overlapping, component.clone());
     let others: Vec<u8> = comparison.states.iter().skip(1).copied().collect();
     let estimates = comparison.estimates.as_ref();
-    let reference = comparison.states.first().copied();
-    let reference = reference.filter(|_| estimates.is_some());
-    // No exit is cheaper than a shallower one, so that such a comparison found something else.
+    let shallowest = comparison.states.first().copied();
+    let reference = shallowest.filter(|_| estimates.is_some());
+    // No deeper exit is cheaper, so such a comparison found something else.
     let cheaper = estimates.is_some_and(|all| all.iter().any(is_below_zero));
     let mut costs = Vec::new();
     for (state, met) in met_counts {
@@ -141,19 +141,19 @@ pub fn split(requests: &[&TracedRequest]) -> Split {
     }
 }
 
-/// What a comparison of states came to.
+/// Result from a comparison between states.
 struct Comparison {
     states: BTreeSet<u8>,
     samples: Vec<Sample>,
-    /// The costs of all states but the first.
+    /// Costs, one per state after the first.
     estimates: Option<Vec<ExitEstimate>>,
-    /// Which of them differ between short gaps and long ones.
+    /// Whether each cost differs between short and long gaps.
     varies: Vec<bool>,
-    /// Too many requests met a state that nobody chose first.
+    /// Too many requests met a state never chosen first.
     foreign: bool,
 }
 
-/// Compares the states, without the rarest ones as long as those leave too many resamples without a solution.
+/// Compares the states; drops the rarest state while too many resamples have no solution.
 fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
     loop {
         let mut compared = samples.to_vec();
@@ -184,10 +184,10 @@ fn compare_states(samples: &[Sample], mut states: BTreeSet<u8>) -> Comparison {
     }
 }
 
-/// Costs at short gaps and at long ones that differ by more than this share of the larger are not one cost.
+/// Largest difference between the costs at short and at long gaps, as a share of the larger cost.
 const LARGEST_VARIATION: f64 = 0.2;
 
-/// Which of `others` cost something else at short gaps than at long ones, by more than their intervals.
+/// Whether each state in `others` has different costs at short and long gaps, beyond the intervals.
 fn find_varying(samples: &[Sample], others: &[u8]) -> Vec<bool> {
     let mut gaps: Vec<u64> = samples.iter().map(|sample| sample.gap).collect();
     gaps.sort_unstable();
@@ -214,8 +214,8 @@ fn find_varying(samples: &[Sample], others: &[u8]) -> Vec<bool> {
     pairs.map(|(short, long)| differ(short, long)).collect()
 }
 
-/// Half widths of a 95 % interval in which the difference of two halves lies by chance: four standard errors, so that one
-/// recording in 16,000 is refused for nothing.
+/// Half widths per 95 % interval that a difference between two halves reaches by chance: four standard errors, so about
+/// 1 recording in 16,000 is refused for nothing.
 const CHANCE: f64 = 4.0 / 1.96;
 
 fn estimate_means(samples: &[Sample], others: &[u8]) -> Option<Vec<f64>> {
@@ -240,10 +240,10 @@ fn differ(a: &ExitEstimate, b: &ExitEstimate) -> bool {
     (a.mean_ns - b.mean_ns).abs() > by_chance.max(LARGEST_VARIATION * larger)
 }
 
-/// Largest share of requests that met another state than the one chosen first, for quantiles to be compared.
+/// Largest share of requests with another state than the first choice, for a comparison by quantiles.
 const MOST_CHOSEN_ANEW: f64 = 0.02;
 
-/// Differences of quantiles between the requests that met a state and those that met the reference.
+/// Differences between quantiles with a state and with the reference.
 fn quantiles(samples: &[Sample], reference: u8, state: u8) -> Option<[f64; 3]> {
     let mut counts: BTreeMap<Stratum, (f64, f64)> = BTreeMap::new();
     let mut chosen_anew = 0_usize;
@@ -281,7 +281,7 @@ fn quantiles(samples: &[Sample], reference: u8, state: u8) -> Option<[f64; 3]> {
     Some(found)
 }
 
-/// The quantile of sorted values with weights.
+/// Quantile over sorted values with weights.
 fn weighted_quantile(values: &[(f64, f64)], share: f64) -> Option<f64> {
     let all: f64 = values.iter().map(|(_, weight)| weight).sum();
     let mut below = 0.0;
@@ -316,14 +316,14 @@ fn sample(request: &TracedRequest) -> Option<Sample> {
     })
 }
 
-/// Eighths of octaves: a drive that falls asleep after some gap spoils one of them only.
+/// Eighths per octave: a drive that falls asleep after some gap spoils a single class.
 fn gap_class(gap: u64) -> u32 {
     let octave = gap.checked_ilog2().unwrap_or(0);
     let eighth = (gap >> octave.saturating_sub(3)) & 7;
     octave * 8 + eighth as u32
 }
 
-/// Why a state is not among the compared ones.
+/// Finds why a state is not compared.
 fn find_reason(samples: &[Sample], state: u8) -> Unseparated {
     let mut strata: BTreeMap<Stratum, usize> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| sample.first == state) {
@@ -337,9 +337,9 @@ fn find_reason(samples: &[Sample], state: u8) -> Unseparated {
     }
 }
 
-/// The samples of strata in which at least two states have enough requests at the same gaps.
+/// Keeps strata in which at least two states have enough requests at the same gaps.
 ///
-/// Within a stratum a governor may still choose by the gap. So only gaps count that all its states had.
+/// Within a stratum a governor may still choose by gap, so gaps count only if all states had them.
 fn keep_overlaps(samples: &[Sample]) -> Vec<Sample> {
     let mut strata: BTreeMap<Stratum, BTreeMap<u8, Vec<u64>>> = BTreeMap::new();
     for sample in samples {
@@ -361,7 +361,7 @@ fn keep_overlaps(samples: &[Sample]) -> Vec<Sample> {
     kept
 }
 
-/// The gaps that all states with enough requests had. Other states are taken away.
+/// Gaps common to all states with enough requests. Other states are removed.
 fn common_range(states: &mut BTreeMap<u8, Vec<u64>>) -> Option<(u64, u64)> {
     states.retain(|_, gaps| gaps.len() >= FEWEST);
     let low = states.values().filter_map(|gaps| gaps.iter().min()).max()?;
@@ -371,7 +371,7 @@ fn common_range(states: &mut BTreeMap<u8, Vec<u64>>) -> Option<(u64, u64)> {
     (states.len() >= 2).then_some((low, high))
 }
 
-/// States that strata connect with each other; of several such sets the one with most requests.
+/// States connected by common strata; the set with most requests, if several.
 fn largest_component(samples: &[Sample]) -> BTreeSet<u8> {
     let mut strata: BTreeMap<Stratum, BTreeSet<u8>> = BTreeMap::new();
     let mut counts: BTreeMap<u8, usize> = BTreeMap::new();
@@ -390,16 +390,14 @@ fn largest_component(samples: &[Sample]) -> BTreeSet<u8> {
         apart.push(touching.into_iter().flatten().chain(states).collect());
         components = apart;
     }
-    let requests = |component: &BTreeSet<u8>| -> usize {
-        component.iter().filter_map(|state| counts.get(state)).sum()
-    };
-    components
-        .into_iter()
-        .max_by_key(requests)
-        .unwrap_or_default()
+    let largest = components.into_iter().max_by_key(|component| {
+        let requests = component.iter().filter_map(|state| counts.get(state));
+        requests.sum::<usize>()
+    });
+    largest.unwrap_or_default()
 }
 
-/// Sums over the samples of a stratum in a block; `x` marks the state met, `z` the one chosen first.
+/// Sums over a stratum's samples in a block; `x` marks the state met, `z` the first choice.
 #[derive(Clone, Default)]
 struct Sums {
     n: f64,
@@ -455,10 +453,10 @@ impl Sums {
     }
 }
 
-/// The sums of each stratum in each block.
+/// Sums by stratum, block by block.
 type Blocks = Vec<BTreeMap<Stratum, Sums>>;
 
-/// The costs of `others` over the reference, each with its interval; `None` if the samples do not carry that.
+/// Estimates costs for `others` above the reference, with intervals; `None` with too few samples.
 fn estimate(samples: &[Sample], others: &[u8]) -> Option<Vec<ExitEstimate>> {
     let blocks = BLOCKS.min(samples.len() / PER_BLOCK);
     if others.is_empty() || blocks < BLOCKS / 2 {
@@ -486,7 +484,7 @@ fn estimate(samples: &[Sample], others: &[u8]) -> Option<Vec<ExitEstimate>> {
         .collect()
 }
 
-/// A mean with the middle 95 % of what resamples say of it.
+/// A mean with the middle 95 % over all resamples.
 fn with_interval(mean: f64, drawn: &[Vec<f64>], place: usize) -> Option<ExitEstimate> {
     let mut values: Vec<f64> = drawn.iter().filter_map(|d| d.get(place).copied()).collect();
     values.sort_by(f64::total_cmp);
@@ -505,8 +503,9 @@ fn sum_blocks(samples: &[Sample], others: &[u8], blocks: usize) -> Blocks {
         let Some(block) = sums.get_mut(index * blocks / samples.len()) else {
             continue;
         };
-        let cell = block.entry(sample.stratum);
-        let cell = cell.or_insert_with(|| Sums::with_states(others.len()));
+        let cell = block
+            .entry(sample.stratum)
+            .or_insert_with(|| Sums::with_states(others.len()));
         cell.add_sample(sample.latency, place(sample.first), place(sample.met));
     }
     sums
@@ -517,12 +516,13 @@ fn solve(blocks: &Blocks, times: &[u32], states: usize) -> Option<Vec<f64>> {
     let mut strata: BTreeMap<Stratum, Sums> = BTreeMap::new();
     for (block, times) in blocks.iter().zip(times).filter(|(_, times)| **times > 0) {
         for (stratum, sums) in block {
-            let total = strata.entry(*stratum);
-            let total = total.or_insert_with(|| Sums::with_states(states));
+            let total = strata
+                .entry(*stratum)
+                .or_insert_with(|| Sums::with_states(states));
             total.add_times(f64::from(*times), sums);
         }
     }
-    // Each row: what the first state explains of the states met, and of the latency.
+    // Each row: states met and latency, as explained by the first state.
     let mut rows = vec![vec![0.0; states + 1]; states];
     for sums in strata.values() {
         let parts = rows
@@ -539,7 +539,7 @@ fn solve(blocks: &Blocks, times: &[u32], states: usize) -> Option<Vec<f64>> {
     eliminate(rows)
 }
 
-/// Solves linear equations, the right side last in each row; `None` if they have no single solution.
+/// Solves linear equations, the right side last in each row; `None` without a single solution.
 fn eliminate(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let count = rows.len();
     for column in 0..count {
@@ -549,7 +549,7 @@ fn eliminate(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
                 .map_or(0.0, |v| v.abs())
         };
         let best = (column..count).max_by(|a, b| size(a).total_cmp(&size(b)))?;
-        // In requests: less than one of them tells nothing.
+        // The unit is requests: less than a whole request tells nothing.
         if size(&best) < 1.0 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Requests as results keep them: latency from the bio to the task that runs again, parts, histograms, blocks of time.
+//! Requests for results: latency from bio to running task, parts, histograms.
 
 use crate::report::RequestKind;
 use crate::requests::{MetState, TracedRequest};
@@ -12,7 +12,7 @@ pub struct RequestTimes {
     pub drive: u64,
     /// Interrupt handler and completion, on both CPUs.
     pub interrupt: u64,
-    /// Idle exits: the interrupted CPU's, estimated, and those of the completing CPU and of the task's.
+    /// Idle exits: the interrupted CPU's, estimated; the completing CPU's and the task's CPU's, measured.
     pub idle_exit: u64,
     /// Hand-over, other threads and run queue.
     pub waiting: u64,
@@ -150,7 +150,7 @@ fn mean_times(times: &[RequestTimes]) -> MeanTimes {
     sums.map(|sum| sum as f64 / times.len().max(1) as f64)
 }
 
-/// The range of a latency: one for each value below `2^(RANGE_BITS + 1)`, then `2^RANGE_BITS` to each doubling.
+/// A latency's range: a range per value below `2^(RANGE_BITS + 1)`, then `2^RANGE_BITS` per doubling.
 fn range_index(latency: u64) -> u64 {
     let octave = (64 - latency.leading_zeros()).saturating_sub(RANGE_BITS + 1);
     (u64::from(octave) << RANGE_BITS) + (latency >> octave)
@@ -163,7 +163,7 @@ fn range_start(index: u64) -> u64 {
     mantissa.checked_shl(octave as u32).unwrap_or(u64::MAX)
 }
 
-/// Classes of requests by what their interrupts found, shallow states first.
+/// Request classes by CPU state at the interrupt, shallow states first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetClass {
     /// The CPU ran.

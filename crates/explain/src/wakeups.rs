@@ -1,20 +1,19 @@
 //! Wake-ups that follow completions, also through other threads to the task that waits in the end.
 //!
-//! A thread that a completion wakes may only pass the request on: `jbd2`, a worker of `dm-crypt`, a thread of `md`. Such a
-//! thread wakes the waiting task soon after it ran. A thread passes on if another one submitted the request, or if its name
-//! is that of a kernel thread.
+//! A woken thread may only pass the request on: `jbd2`, a `dm-crypt` worker, an `md` thread. Such a thread soon wakes the
+//! waiting task. A thread passes on if another task submitted the request, or if the name is a kernel thread's.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::cpu::{Cpu, HANDLER_NS};
 use crate::requests::{Hop, MAX_HOPS, Notification, TaskWake, TracedRequest};
 
-/// Tasks on their way to a CPU that are remembered.
+/// Most remembered tasks between wake-up and CPU.
 const MAX_WAKING: usize = 1 << 20;
-/// Longest run of a thread from its wake-up by a completion until it wakes the next one. Assumed: `jbd2` and `dm-crypt` take
+/// Longest run before a thread wakes the next thread. Assumed: `jbd2` and `dm-crypt` take
 /// some 10 us, the decryption of 1 MiB some 500 us.
 const PASSING_NS: u64 = 1_000_000;
-/// Kernel threads that do I/O for others, by the start of their names.
+/// Kernel threads that do I/O for others, by name prefix.
 const KERNEL_THREADS: [&str; 11] = [
     "jbd2/", "kworker/", "kcryptd", "dmcrypt_", "md", "raid", "loop", "xfsaild/", "btrfs-", "z_",
     "irq/",
@@ -34,7 +33,7 @@ struct Passing {
     request: usize,
     task: u32,
     since: u64,
-    /// It wakes anybody for others; otherwise only the submitter.
+    /// The thread works for everybody; otherwise only the submitter's wake-up counts.
     for_others: bool,
 }
 
@@ -61,7 +60,7 @@ impl WakeUps {
         self.passing.clear();
     }
 
-    /// A thread submits a bio: from now on it waits for another request.
+    /// A thread submits a bio, and waits for another request from now on.
     pub(crate) fn submit(&mut self, on: u32, task: u32) {
         if self.passing.get(&on).is_some_and(|p| p.task == task) {
             self.passing.remove(&on);
@@ -75,7 +74,7 @@ impl WakeUps {
         }
     }
 
-    /// A CPU begins to wake a task, with `last_request` if it has just completed that.
+    /// A CPU begins to wake a task; `last_request` was completed there just before.
     pub(crate) fn begin(
         &mut self,
         time: u64,
@@ -109,7 +108,7 @@ impl WakeUps {
         }
     }
 
-    /// A thread that a completion woke wakes the next one.
+    /// A thread woken by a completion wakes the next thread.
     fn pass_on(
         &mut self,
         time: u64,
@@ -214,7 +213,7 @@ pub(crate) fn start_wake(
     }
 }
 
-/// The name is that of a kernel thread that does I/O for others.
+/// Whether the name is a kernel thread's that does I/O for others.
 fn is_kernel_thread(name: &str) -> bool {
     KERNEL_THREADS.iter().any(|start| {
         name.strip_prefix(start).is_some_and(|rest| {

@@ -28,6 +28,14 @@ pub enum SettingsError {
         /// The fault, and the way out.
         why: String,
     },
+    /// The file of persistent settings cannot be used.
+    #[error("{}: {message}", path.display())]
+    Persistent {
+        /// The file.
+        path: PathBuf,
+        /// The fault, and the way out.
+        message: String,
+    },
     /// A setting is not among those that are held.
     #[error("{0}: its old value is not in the journal, so it may not be changed")]
     NotHeld(String),

@@ -3,6 +3,7 @@
 //! - [`policy`]: changes by a policy set such as `menu + idle-states[ceiling=20us]` on this machine.
 //! - [`SettingsPlan`]: all writes, with old and new values.
 //! - [`daemon_config`]: the configuration `/etc/wakepath/daemon.toml`; [`policy_set`] reads one as a part of a set.
+//! - [`PersistentSettings`]: a policy set for every boot; [`apply_at_boot`] applies it.
 //! - [`Session`]: takes the lock, keeps the journal of old values, applies and restores.
 //!
 //! ```no_run
@@ -18,6 +19,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod boot;
+mod config_folder;
 pub mod daemon_config;
 mod entries;
 mod error;
@@ -25,6 +28,7 @@ mod foreign;
 mod hold;
 mod journal;
 mod nvme;
+pub mod persistent;
 mod plan;
 pub mod policy;
 pub mod policy_set;
@@ -35,9 +39,11 @@ mod text_file;
 mod trusted_file;
 mod write;
 
+pub use boot::{BootOutcome, apply_at_boot, end_boot_trial, forget_boot_trial};
 pub use error::SettingsError;
 pub use foreign::ForeignValue;
 pub use hold::{Hold, Tenant, restore_before_exit};
+pub use persistent::PersistentSettings;
 pub use plan::{Change, SettingsPlan, WantedSetting};
 pub use policy::Targets;
 pub use put_back::Restored;

@@ -55,6 +55,21 @@ impl Session {
         Ok(session)
     }
 
+    /// Takes the lock at boot. Old values of earlier boots are forgotten: the restart has reset all settings.
+    ///
+    /// # Errors
+    /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
+    pub(crate) fn at_boot(system: &System) -> Result<Self, SettingsError> {
+        let mut session = Self::open_locked(system)?;
+        let now = boot(system.root());
+        if session.journal.boot != now {
+            session.journal.layers.clear();
+            session.journal.boot = now;
+            session.save_journal()?;
+        }
+        Ok(session)
+    }
+
     /// Works under a lock lent with [`Hold::lend`](crate::Hold::lend) by another process, whose settings stay unchanged.
     ///
     /// # Errors

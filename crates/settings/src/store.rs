@@ -118,10 +118,9 @@ impl Store {
     /// Replaces a file. After a crash at any moment the old or the new file is there, whole.
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), SettingsError> {
         self.used.set(true);
-        let new = format!("{name}.new");
-        replace_file(&self.directory, name, &new, content).map_err(|source| {
+        replace_file(&self.directory, name, content, owner_only()).map_err(|source| {
             // Half a file is of no use, and takes room that may have been lacking.
-            let _ = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&self.directory, new_name(name), AtFlags::empty());
             self.not_written(name, format!("{} bytes", content.len()), source)
         })
     }
@@ -149,12 +148,26 @@ impl Store {
     }
 }
 
-/// Writes `new` and renames it to `name`.
-fn replace_file(directory: &OwnedFd, name: &str, new: &str, content: &[u8]) -> io::Result<()> {
+/// Name under which a file is written before it takes the place of another.
+fn new_name(name: &str) -> String {
+    format!("{name}.new")
+}
+
+/// Replaces a file: after a crash at any moment the old or the new one is there, whole.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn replace_file(
+    directory: &OwnedFd,
+    name: &str,
+    content: &[u8],
+    mode: Mode,
+) -> io::Result<()> {
+    let new = &new_name(name);
     // A crash may have left one.
     remove_file(directory, new)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(directory, new, flags, owner_only())?);
+    let mut file = File::from(rustix::fs::openat(directory, new, flags, mode)?);
     file.write_all(content)?;
     file.sync_all()?;
     rustix::fs::renameat(directory, new, directory, name)?;
@@ -162,7 +175,7 @@ fn replace_file(directory: &OwnedFd, name: &str, new: &str, content: &[u8]) -> i
 }
 
 /// Removes a file, if present.
-fn remove_file(directory: &OwnedFd, name: &str) -> io::Result<()> {
+pub(crate) fn remove_file(directory: &OwnedFd, name: &str) -> io::Result<()> {
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),

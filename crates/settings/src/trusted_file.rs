@@ -1,5 +1,6 @@
 //! Configuration files of processes that run as root.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -26,7 +27,14 @@ impl From<io::Error> for TrustedFileError {
 /// # Errors
 /// The file cannot be read, is too long, or somebody else could have written it.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<String, TrustedFileError> {
-    let file = wakepath_files::open(path)?;
+    read_open(wakepath_files::open(path)?, limit)
+}
+
+/// As [`read`], from an open file.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_open(file: File, limit: u64) -> Result<String, TrustedFileError> {
     let about = file.metadata()?;
     if about.mode() & 0o002 != 0 {
         return Err(TrustedFileError::Unsafe("everybody may write it"));

@@ -103,7 +103,7 @@ fn the_answer_comes_first_and_in_each_format() {
     assert!(table.contains("C6 costs 96.0 us ["), "{table}");
     assert!(table.contains("more than C1"), "{table}");
     assert!(table.contains("= drive and C1 8"), "{table}");
-    assert!(table.contains("ceiling=C1]"), "{table}");
+    assert!(table.contains("cpu-latency[state=C1,cpus=all]"), "{table}");
 
     let json: serde_json::Value =
         serde_json::from_str(&printed(&[path, "--format", "json"])).unwrap();
@@ -481,4 +481,27 @@ fn results_that_are_there_are_replaced_by_force_only() {
         ResultReader::open(&results).unwrap().runs().unwrap(),
         before
     );
+}
+
+#[test]
+fn a_replay_says_what_other_policies_would_save_and_cost() {
+    let folder = TempDir::new().unwrap();
+    let record = ["--policy", "menu", "--record", "s.parquet"];
+    simulate(folder.path(), &record).assert().success();
+    let path = folder.path().join("s.parquet");
+    let machine = ["--machine", "xeon-e3-1240v5", "--format", "json"];
+    let text = printed(&[&[path.to_str().unwrap()], &machine[..]].concat());
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let replayed = answer["replayed"].as_array().unwrap();
+    let limited = replayed.iter().find(|policy| {
+        let name = policy["policy"].as_str().unwrap();
+        name.contains("cpu-latency")
+    });
+    let limited = limited.unwrap();
+    // No exit deeper than the reference's is left, and CPUs that sleep less deeply draw more.
+    assert!(
+        limited["saved_ns"].as_f64().unwrap() > 20_000.0,
+        "{limited}"
+    );
+    assert!(limited["added_mw"].as_f64().unwrap() > 0.0, "{limited}");
 }

@@ -539,3 +539,62 @@ fn a_signal_ends_what_a_script_started_in_the_background() {
     assert_eq!(child.wait().unwrap().code(), Some(128 + 2));
     assert!(different(&content(machine.path()), &before).is_empty());
 }
+
+#[test]
+fn persistent_settings_are_kept_checked_and_ended() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let root = ["--root", machine.path().to_str().unwrap()];
+    let file = machine.path().join("etc/wakepath/settings.toml");
+    // Nobody answers here.
+    fails_with(
+        wakepath(&["apply", "teo", "--persist", root[0], root[1]]),
+        &["--yes"],
+    );
+    assert!(!file.exists());
+    assert!(different(&content(machine.path()), &before).is_empty());
+
+    apply(&["teo", "--persist", "--yes"], &root);
+    assert!(
+        fs::read_to_string(&file)
+            .unwrap()
+            .contains("policy = \"teo\"")
+    );
+    let checked = wakepath(&["apply", "--check", root[0], root[1]]).success();
+    let told = String::from_utf8(checked.get_output().stdout.clone()).unwrap();
+    assert!(told.contains("fine; 1 setting(s) by teo"), "{told}");
+
+    // What is put back now comes again at the next boot.
+    assert!(
+        start(&["restore", "--now"], &root)
+            .wait()
+            .unwrap()
+            .success()
+    );
+    assert!(file.exists());
+    assert!(
+        start(&["apply", "--at-boot"], &root)
+            .wait()
+            .unwrap()
+            .success()
+    );
+    let governor = "sys/devices/system/cpu/cpuidle/current_governor";
+    let read = fs::read_to_string(machine.path().join(governor)).unwrap();
+    assert_eq!(read.trim(), "teo");
+    assert!(
+        start(&["apply", "--boot-ended"], &root)
+            .wait()
+            .unwrap()
+            .success()
+    );
+
+    assert!(restore(&root));
+    assert!(!file.exists());
+    let after: BTreeMap<String, Vec<u8>> = content(machine.path());
+    assert_eq!(after.get(governor), before.get(governor));
+    fs::write(&file, "policy = 'tea'").unwrap();
+    fails_with(
+        wakepath(&["apply", "--check", root[0], root[1]]),
+        &["settings.toml", "did you mean `teo`"],
+    );
+}

@@ -1,4 +1,5 @@
 //! The integration tests of this crate in one binary, which is linked once.
 
 mod common;
+mod persistent;
 mod session;

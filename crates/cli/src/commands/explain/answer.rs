@@ -5,6 +5,8 @@ use wakepath_explain::{
     TimerLateness, Unseparated, WaitParts,
 };
 
+use super::help;
+use super::wording::{count_kinds_to_say, direction, kind_name, rest_name, size, us};
 use crate::output::{self, Format, Screen};
 
 /// Prints an explanation.
@@ -79,11 +81,12 @@ fn print_answer(explanation: &Explanation, out: &mut Screen) -> anyhow::Result<(
         writeln!(out)?;
         out.prose(text, 2)?;
     }
-    for help in explanation.kinds.iter().filter_map(help_sentence) {
-        writeln!(out)?;
-        out.prose(&help, 2)?;
-    }
-    Ok(())
+    let said = count_kinds_to_say(&explanation.kinds);
+    help::print(
+        explanation,
+        explanation.kinds.get(..said).unwrap_or(&[]),
+        out,
+    )
 }
 
 fn print_sentences(kinds: &[RequestKind], out: &mut Screen) -> anyhow::Result<()> {
@@ -126,18 +129,6 @@ fn probe_sentence(probes: &ProbeCost) -> String {
         us(probes.hand_over_ns),
         us(probes.run_queue_ns)
     )
-}
-
-/// Kinds with less than this share of the time of all requests are in the tables only.
-const LEAST_SHARE: f64 = 0.02;
-
-/// How many kinds have sentences; those with most time are first.
-pub(super) fn count_kinds_to_say(kinds: &[RequestKind]) -> usize {
-    let all: f64 = kinds.iter().map(RequestKind::total_ns).sum();
-    let said = kinds
-        .iter()
-        .take_while(|kind| kind.total_ns() >= LEAST_SHARE * all);
-    said.count()
 }
 
 fn sentences(kind: &RequestKind) -> Vec<String> {
@@ -219,39 +210,6 @@ fn wake_sentence(kind: &RequestKind) -> Option<String> {
         us(wait.hand_over_ns),
         us(wait.task_exit_ns),
         us(wait.run_queue_ns)
-    ))
-}
-
-/// What is left when the known exits are charged.
-pub(super) fn rest_name(kind: &RequestKind, reference: u8) -> String {
-    let unknown = kind.has_unknown_exits();
-    let polls = kind.polling.contains(&reference);
-    match (polls, kind.state_name(reference), unknown) {
-        (true, _, false) => "drive".to_owned(),
-        (true, _, true) => "drive and unknown exits".to_owned(),
-        (false, name, false) => format!("drive and {name}"),
-        (false, name, true) => format!("drive, {name} and unknown exits"),
-    }
-}
-
-/// What keeps CPUs out of the states that surely cost, and how much that is worth.
-fn help_sentence(kind: &RequestKind) -> Option<String> {
-    let costly = kind.split.states.iter().filter_map(|state| {
-        let cost = state.cost.filter(|cost| cost.low_ns > 0.0)?;
-        Some([cost.low_ns, cost.high_ns].map(|ns| ns * kind.share(state.met)))
-    });
-    let [low, high] = costly.reduce(|a, b| [a[0] + b[0], a[1] + b[1]])?;
-    let ceiling = kind.state_names.get(&kind.split.reference?)?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if ceiling.is_empty() || !ceiling.chars().all(plain) {
-        return None;
-    }
-    Some(format!(
-        "What would help {}: no state deeper than {ceiling}, {} to {} us of the mean. Try it with `wakepath apply \
-         'idle-states[ceiling={ceiling}]' --for 10m`. Its cost in watts is not known from events.",
-        kind_name(kind),
-        us(low),
-        us(high),
     ))
 }
 
@@ -507,41 +465,7 @@ fn none() -> String {
     "-".to_owned()
 }
 
-const fn direction(kind: &RequestKind) -> &'static str {
-    match (kind.write, kind.background) {
-        (false, false) if kind.bytes == 0 => "flushes",
-        (false, false) => "reads",
-        (true, false) => "writes",
-        (false, true) => "readahead",
-        (true, true) => "write-back",
-    }
-}
-
-/// Direction, device and size.
-pub(super) fn kind_name(kind: &RequestKind) -> String {
-    format!(
-        "{} of {}, {}",
-        direction(kind),
-        kind.device,
-        size(kind.bytes)
-    )
-}
-
-/// The class of a size: from this one on, below twice that.
-fn size(bytes: u32) -> String {
-    match bytes {
-        0 => "no data".to_owned(),
-        1..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{} KiB", bytes >> 10),
-        _ => format!("{} MiB", bytes >> 20),
-    }
-}
-
 /// A mean over so many requests, if there are any.
 fn mean_cell(requests: u64, ns: f64) -> String {
     if requests > 0 { us(ns) } else { none() }
-}
-
-fn us(ns: f64) -> String {
-    format!("{:.1}", ns / 1000.0)
 }

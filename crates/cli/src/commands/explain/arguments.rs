@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// How long an interval of --watch is.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = until::duration, requires = "watch")]
     pub(super) interval: Duration,
+    /// A machine with figures of power, for what changes cost: a name of `wakepath machine list`, or a file.
+    #[arg(long, value_name = "NAME|FILE", requires = "recording")]
+    pub(super) machine: Option<String>,
     /// Also write a result directory, for `compare`, `report` and Python.
     #[arg(short, long, value_name = "DIR", conflicts_with = "watch")]
     pub(super) output: Option<PathBuf>,

@@ -72,7 +72,8 @@ pub(super) fn name_missing(metadata: &Metadata) {
         ),
         (
             recorded.frequency,
-            "no frequency changes: requests at different clocks are compared",
+            "no frequency changes: the clock is not known, and requests at different clocks are compared; HWP and amd-pstate-epp \
+             send no such events, and recordings have no cycles of perf events",
         ),
         (
             recorded.timers,
@@ -82,6 +83,12 @@ pub(super) fn name_missing(metadata: &Metadata) {
         if known == DataQuality::Missing {
             note!("{what}");
         }
+    }
+    if recorded.idle != DataQuality::Missing {
+        note!(
+            "no residency counters: states are those requested; the share that the hardware reached, and what its package did, \
+             are not known"
+        );
     }
 }
 

@@ -4,6 +4,7 @@ use anyhow::ensure;
 use wakepath_explain::Collector;
 use wakepath_trace::recording::{Reader, RecordingError};
 
+use crate::messages::note;
 use crate::output::Screen;
 use arguments::find_drive;
 use gaps::{name_missing, warn_of_gaps};
@@ -12,9 +13,11 @@ use results::ResultTarget;
 mod answer;
 mod arguments;
 mod gaps;
+mod help;
 mod live;
 mod moments;
 mod results;
+mod wording;
 
 pub(crate) use arguments::Args;
 
@@ -48,7 +51,7 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             .map_or_else(String::new, |drive| format!(" of {drive}"))
     );
     let groups = wakepath_explain::explain_kinds(&collected, &metadata);
-    let explanation = wakepath_explain::summarize(&groups, &collected, &metadata);
+    let mut explanation = wakepath_explain::summarize(&groups, &collected, &metadata);
     if let Some(dir) = &args.output {
         let mut moments = moments::find(results::keep_large_kinds(&groups));
         if let Some(group) = groups.first() {
@@ -66,5 +69,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         results::write(&target, &groups, &moments, &metadata, &source)?;
     }
     name_missing(&metadata);
+    match help::replay(path, &metadata, &explanation, args.machine.as_deref()) {
+        Ok(replayed) => explanation.replayed = replayed,
+        Err(error) if args.machine.is_some() => return Err(error),
+        Err(error) => note!("what other governors would do is not known: {error:#}"),
+    }
     answer::print(&explanation, args.format, out)
 }

@@ -15,8 +15,8 @@ use wakepath_results::{
 };
 use wakepath_trace::recording::Metadata;
 
-use super::answer::{count_kinds_to_say, kind_name, rest_name};
 use super::moments::{self, Moment};
+use super::wording::{count_kinds_to_say, kind_name, rest_name};
 
 /// Most blocks of time, which are the repeats.
 const MOST_BLOCKS: usize = 10;

@@ -5,11 +5,13 @@ use std::time::Duration;
 use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
-use wakepath_settings::{Change, Session, SettingsPlan, Targets, policy};
+use wakepath_settings::{
+    Change, PersistentSettings, Session, SettingsPlan, Targets, end_boot_trial, policy,
+};
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
 
-use super::{HEADER, RootArgs, SettingRow, policies_help};
+use super::{HEADER, RootArgs, SettingRow, persist, policies_help};
 use crate::messages::{self, note, tell};
 use crate::output::{self, Format, Screen};
 use crate::policy_set::{self, SetText};
@@ -21,13 +23,14 @@ Examples:
   wakepath apply 'teo + cpu-latency[limit=20us,cpus=all]'
   wakepath apply 'idle-states[ceiling=C1E]' --cpus 0-3 --for 10m
   wakepath apply apst --drives nvme0 --dry-run
+  wakepath apply 'teo + epp[value=power]' --persist
   wakepath restore";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required = true, value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended"], value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::duration)]
@@ -35,6 +38,22 @@ pub(crate) struct Args {
     /// Print what would be written, and write nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Apply the set at every boot, too (/etc/wakepath/settings.toml). The set is held for `--for` first, 10 minutes unless
+    /// told otherwise; then a question asks whether it is to stay.
+    #[arg(long, conflicts_with_all = ["dry_run", "drives", "force"])]
+    persist: bool,
+    /// With `--persist`: ask nothing, and hold the set first only for a given `--for`.
+    #[arg(long, requires = "persist")]
+    yes: bool,
+    /// Check the file that `--persist` wrote, and change nothing.
+    #[arg(long, conflicts_with_all = ["policies", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    check: bool,
+    /// Apply the settings of `--persist`: the service wakepath-settings does so at boot.
+    #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    at_boot: bool,
+    /// The boot has lasted for ten minutes, or ends in an orderly way: its settings have passed their trial.
+    #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    boot_ended: bool,
     /// Only these CPUs, such as 0-3,8.
     #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
@@ -85,6 +104,15 @@ fn is_request(change: &Change) -> bool {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
+    if args.check {
+        return persist::check(&system, out);
+    }
+    if args.at_boot {
+        return persist::apply_at_boot(&system);
+    }
+    if args.boot_ended {
+        return Ok(end_boot_trial(&system)?);
+    }
     let selection = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
@@ -101,6 +129,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             note!("without --dry-run this is refused: {refused}");
         }
         return print_plan(args, &plan, out);
+    }
+    if args.persist {
+        let settings = PersistentSettings::for_machine(&system, set, selection.cpus);
+        let plan = persist::apply(&system, &settings, args.hold, args.yes)?;
+        return plan.map_or(Ok(()), |plan| print_plan(args, &plan, out));
     }
     // Before the lock, so that a signal never ends us between a write and the wait.
     let signals = args.hold.map(|_| EndSignals::new()).transpose()?;

@@ -6,6 +6,7 @@ pub(super) mod capture;
 #[cfg(target_os = "linux")]
 pub(super) mod daemon;
 pub(super) mod doctor;
+mod persist;
 pub(super) mod restore;
 pub(super) mod status;
 mod view;

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use serde::Serialize;
-use wakepath_settings::{Restored, Session};
+use wakepath_settings::{PersistentSettings, Restored, Session};
 use wakepath_system::journal;
 
 use super::{RootArgs, shorten_value};
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Only what a process held that has died, such as the daemon; what `apply` set for good stays.
     #[arg(long)]
     held: bool,
+    /// Put settings back now, and leave the file of `apply --persist` for the next boot.
+    #[arg(long, conflicts_with = "held")]
+    now: bool,
     #[command(flatten)]
     root: RootArgs,
     /// What to print.
@@ -48,6 +51,10 @@ struct RestoreReport {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
+    // First, so that a setting that cannot be put back does not come again at the next boot.
+    if !args.held && !args.now && PersistentSettings::remove(&system)? {
+        tell!("nothing is applied at boot any more");
+    }
     // Without a journal there is nothing to do, and no right to make a directory is needed.
     let restored = match journal::pending(system.root()) {
         Some(false) => Restored::default(),

@@ -1,0 +1,227 @@
+//! What would help: sentences with commands, and what a replay of the recording says.
+
+use std::path::Path;
+
+use anyhow::Context;
+use wakepath_explain::{Explanation, Help, Remedy, ReplayedHelp, RequestKind};
+use wakepath_hardware::Machine;
+use wakepath_policies::spec::PolicySet;
+use wakepath_results::RunRecord;
+use wakepath_study::plan::{Plan, RECORDED, ReplayRequest};
+use wakepath_study::run::replay::Replay;
+use wakepath_study::run::{RunControl, parts};
+use wakepath_trace::recording::Metadata;
+
+use super::wording::{kind_name, us};
+use crate::output::Screen;
+
+/// Blocks of time in a replay: the fewest that it takes.
+const BLOCKS: u32 = 4;
+
+/// Prints what would help each kind of requests.
+pub(super) fn print(
+    explanation: &Explanation,
+    kinds: &[RequestKind],
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let helped = kinds.iter().filter(|kind| !kind.help.is_empty());
+    for kind in helped.clone() {
+        writeln!(out)?;
+        let text = format!(
+            "What would help {}, of {} us:",
+            kind_name(kind),
+            us(kind.parts.latency_ns)
+        );
+        out.prose(&text, 2)?;
+        for help in &kind.help {
+            out.prose(&format!("  {}", sentence(kind, *help)), 4)?;
+        }
+    }
+    if helped.count() == 0 {
+        return Ok(());
+    }
+    for policy in &explanation.replayed {
+        out.prose(&format!("  {}", replay_sentence(policy)), 4)?;
+    }
+    if explanation
+        .replayed
+        .iter()
+        .all(|policy| policy.added_mw.is_none())
+    {
+        let text = "What this costs in watts is not known from events: explain a recording with --machine, whose figures \
+                    have power, or try it on a live study, which counts energy.";
+        out.prose(text, 2)?;
+    }
+    Ok(())
+}
+
+fn sentence(kind: &RequestKind, help: Help) -> String {
+    let gain = if help.low_ns > 0.0 {
+        format!("{} to {} us", us(help.low_ns), us(help.high_ns))
+    } else {
+        format!("at most {} us", us(help.high_ns))
+    };
+    let ceiling = plain_reference(kind);
+    match help.remedy {
+        Remedy::ShallowStates => {
+            let Some(ceiling) = ceiling else {
+                return format!(
+                    "{gain} by no deeper states: `wakepath apply cpu-latency[limit=1us,cpus=all]`"
+                );
+            };
+            format!(
+                "{gain} by no state deeper than {ceiling}: `wakepath apply 'cpu-latency[state={ceiling},cpus=all]' --for 10m`, or \
+                 idle-states[ceiling={ceiling}]."
+            )
+        }
+        Remedy::Leases => format!(
+            "{gain} by leases of 3 ms after completions (psd): `wakepath daemon`. CPUs sleep deeply otherwise."
+        ),
+        Remedy::CompleteWhereInterrupted => format!(
+            "{gain} by completion on the interrupted CPU: `echo 0 > /sys/block/{}/queue/rq_affinity`.",
+            plain_device(kind)
+        ),
+        Remedy::TasksWhereCompleted => format!(
+            "{gain} of the wait by tasks on the CPUs that complete: `taskset` with the CPUs in the table of interrupts, or \
+             /proc/irq/*/smp_affinity where the interrupt can be moved."
+        ),
+        Remedy::HighestFrequency => {
+            format!("{gain} by the highest clock: `wakepath apply performance --for 10m`.")
+        }
+    }
+}
+
+/// The deepest state that is kept, if a shell can be shown its name.
+fn plain_reference(kind: &RequestKind) -> Option<&str> {
+    let name = kind.state_names.get(&kind.split.reference?)?;
+    is_plain(name).then_some(name)
+}
+
+fn plain_device(kind: &RequestKind) -> &str {
+    if is_plain(&kind.device) {
+        &kind.device
+    } else {
+        "DEVICE"
+    }
+}
+
+/// A shell reads the name as it is.
+fn is_plain(name: &str) -> bool {
+    let mut chars = name.chars();
+    !name.is_empty() && chars.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+fn replay_sentence(policy: &ReplayedHelp) -> String {
+    let effect = match policy.saved_ns {
+        saved if saved >= 0.0 => format!("saves {} us", us(saved)),
+        saved => format!("costs {} us", us(-saved)),
+    };
+    let power = policy.added_mw.map_or_else(String::new, |mw| {
+        let verb = if mw >= 0.0 { "adds" } else { "saves" };
+        format!(", and {verb} {:.0} mW", mw.abs())
+    });
+    format!(
+        "{} {effect} per completion{power}, by replay with declared exit latencies.",
+        policy.policy
+    )
+}
+
+/// Replays the recording under what the events propose, and under other governors.
+///
+/// Times come from the latencies that the recording declares; power, from the figures of `machine`, in a replay of its own.
+pub(super) fn replay(
+    path: &Path,
+    metadata: &Metadata,
+    explanation: &Explanation,
+    machine: Option<&str>,
+) -> anyhow::Result<Vec<ReplayedHelp>> {
+    if let Some(machine) = machine {
+        Machine::find(machine)?;
+    }
+    let mut kinds = explanation.kinds.iter();
+    let has_exits = |kind: &&RequestKind| {
+        let mut helps = kind.help.iter();
+        helps.any(|help| help.remedy == Remedy::ShallowStates)
+    };
+    let Some(kind) = kinds.find(has_exits) else {
+        return Ok(Vec::new());
+    };
+    let whole = std::fs::canonicalize(path).with_context(|| path.display().to_string())?;
+    let recording = whole
+        .to_str()
+        .context("the path is not UTF-8; rename the file")?;
+    let request = ReplayRequest {
+        title: "What would help?".to_owned(),
+        machine: None,
+        blocks: BLOCKS,
+        sets: propose_sets(kind, metadata)?,
+        baseline: RECORDED.to_owned(),
+        workload: "recording".to_owned(),
+        recording: recording.to_owned(),
+        states: None,
+        tick: None,
+        ran: None,
+    };
+    let times = make_runs(&request)?;
+    let powers = match machine {
+        Some(machine) => make_runs(&ReplayRequest {
+            machine: Some(machine.to_owned()),
+            ..request
+        })?,
+        None => Vec::new(),
+    };
+    let mut policies: Vec<&str> = times.iter().map(|run| run.key.policy.as_str()).collect();
+    policies.truncate(policies.len() / BLOCKS as usize);
+    let others = policies.into_iter().filter(|policy| *policy != RECORDED);
+    let compared = others.filter_map(|policy| compare(policy, &times, &powers));
+    Ok(compared.collect())
+}
+
+/// The runs of a replay, in repeats of all policies.
+fn make_runs(request: &ReplayRequest) -> anyhow::Result<Vec<RunRecord>> {
+    let plan = Plan::for_replay(request, false)?;
+    let backend = Replay::new(&plan)?.with_sparse_figures();
+    let reader = parts::of_backend(&plan, &backend, &RunControl::for_nobody())?;
+    Ok(reader.runs()?)
+}
+
+/// The governor that ran, with a limit or leases, and other governors of its kernel.
+fn propose_sets(kind: &RequestKind, metadata: &Metadata) -> anyhow::Result<Vec<PolicySet>> {
+    let known = ["menu", "teo", "ladder"];
+    let governor = metadata.idle_governor.as_deref();
+    let ran = governor
+        .filter(|name| known.contains(name))
+        .unwrap_or("menu");
+    let mut texts = Vec::new();
+    if let Some(ceiling) = plain_reference(kind) {
+        texts.push(format!("{ran} + cpu-latency[state={ceiling}]"));
+        texts.push(format!("{ran} + psd[ceiling={ceiling}]"));
+    }
+    let others = ["menu", "teo"].into_iter().filter(|other| *other != ran);
+    texts.extend(others.map(str::to_owned));
+    let sets = texts.iter().map(|text| Ok(text.parse::<PolicySet>()?));
+    sets.collect()
+}
+
+/// What a policy changes of the recorded choices.
+fn compare(policy: &str, times: &[RunRecord], powers: &[RunRecord]) -> Option<ReplayedHelp> {
+    Some(ReplayedHelp {
+        policy: policy.to_owned(),
+        saved_ns: -1e3 * change(policy, times, "added_us_per_io")?,
+        added_mw: change(policy, powers, "mean_mw"),
+    })
+}
+
+/// A policy's change of a metric against the recorded choices.
+fn change(policy: &str, runs: &[RunRecord], metric: &str) -> Option<f64> {
+    Some(mean(runs, policy, metric)? - mean(runs, RECORDED, metric)?)
+}
+
+/// The mean of a metric over a policy's blocks of time.
+fn mean(runs: &[RunRecord], policy: &str, metric: &str) -> Option<f64> {
+    let own = runs.iter().filter(|run| run.key.policy == policy);
+    let metrics = own.flat_map(|run| &run.metrics);
+    let values = metrics.filter(|(name, _)| name == metric);
+    let values: Vec<f64> = values.map(|(_, value)| *value).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

@@ -1,0 +1,148 @@
+//! `wakepath apply --persist`: settings that come back at every boot.
+
+use std::io::{self, IsTerminal};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use wakepath_settings::persistent::OFF_WORD;
+use wakepath_settings::{
+    BootOutcome, PersistentSettings, Session, SettingsPlan, forget_boot_trial,
+};
+use wakepath_system::System;
+
+use crate::messages::{self, note, tell};
+use crate::output::Screen;
+use crate::until::EndSignals;
+use crate::waiting;
+
+/// How long a set is held before it is kept, unless told otherwise.
+const TRIAL: Duration = Duration::from_mins(10);
+/// Link by which systemd starts the service at boot.
+const ENABLED_UNIT: &str = "etc/systemd/system/multi-user.target.wants/wakepath-settings.service";
+/// How often signals are looked at while a person thinks.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Holds the settings for a while, asks, applies them, and keeps them for every boot. `None`: they are not kept.
+pub(super) fn apply(
+    system: &System,
+    settings: &PersistentSettings,
+    hold: Option<Duration>,
+    yes: bool,
+) -> anyhow::Result<Option<SettingsPlan>> {
+    ensure!(
+        yes || io::stdin().is_terminal(),
+        "--persist asks whether the settings are to stay, and there is no terminal; --yes asks nothing"
+    );
+    // Before the lock, so that a signal never ends us between a write and the wait.
+    let signals = EndSignals::new()?;
+    let mut session = Session::open(system)?;
+    super::restore::tell_recovered(session.recovered());
+    let plan = settings.plan(system)?;
+    let trial = hold.or_else(|| (!yes).then_some(TRIAL));
+    if let Some(time) = trial {
+        let holding = session.hold(&plan)?;
+        tell!("in force for {time:?} on trial; Ctrl-C puts everything back");
+        messages::flush_messages();
+        let (signal, confirmed) = match signals.wait(Some(time)) {
+            Some(signal) => (Some(signal), false),
+            None if yes => (None, true),
+            None => ask(&signals)?,
+        };
+        let Some((released, restored)) = holding.release()? else {
+            return Ok(None);
+        };
+        super::restore::check_away(&restored)?;
+        if let Some(signal) = signal {
+            waiting::cancel(signal);
+        }
+        if !confirmed {
+            tell!("put everything back; nothing is kept");
+            return Ok(None);
+        }
+        session = released;
+    }
+    session.apply(&plan)?;
+    settings.save(system)?;
+    forget_boot_trial(&session)?;
+    tell!(
+        "applied, and again at every boot ({}); `wakepath restore` puts it back and ends that",
+        PersistentSettings::path(system).display()
+    );
+    if system.root().is_live() && !system.root().exists(ENABLED_UNIT) {
+        note!(
+            "the service that does so at boot is not enabled: \
+             systemctl enable wakepath-settings.service wakepath-settings-kept.timer"
+        );
+    }
+    Ok(Some(plan))
+}
+
+/// Asks whether the settings are to stay: the signal that came instead of an answer, and the answer.
+fn ask(signals: &EndSignals) -> anyhow::Result<(Option<i32>, bool)> {
+    tell!("Keep these settings, at every boot, too? [y/N]");
+    messages::flush_messages();
+    let (send, answer) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().read_line(&mut line);
+        // The other side is gone if a signal came first.
+        let _ = send.send(read.map(|_| line));
+    });
+    loop {
+        match answer.try_recv() {
+            Ok(line) => return Ok((None, ["y", "yes"].contains(&line?.trim()))),
+            Err(mpsc::TryRecvError::Disconnected) => return Ok((None, false)),
+            Err(mpsc::TryRecvError::Empty) => {}
+        }
+        if let Some(signal) = signals.wait(Some(SIGNAL_INTERVAL)) {
+            return Ok((Some(signal), false));
+        }
+    }
+}
+
+/// Checks the file of persistent settings.
+pub(super) fn check(system: &System, out: &mut Screen) -> anyhow::Result<()> {
+    let path = PersistentSettings::path(system);
+    let Some(settings) = PersistentSettings::load(system)? else {
+        writeln!(
+            out,
+            "{}: not there; nothing is applied at boot",
+            path.display()
+        )?;
+        return Ok(());
+    };
+    let plan = settings.plan(system)?;
+    for note in &plan.notes {
+        note!("{note}");
+    }
+    writeln!(
+        out,
+        "{}: fine; {} setting(s) by {}",
+        path.display(),
+        plan.changes.len(),
+        settings.set_text()
+    )?;
+    Ok(())
+}
+
+/// Applies the persistent settings at boot. One line says what came of that.
+pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
+    match wakepath_settings::apply_at_boot(system)? {
+        BootOutcome::NoFile => tell!("no persistent settings"),
+        BootOutcome::SwitchedOff => {
+            tell!("persistent settings are left out: {OFF_WORD} is on the kernel's command line");
+        }
+        BootOutcome::LeftOut(set) => bail!(
+            "{set} is left out: the last boot with it ended uncleanly within ten minutes. \
+             `wakepath apply --persist` makes settings persistent anew"
+        ),
+        BootOutcome::Applied(plan) => {
+            for note in &plan.notes {
+                note!("{note}");
+            }
+            tell!("applied {} persistent setting(s)", plan.changes.len());
+        }
+    }
+    Ok(())
+}

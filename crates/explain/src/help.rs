@@ -1,0 +1,127 @@
+//! Changes that would help a kind, and by how much.
+
+use serde::Serialize;
+use wakepath_trace::recording::Metadata;
+
+use crate::requests::{MetState, Notification, TracedRequest};
+use crate::split::Split;
+
+/// How long a lease of PSD lasts by default.
+pub const LEASE_NS: u64 = 3_000_000;
+/// Gains below this share of the mean latency are not worth a sentence.
+const LEAST_GAIN: f64 = 0.01;
+
+/// A change that may help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Remedy {
+    /// CPUs stay out of states deeper than the reference: a latency request, or disabled states.
+    ShallowStates,
+    /// CPUs stay out of these states for 3 ms after a completion: PSD.
+    Leases,
+    /// The interrupted CPU completes requests itself: `rq_affinity`, queues.
+    CompleteWhereInterrupted,
+    /// Tasks run on the CPUs that complete their requests: placement of tasks or interrupts.
+    TasksWhereCompleted,
+    /// CPUs run at their highest frequency.
+    HighestFrequency,
+}
+
+/// A remedy with the mean time saved per request, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Help {
+    /// The change.
+    pub remedy: Remedy,
+    /// Lower end of the 95 % interval; 0 where only an upper limit is known.
+    pub low_ns: f64,
+    /// Upper end, or limit.
+    pub high_ns: f64,
+}
+
+/// Remedies for requests from one kind with mean latency `latency_ns`, in the order of [`Remedy`].
+pub(crate) fn find_help(
+    requests: &[&TracedRequest],
+    split: &Split,
+    latency_ns: f64,
+    metadata: &Metadata,
+) -> Vec<Help> {
+    let count = requests.len().max(1) as f64;
+    let slow: f64 = requests.iter().map(|r| clock_loss(r, metadata)).sum();
+    let all = [
+        (Remedy::ShallowStates, save_exits(requests, split, |_| true)),
+        (Remedy::Leases, save_exits(requests, split, is_in_lease)),
+        (
+            Remedy::CompleteWhereInterrupted,
+            [0.0, mean(requests, TracedRequest::remote_ns)],
+        ),
+        (
+            Remedy::TasksWhereCompleted,
+            [0.0, mean(requests, exit_elsewhere)],
+        ),
+        (Remedy::HighestFrequency, [0.0, slow / count]),
+    ];
+    let helps = all.into_iter().map(|(remedy, [low_ns, high_ns])| Help {
+        remedy,
+        low_ns,
+        high_ns,
+    });
+    helps
+        .filter(|help| help.high_ns > 0.0 && help.high_ns >= LEAST_GAIN * latency_ns)
+        .collect()
+}
+
+/// Mean exit cost over all requests, counted for some of the requests only, as an interval in ns.
+fn save_exits(
+    requests: &[&TracedRequest],
+    split: &Split,
+    is_saved: fn(&TracedRequest) -> bool,
+) -> [f64; 2] {
+    let count = requests.len().max(1) as f64;
+    let saved = requests.iter().filter(|request| is_saved(request));
+    saved.fold([0.0, 0.0], |sum, request| {
+        let [low, high] = sure_cost(split, request);
+        [sum[0] + low / count, sum[1] + high / count]
+    })
+}
+
+fn mean(requests: &[&TracedRequest], time: fn(&TracedRequest) -> u64) -> f64 {
+    let sum: u128 = requests.iter().map(|r| u128::from(time(r))).sum();
+    sum as f64 / requests.len().max(1) as f64
+}
+
+/// The state's cost above the reference as an interval; 0 unless the cost is sure.
+fn sure_cost(split: &Split, request: &TracedRequest) -> [f64; 2] {
+    let MetState::State(met) = request.met else {
+        return [0.0; 2];
+    };
+    let mut states = split.states.iter();
+    let cost = states.find(|state| state.state == met).and_then(|s| s.cost);
+    cost.filter(|cost| cost.low_ns > 0.0)
+        .map_or([0.0; 2], |cost| [cost.low_ns, cost.high_ns])
+}
+
+/// A completion before would have given the interrupted CPU a lease that lasted until the issue.
+fn is_in_lease(request: &TracedRequest) -> bool {
+    request.cpu_gap.is_some_and(|gap| gap <= LEASE_NS)
+}
+
+/// The idle exit of the task's CPU, if another CPU completed the request.
+fn exit_elsewhere(request: &TracedRequest) -> u64 {
+    let wake = request
+        .wake
+        .filter(|wake| matches!(wake.notification, Notification::Ipi | Notification::Store));
+    wake.map_or(0, |wake| wake.exit)
+}
+
+/// Upper limit for the interrupted CPU's time lost below the highest frequency; 0 for an unknown frequency.
+fn clock_loss(request: &TracedRequest, metadata: &Metadata) -> f64 {
+    let domains = metadata.frequency_domains.iter();
+    let mut own = domains.filter(|domain| domain.cpus.contains(&request.cpu));
+    let highest = own.next().and_then(|domain| domain.khz.iter().max());
+    let Some(highest) = highest.filter(|khz| **khz > request.khz && request.khz > 0) else {
+        return 0.0;
+    };
+    let hand_over = request.wake.map_or(0, |wake| wake.hand_over);
+    let work = request.interrupt + hand_over;
+    work as f64 * (1.0 - f64::from(request.khz) / f64::from(*highest))
+}

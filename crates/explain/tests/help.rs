@@ -1,0 +1,150 @@
+//! What would help: each remedy says what the requests say, and nothing where there is nothing to gain.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::float_cmp,
+    reason = "a test may stop where its premises fail"
+)]
+
+use wakepath_explain::{
+    Collected, Coverage, Help, LEASE_NS, MetState, Notification, Remedy, RemoteCompletion, Sibling,
+    TaskWake, TracedRequest, explain_kinds,
+};
+use wakepath_trace::recording::{FrequencyDomain, Metadata};
+
+const SHALLOW: u8 = 1;
+const DEEP: u8 = 2;
+const DEEP_COST: u64 = 60_000;
+
+/// A read of 100 us that met a state; every other one met the deep one, which costs 60 us more.
+fn read(number: u64) -> TracedRequest {
+    let is_deep = number * number % 7 < 3;
+    let (state, exit) = if is_deep {
+        (DEEP, DEEP_COST)
+    } else {
+        (SHALLOW, 0)
+    };
+    let drive = 98_000 + number * 37 % 1_000;
+    TracedRequest {
+        device: 259 << 20,
+        bytes: 4096,
+        write: false,
+        background: false,
+        task: Some(7),
+        queued: None,
+        completed: (number + 1) * 1_000_000,
+        latency: drive + exit + 2_000,
+        out: drive + exit,
+        interrupt: 2_000,
+        remote: None,
+        cpu: 0,
+        irq: Some(36),
+        gap: Some(500_000),
+        cpu_gap: Some(10 * LEASE_NS),
+        in_flight: 0,
+        khz: 0,
+        first: Some(state),
+        periods: 1,
+        met: MetState::State(state),
+        sibling: Sibling::None,
+        wake: None,
+    }
+}
+
+/// What would help 4,000 reads, each changed in the same way.
+fn find_help(change: impl Fn(u64, &mut TracedRequest)) -> Vec<Help> {
+    let requests = (0..4_000).map(|number| {
+        let mut request = read(number);
+        change(number, &mut request);
+        request
+    });
+    let collected = Collected {
+        requests: requests.collect(),
+        coverage: Coverage::default(),
+        ..Collected::default()
+    };
+    let metadata = Metadata {
+        frequency_domains: vec![FrequencyDomain {
+            cpus: vec![0],
+            khz: vec![800_000, 3_200_000],
+            governor: None,
+        }],
+        ..Metadata::default()
+    };
+    explain_kinds(&collected, &metadata)[0].kind.help.clone()
+}
+
+fn remedy(all: &[Help], remedy: Remedy) -> Option<Help> {
+    all.iter().copied().find(|help| help.remedy == remedy)
+}
+
+#[test]
+fn shallow_states_save_what_deep_exits_cost() {
+    let all = find_help(|_, _| ());
+    let [help] = all[..] else {
+        panic!("{all:?}");
+    };
+    assert_eq!(help.remedy, Remedy::ShallowStates);
+    let met = |number: &u64| read(*number).met == MetState::State(DEEP);
+    let truth = DEEP_COST as f64 * (0..4_000).filter(met).count() as f64 / 4_000.0;
+    assert!(help.low_ns < truth && truth < help.high_ns, "{help:?}");
+    assert!(help.high_ns - help.low_ns < 0.05 * truth, "{help:?}");
+}
+
+#[test]
+fn leases_save_exits_soon_after_a_completion_only() {
+    let all = find_help(|number, request| {
+        request.cpu_gap = Some(if number % 2 == 0 {
+            LEASE_NS
+        } else {
+            LEASE_NS + 1
+        });
+    });
+    let leases = remedy(&all, Remedy::Leases).unwrap();
+    let shallow = remedy(&all, Remedy::ShallowStates).unwrap();
+    let share = leases.high_ns / shallow.high_ns;
+    assert!((0.4..0.6).contains(&share), "{share}");
+}
+
+#[test]
+fn completion_on_another_cpu_costs_at_most_its_way() {
+    let all = find_help(|_, request| {
+        request.out -= 9_000;
+        request.remote = Some(RemoteCompletion {
+            exit: 7_000,
+            handling: 2_000,
+            notification: Notification::Ipi,
+        });
+    });
+    let help = remedy(&all, Remedy::CompleteWhereInterrupted).unwrap();
+    assert_eq!((help.low_ns, help.high_ns), (0.0, 9_000.0));
+}
+
+#[test]
+fn exits_of_tasks_elsewhere_can_be_saved_by_placement() {
+    let woken = |notification| {
+        let wake = TaskWake {
+            task: Some(7),
+            hand_over: 500,
+            hops: 0,
+            through: 0,
+            exit: 20_000,
+            run_queue: Some(1_000),
+            notification,
+        };
+        let all = find_help(|_, request| request.wake = Some(wake));
+        remedy(&all, Remedy::TasksWhereCompleted)
+    };
+    assert_eq!(woken(Notification::Ipi).unwrap().high_ns, 20_000.0);
+    assert_eq!(woken(Notification::SameCpu), None);
+}
+
+#[test]
+fn a_low_clock_costs_at_most_what_it_makes_of_the_work() {
+    let all = find_help(|_, request| request.khz = 800_000);
+    let help = remedy(&all, Remedy::HighestFrequency).unwrap();
+    assert_eq!((help.low_ns, help.high_ns), (0.0, 1_500.0));
+    let at_full_speed = find_help(|_, request| request.khz = 3_200_000);
+    assert_eq!(remedy(&at_full_speed, Remedy::HighestFrequency), None);
+}

@@ -1,0 +1,57 @@
+//! The folder of configuration files, below the root of a machine.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+use wakepath_files::{Links, Tree};
+use wakepath_system::Root;
+
+/// Path of the folder below the root.
+pub(crate) const CONFIG_FOLDER: &str = "etc/wakepath";
+
+/// Opens the folder; `None` if missing. On a captured machine no link is followed: `etc` could lead to the running
+/// machine's.
+///
+/// # Errors
+/// The system's; it is a link, or no folder.
+pub(crate) fn open(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = if root.is_live() {
+        let path = root.path(CONFIG_FOLDER);
+        if make {
+            std::fs::create_dir_all(&path)?;
+        }
+        openat(CWD, path, flags, Mode::empty()).map_err(io::Error::from)
+    } else {
+        let tree = Tree::open(&root.path(""), Links::Refused)?;
+        if make {
+            tree.make_folder(Path::new(CONFIG_FOLDER))?;
+        }
+        tree.open_any(Path::new(CONFIG_FOLDER), flags)
+    };
+    match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Removes a file; returns whether there was one.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn remove(root: &Root, name: &str) -> io::Result<bool> {
+    let Some(folder) = open(root, false)? else {
+        return Ok(false);
+    };
+    match unlinkat(&folder, name, AtFlags::empty()) {
+        Ok(()) => {
+            rustix::fs::fsync(&folder)?;
+            Ok(true)
+        }
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,256 @@
+//! Settings that come back at every boot: `/etc/wakepath/settings.toml`.
+
+use std::path::PathBuf;
+
+use rustix::fs::Mode;
+use serde::{Deserialize, Serialize};
+use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_system::System;
+use wakepath_system::capture::class::MachineClass;
+use wakepath_units::spelling::toml_error;
+
+use crate::trusted_file::{self, TrustedFileError};
+use crate::{SettingsError, SettingsPlan, Targets, config_folder, policy, store};
+
+/// Name of the file in its folder.
+const FILE: &str = "settings.toml";
+/// Size limit of the file.
+const MAX_BYTES: u64 = 1 << 16;
+/// Word of the kernel's command line that leaves persistent settings out.
+pub const OFF_WORD: &str = "wakepath.persist=0";
+
+/// A policy set that is applied at every boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersistentSettings {
+    /// The policies.
+    pub set: PolicySet,
+    /// CPUs; `None`: all.
+    pub cpus: Option<Vec<usize>>,
+    /// Processor that the set was made for; on another one it is not applied. `None`: any.
+    pub processor: Option<String>,
+}
+
+/// The file as it is written.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PersistentFile {
+    policy: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cpus: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    processor: Option<String>,
+}
+
+/// Head of a new file.
+const HEAD: &str = "\
+# Settings that are applied at every boot. `wakepath apply --check` checks this file, `wakepath restore` removes it.
+# policy: a policy set, as for `wakepath apply`. cpus: a list such as 0-3,8. processor: only where this one is found.
+";
+
+impl PersistentSettings {
+    /// Makes a set persistent for the processor of this machine.
+    pub fn for_machine(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
+        Self {
+            set,
+            cpus,
+            processor: processor_name(system),
+        }
+    }
+
+    /// Path of the file, for messages.
+    pub fn path(system: &System) -> PathBuf {
+        system
+            .root()
+            .path(&format!("{}/{FILE}", config_folder::CONFIG_FOLDER))
+    }
+
+    /// Reads the file; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, somebody else could have written it, or it has a mistake.
+    pub fn load(system: &System) -> Result<Option<Self>, SettingsError> {
+        let path = Self::path(system);
+        let folder =
+            config_folder::open(system.root(), false).map_err(|e| unreadable(&path, &e))?;
+        let Some(folder) = folder else {
+            return Ok(None);
+        };
+        let opened = wakepath_files::open_in(&folder, FILE, rustix::fs::OFlags::RDONLY);
+        let file = match opened {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|e| unreadable(&path, &e))?,
+        };
+        let text = trusted_file::read_open(file, MAX_BYTES).map_err(|error| match error {
+            TrustedFileError::Read(source) => unreadable(&path, &source),
+            TrustedFileError::Unsafe(why) => wrong(
+                &path,
+                format!("{why}; wakepath runs as root at boot and would do what it says"),
+            ),
+        })?;
+        Self::parse(&text)
+            .map(Some)
+            .map_err(|message| wrong(&path, message))
+    }
+
+    /// Parses the text of a file.
+    ///
+    /// # Errors
+    /// The mistake, with its line.
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: PersistentFile = toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let line = text.get(..start).unwrap_or(text).matches('\n').count() + 1;
+            format!("line {line}: {}", toml_error(error.message(), text, start))
+        })?;
+        let set = file.policy.parse().map_err(|e| format!("policy: {e}"))?;
+        let cpus = file.cpus.map(|list| {
+            let parsed = wakepath_units::cpus::parse(&list).filter(|cpus| !cpus.is_empty());
+            parsed.ok_or_else(|| format!("cpus: `{list}` is not a list such as 0-3,8"))
+        });
+        Ok(Self {
+            set,
+            cpus: cpus.transpose()?,
+            processor: file.processor,
+        })
+    }
+
+    /// The set without versions, which are those of the running kernel.
+    pub fn set_text(&self) -> String {
+        let profile = self.set.profile().map(ToString::to_string);
+        let policies = self.set.policies().iter().map(text_without_version);
+        profile
+            .into_iter()
+            .chain(policies)
+            .collect::<Vec<_>>()
+            .join(" + ")
+    }
+
+    /// The text of the file.
+    fn to_text(&self) -> String {
+        let file = PersistentFile {
+            policy: self.set_text(),
+            cpus: self.cpus.as_ref().map(|cpus| {
+                let numbers: Vec<u32> = cpus.iter().map(|cpu| *cpu as u32).collect();
+                wakepath_units::cpus::list(&numbers)
+            }),
+            processor: self.processor.clone(),
+        };
+        // Three texts are always TOML.
+        format!("{HEAD}\n{}", toml::to_string(&file).unwrap_or_default())
+    }
+
+    /// Writes the file. After a crash at any moment the old or the new file is there, whole.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, system: &System) -> Result<(), SettingsError> {
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        let folder = config_folder::open(system.root(), true).and_then(|folder| {
+            folder.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))
+        });
+        folder
+            .and_then(|folder| store::replace_file(&folder, FILE, self.to_text().as_bytes(), mode))
+            .map_err(|error| wrong(&Self::path(system), format!("cannot be written: {error}")))
+    }
+
+    /// Removes the file, which ends persistence. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn remove(system: &System) -> Result<bool, SettingsError> {
+        config_folder::remove(system.root(), FILE)
+            .map_err(|error| wrong(&Self::path(system), format!("cannot be removed: {error}")))
+    }
+
+    /// Plans the settings on this machine.
+    ///
+    /// # Errors
+    /// The machine is another one, cannot follow a policy, or the settings would end with the process.
+    pub fn plan(&self, system: &System) -> Result<SettingsPlan, SettingsError> {
+        let found = processor_name(system);
+        if let Some(expected) = &self.processor
+            && found.as_ref() != Some(expected)
+        {
+            let here = found.as_deref().unwrap_or("of unknown name");
+            return Err(wrong(
+                &Self::path(system),
+                format!(
+                    "made for the processor {expected}, but this one is {here}; `wakepath apply --persist` makes it anew"
+                ),
+            ));
+        }
+        let targets = Targets {
+            cpus: self.cpus.clone(),
+            ..Targets::default()
+        };
+        let plan = SettingsPlan::new(system, policy::resolve(system, &self.set, &targets)?)?;
+        plan.check_stays()?;
+        Ok(plan)
+    }
+}
+
+fn text_without_version(policy: &PolicySpec) -> String {
+    let name = policy.mechanism().name;
+    let keys: Vec<String> = policy
+        .given()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if keys.is_empty() {
+        return name.to_owned();
+    }
+    format!("{name}[{}]", keys.join(","))
+}
+
+/// Whether the kernel's command line leaves persistent settings out.
+pub(crate) fn is_switched_off(system: &System) -> bool {
+    let command_line = system.root().optional("proc/cmdline").unwrap_or_default();
+    command_line.split_whitespace().any(|word| word == OFF_WORD)
+}
+
+/// Name of the processor; `None` where the kernel does not tell.
+fn processor_name(system: &System) -> Option<String> {
+    let name = MachineClass::read(system.root()).processor.name;
+    (!name.is_empty()).then_some(name)
+}
+
+fn unreadable(path: &std::path::Path, error: &std::io::Error) -> SettingsError {
+    wrong(path, format!("cannot be read: {error}"))
+}
+
+fn wrong(path: &std::path::Path, message: String) -> SettingsError {
+    SettingsError::Persistent {
+        path: path.to_owned(),
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_as_it_was_written() {
+        let settings = PersistentSettings {
+            set: "teo + cpu-latency[limit=20us,cpus=all]".parse().unwrap(),
+            cpus: Some(vec![0, 1, 2, 8]),
+            processor: Some("A \"processor\"".to_owned()),
+        };
+        assert_eq!(PersistentSettings::parse(&settings.to_text()), Ok(settings));
+    }
+
+    #[test]
+    fn mistakes_have_their_line_and_a_way_out() {
+        for (text, parts) in [
+            ("", &["policy"][..]),
+            ("\npolcy = 'teo'", &["line 2", "did you mean `policy`"]),
+            ("policy = 'tea'", &["policy", "did you mean `teo`"]),
+            ("policy = 'teo'\ncpus = 'all'", &["cpus", "0-3,8"]),
+            ("policy = 3", &["line 1", "text"]),
+        ] {
+            let message = PersistentSettings::parse(text).unwrap_err();
+            for part in parts {
+                assert!(message.contains(part), "{text}: {message}");
+            }
+        }
+    }
+}

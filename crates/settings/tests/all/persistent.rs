@@ -1,0 +1,159 @@
+//! Settings that come back at every boot, on a captured machine.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+
+use wakepath_settings::{
+    BootOutcome, PersistentSettings, Session, apply_at_boot, end_boot_trial, forget_boot_trial,
+};
+use wakepath_system::System;
+
+use crate::common::{assert_same, content, laptop};
+
+const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
+const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+const FILE: &str = "etc/wakepath/settings.toml";
+
+fn write(machine: &Path, file: &str, text: &str) {
+    let path = machine.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// A restart: a new boot with the governor of the kernel.
+fn restart(machine: &Path, boot: &str) {
+    write(machine, BOOT_ID, boot);
+    write(machine, GOVERNOR, "menu\n");
+}
+
+fn governor(machine: &Path) -> String {
+    let text = fs::read_to_string(machine.join(GOVERNOR)).unwrap();
+    text.trim().to_owned()
+}
+
+/// A machine in its first boot, with `teo` for every boot.
+fn persistent() -> (tempfile::TempDir, System) {
+    let (directory, system) = laptop();
+    restart(directory.path(), "first");
+    let settings = PersistentSettings::for_machine(&system, "teo".parse().unwrap(), None);
+    settings.save(&system).unwrap();
+    assert_eq!(PersistentSettings::load(&system).unwrap(), Some(settings));
+    (directory, system)
+}
+
+#[test]
+fn each_boot_applies_the_set_and_keeps_its_own_old_values() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    for boot in ["first", "second", "third"] {
+        restart(machine, boot);
+        let outcome = apply_at_boot(&system).unwrap();
+        assert!(matches!(outcome, BootOutcome::Applied(_)), "{outcome:?}");
+        assert_eq!(governor(machine), "teo");
+        end_boot_trial(&system).unwrap();
+    }
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_eq!(governor(machine), "menu");
+}
+
+#[test]
+fn the_old_values_are_those_of_the_present_boot() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    apply_at_boot(&system).unwrap();
+    end_boot_trial(&system).unwrap();
+    write(machine, BOOT_ID, "second");
+    write(machine, GOVERNOR, "ladder\n");
+    apply_at_boot(&system).unwrap();
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_eq!(governor(machine), "ladder");
+}
+
+#[test]
+fn a_boot_after_an_unclean_one_leaves_the_set_out() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    apply_at_boot(&system).unwrap();
+    // No orderly end.
+    for boot in ["second", "third"] {
+        restart(machine, boot);
+        let outcome = apply_at_boot(&system).unwrap();
+        assert!(
+            matches!(&outcome, BootOutcome::LeftOut(set) if set == "teo"),
+            "{outcome:?}"
+        );
+        assert_eq!(governor(machine), "menu");
+        // An orderly end of a boot without the set proves nothing.
+        end_boot_trial(&system).unwrap();
+    }
+    forget_boot_trial(&Session::open(&system).unwrap()).unwrap();
+    apply_at_boot(&system).unwrap();
+    assert_eq!(governor(machine), "teo");
+}
+
+#[test]
+fn another_set_is_tried_after_an_unclean_boot() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    apply_at_boot(&system).unwrap();
+    restart(machine, "second");
+    write(machine, FILE, "policy = 'ladder'\n");
+    apply_at_boot(&system).unwrap();
+    assert_eq!(governor(machine), "ladder");
+}
+
+#[test]
+fn a_word_on_the_command_line_leaves_the_set_out() {
+    let (directory, system) = persistent();
+    let before = content(directory.path());
+    write(
+        directory.path(),
+        "proc/cmdline",
+        "quiet wakepath.persist=0\n",
+    );
+    let outcome = apply_at_boot(&system).unwrap();
+    assert!(matches!(outcome, BootOutcome::SwitchedOff), "{outcome:?}");
+    assert_eq!(governor(directory.path()), "menu");
+    assert!(before.contains_key(FILE));
+}
+
+#[test]
+fn a_wrong_file_changes_nothing() {
+    let (directory, system) = persistent();
+    for (text, part) in [
+        ("policy = 'tea'", "did you mean `teo`"),
+        ("policy = 'teo + idle-states[ceiling=C7]'", "C6"),
+        ("policy = 'cpu-latency[limit=20us]'", "cpus=all"),
+        ("policy = 'teo'\nprocessor = 'another'", "another"),
+        ("policy = 'psd'", "wakepath daemon"),
+    ] {
+        write(directory.path(), FILE, text);
+        let before = content(directory.path());
+        let message = apply_at_boot(&system).unwrap_err().to_string();
+        assert!(message.contains(part), "{text}: {message}");
+        assert_eq!(governor(directory.path()), "menu");
+        assert!(before.contains_key(FILE));
+    }
+}
+
+#[test]
+fn a_link_in_place_of_the_file_is_not_followed() {
+    let (directory, system) = persistent();
+    let file = directory.path().join(FILE);
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
+    assert!(PersistentSettings::load(&system).is_err());
+}
+
+#[test]
+fn without_a_file_a_boot_changes_nothing() {
+    let (directory, system) = persistent();
+    assert!(PersistentSettings::remove(&system).unwrap());
+    assert!(!PersistentSettings::remove(&system).unwrap());
+    let before = content(directory.path());
+    let outcome = apply_at_boot(&system).unwrap();
+    assert!(matches!(outcome, BootOutcome::NoFile), "{outcome:?}");
+    assert_same(directory.path(), &before);
+}
