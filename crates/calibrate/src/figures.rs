@@ -7,6 +7,8 @@ use wakepath_measure::wake::WakeMeasurement;
 use wakepath_system::System;
 use wakepath_system::capture::machine::describe_queues;
 
+use crate::prediction::JobFigures;
+
 /// A drive of the library that stands in for drives without a description.
 const TYPICAL: &str = "sn530";
 
@@ -81,6 +83,31 @@ pub fn put_in_place(
     notes
 }
 
+/// Takes the slack of sleeping programs' timers from the running kernel, if it tells.
+pub(crate) fn take_timer_slack(machine: &mut Machine, system: &System) {
+    const FILE: &str = "proc/self/timerslack_ns";
+    if let Some(slack_ns) = system.root().number(FILE) {
+        machine.scheduler.timer_slack_us = Figure {
+            value: slack_ns as f64 / 1e3,
+            origin: Origin::Declared(format!("/{FILE} of the running kernel")),
+        };
+    }
+}
+
+/// The highest clock of a machine.
+fn highest_khz(machine: &Machine) -> Result<u32, String> {
+    let opps = machine.cluster.iter().flat_map(|cluster| &cluster.opps);
+    let khz = opps.map(|opp| opp.khz).max();
+    khz.ok_or_else(|| "the machine's clock is not known".to_owned())
+}
+
+/// Work of a time at a clock, in thousands of cycles with two decimals.
+fn kilocycles(us: f64, khz: u32) -> f64 {
+    // Microseconds times MHz are cycles.
+    let cycles = us * f64::from(khz) / 1e3;
+    (cycles / 10.0).round() / 100.0
+}
+
 /// CPU work per request: the mean wait of a program at depth 1 beyond the block layer's mean, at the highest clock. The
 /// error says why the work is not known.
 fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figure, String> {
@@ -97,15 +124,9 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
         .block_layer
         .mean
         .ok_or("the block layer has no mean for 4 KiB reads at depth 1")?;
-    let fastest = machine.cluster.iter().flat_map(|cluster| &cluster.opps);
-    let khz = fastest
-        .map(|opp| opp.khz)
-        .max()
-        .ok_or("the machine's clock is not known")?;
+    let khz = highest_khz(machine)?;
     let beyond_us = (alone.latency.mean.ns - in_drive.0 as f64) / 1e3;
-    // Microseconds times MHz are cycles.
-    let cycles = beyond_us * f64::from(khz) / 1e3;
-    let kcycles = (cycles / 10.0).round() / 100.0;
+    let kcycles = kilocycles(beyond_us, khz);
     if kcycles <= 0.0 {
         return Err(format!(
             "4 KiB random reads at depth 1 take {beyond_us:.2} us more than the block layer's mean, which leaves no work"
@@ -118,6 +139,38 @@ fn fit_request_work(machine: &Machine, drive: &DriveMeasurement) -> Result<Figur
             khz / 1000
         )),
     })
+}
+
+/// Fits the work of the program between two requests, and that of an asynchronous engine, to two jobs at depth 1 that ran
+/// while CPUs were held shallow: a synchronous one, and an asynchronous one.
+pub(crate) fn fit_engine_work(
+    machine: &mut Machine,
+    synchronous: &JobFigures,
+    asynchronous: &JobFigures,
+) -> Result<(), String> {
+    let khz = highest_khz(machine)?;
+    let [alone, behind] = [synchronous, asynchronous].map(|job| 1e6 / job.iops);
+    let program_us = (alone - synchronous.mean_us).max(0.0);
+    let extra_us = (behind - alone).max(0.0);
+    machine.io_path.program_kcycles = fitted_work(
+        program_us,
+        khz,
+        "time between two 4 KiB reads of fio's psync at depth 1, less their mean latency",
+    );
+    machine.io_path.asynchronous_kcycles = fitted_work(
+        extra_us,
+        khz,
+        "time between two 4 KiB reads of fio's libaio at depth 1, less that of psync",
+    );
+    Ok(())
+}
+
+/// Work of a time at a clock as a fitted figure.
+fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
+    Figure {
+        value: kilocycles(us, khz),
+        origin: Origin::Fitted(format!("{what}: {us:.2} us at {} MHz", khz / 1000)),
+    }
 }
 
 #[cfg(test)]
@@ -211,5 +264,28 @@ mod tests {
         assert!(none.contains("-2.50 us"), "{none}");
         let asleep = fit_request_work(&machine, &measured(140, false)).unwrap_err();
         assert!(asleep.contains("idle exits"), "{asleep}");
+    }
+
+    #[test]
+    fn the_work_of_fio_and_of_its_engine_is_fitted_to_the_time_between_requests() {
+        let mut machine = Machine::find("rk3399").unwrap();
+        let [psync, libaio] = [(80.0, 81.0), (82.0, 84.0)].map(|(mean_us, apart_us)| JobFigures {
+            mean_us,
+            p99_us: mean_us,
+            iops: 1e6 / apart_us,
+            package_mw: None,
+        });
+        fit_engine_work(&mut machine, &psync, &libaio).unwrap();
+        let mhz = f64::from(highest_khz(&machine).unwrap()) / 1e3;
+        let [program, extra] = [
+            &machine.io_path.program_kcycles,
+            &machine.io_path.asynchronous_kcycles,
+        ];
+        assert!(
+            (program.value - mhz * 1.0 / 1e3).abs() < 0.01,
+            "{program:?}"
+        );
+        assert!((extra.value - mhz * 3.0 / 1e3).abs() < 0.01, "{extra:?}");
+        assert!(matches!(program.origin, Origin::Fitted(_)));
     }
 }

@@ -1,6 +1,6 @@
 //! The folder for test files of fio.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::CalibrateError;
 
@@ -15,6 +15,7 @@ pub(crate) fn fits_job_file(folder: &Path) -> bool {
 }
 
 /// A folder for test files, removed with them.
+#[derive(Debug)]
 pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -27,6 +28,11 @@ impl Folder {
             action: "making a folder for test files",
             source,
         })
+    }
+
+    /// The file that jobs read.
+    pub(crate) fn data_file(&self) -> PathBuf {
+        self.path().join("fio.tmp")
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -1,6 +1,12 @@
-//! Jobs that no figure is fitted to.
+//! Jobs that a calibration runs.
 
-/// Names and options of fio jobs.
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use crate::error::CalibrateError;
+
+/// Names and options: 4 KiB direct random reads without influence on any figure.
 pub(crate) const JOBS: [(&str, &str); 4] = [
     ("reads", "ioengine=psync"),
     (
@@ -13,3 +19,89 @@ pub(crate) const JOBS: [(&str, &str); 4] = [
     ),
     ("reads, 8 in flight", "ioengine=libaio\niodepth=8"),
 ];
+/// Names and options for fitting: a synchronous and an asynchronous engine.
+pub(crate) const FITTING_JOBS: [(&str, &str); 2] = [
+    ("fitting: psync", "ioengine=psync"),
+    ("fitting: libaio", "ioengine=libaio\niodepth=1"),
+];
+/// Fio options for file names.
+const NAMES_FILES: [&str; 4] = ["filename", "directory", "filename_format", "nrfiles"];
+
+/// A job for the machine and the simulator.
+#[derive(Clone, Debug)]
+pub(crate) struct CalibrationJob {
+    pub(crate) name: String,
+    source: JobSource,
+}
+
+/// Where a job's options are from.
+#[derive(Clone, Debug)]
+enum JobSource {
+    /// Options beside those of a 4 KiB direct random read.
+    Reads(&'static str),
+    /// A fio job file; without `names_files` the job leaves the choice to fio.
+    File { path: PathBuf, names_files: bool },
+}
+
+impl CalibrationJob {
+    /// Jobs of random reads.
+    pub(crate) fn reads(jobs: &[(&'static str, &'static str)]) -> Vec<Self> {
+        let made = jobs.iter().map(|(name, options)| Self {
+            name: (*name).to_owned(),
+            source: JobSource::Reads(options),
+        });
+        made.collect()
+    }
+
+    /// Reads a user's job file.
+    pub(crate) fn read_file(path: &Path) -> Result<Self, CalibrateError> {
+        let read = path
+            .canonicalize()
+            .and_then(|absolute| Ok((std::fs::read_to_string(&absolute)?, absolute)));
+        let (text, absolute) = read.map_err(|source| CalibrateError::Folder {
+            path: path.to_owned(),
+            action: "reading the job",
+            source,
+        })?;
+        Ok(Self {
+            name: path.display().to_string(),
+            source: JobSource::File {
+                path: absolute,
+                names_files: text.lines().any(names_files),
+            },
+        })
+    }
+
+    /// The workload of a study; `data` is a file of `mib` MiB for jobs that name none.
+    pub(crate) fn workload(&self, data: &str, mib: u64, seconds: f64) -> Value {
+        let mut table = Table::from_iter([
+            ("name".to_owned(), Value::from(self.name.as_str())),
+            ("seconds".to_owned(), Value::Float(seconds)),
+        ]);
+        match &self.source {
+            JobSource::Reads(options) => {
+                let job = format!(
+                    "[job]\nfilename={data}\nsize={mib}m\nrw=randread\nbs=4k\ndirect=1\n{options}\n"
+                );
+                table.insert("fio_job".to_owned(), Value::from(job));
+            }
+            JobSource::File { path, names_files } => {
+                table.insert("fio".to_owned(), Value::from(path.display().to_string()));
+                if !names_files {
+                    let options = Table::from_iter([
+                        ("filename".to_owned(), Value::from(data)),
+                        ("size".to_owned(), Value::from(format!("{mib}m"))),
+                    ]);
+                    table.insert("fio_options".to_owned(), Value::Table(options));
+                }
+            }
+        }
+        Value::Table(table)
+    }
+}
+
+/// Whether a line of a job file chooses files.
+fn names_files(line: &str) -> bool {
+    let option = line.split('=').next().unwrap_or_default().trim();
+    NAMES_FILES.contains(&option)
+}

@@ -8,16 +8,21 @@ use wakepath_measure::wake::{WakePlan, WakeSource};
 use wakepath_system::System;
 
 use crate::error::CalibrateError;
-use crate::folder::fits_job_file;
-use crate::job_list::JOBS;
+use crate::folder::{Folder, fits_job_file};
+use crate::job_list::{CalibrationJob, FITTING_JOBS, JOBS};
+use crate::study::JobStudy;
 
 /// Shares of the budget.
 const DRIVE_SHARE: f64 = 0.45;
 const WAKE_SHARE: f64 = 0.15;
 /// Shortest run of a job in seconds: fio counts in milliseconds, and begins slowly.
 const SHORTEST_JOB: f64 = 3.0;
-/// Runs of each job.
-pub(crate) const REPEATS: u32 = 2;
+/// Seconds per fitting job.
+const FITTING_SECONDS: f64 = 3.0;
+/// Ranked policy sets: the settings in force, and CPUs without sleep.
+const SETS: [&str; 2] = ["unchanged", "cpu-latency[limit=0us]"];
+/// The most rounds.
+pub const MOST_ROUNDS: usize = 100;
 
 /// What is calibrated, and how.
 #[derive(Clone, Debug)]
@@ -32,6 +37,10 @@ pub struct CalibrationRequest {
     pub budget: Duration,
     /// Whether idle states are allowed one at a time; needs root.
     pub forced: bool,
+    /// How often to calibrate, predict and measure in turn; at least 1.
+    pub rounds: usize,
+    /// Fio job files to compare in place of the usual jobs; empty: the usual ones.
+    pub jobs: Vec<PathBuf>,
 }
 
 /// What a calibration does.
@@ -40,6 +49,7 @@ pub struct CalibrationPlan {
     pub(crate) request: CalibrationRequest,
     pub(crate) drive: DrivePlan,
     pub(crate) wake: Result<WakePlan, String>,
+    pub(crate) jobs: Vec<CalibrationJob>,
     pub(crate) job_seconds: f64,
 }
 
@@ -47,7 +57,7 @@ impl CalibrationPlan {
     /// Plans a calibration. Nothing is written.
     ///
     /// # Errors
-    /// The folder cannot take the test files.
+    /// The folder cannot take the test files, or a job file cannot be read.
     pub fn new(system: &System, request: CalibrationRequest) -> Result<Self, CalibrateError> {
         let folder = &request.folder;
         if !fits_job_file(folder) {
@@ -58,27 +68,107 @@ impl CalibrationPlan {
             bytes: request.file_bytes,
         };
         target.check()?;
-        let sources = [WakeSource::Task, WakeSource::Timer];
-        let wake_time = request.budget.mul_f64(WAKE_SHARE);
+        let jobs = if request.jobs.is_empty() {
+            CalibrationJob::reads(&JOBS)
+        } else {
+            let files = request.jobs.iter();
+            files
+                .map(|path| CalibrationJob::read_file(path))
+                .collect::<Result<_, _>>()?
+        };
+        let budget = request.budget.div_f64(request.rounds.max(1) as f64);
+        let sources = [WakeSource::Task, WakeSource::Timer, WakeSource::Drive];
+        let wake_time = budget.mul_f64(WAKE_SHARE);
         let wake = WakePlan::new(system, &sources, request.forced, Some(wake_time));
-        let drive = DrivePlan::new(target, Some(request.budget.mul_f64(DRIVE_SHARE)));
-        let left = request
-            .budget
-            .saturating_sub(drive.duration())
-            .saturating_sub(wake_time);
-        let runs = JOBS.len() as f64 * f64::from(REPEATS);
-        Ok(Self {
+        let drive = DrivePlan::new(target, Some(budget.mul_f64(DRIVE_SHARE)));
+        let mut plan = Self {
             drive,
             wake: wake.map_err(|error| error.to_string()),
-            job_seconds: (left.as_secs_f64() / runs).floor().max(SHORTEST_JOB),
+            jobs,
+            job_seconds: SHORTEST_JOB,
             request,
-        })
+        };
+        let left = budget
+            .saturating_sub(plan.drive.duration())
+            .saturating_sub(wake_time)
+            .saturating_sub(plan.fitting_time());
+        let runs = plan.job_runs() as f64;
+        plan.job_seconds = (left.as_secs_f64() / runs).floor().max(SHORTEST_JOB);
+        Ok(plan)
+    }
+
+    /// Rounds of calibrating, predicting and measuring.
+    pub fn rounds(&self) -> usize {
+        self.request.rounds.max(1)
+    }
+
+    /// Policy sets under which each job runs. Without root nothing can be set.
+    pub(crate) fn sets(&self) -> &'static [&'static str] {
+        if self.request.forced {
+            &SETS
+        } else {
+            &SETS[..1]
+        }
+    }
+
+    /// Runs per job, set and round: a single round has two, to compare the machine with itself.
+    pub(crate) fn repeats(&self) -> u32 {
+        if self.rounds() == 1 { 2 } else { 1 }
+    }
+
+    /// Job runs in a round, without fitting jobs.
+    fn job_runs(&self) -> usize {
+        self.jobs.len() * self.sets().len() * self.repeats() as usize
+    }
+
+    /// Whether fitting jobs run: holding CPUs shallow meanwhile takes root.
+    pub(crate) const fn fits_jobs(&self) -> bool {
+        self.request.forced
+    }
+
+    fn fitting_runs(&self) -> usize {
+        if self.fits_jobs() {
+            FITTING_JOBS.len()
+        } else {
+            0
+        }
+    }
+
+    fn fitting_time(&self) -> Duration {
+        Duration::from_secs_f64(FITTING_SECONDS * self.fitting_runs() as f64)
+    }
+
+    /// The jobs in a folder, with their data file.
+    pub(crate) fn job_study<'a>(&'a self, folder: &'a Folder) -> JobStudy<'a> {
+        JobStudy {
+            folder,
+            jobs: &self.jobs,
+            sets: self.sets(),
+            file_bytes: self.request.file_bytes,
+            seconds: self.job_seconds,
+            repeats: self.repeats(),
+        }
+    }
+
+    /// The fitting jobs.
+    pub(crate) fn fitting_study<'a>(
+        &'a self,
+        folder: &'a Folder,
+        jobs: &'a [CalibrationJob],
+    ) -> JobStudy<'a> {
+        JobStudy {
+            jobs,
+            sets: &SETS[..1],
+            seconds: FITTING_SECONDS,
+            repeats: 1,
+            ..self.job_study(folder)
+        }
     }
 
     /// Number of steps.
     pub fn steps(&self) -> usize {
         let wake = self.wake.as_ref().map_or(0, WakePlan::steps);
-        self.drive.steps() + wake + JOBS.len() * REPEATS as usize
+        (self.drive.steps() + wake + self.fitting_runs() + self.job_runs()) * self.rounds()
     }
 
     /// Time of all steps, without the time to fill test files.
@@ -87,18 +177,20 @@ impl CalibrationPlan {
             .wake
             .as_ref()
             .map_or(Duration::ZERO, WakePlan::duration);
-        let runs = JOBS.len() as f64 * f64::from(REPEATS);
-        self.drive.duration() + wake + Duration::from_secs_f64(self.job_seconds * runs)
+        let jobs = Duration::from_secs_f64(self.job_seconds * self.job_runs() as f64);
+        (self.drive.duration() + wake + self.fitting_time() + jobs) * self.rounds() as u32
     }
 
-    /// Bytes written to fill test files.
-    pub const fn fill_bytes(&self) -> u64 {
-        self.drive.fill_bytes().saturating_mul(2)
+    /// Bytes written to fill test files: a new one for the drive in each round, and one for wake-ups and jobs.
+    pub fn fill_bytes(&self) -> u64 {
+        let files = self.rounds() as u64 + 1;
+        self.drive.fill_bytes().saturating_mul(files)
     }
 
     /// Upper bound for bytes written after filling.
     pub fn most_bytes_written(&self) -> u64 {
-        self.drive.most_bytes_written()
+        let rounds = self.rounds() as u64;
+        self.drive.most_bytes_written().saturating_mul(rounds)
     }
 
     /// What is done, for people.
@@ -108,13 +200,36 @@ impl CalibrationPlan {
             Ok(wake) => lines.extend(wake.describe()),
             Err(why) => lines.push(format!("measures no wake-ups: {why}")),
         }
-        let names: Vec<&str> = JOBS.iter().map(|(name, _)| *name).collect();
+        if self.fits_jobs() {
+            lines.push(format!(
+                "runs fio for {FITTING_SECONDS} s with psync and with libaio, to fit the work of fio and of libaio"
+            ));
+        }
+        let names: Vec<&str> = self.jobs.iter().map(|job| job.name.as_str()).collect();
         lines.push(format!(
-            "then runs fio {REPEATS} times for {} s each on a file of {} MiB, and simulates the same: {}",
+            "then runs fio {} for {} s each on a file of {} MiB, and simulates the same: {}",
+            times(self.repeats()),
             self.job_seconds,
             self.request.file_bytes >> 20,
             names.join("; ")
         ));
+        if self.sets().len() > 1 {
+            lines.push(format!(
+                "each of these under what is in force, and under {}",
+                SETS[1]
+            ));
+        }
+        if self.rounds() > 1 {
+            lines.push(format!("all of that {} times in turn", self.rounds()));
+        }
         lines
+    }
+}
+
+/// `once`, `2 times`.
+fn times(number: u32) -> String {
+    match number {
+        1 => "once".to_owned(),
+        more => format!("{more} times"),
     }
 }

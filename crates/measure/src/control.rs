@@ -30,7 +30,12 @@ impl<'a> ExperimentControl<'a> {
 
     /// Reports a finished step.
     pub(crate) fn finish_step(&self) {
-        (self.finished)(1);
+        self.finish_steps(1);
+    }
+
+    /// Reports finished steps of an experiment that is made of others.
+    pub fn finish_steps(&self, steps: usize) {
+        (self.finished)(steps);
     }
 
     /// Sleeps, or returns early at cancellation.

@@ -43,6 +43,16 @@ impl Estimate {
         }
     }
 
+    /// The estimate of one of several equal parts.
+    #[must_use]
+    pub fn divided_by(self, parts: f64) -> Self {
+        Self {
+            ns: self.ns / parts,
+            low: self.low / parts,
+            high: self.high / parts,
+        }
+    }
+
     /// The estimate for what cannot be negative.
     #[must_use]
     pub const fn at_least_zero(self) -> Self {
@@ -163,6 +173,22 @@ fn estimate_mean(samples: &[u64], (min, max): (u64, u64)) -> Estimate {
         low: (ns - reach).max(0.0),
         high: ns + reach,
     }
+}
+
+/// Mean of independent values with the reach of its 95 % interval (Student's t); `None` without values. A single value has no
+/// interval, and reaches nowhere.
+pub(crate) fn estimate_mean_of(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    if n == 1 {
+        return Some((mean, 0.0));
+    }
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let error = (squares / (n * (n - 1)) as f64).sqrt();
+    Some((mean, t_95(n - 1) * error))
 }
 
 /// Two-sided 95 % quantile of Student's t. From 3 degrees of freedom on, the Cornish-Fisher expansion is within 1 %

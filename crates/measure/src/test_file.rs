@@ -377,6 +377,32 @@ fn check_file_system(file: &File, path: &Path) -> Result<(), MeasureError> {
     }
 }
 
+/// Makes a new file of random data that stays, for reads by other programs.
+///
+/// # Errors
+/// As [`TestTarget::check`] for a new file; the drive is full, or a signal came.
+pub fn write_random_file(
+    path: &Path,
+    bytes: u64,
+    control: ExperimentControl<'_>,
+) -> Result<(), MeasureError> {
+    check_new(path, bytes)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+    let file = made.map_err(|errno| MeasureError::Io {
+        path: path.to_owned(),
+        action: "making it",
+        source: errno.into(),
+    })?;
+    let new = TestFile {
+        path: path.to_owned(),
+        file: file.into(),
+        bytes,
+        device: None,
+    };
+    new.fill(control)
+}
+
 /// Makes a new file without leaving its name behind.
 fn create(path: &Path) -> Result<File, MeasureError> {
     let flags = OFlags::RDWR

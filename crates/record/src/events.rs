@@ -1,11 +1,11 @@
 //! Turns records from the eBPF programs into events of a recording.
 //!
-//! An idle period is seen in up to four records: the governor chose a state, the CPU entered it and left it, and the
-//! governor was told how it went. [`Assembler`] puts them together, CPU by CPU.
+//! An idle period is seen in up to four records: the governor chose a state, the CPU entered the state and left it, and
+//! the governor was told the outcome. [`Assembler`] puts the records together, CPU by CPU.
 
 use std::collections::HashMap;
 
-use wakepath_trace::recording::{self, Before, Event, IdleInputs, IdlePeriod, TimerKind};
+use wakepath_trace::recording::{self, Event, IdleInputs, IdlePeriod, IdleTracker, TimerKind};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::wire::{Record, RecordKind, Reflect, Select};
@@ -21,15 +21,11 @@ pub struct Assembler {
 /// A CPU's current idle period.
 #[derive(Debug, Default)]
 struct Cpu {
-    /// The governor was asked then.
-    selected: Option<(u64, Select)>,
-    entered: Option<(u64, u8)>,
-    /// Exit from the period: time, state and residency.
+    tracker: IdleTracker,
+    /// State that the governor chose last.
+    chosen: u8,
+    /// Idle period that ended, perhaps before the governor was told the outcome.
     exited: Option<Exit>,
-    /// The CPU left the idle loop since its last period.
-    left: bool,
-    /// It was idle before, so `left` says something.
-    known: bool,
     /// Events after `exited`, which must be handed out later.
     held: Vec<Event>,
     /// It goes, or went, online or offline.
@@ -60,19 +56,20 @@ impl Assembler {
             RecordKind::Select(select) => {
                 // The last choice's outcome was missed.
                 cpu.release(number, out);
-                cpu.left |= select.left;
-                cpu.selected = Some((record.time_ns, select));
+                cpu.select(record.time_ns, &select);
                 return;
             }
             RecordKind::IdleEnter { state, left } => {
                 cpu.release(number, out);
-                cpu.left |= left;
-                // No driver has as many states as an u8 can count.
-                cpu.entered = u8::try_from(state).ok().map(|s| (record.time_ns, s));
+                cpu.note_departure(left);
+                // No driver has more states than a u8 can count.
+                if let Ok(state) = u8::try_from(state) {
+                    cpu.tracker.enter(Nanoseconds(record.time_ns), state);
+                }
                 return;
             }
             RecordKind::IdleExit => {
-                let told = reflects && cpu.selected.is_some();
+                let told = reflects && cpu.tracker.is_asked();
                 cpu.exit(record.time_ns);
                 if !told {
                     cpu.release(number, out);
@@ -174,24 +171,27 @@ impl Cpu {
         }
     }
 
-    fn exit(&mut self, time: u64) {
-        let Some((entered, state)) = self.entered.take() else {
-            // The recording began in the middle.
-            self.selected = None;
-            return;
-        };
-        let mut period = IdlePeriod {
-            state,
-            duration: Nanoseconds(time.saturating_sub(entered)),
-            before: self.before(),
-            ..IdlePeriod::default()
-        };
-        if let Some((asked, select)) = self.selected.take() {
-            period.inputs = idle_inputs(&select);
-            period.inputs.select_lead = u32::try_from(entered.saturating_sub(asked)).ok();
-            period.stop_tick = Some(select.stop_tick);
+    /// Notes whether the CPU left the idle loop since the last period.
+    fn note_departure(&mut self, left: bool) {
+        if left {
+            self.tracker.run_task();
         }
-        self.exited = Some(Exit { time, period });
+    }
+
+    /// Notes the governor's choice.
+    fn select(&mut self, time: u64, select: &Select) {
+        self.note_departure(select.left);
+        self.chosen = u8::try_from(select.state).unwrap_or(u8::MAX);
+        let inputs = idle_inputs(select);
+        self.tracker
+            .ask_governor(Nanoseconds(time), inputs, Some(select.stop_tick));
+    }
+
+    /// Ends an idle period, unless the recording began in the middle.
+    fn exit(&mut self, time: u64) {
+        if let Some(period) = self.tracker.exit(Nanoseconds(time)) {
+            self.exited = Some(Exit { time, period });
+        }
     }
 
     /// The kernel's own account of the period, the governor's input for learning.
@@ -200,26 +200,9 @@ impl Cpu {
             exit.period.duration = Nanoseconds(reflect.state.map_or(0, |_| reflect.residency_ns));
             exit.period.got_tick = reflect.got_tick;
             exit.period.poll_limit_hit = Some(reflect.poll_limit_hit);
-        } else if let Some((_, select)) = self.selected.take() {
-            // There was something to do before the CPU could enter the state chosen.
-            let period = IdlePeriod {
-                state: u8::try_from(select.state).unwrap_or(u8::MAX),
-                duration: Nanoseconds::ZERO,
-                inputs: idle_inputs(&select),
-                before: self.before(),
-                stop_tick: Some(select.stop_tick),
-                ..IdlePeriod::default()
-            };
+        } else if let Some(period) = self.tracker.refuse(self.chosen) {
+            // Work came before the CPU could enter the chosen state.
             self.exited = Some(Exit { time, period });
-        }
-    }
-
-    fn before(&mut self) -> Before {
-        let left = std::mem::take(&mut self.left);
-        match (std::mem::replace(&mut self.known, true), left) {
-            (_, true) => Before::Task,
-            (true, false) => Before::IdleLoop,
-            (false, false) => Before::Unknown,
         }
     }
 
@@ -251,6 +234,8 @@ fn idle_inputs(select: &Select) -> IdleInputs {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+
+    use wakepath_trace::recording::Before;
 
     use super::*;
 
@@ -354,6 +339,19 @@ mod tests {
             events(&[(5, RecordKind::IdleExit), (9, reflect(Some(1), 3))], true),
             []
         );
+    }
+
+    #[test]
+    fn an_exit_without_an_entry_keeps_the_period_before() {
+        let seen = [
+            (100, select(2)),
+            (110, enter(2, true)),
+            (200, RecordKind::IdleExit),
+            (205, RecordKind::IdleExit),
+        ];
+        let out = events(&seen, true);
+        assert_eq!(out.len(), 1);
+        assert_eq!((out[0].time.0, period(&out[0]).duration.0), (200, 90));
     }
 
     #[test]

@@ -6,11 +6,10 @@ use wakepath_workloads::fio::FioError;
 /// A year in ns.
 const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
 
-/// The latest simulated time in ns, about 146 years: half of what the signed nanoseconds of
-/// governors can count.
+/// The latest simulated time in ns, about 146 years: half the range that governors' signed nanoseconds can count.
 pub(crate) const LATEST: u64 = 1 << 62;
 
-/// Every reason on a line of its own.
+/// Every reason on a separate line.
 fn lines(reasons: &[SimError]) -> String {
     let reasons: Vec<String> = reasons.iter().map(SimError::to_string).collect();
     reasons.join("\n")
@@ -19,36 +18,36 @@ fn lines(reasons: &[SimError]) -> String {
 /// Why a simulation cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// The simulator has no model of something that a job file asks for.
+    /// The simulator has no model for something in a job file.
     #[error(transparent)]
     Fio(#[from] FioError),
-    /// The simulator has no model of something that the job asks for.
+    /// The simulator has no model for something in the job.
     #[error("job '{job}': the simulator does not model {what}")]
     Workload {
-        /// Name of the job.
+        /// Job name.
         job: String,
-        /// What it asks for.
+        /// The unmodelled request.
         what: String,
     },
-    /// The simulator has no model of something that a task asks for.
+    /// The simulator has no model for something in a task.
     #[error("line {line}: task '{task}': the simulator does not model {what}")]
     Task {
-        /// The line of the task.
+        /// The task's line.
         line: usize,
-        /// Its name.
+        /// Task name.
         task: String,
-        /// What it asks for.
+        /// The unmodelled request.
         what: String,
     },
-    /// The simulator has no model of several things that a workload asks for.
+    /// The simulator has no model for several things in a workload.
     #[error("{}", lines(.0))]
     Several(Vec<Self>),
-    /// The simulator has no model of a policy.
+    /// The simulator has no model for a policy.
     #[error("policy '{policy}': the simulator does not model {what}")]
     Policy {
-        /// Name of the policy.
+        /// Policy name.
         policy: String,
-        /// What about it.
+        /// The unmodelled part.
         what: String,
     },
     /// A cluster does not say what a frequency policy needs.
@@ -57,20 +56,19 @@ pub enum SimError {
          machine's file (docs/machines.md), or take schedutil, ondemand, performance or powersave"
     )]
     NoClock {
-        /// Name of the cluster.
+        /// Cluster name.
         cluster: String,
-        /// Name of the policy.
+        /// Policy name.
         policy: String,
-        /// What is missing.
+        /// The missing figure.
         what: String,
     },
-    /// The workload comes to nothing: its threads wait for each other, or do something endless that
-    /// takes no time.
+    /// The workload comes to nothing: threads wait for each other, or do something endless without taking time.
     #[error("after {seconds} s the workload makes no progress: {what}")]
     NoProgress {
         /// Simulated time until then.
         seconds: f64,
-        /// Who does what.
+        /// Which thread does what.
         what: String,
     },
     /// The run goes nowhere.
@@ -92,18 +90,18 @@ pub enum SimError {
         "drive '{0}' has no power states in this model, so APST has nothing to choose from; name a drive (--drive)"
     )]
     NoPowerStates(String),
-    /// A policy that this machine cannot have.
+    /// A policy impossible on this machine.
     #[error("policy '{policy}': {why}")]
     OnMachine {
-        /// Name of the policy.
+        /// Policy name.
         policy: String,
         /// What the machine lacks.
         why: String,
     },
-    /// A governor of one's own no longer answers.
+    /// A user-written governor no longer answers.
     #[error("the governor {0}")]
     Governor(String),
-    /// The policy of a recorded system is none that there is.
+    /// A recorded system's policy does not exist.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The machine's idle states are no state table.
@@ -114,7 +112,7 @@ pub enum SimError {
 /// How a run goes nowhere, or too far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stuck {
-    /// One event follows the other, but time stands still.
+    /// Events follow each other, but time stands still.
     #[error(
         "the run was given up: simulated time stands still at {at_ns} ns: {events} events without an end"
     )]
@@ -124,7 +122,7 @@ pub enum Stuck {
         /// Events at that time.
         events: u64,
     },
-    /// Time passes, but nothing comes of it.
+    /// Time passes without any result.
     #[error(
         "the run was given up: no request was finished between {:.3} s and {:.3} s of simulated time \
          ({events} events). The job's think time, or the work of ticks, background and interrupts, \

@@ -1,8 +1,8 @@
-//! A discrete-event simulator of I/O requests that meet sleeping hardware.
+//! A discrete-event simulator for I/O requests that meet sleeping hardware.
 //!
-//! [`simulate`] runs a workload on a machine under one policy set. Time is integer nanoseconds, work is
-//! cycles of the machine's biggest core, and the same seed gives the same result: the same drive and the same
-//! background, whatever the policies. What is modelled, and what is not, is in `docs/model.md`.
+//! [`simulate`] runs a workload on a machine under one policy set. Time is integer nanoseconds, work is cycles on the
+//! machine's biggest core, and the same seed gives the same result: the same drive and the same background, whatever
+//! the policies. `docs/model.md` says what is modelled, and what is not.
 
 #![allow(
     clippy::inline_always,
@@ -27,6 +27,7 @@ mod scheduler;
 mod setup;
 mod task;
 
+pub use crate::core::observer;
 #[doc(hidden)]
 pub use crate::core::queue::pattern;
 pub use drive::result::{DriveRun, DriveStateTime};
@@ -35,7 +36,6 @@ pub use frequency::clocks::HwpBoostRun;
 pub use observe::attribution::Attribution;
 pub use observe::batches::Drift;
 pub use observe::latency::{Latency, LatencyParts};
-pub use observe::observer;
 pub use page_cache::result::PageCacheRun;
 pub use power::energy::Energy;
 pub use result::details;

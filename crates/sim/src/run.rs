@@ -7,9 +7,9 @@ use wakepath_hardware::idle::IdleStates;
 use wakepath_policies::PolicySet;
 use wakepath_workloads::Workload;
 
+use crate::core::observer::{Observer, Unobserved};
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::observe::observer::{Observer, Unobserved};
 use crate::result::Run;
 use crate::setup::Setup;
 use crate::setup::policies::{Policies, in_force, machine_under};
@@ -73,9 +73,9 @@ impl<'a> Model<'a> {
         policies: &PolicySet,
     ) -> Result<Self, SimError> {
         let machine = machine_under(machine, policies)?;
-        let clusters = machine.cluster.iter();
-        let states = clusters.map(|cluster| machine.declared_idle_states_of(cluster));
-        let states: Vec<IdleStates> = states.collect::<Result<_, _>>()?;
+        let states: Vec<IdleStates> = (machine.cluster.iter())
+            .map(|cluster| machine.declared_idle_states_of(cluster))
+            .collect::<Result<_, _>>()?;
         let policies = Policies::new(&machine, &states, &in_force(&machine, policies)?)?;
         let setup = Setup::new(&machine, workload, policies)?;
         Ok(Self {

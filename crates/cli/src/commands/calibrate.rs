@@ -1,15 +1,16 @@
 //! `wakepath calibrate`: a machine file with measured figures, and how far predictions with it are off.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::geteuid;
 use serde::Serialize;
 use wakepath_calibrate::{
-    CalibratedMachine, CalibrationPlan, CalibrationRequest, JobPrediction, calibrate,
+    CalibratedMachine, CalibrationPlan, CalibrationRequest, JobPrediction, MOST_ROUNDS, calibrate,
 };
-use wakepath_hardware::machine::{Origin, PredictionError};
+use wakepath_hardware::machine::{Origin, PredictionError, calibration_file};
 use wakepath_system::System;
 
 use super::measure::experiment::{
@@ -22,8 +23,9 @@ use crate::{until, waiting};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   sudo wakepath calibrate --folder /var/tmp --dry-run
-  sudo wakepath calibrate --folder /var/tmp --budget 10m -o machine.toml
-  wakepath sim job.fio --machine machine.toml")]
+  sudo wakepath calibrate --folder /var/tmp --budget 10m
+  sudo wakepath calibrate --folder /var/tmp --rounds 5 --job mine.fio -o machine.toml
+  wakepath sim job.fio --machine here")]
 pub(crate) struct Args {
     /// A folder on the drive to measure; test files are made there, and removed.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -34,13 +36,21 @@ pub(crate) struct Args {
     /// How long all of it takes, without the time to fill the test files.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = until::duration)]
     budget: Duration,
+    /// How often to calibrate, predict and measure in turn, within the budget; each round is compared with the others.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MOST_ROUNDS as u64))]
+    rounds: u64,
+    /// A fio job to compare on the machine and in the simulator, in place of the usual four; give it again for more. It may
+    /// write into files, and not to devices.
+    #[arg(long, value_name = "FILE")]
+    job: Vec<PathBuf>,
     /// Name of the machine in its file.
     #[arg(long, default_value = "here")]
     name: String,
-    /// The machine file to write.
-    #[arg(short, long, value_name = "FILE", default_value = "machine.toml")]
-    output: PathBuf,
-    /// Replace the file if it exists.
+    /// The machine file to write [default: /var/lib/wakepath/machine.toml for root, else
+    /// ~/.local/share/wakepath/machine.toml: the machine `here`; an earlier calibration there is replaced].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file of --output if it exists.
     #[arg(long)]
     force: bool,
     /// Say what would be done and how long that takes, and do nothing.
@@ -63,9 +73,13 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
-    if !args.dry_run {
-        check_new(&args.output, args.force)?;
-    }
+    let file = if args.dry_run {
+        None
+    } else {
+        let chosen = MachineOutput::choose(args)?;
+        chosen.check()?;
+        Some(chosen)
+    };
     let system = System::live();
     let request = CalibrationRequest {
         name: args.name.clone(),
@@ -73,13 +87,15 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         file_bytes: args.size,
         budget: args.budget,
         forced: geteuid().is_root(),
+        rounds: args.rounds as usize,
+        jobs: args.job.clone(),
     };
     let plan = CalibrationPlan::new(&system, request)?;
     let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe())
         .with_bytes(plan.fill_bytes(), plan.most_bytes_written());
-    if args.dry_run {
+    let Some(file) = file else {
         return report.print(args.format, out);
-    }
+    };
     let beyond = ", and the time to fill the test files";
     tell!("{}", announce(&report.does, plan.duration(), beyond));
     let calibration = waiting::counting(
@@ -89,14 +105,55 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         |finished, cancelled| Ok(calibrate(&system, &plan, finished, cancelled)?),
     )?;
     print_notes(&calibration.notes);
-    print(args, &calibration, out)?;
+    print(args.format, &file.path, &calibration, out)?;
     // What was measured is shown even where it cannot be written any more.
     out.print()?;
     let text = calibration.machine.to_toml()?;
-    write_text(&args.output, args.force, &text).with_context(|| args.output.display().to_string())
+    write_text(&file.path, file.replaces, &text).with_context(|| file.path.display().to_string())
 }
 
-fn print(args: &Args, calibration: &CalibratedMachine, out: &mut Screen) -> anyhow::Result<()> {
+/// Where the machine file goes.
+struct MachineOutput {
+    path: PathBuf,
+    /// Whether a file that is there is replaced.
+    replaces: bool,
+    /// Whether the folder is wakepath's own, and made if missing.
+    is_usual: bool,
+}
+
+impl MachineOutput {
+    fn choose(args: &Args) -> anyhow::Result<Self> {
+        if let Some(path) = &args.output {
+            return Ok(Self {
+                path: path.clone(),
+                replaces: args.force,
+                is_usual: false,
+            });
+        }
+        let usual = calibration_file(geteuid().is_root());
+        let path = usual.context("WAKEPATH_HERE is empty, or there is no home folder; name the machine file with --output")?;
+        Ok(Self {
+            path,
+            replaces: true,
+            is_usual: true,
+        })
+    }
+
+    /// Checks before the measurement that the file can be written.
+    fn check(&self) -> anyhow::Result<()> {
+        if let Some(folder) = self.path.parent().filter(|_| self.is_usual) {
+            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        }
+        check_new(&self.path, self.replaces)
+    }
+}
+
+fn print(
+    format: Format,
+    file: &Path,
+    calibration: &CalibratedMachine,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let figures = calibration.machine.figures();
     let count = |is_such: fn(&Origin) -> bool| {
         let origins = figures.iter().map(|figure| &figure.figure.origin);
@@ -105,8 +162,9 @@ fn print(args: &Args, calibration: &CalibratedMachine, out: &mut Screen) -> anyh
     let measured = count(|origin| matches!(origin, Origin::Measured(_)));
     let assumed = count(|origin| matches!(origin, Origin::Assumed(_)));
     let prediction = calibration.machine.prediction.as_ref();
-    let machine = args.output.display().to_string();
-    match args.format {
+    let machine = file.display().to_string();
+    let rows = calibration.jobs.iter().filter_map(rows).flatten();
+    match format {
         Format::Json => output::json(
             out,
             &Report {
@@ -117,12 +175,12 @@ fn print(args: &Args, calibration: &CalibratedMachine, out: &mut Screen) -> anyh
                 assumed,
             },
         ),
-        Format::Csv => output::csv(out, HEADER, calibration.jobs.iter().flat_map(rows)),
+        Format::Csv => output::csv(out, HEADER, rows),
         Format::Table => {
-            output::table(out, HEADER, calibration.jobs.iter().flat_map(rows))?;
+            output::table(out, HEADER, rows)?;
             writeln!(out)?;
-            if let Some(error) = prediction {
-                out.prose(&format!("predictions on this machine: {error}"), 2)?;
+            for line in prediction.iter().flat_map(|error| describe_error(error)) {
+                out.prose(&line, 2)?;
             }
             let counts = format!("{measured} figures measured, {assumed} still assumed");
             out.prose(
@@ -134,34 +192,52 @@ fn print(args: &Args, calibration: &CalibratedMachine, out: &mut Screen) -> anyh
     }
 }
 
-const HEADER: [&str; 6] = [
+/// The prediction error, beside what it is judged by.
+fn describe_error(error: &PredictionError) -> Vec<String> {
+    let mut lines = vec![format!("predictions on this machine: {error}")];
+    if let Some(itself) = error.itself {
+        lines.push(format!(
+            "the machine against itself, between runs: {itself}"
+        ));
+    }
+    if let Some(uncalibrated) = error.uncalibrated {
+        lines.push(format!("before the calibration: {uncalibrated}"));
+    }
+    lines
+}
+
+const HEADER: [&str; 8] = [
     "job",
+    "policy",
     "metric",
     "live",
     "simulated",
     "error %",
+    "against itself %",
     "uncalibrated error %",
 ];
 
-/// A row for each metric of a job.
-fn rows(job: &JobPrediction) -> [[String; 6]; 3] {
-    let errors = job.simulated.percent_above(&job.live);
-    let before = job.before.percent_above(&job.live);
-    let (live, simulated) = (job.live, job.simulated);
+/// A row for each metric of a job, medians over rounds; `None` without runs.
+fn rows(job: &JobPrediction) -> Option<[[String; 8]; 3]> {
+    let (live, simulated) = (job.live()?, job.simulated()?);
+    let (errors, before) = (job.errors()?, job.uncalibrated_errors()?);
+    let itself = job.differences_from_itself();
     let values = [
         ("mean us", live.mean_us, simulated.mean_us),
         ("p99 us", live.p99_us, simulated.p99_us),
         ("IOPS", live.iops, simulated.iops),
     ];
-    std::array::from_fn(|index| {
+    Some(std::array::from_fn(|index| {
         let (metric, live, simulated) = values[index];
         [
             job.job.clone(),
+            job.policy.clone(),
             metric.to_owned(),
             format!("{live:.1}"),
             format!("{simulated:.1}"),
             format!("{:+.1}", errors[index]),
+            itself.map_or_else(String::new, |itself| format!("{:.1}", itself[index])),
             format!("{:+.1}", before[index]),
         ]
-    })
+    }))
 }

@@ -6,12 +6,14 @@ mod list;
 mod processor;
 
 use clap::ValueEnum;
-use wakepath_hardware::machine::{Cluster, Figure, Origin, Platform, builtin_names};
+use wakepath_calibrate::StaleFigure;
+use wakepath_hardware::machine::{Cluster, Figure, MachineFigure, Origin, Platform, builtin_names};
 use wakepath_hardware::recorded::{self, DriverTable, RecordedSystem};
 use wakepath_hardware::{IdleStates, Machine};
 use wakepath_policies::PolicySet;
 use wakepath_units::spelling::closest;
 
+use super::here;
 use crate::output::{self, Screen};
 use processor::write_processor;
 
@@ -90,7 +92,9 @@ fn show_machine(args: &ShowArgs, out: &mut Screen) -> anyhow::Result<()> {
             "unknown machine '{name}'; did you mean '{nearest}'? `wakepath machine list` prints all names"
         );
     }
-    show_model(&Machine::find(name)?, args.format, out)
+    let machine = Machine::find(name)?;
+    let stale = here::stale_figures(Some(name), &machine);
+    show_model(&machine, &stale, args.format, out)
 }
 
 /// The driver table closest to a misspelt name, unless a machine is closer.
@@ -106,14 +110,28 @@ fn nearest_table(name: &str) -> Option<&'static str> {
         .map(|(_, table)| table)
 }
 
-fn show_model(machine: &Machine, format: ShowFormat, out: &mut Screen) -> anyhow::Result<()> {
+/// Why a figure has its value, and what has changed since it was measured.
+fn describe_origin(figure: &MachineFigure, stale: &[StaleFigure]) -> String {
+    let reason = figure.reason();
+    match stale.iter().find(|other| other.key == figure.key) {
+        Some(other) => format!("stale ({}): {reason}", other.changes.join(", ")),
+        None => reason,
+    }
+}
+
+fn show_model(
+    machine: &Machine,
+    stale: &[StaleFigure],
+    format: ShowFormat,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
     let figures = machine.figures();
     let rows = figures.iter().filter(|f| f.figure.is_given()).map(|f| {
         [
             f.key.clone(),
             f.figure.value.to_string(),
             f.figure.origin.word().to_owned(),
-            f.reason(),
+            describe_origin(f, stale),
         ]
     });
     match format {

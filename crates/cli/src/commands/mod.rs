@@ -13,6 +13,7 @@ mod counters;
 mod drive;
 mod explain;
 mod generate;
+mod here;
 mod import;
 mod live;
 mod machine;
@@ -27,6 +28,7 @@ mod results;
 mod sim;
 mod study;
 mod timeline;
+mod workload;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -55,6 +57,8 @@ pub(crate) enum Command {
     Import(import::Args),
     /// Run recorded wake-ups through other idle governors.
     Replay(replay::Args),
+    /// Make a workload of a recording.
+    Workload(workload::Args),
     /// Where the time of recorded block requests went.
     Explain(explain::Args),
     /// Make a page of results, with pictures.
@@ -99,6 +103,7 @@ impl Command {
             Self::Reproduce(args) => return reproduce::run(&args, out),
             Self::Import(args) => import::run(&args, out),
             Self::Replay(args) => replay::run(&args, out),
+            Self::Workload(args) => workload::run(&args, out),
             Self::Explain(args) => explain::run(&args, out),
             Self::Report(args) => report::run(&args, out),
             Self::Apply(args) => live::apply::run(&args, out),

@@ -26,6 +26,7 @@ mod tables;
 mod threads;
 
 use super::arguments;
+use super::here;
 use super::timeline::TimelineArgs;
 use crate::messages::{self, MessageKind, note, warning};
 use crate::output::{self, Format, Screen};
@@ -44,9 +45,10 @@ Example:
 pub(crate) struct Args {
     /// fio job file, or rt-app file (*.json).
     job: PathBuf,
-    /// Built-in machine, recorded system, or a machine file (*.toml).
+    /// Built-in machine, recorded system, a machine file (*.toml), or here: what `wakepath calibrate` found of this machine
+    /// [default: here, if this machine is calibrated].
     #[arg(long)]
-    machine: String,
+    machine: Option<String>,
     /// Policies that hold together, such as 'menu + schedutil + psd[timeout=3ms]'; give it again for each set to
     /// compare. What a set does not name is as the machine's kernel has it. `wakepath policy list` has them all.
     /// `file:/etc/wakepath/daemon.toml` stands for what the daemon would do by that configuration.
@@ -97,7 +99,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::Result<()> {
-    let mut machine = Machine::find(&args.machine)?;
+    let name = args.machine.as_deref();
+    let (mut machine, chosen) = here::find_machine(name)?;
+    here::tell_stale_figures(name, &machine);
     if let Some(kernel) = args.kernel {
         machine.kernel = Some(kernel);
         machine.kernel_from = Some("--kernel".to_owned());
@@ -128,6 +132,11 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
     })?;
     tell_notes(args, &machine, &workload, &comparison);
     let of_threads = matches!(workload, Workload::RtApp(_));
+    match (chosen, args.format) {
+        (Some(line), Format::Table) => out.prose(&line, 2)?,
+        (Some(line), _) => note!("{line}"),
+        (None, _) => {}
+    }
     match args.format {
         Format::Json => output::json(out, &PolicyComparison::from(comparison)),
         Format::Csv if of_threads => threads::write_csv(out, &comparison),

@@ -40,6 +40,7 @@ fn shell(command: &str) -> Output {
     Command::new("sh")
         .args(["-c", command])
         .env("PATH", path)
+        .env("WAKEPATH_HERE", "")
         .current_dir(root())
         .output()
         .unwrap()

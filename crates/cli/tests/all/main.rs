@@ -10,6 +10,7 @@ mod daemon;
 mod docs;
 mod doctor;
 mod explain;
+mod extract;
 mod failed_tests;
 mod generate;
 mod laboratory;

@@ -96,6 +96,24 @@ fn a_calibration_says_before_what_it_will_do() {
     assert_eq!(plan["bytes_to_fill"], 64 << 20);
     let seconds = plan["seconds"].as_f64().unwrap();
     assert!((540.0..=660.0).contains(&seconds), "{seconds}");
+    let rounds = [&arguments[..], &["--format", "json", "--rounds", "3"]].concat();
+    let plan = json(&wakepath(&rounds).success());
+    assert_eq!(plan["bytes_to_fill"], 4 * (32 << 20));
+    assert!(
+        plan["does"].to_string().contains("3 times in turn"),
+        "{plan}"
+    );
+    let own = folder.path().join("own.fio").display().to_string();
+    let with_own = [&arguments[..], &["--job", &own]].concat();
+    fails_with(wakepath(&with_own), &["own.fio", "No such file"]);
+    fs::write(&own, "[j]\nrw=randread\n").unwrap();
+    let plan = wakepath(&with_own).success();
+    let text = String::from_utf8(plan.get_output().stdout.clone()).unwrap();
+    assert!(
+        text.contains("own.fio") && !text.contains("8 in flight"),
+        "{text}"
+    );
+    fs::remove_file(&own).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
     let nowhere = folder.path().join("none").display().to_string();
@@ -119,11 +137,16 @@ fn a_simulation_says_how_far_predictions_were_off() {
     let mut model = wakepath_hardware::Machine::find("rk3399").unwrap();
     model.prediction = Some(wakepath_hardware::machine::PredictionError {
         jobs: 4,
+        rounds: 1,
         mean_percent: 6.0,
         p99_percent: 15.0,
         iops_percent: 6.0,
+        package_percent: None,
         date: "2026-11-27".to_owned(),
         kernel: "6.12.48".to_owned(),
+        ranking: None,
+        itself: None,
+        uncalibrated: None,
     });
     fs::write(&machine, model.to_toml().unwrap()).unwrap();
     let job = folder.path().join("job.fio").display().to_string();
@@ -137,6 +160,156 @@ fn a_simulation_says_how_far_predictions_were_off() {
     let says = "predictions on this machine: mean within 6 %, p99 15 %, IOPS 6 % (4 jobs, 2026-11-27, Linux 6.12.48)";
     assert!(own.contains(says), "{own}");
     assert!(!run(&["--drive", "sn530"]).contains("predictions on this machine"));
+}
+
+/// A machine file with a measured figure from another kernel, and a job.
+fn calibrated_machine(folder: &Path) -> [String; 2] {
+    use wakepath_hardware::machine::{CalibratedOn, Figure, Measurement};
+    let mut model = wakepath_hardware::Machine::find("rk3399").unwrap();
+    let measurement = Measurement {
+        n: 9,
+        low: 80.0,
+        high: 80.0,
+        date: "2026-11-27".to_owned(),
+        kernel: "1.2.3".to_owned(),
+        what: "mean".to_owned(),
+    };
+    model.drive.read_service_us = Figure::measured(80.0, measurement);
+    model.calibrated_on = Some(CalibratedOn {
+        date: "2026-11-27".to_owned(),
+        kernel: "1.2.3".to_owned(),
+        cpus: System::live().cpus().len(),
+        processor: None,
+        microcode: None,
+        firmware: None,
+        disk: None,
+        drive: None,
+    });
+    let machine = folder.join("machine.toml").display().to_string();
+    fs::write(&machine, model.to_toml().unwrap()).unwrap();
+    let job = folder.join("job.fio").display().to_string();
+    fs::write(&job, "[j]\nfilename=/dev/nvme0n1\nrw=randread\ndirect=1\n").unwrap();
+    [machine, job]
+}
+
+/// Output and messages of a command on a machine with this calibration.
+fn run_calibrated(calibration: &str, arguments: &[&str]) -> [String; 2] {
+    let output = Command::new(env!("CARGO_BIN_EXE_wakepath"))
+        .args(arguments)
+        .env("COLUMNS", "1000")
+        .env("WAKEPATH_HERE", calibration)
+        .output()
+        .unwrap();
+    [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+#[test]
+fn a_simulation_without_a_machine_takes_the_calibrated_one_and_says_so() {
+    let folder = folder();
+    let [machine, job] = calibrated_machine(folder.path());
+    let arguments = ["sim", &job, "--seconds", "0.1"];
+    let [shown, told] = run_calibrated(&machine, &arguments);
+    let first = shown.lines().next().unwrap();
+    assert!(
+        first.starts_with("machine: here, ") && first.contains(&machine),
+        "{first}"
+    );
+    assert!(told.contains("stale figures (kernel 1.2.3, now "), "{told}");
+    assert!(told.contains("drive.read_service_us"), "{told}");
+    // By its path the file may be another machine's.
+    let by_path = [&arguments[..], &["--machine", &machine]].concat();
+    let [shown, told] = run_calibrated("", &by_path);
+    assert!(
+        !shown.contains("machine: here") && !told.contains("stale"),
+        "{shown}{told}"
+    );
+    let [shown, told] = run_calibrated("", &arguments);
+    assert!(
+        shown.is_empty() && told.contains("is not calibrated"),
+        "{told}"
+    );
+}
+
+#[test]
+fn stale_figures_are_marked_where_a_machine_is_shown() {
+    let folder = folder();
+    let [machine, _] = calibrated_machine(folder.path());
+    let [shown, _] = run_calibrated(&machine, &["machine", "show", "here"]);
+    let line = shown
+        .lines()
+        .find(|line| line.contains("drive.read_service_us"));
+    assert!(
+        line.unwrap().contains("stale (kernel 1.2.3, now "),
+        "{line:?}"
+    );
+    // What is declared does not age.
+    let declared = shown.lines().find(|line| line.contains("exit_latency_us"));
+    assert!(!declared.unwrap().contains("stale"), "{declared:?}");
+}
+
+#[test]
+fn background_is_counted_by_cause() {
+    let result =
+        json(&wakepath(&["measure", "background", "--time", "1s", "--format", "json"]).success());
+    let causes = result["causes"].as_array().unwrap();
+    assert!(!causes.is_empty());
+    let cpus = result["cpus"].as_array().unwrap().len();
+    for cause in causes {
+        assert_eq!(cause["by_cpu"].as_array().unwrap().len(), cpus, "{cause}");
+        assert!(cause["per_second"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn the_path_of_reads_is_measured_and_nothing_is_written() {
+    let folder = folder();
+    let file = folder.path().join("data");
+    let bytes: Vec<u8> = (0..16_u32 << 20)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    fs::write(&file, &bytes).unwrap();
+    fs::File::open(&file).unwrap().sync_all().unwrap();
+    let _machine = lock_machine();
+    let at = file.to_str().unwrap();
+    let arguments = [
+        "measure", "path", "--file", at, "--time", "2s", "--format", "json",
+    ];
+    let result = json(&wakepath(&arguments).success());
+    let loads = result["loads"].as_array().unwrap();
+    let depths: Vec<u64> = loads
+        .iter()
+        .map(|load| load["depth"].as_u64().unwrap())
+        .collect();
+    assert_eq!(depths, [1, 2, 4, 8]);
+    for load in loads {
+        let mean = load["latency"]["mean"]["ns"].as_f64().unwrap();
+        assert!(
+            load["task_ns"]
+                .as_f64()
+                .is_none_or(|task| task > 0.0 && task < mean),
+            "{load}"
+        );
+    }
+    assert!(
+        result["context_switch"]["ns"].as_f64().unwrap()
+            > result["system_call"]["ns"].as_f64().unwrap()
+    );
+    assert!(fs::read(&file).unwrap() == bytes);
+}
+
+#[test]
+fn power_is_not_invented() {
+    let machine = copy_of_laptop();
+    for place in [
+        "sys/class/powercap",
+        "sys/class/hwmon",
+        "sys/class/power_supply",
+    ] {
+        let _ = fs::remove_dir_all(machine.path().join(place));
+    }
+    let root = machine.path().to_str().unwrap();
+    let refused = wakepath(&["measure", "power", "--root", root, "--dry-run"]);
+    fails_with(refused, &["tells no power", "RAPL"]);
 }
 
 /// Values that a measurement of wake-ups changes.

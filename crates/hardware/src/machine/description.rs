@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use wakepath_units::{KernelVersion, Nanoseconds, TickRate};
 
 use super::{
-    Background, C1Demotion, Cluster, DriveModel, Emulator, Figure, IoPath, Isolation,
+    Background, C1Demotion, CalibratedOn, Cluster, DriveModel, Emulator, Figure, IoPath, Isolation,
     LatencyRequest, MachineIdleState, Package, PageCache, Platform, PowerLimit, PowerScope,
     PredictionError, Rcu, Scheduler, Uncore,
 };
@@ -40,6 +40,10 @@ pub struct Machine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("see" = "measure.md#your-machine-in-ten-minutes"))]
     pub prediction: Option<PredictionError>,
+    /// What the figures of `wakepath calibrate` were measured on. Absent: nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("see" = "measure.md#when-a-calibration-is-stale"))]
+    pub calibrated_on: Option<CalibratedOn>,
     /// Tick rate (`CONFIG_HZ`), a whole number.
     #[schemars(extend("unit" = "Hz", "minimum" = 1.0, "maximum" = 6250.0))]
     pub hz: Figure,

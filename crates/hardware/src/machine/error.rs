@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use wakepath_units::spelling::{LONGEST_NAME, toml_error};
 
+use super::here::OF_SYSTEM;
 use crate::drive::id_ctrl::IdCtrlError;
 use crate::drive::library::LookupError;
 
@@ -28,6 +29,11 @@ pub enum MachineError {
         "a machine name of {0} bytes; names have at most {LONGEST_NAME}, and `wakepath machine list` prints them all"
     )]
     TooLong(usize),
+    /// Nobody has calibrated this machine.
+    #[error(
+        "here: this machine is not calibrated, {OF_SYSTEM} is not there; make it by `sudo wakepath calibrate --folder DIR`"
+    )]
+    NotCalibrated,
     /// A recorded system with too little data.
     #[error(
         "{name} is a recorded system whose {missing} were not recorded; it cannot be simulated"

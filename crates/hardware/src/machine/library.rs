@@ -6,15 +6,21 @@ use wakepath_units::spelling::{LONGEST_NAME, closest};
 
 use super::builtin::{builtin_names, builtin_text};
 use super::file::{parse_complete, read};
+use super::here::{HERE, calibrated_file};
 use super::{Machine, MachineError, like};
 use crate::recorded::{self, intel_idle_tables, systems};
 
 impl Machine {
     /// A built-in machine or a recorded system by its name, or a file if the name ends in `.toml` or
-    /// holds a slash. A directory that a capture made is its `machine.toml`.
+    /// holds a slash. A directory that a capture made is its `machine.toml`; [`HERE`] is the machine that
+    /// `wakepath calibrate` left.
     pub fn find(name: &str) -> Result<Self, MachineError> {
         if name.contains('/') || Path::new(name).extension().is_some_and(|e| e == "toml") {
             return Self::load(Path::new(name));
+        }
+        if name == HERE {
+            let file = calibrated_file().ok_or(MachineError::NotCalibrated)?;
+            return Self::load(&file);
         }
         if name.len() > LONGEST_NAME {
             return Err(MachineError::TooLong(name.len()));

@@ -83,6 +83,7 @@ fn merge_chain(
     let mut whole = merge_chain(base, &next_origin, folder, remaining - 1)?;
     // Nobody compared predictions on this machine.
     whole.remove("prediction");
+    whole.remove("calibrated_on");
     join_power_states(&mut whole, &mut own)
         .map_err(|why| MachineError::invalid(origin, "drive", why))?;
     overlay(&mut whole, own, "");

@@ -8,8 +8,8 @@ use super::plan::AccessDirection;
 
 /// With fewer requests a mean of whole milliseconds is too coarse.
 const FEWEST: u64 = 1000;
-/// A larger share of foreign requests spoils the mean.
-const OTHERS: f64 = 0.05;
+/// A larger share of foreign requests spoils the mean: each may take a hundred times as long as ours.
+const OTHERS: f64 = 0.005;
 
 /// Finished requests and their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) struct CountedLoad {
     pub(super) requests: u64,
     /// Size of a request.
     pub(super) kib: u64,
+    /// Mean latency as the program sees it, which has the block layer's part in it.
+    pub(super) mean_ns: f64,
 }
 
 /// The block layer's account of a load.
@@ -79,9 +81,11 @@ impl BlockCounters {
         let enough = ours >= FEWEST && requests >= ours;
         let alone = foreign as f64 <= OTHERS * ours as f64;
         let ms = subtract(self.ms, before.ms)[index];
+        let mean = Nanoseconds((u128::from(ms) * 1_000_000 / u128::from(requests.max(1))) as u64);
+        // A part is longer than the whole only where requests of others were slow.
+        let is_ours = ms > 0 && mean.0 as f64 <= load.mean_ns;
         BlockLayerView {
-            mean: (enough && alone && ms > 0)
-                .then(|| Nanoseconds((u128::from(ms) * 1_000_000 / u128::from(requests)) as u64)),
+            mean: (enough && alone && is_ours).then_some(mean),
             foreign_requests: (!is_split).then(|| foreign.saturating_add(all[other])),
         }
     }
@@ -109,7 +113,15 @@ mod tests {
             direction: AccessDirection::Read,
             requests,
             kib,
+            mean_ns: 60_000.0,
         }
+    }
+
+    #[test]
+    fn a_part_that_is_longer_than_the_whole_is_not_ours() {
+        let slow = counters([10_010, 0], [1_000, 0]);
+        let view = slow.view_since(BlockCounters::default(), reads(10_000, 4));
+        assert_eq!((view.mean, view.foreign_requests), (None, Some(10)));
     }
 
     #[test]

@@ -174,6 +174,7 @@ impl DriveExperiment<'_> {
             direction: shape.direction,
             requests: latency.n,
             kib: shape.kib,
+            mean_ns: latency.mean.ns,
         };
         Ok(Some(ServiceTime {
             shape,

@@ -4,8 +4,9 @@
 //! 10 ms. As root, one state at a time is allowed on the sleeping CPU, through journalled settings. A sample counts only if
 //! the kernel's counters say that the CPU was in the state, and that the hardware did not refuse.
 //!
-//! The exit latency is the median less the median from the polling state, or else from the shallowest. What hardware
-//! really did with the request is not verified: that takes residency counters.
+//! The exit latency is the median less the median from the polling state, or else from the shallowest, after pauses of the
+//! same length: caches, drives and hosts cool down in long pauses, whatever the state. What hardware really did with the
+//! request is not verified: that takes residency counters.
 
 mod counters;
 mod plan;
@@ -27,12 +28,13 @@ use wakepath_system::{At, CPUS, SettingKey, System};
 use wakepath_units::Nanoseconds;
 
 use self::counters::{CpuCounters, SampleVerdict};
-use self::plan::{ROUNDS, WakeStep, state_key};
+use self::plan::{ROUNDS, WakeStep};
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{TestFile, TestTarget};
 use crate::{Conditions, ExperimentControl, MeasureError};
 
 pub use self::plan::{CpuGroup, HeldClock, WakePlan, WakeSource};
+pub(crate) use self::plan::{choose_governor, state_key};
 pub(crate) use self::sampler::LiveSampler;
 pub use self::sampler::WakeSampler;
 
@@ -62,7 +64,7 @@ pub struct WakeLatency {
     pub source: WakeSource,
     /// From the cause to the woken thread's first instruction, of the samples that count; absent without any.
     pub latency: Option<LatencySummary>,
-    /// Exit latency: the median less the median from `relative_to`; absent for the reference state.
+    /// Exit latency: the median less the median from `relative_to` after equal pauses; absent for the reference state.
     pub exit: Option<Estimate>,
     /// The state that the exit latency is relative to.
     pub relative_to: Option<String>,
@@ -188,10 +190,17 @@ fn reserve(system: &System, plan: &WakePlan) -> Result<Hold, MeasureError> {
     Ok(hold)
 }
 
+/// A counted sample.
+#[derive(Clone, Copy, Debug)]
+struct WakeSample {
+    gap: Nanoseconds,
+    latency_ns: u64,
+}
+
 /// Samples of a step so far.
 #[derive(Clone, Debug, Default)]
 struct Tally {
-    latencies: Vec<u64>,
+    samples: Vec<WakeSample>,
     missed: u64,
     rejected: u64,
 }
@@ -199,7 +208,14 @@ struct Tally {
 impl Tally {
     /// Whether the state was tried for a whole round, often enough and in vain.
     fn is_hopeless(&self) -> bool {
-        self.latencies.is_empty() && self.missed + self.rejected >= TRIES
+        self.samples.is_empty() && self.missed + self.rejected >= TRIES
+    }
+
+    /// Latencies after pauses of at least this length.
+    fn latencies_after(&self, shortest: Nanoseconds) -> Option<LatencySummary> {
+        let long = self.samples.iter().filter(|sample| sample.gap >= shortest);
+        let latencies: Vec<u64> = long.map(|sample| sample.latency_ns).collect();
+        LatencySummary::new(&latencies)
     }
 }
 
@@ -270,7 +286,10 @@ impl<S: WakeSampler> WakeExperiment<'_, S> {
                 let tally = &mut self.tallies[index];
                 match after.judge(&before, step.state) {
                     SampleVerdict::Counted => {
-                        tally.latencies.push(latency.0);
+                        tally.samples.push(WakeSample {
+                            gap,
+                            latency_ns: latency.0,
+                        });
                         counted += 1;
                     }
                     SampleVerdict::Missed => tally.missed += 1,
@@ -308,7 +327,7 @@ impl WakeMeasurement {
     fn new(plan: &WakePlan, tallies: &[Tally], conditions: Conditions, complete: bool) -> Self {
         let mut wakes: Vec<WakeLatency> = Vec::new();
         for (step, tally) in plan.steps.iter().zip(tallies) {
-            let latency = LatencySummary::new(&tally.latencies);
+            let latency = tally.latencies_after(Nanoseconds::ZERO);
             let kind = &plan.kinds[step.kind];
             let state = kind.states.iter().find(|s| Some(s.index) == step.state);
             let mut wake = WakeLatency {
@@ -324,7 +343,13 @@ impl WakeMeasurement {
                 problem: describe_problem(tally, conditions.busy_percent),
                 latency,
             };
-            wake.set_exit(&wakes);
+            if let Some(position) = wakes.iter().position(|other| other.is_reference_of(&wake)) {
+                let shortest = plan.gaps(step)[0];
+                wake.set_exit(
+                    &wakes[position],
+                    tallies[position].latencies_after(shortest),
+                );
+            }
             wakes.push(wake);
         }
         let mut notes: Vec<String> = conditions.note_on_load().into_iter().collect();
@@ -348,27 +373,49 @@ impl WakeMeasurement {
         }
     }
 
-    /// Exit latencies as figures, by CPU and state, of wake-ups by a task. States with a problem have no figure.
+    /// Exit latencies as figures, by CPU and state: of wake-ups by the drive where these were measured, because an I/O
+    /// pays for these, else by a task. States with a problem have no figure.
     pub fn figures(&self) -> Vec<(usize, &str, Figure)> {
-        let measured = self
-            .wakes
-            .iter()
-            .filter(|wake| wake.source == WakeSource::Task && wake.problem.is_none());
-        measured
-            .filter_map(|wake| {
-                let (state, exit) = (wake.state.as_deref()?, wake.exit?);
-                let n = wake.latency.as_ref().map_or(0, |latency| latency.n);
-                let reference = wake.relative_to.as_deref().unwrap_or_default();
-                let held = self.held_khz.first();
-                let clock = held.map_or_else(String::new, |khz| format!(" at {} MHz", khz / 1000));
-                let what = format!(
-                    "median wake-up by a task less that from {reference}, CPU {}{clock}, requested, not verified",
-                    wake.cpu
-                );
-                let figure = exit.at_least_zero().figure_us(n.max(1), &what, &self.conditions);
-                Some((wake.cpu, state, figure))
-            })
-            .collect()
+        let mut figures: Vec<(usize, &str, Figure)> = Vec::new();
+        for source in [WakeSource::Drive, WakeSource::Task] {
+            let measured = self.wakes.iter().filter(|wake| wake.source == source);
+            for (wake, state) in measured.filter_map(|wake| Some((wake, wake.state.as_deref()?))) {
+                let is_known = figures
+                    .iter()
+                    .any(|(cpu, name, _)| (*cpu, *name) == (wake.cpu, state));
+                if let Some(figure) = self.exit_figure(wake).filter(|_| !is_known) {
+                    figures.push((wake.cpu, state, figure));
+                }
+            }
+        }
+        figures.sort_by_key(|(cpu, state, _)| {
+            let is_same =
+                |wake: &WakeLatency| wake.cpu == *cpu && wake.state.as_deref() == Some(*state);
+            self.wakes.iter().position(is_same)
+        });
+        figures
+    }
+
+    /// The exit latency of a state as a figure; `None` for the reference, and for a state with a problem.
+    fn exit_figure(&self, wake: &WakeLatency) -> Option<Figure> {
+        let exit = wake.exit.filter(|_| wake.problem.is_none())?;
+        let n = wake.latency.as_ref().map_or(0, |latency| latency.n);
+        let reference = wake.relative_to.as_deref().unwrap_or_default();
+        let held = self.held_khz.first();
+        let clock = held.map_or_else(String::new, |khz| format!(" at {} MHz", khz / 1000));
+        let what = match wake.source {
+            WakeSource::Drive => "median read from the drive",
+            WakeSource::Task => "median wake-up by a task",
+            WakeSource::Timer => "median wake-up by a timer",
+        };
+        let what = format!(
+            "{what} less that from {reference}, CPU {}{clock}, requested, not verified",
+            wake.cpu
+        );
+        Some(
+            exit.at_least_zero()
+                .figure_us(n.max(1), &what, &self.conditions),
+        )
     }
 
     /// Replaces exit latencies in a machine by measured ones, by state name. CPUs with different idle states share names,
@@ -403,25 +450,26 @@ impl WakeMeasurement {
 }
 
 impl WakeLatency {
-    /// Sets the exit latency relative to the shallowest state of the same CPU and source that has no problem.
-    fn set_exit(&mut self, earlier: &[Self]) {
-        let reference = earlier.iter().find(|other| {
-            other.cpu == self.cpu && other.source == self.source && other.problem.is_none()
-        });
-        let medians = reference.and_then(|other| {
-            Some((
-                other.latency.as_ref()?.median,
-                self.latency.as_ref()?.median,
-            ))
-        });
-        self.exit = medians.map(|(shallow, own)| own.minus(shallow));
-        self.relative_to = medians.and(reference).and_then(|other| other.state.clone());
+    /// Whether exits from another state are relative to this one: the first of the same CPU and source without a problem.
+    fn is_reference_of(&self, other: &Self) -> bool {
+        self.cpu == other.cpu && self.source == other.source && self.problem.is_none()
+    }
+
+    /// Sets the exit latency relative to another state, of which `latency` has the samples after equal pauses; too few
+    /// leave all of its samples as the reference.
+    fn set_exit(&mut self, reference: &Self, latency: Option<LatencySummary>) {
+        let comparable = latency.filter(|latency| latency.n >= FEWEST_COUNTED);
+        let shallow = comparable.as_ref().or(reference.latency.as_ref());
+        self.exit = shallow
+            .zip(self.latency.as_ref())
+            .map(|(shallow, own)| own.median.minus(shallow.median));
+        self.relative_to = self.exit.and(reference.state.clone());
     }
 }
 
 /// Why a step has no figure to rely on.
 fn describe_problem(tally: &Tally, busy_percent: Option<f64>) -> Option<String> {
-    let counted = tally.latencies.len() as u64;
+    let counted = tally.samples.len() as u64;
     let Tally {
         missed, rejected, ..
     } = tally;

@@ -315,7 +315,7 @@ fn are_alike(one: &[StateInfo], other: &[StateInfo]) -> bool {
 
 /// A governor to run meanwhile: `menu` and `teo` keep off disabled states, `ladder` and `haltpoll` do not
 /// (`drivers/cpuidle/governors`, Linux 6.12). `None`: the present one will do.
-fn choose_governor(system: &System) -> Result<Option<&'static str>, MeasureError> {
+pub(crate) fn choose_governor(system: &System) -> Result<Option<&'static str>, MeasureError> {
     const OBEDIENT: [&str; 2] = ["menu", "teo"];
     let present = system.idle_governor().unwrap_or_default();
     if OBEDIENT.contains(&present.as_str()) {

@@ -1,6 +1,5 @@
 //! Single wake-ups on this machine: a pinned sleeper and a pinned waker.
 
-use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -9,15 +8,14 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use rustix::thread::{
-    ClockId, CpuSet, clock_nanosleep_absolute, sched_setaffinity, set_current_timer_slack,
-};
+use rustix::thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{Timespec, clock_gettime};
 use wakepath_units::Nanoseconds;
 
 use super::plan::WakeSource;
 use crate::MeasureError;
 use crate::drive::random_block;
+use crate::pin::{gone, pin_to};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile};
 
 /// A CPU that does not answer for so long is gone.
@@ -108,7 +106,7 @@ impl LiveSampler {
         {
             self.sleeper = None;
             let waker = self.cpus.iter().copied().find(|other| *other != cpu);
-            pin(waker.unwrap_or(cpu))?;
+            pin_to(waker.unwrap_or(cpu))?;
             self.sleeper = Some(Sleeper::start(cpu, self.file.clone())?);
         }
         self.sleeper
@@ -165,7 +163,7 @@ impl Sleeper {
         let thread = std::thread::Builder::new()
             .name(format!("sleeper on {cpu}"))
             .spawn(move || {
-                let pinned = pin(cpu);
+                let pinned = pin_to(cpu);
                 let ready = pinned.is_ok();
                 // The other end waits.
                 let _ = started.send(pinned);
@@ -252,21 +250,6 @@ fn time_read(file: &TestFile, random: &mut Pcg64Mcg, buffer: &mut AlignedBuffer)
 
 fn silent(cpu: usize) -> MeasureError {
     gone(cpu, "it did not answer for 2 s")
-}
-
-fn gone(cpu: usize, why: &str) -> MeasureError {
-    MeasureError::Impossible(format!(
-        "CPU {cpu} has gone away ({why}); put it online again and repeat the measurement"
-    ))
-}
-
-fn pin(cpu: usize) -> Result<(), MeasureError> {
-    let mut set = CpuSet::new();
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(gone(cpu, "its number is too high to run a thread there"));
-    }
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|e| gone(cpu, &io::Error::from(e).to_string()))
 }
 
 /// Now, on the monotonic clock.

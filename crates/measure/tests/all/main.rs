@@ -15,4 +15,5 @@ mod drive;
     reason = "a part of it is used, and a test may panic"
 )]
 mod files;
+mod power;
 mod wake;

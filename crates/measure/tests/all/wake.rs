@@ -36,6 +36,8 @@ enum Behaviour {
     GoingAway,
     /// A signal comes at the tenth sample.
     Interrupted,
+    /// Caches cool down: a wake-up after a longer pause takes longer, whatever the state.
+    CoolingDown,
 }
 
 struct FakeSampler<'a> {
@@ -91,8 +93,13 @@ impl WakeSampler for FakeSampler<'_> {
         self.add(state, "usage", 1);
         self.add(state, "time", gap.as_micros().max(1));
         let timer = u64::from(source == WakeSource::Timer) * 500;
+        let drive = u64::from(source == WakeSource::Drive) * (50_000 + state as u64 * 1_000);
+        let cold = match self.behaviour {
+            Behaviour::CoolingDown => gap.0 / 100,
+            _ => 0,
+        };
         Ok(Nanoseconds(
-            LATENCIES[state] + timer + self.samples as u64 % 7,
+            LATENCIES[state] + timer + drive + cold + self.samples as u64 % 7,
         ))
     }
 }
@@ -105,11 +112,21 @@ fn run(
     Result<WakeMeasurement, MeasureError>,
     Vec<String>,
 ) {
+    run_with(behaviour, &[WakeSource::Task, WakeSource::Timer])
+}
+
+fn run_with(
+    behaviour: Behaviour,
+    sources: &[WakeSource],
+) -> (
+    tempfile::TempDir,
+    Result<WakeMeasurement, MeasureError>,
+    Vec<String>,
+) {
     let machine = copy_of_laptop();
     let before = settings(machine.path());
     let system = System::new(Root::at(machine.path()));
-    let sources = [WakeSource::Task, WakeSource::Timer];
-    let plan = WakePlan::new(&system, &sources, true, Some(Duration::from_secs(1))).unwrap();
+    let plan = WakePlan::new(&system, sources, true, Some(Duration::from_secs(1))).unwrap();
     let (steps, cancelled) = (AtomicUsize::new(0), AtomicBool::new(false));
     let finished = |done: usize| {
         steps.fetch_add(done, Ordering::Relaxed);
@@ -165,6 +182,43 @@ fn exit_latencies_are_differences_to_polling_and_everything_is_put_back() {
         ("C10", Some(298)),
     ];
     assert_eq!(exits, expected.map(|(name, exit)| (name.to_owned(), exit)));
+}
+
+#[test]
+fn exits_are_compared_after_equal_pauses() {
+    let (_machine, result, _) = run(Behaviour::CoolingDown);
+    let result = result.unwrap();
+    let deepest = result
+        .wakes
+        .iter()
+        .find(|wake| wake.source == WakeSource::Task && wake.state.as_deref() == Some("C10"));
+    let exit = deepest.unwrap().exit.unwrap();
+    // Pauses before C10 are far longer than most before POLL; compared with all of these, the exit would seem 30 us longer.
+    assert!((exit.ns - 298_000.0).abs() < 15_000.0, "{exit:?}");
+    assert!(exit.covers(298_000.0), "{exit:?}");
+}
+
+#[test]
+fn what_an_io_pays_for_becomes_the_figure() {
+    let (_machine, result, _) = run_with(
+        Behaviour::Obedient,
+        &[WakeSource::Task, WakeSource::Timer, WakeSource::Drive],
+    );
+    let result = result.unwrap();
+    let figures = result.figures();
+    let [(_, "C1E", first), _, _, (_, "C10", last)] = &figures[..] else {
+        panic!("{figures:?}");
+    };
+    // A read from C1E takes 1 us more than a wake-up by a task.
+    assert!(
+        (first.value - 5.0).abs() < 0.1 && (last.value - 302.0).abs() < 0.1,
+        "{figures:?}"
+    );
+    assert!(
+        result
+            .to_toml()
+            .contains("median read from the drive less that from POLL")
+    );
 }
 
 #[test]

@@ -1,36 +1,36 @@
-//! Where completions go: hardware queues, the CPUs that they interrupt, and when they do.
+//! Completions: hardware queues, the CPUs to interrupt, and when to do so.
 
 use wakepath_hardware::Machine;
 
 use crate::core::basics::CpuId;
 
-/// The queues of the drives.
+/// Completion queues.
 #[derive(Clone, Debug)]
 pub(crate) struct CompletionSetup {
     cpus: usize,
-    /// Per drive; at most one per CPU.
+    /// Queues per drive; at most one per CPU.
     queues: usize,
     fixed: Option<CpuId>,
-    /// Share of the completions that come to the CPU of the queue; absent: all.
+    /// Share of completions at the queue's own CPU; absent: all.
     pub(super) same_cpu_share: Option<f64>,
     pub(super) coalescing: Option<Coalescing>,
-    /// By CPU: interrupts go elsewhere if they can; empty if there are none such.
+    /// By CPU: interrupts go elsewhere if possible; empty if no CPU is kept free.
     kept_free: Vec<bool>,
 }
 
-/// A queue that collects completions before it interrupts.
+/// Coalescing: a queue collects completions before interrupting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Coalescing {
     pub(super) threshold: usize,
-    /// How long the first one waits at most, in ns.
+    /// Longest wait for the first completion, in ns.
     pub(super) time: u64,
 }
 
 impl CompletionSetup {
     pub(crate) fn new(machine: &Machine) -> Self {
-        let of = &machine.io_path.completion;
+        let figures = &machine.io_path.completion;
         let cpus = machine.cpus();
-        let share = &of.same_cpu_share;
+        let share = &figures.same_cpu_share;
         let isolation = &machine.isolation;
         let mut kept_free = Vec::new();
         if isolation.managed_irq {
@@ -39,17 +39,17 @@ impl CompletionSetup {
         Self {
             cpus,
             kept_free,
-            queues: of.queues.unwrap_or(cpus).clamp(1, cpus),
-            fixed: of.cpu,
+            queues: figures.queues.unwrap_or(cpus).clamp(1, cpus),
+            fixed: figures.cpu,
             same_cpu_share: (share.is_given() && share.value < 1.0).then_some(share.value),
-            coalescing: (of.coalesce.value > 1.0).then(|| Coalescing {
-                threshold: of.coalesce.value as usize,
-                time: of.coalesce_us.micros().0,
+            coalescing: (figures.coalesce.value > 1.0).then(|| Coalescing {
+                threshold: figures.coalesce.value as usize,
+                time: figures.coalesce_us.micros().0,
             }),
         }
     }
 
-    /// Number of queues of `drives` drives that collect completions before they interrupt.
+    /// Number of collecting queues for `drives` drives.
     pub(crate) fn collecting_queues(&self, drives: usize) -> usize {
         match self.coalescing {
             Some(_) => drives * self.queues,
@@ -57,15 +57,15 @@ impl CompletionSetup {
         }
     }
 
-    /// The queue of a drive that a CPU submits to, numbered over all drives.
+    /// Queue for a CPU's submissions to a drive, numbered over all drives.
     pub(crate) fn queue(&self, drive: usize, cpu: CpuId) -> usize {
         drive * self.queues + cpu * self.queues / self.cpus
     }
 
-    /// The CPU that a drive interrupts when what `cpu` submitted is finished.
+    /// The CPU to interrupt when a drive has finished what `cpu` submitted.
     ///
-    /// The CPUs of a queue follow each other. The kernel gives each interrupt to the one of them that
-    /// has the fewest so far, so that the drives take turns.
+    /// A queue serves consecutive CPUs. The kernel gives each interrupt to the CPU with the fewest so far, so that
+    /// drives take turns.
     #[inline]
     pub(crate) fn cpu(&self, drive: usize, cpu: CpuId) -> CpuId {
         match self.fixed {
@@ -75,7 +75,7 @@ impl CompletionSetup {
         }
     }
 
-    /// That of a queue of several CPUs.
+    /// The CPU to interrupt for a queue with several CPUs.
     #[inline(never)]
     fn cpu_of_shared(&self, drive: usize, cpu: CpuId) -> CpuId {
         let queue = cpu * self.queues / self.cpus;

@@ -1,123 +1,123 @@
-//! CPU work that one I/O costs, by where it is done.
+//! CPU work for one I/O, by place.
 
 use wakepath_hardware::machine::{Figure, IoPath};
 
 use crate::core::basics::Cycles;
 
-/// Bytes of the requests that a drive's service times are about.
+/// Bytes per request for which a drive's service times hold.
 pub(crate) const BLOCK: u64 = 4096;
 
-/// CPU work that one I/O costs, by where it is done.
+/// CPU work for one I/O, by place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IoCost {
     submission: Cycles,
-    /// Of the submission, for each KiB beyond [`BLOCK`].
+    /// Submission work for each KiB beyond [`BLOCK`].
     per_kib: Cycles,
     interrupt: Cycles,
     resume: Cycles,
-    /// Of the submission, the interrupt and the resumption: what is done only for a task that sleeps.
+    /// Work done only for a task that sleeps, in submission, interrupt and resumption.
     deactivation: Cycles,
     reactivation: Cycles,
     switch: Cycles,
-    /// Of a buffered read, for each [`BLOCK`] of it.
+    /// Work for each [`BLOCK`] in a buffered read.
     page_cache: Cycles,
-    /// Of the program between two I/Os.
+    /// Work between two I/Os, done by the program.
     program: Cycles,
-    /// What a flush costs more than another request until the drive has it.
+    /// Submission work for a flush beyond another request's.
     flush: Cycles,
-    /// Of an asynchronous engine, in the submission and in the resumption.
+    /// Work for an asynchronous engine, in submission and resumption.
     asynchronous: [Cycles; 2],
 }
 
 impl IoCost {
-    pub(crate) fn new(of: &IoPath) -> Self {
-        let per_io = of.kcycles_per_io.value * 1e3;
+    pub(crate) fn new(path: &IoPath) -> Self {
+        let per_io = path.kcycles_per_io.value * 1e3;
         let part = |share: &Figure| (per_io * share.value).round() as Cycles;
         let (submission, interrupt, resume) = (
-            part(&of.submission_share),
-            part(&of.interrupt_share),
-            part(&of.resume_share),
+            part(&path.submission_share),
+            part(&path.interrupt_share),
+            part(&path.resume_share),
         );
-        let deactivation = part(&of.deactivation_share).min(submission);
+        let deactivation = part(&path.deactivation_share).min(submission);
         Self {
             submission: submission - deactivation,
-            per_kib: of.kcycles_per_kib.kilocycles(),
+            per_kib: path.kcycles_per_kib.kilocycles(),
             interrupt,
             resume,
             deactivation,
-            reactivation: part(&of.reactivation_share).min(interrupt),
-            switch: part(&of.switch_share).min(resume),
-            page_cache: of.page_cache_kcycles.kilocycles(),
-            program: of.program_kcycles.kilocycles(),
-            flush: of.flush_kcycles.kilocycles(),
+            reactivation: part(&path.reactivation_share).min(interrupt),
+            switch: part(&path.switch_share).min(resume),
+            page_cache: path.page_cache_kcycles.kilocycles(),
+            program: path.program_kcycles.kilocycles(),
+            flush: path.flush_kcycles.kilocycles(),
             asynchronous: {
-                let both = of.asynchronous_kcycles.kilocycles();
+                let both = path.asynchronous_kcycles.kilocycles();
                 [both / 2, both - both / 2]
             },
         }
     }
 
-    /// Whether it matters to a completion that the task sleeps.
+    /// Whether a completion costs more if the task sleeps.
     #[inline]
     pub(crate) fn depends_on_sleep(&self) -> bool {
         self.reactivation | self.switch > 0
     }
 
-    /// Of submitting a request of so many bytes, until the drive has it.
+    /// Work to submit a request, until the drive has it.
     #[inline]
     pub(crate) fn submission(&self, bytes: u64) -> Cycles {
         self.submission + self.per_kib * (bytes.saturating_sub(BLOCK) / 1024)
     }
 
-    /// Of the completion interrupt of a request, which wakes its task or not.
+    /// Work in the completion interrupt, which wakes the task or not.
     #[inline]
     pub(crate) fn interrupt(&self, wakes: bool) -> Cycles {
         self.interrupt - if wakes { 0 } else { self.reactivation }
     }
 
-    /// Of a task that goes on with so many completed requests, after it slept or not.
+    /// Work for a task to go on with completed requests, after a sleep or not.
     #[inline]
     pub(crate) fn resume(&self, requests: usize, slept: bool) -> Cycles {
         let switch = if slept { self.switch } else { 0 };
         (self.resume - self.switch) * requests as Cycles + switch
     }
 
-    /// Of submitting a flush, until the drives have it.
+    /// Work to submit a flush, until the drives have it.
     #[inline]
     pub(crate) fn flush_submission(&self) -> Cycles {
         self.submission(0) + self.flush
     }
 
-    /// Of a task that takes itself off the run queue to wait for its requests, if that costs anything.
+    /// Work for a task to leave the run queue and wait, if any.
     #[inline]
     pub(crate) fn deactivation(&self) -> Option<Cycles> {
         (self.deactivation > 0).then_some(self.deactivation)
     }
 
-    /// Of a task that is woken by a request of the page cache, and goes on.
+    /// Work for a task to go on after the page cache's request has woken it.
     #[inline]
     pub(crate) fn wake_and_resume(&self) -> Cycles {
         self.reactivation + self.resume(1, true)
     }
 
-    /// Of an asynchronous engine's system call that submits.
+    /// Work for an asynchronous engine's submitting system call.
     #[inline]
     pub(crate) fn asynchronous_submission(&self) -> Cycles {
         self.asynchronous[0]
     }
 
-    /// Of an asynchronous engine's system call that takes completions.
+    /// Work for an asynchronous engine's reaping system call.
     #[inline]
     pub(crate) fn asynchronous_completion(&self) -> Cycles {
         self.asynchronous[1]
     }
 
-    /// Of the program between two I/Os.
+    /// Work between two I/Os, done by the program.
     pub(crate) fn program(&self) -> Cycles {
         self.program
     }
 
-    /// Of the pages of a buffered read of so many bytes.
+    /// Work for the pages in a buffered read.
     #[inline]
     pub(crate) fn page_cache(&self, bytes: u64) -> Cycles {
         self.page_cache * bytes.div_ceil(BLOCK)

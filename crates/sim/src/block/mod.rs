@@ -1,13 +1,14 @@
-//! The way of a request through the kernel: submission, hardware queues, interrupt, and the task that goes on.
+//! A request's way through the kernel: submission, hardware queues, interrupt, and the waiting task.
 //!
-//! CPU work on that way is the machine's `[io_path]`, in cycles. Which CPU a completion interrupts, and when, is in
-//! `docs/model.md`, "Completions".
+//! CPU work on the way is the machine's `[io_path]`, in cycles. `docs/model.md`, "Completions", says which CPU a
+//! completion interrupts, and when.
 //!
-//! - Setup: `cost` is the CPU work of one I/O.
-//! - State: `completion` has queues, their CPUs and coalescing. `request` is one request on its way.
-//! - Events: `events` submits, gives to the drives, collects and delivers. It cuts each latency into parts.
+//! - Setup: `cost` is the CPU work for one I/O.
+//! - State: `completion` has queues, their CPUs and coalescing. `request` is one request, `requests` are all requests.
+//! - Events: `events` submits, gives to the drives, collects and delivers, and cuts each latency into parts.
 
 pub(crate) mod completion;
 pub(crate) mod cost;
 pub(crate) mod events;
 pub(crate) mod request;
+pub(crate) mod requests;

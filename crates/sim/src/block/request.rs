@@ -1,56 +1,56 @@
-//! Requests on their way.
+//! Requests between submission and completion.
 
 use crate::core::basics::{CpuId, Direction, RequestId, TaskId};
 use crate::core::parts::{Part, Parts, Work};
 
-/// What is special about a request.
+/// Special kinds: flushes, durable writes, the page cache's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     #[default]
     Plain,
-    /// It flushes the drive, and is none of the job's reads and writes.
+    /// A flush, none of the job's reads and writes.
     Flush,
-    /// A write that is done when its data are on the media (`REQ_FUA`).
+    /// A write whose end is data on the media (`REQ_FUA`).
     Through,
-    /// The same, in a system call that flushes the drive as well before it returns.
+    /// Like `Through`, in a system call that flushes the drive as well before returning.
     Synchronous,
     /// A read or write that was done by the page cache, without the drive.
     Cached,
-    /// The page cache reads or writes back, and it is none of a job's reads and writes.
+    /// The page cache's own read or write, none of the job's.
     WriteBack,
 }
 
-/// A request on its way. What one drive of several has of it, a piece, is a request of its own until
-/// its completion interrupt has been served.
+/// A request between submission and completion. A piece, one drive's share, is a separate request until the completion
+/// interrupt has been served.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) task: TaskId,
     pub(crate) direction: Direction,
     pub(crate) kind: RequestKind,
-    /// The CPU that submitted the request.
+    /// The submitting CPU.
     pub(super) issued_on: CpuId,
-    /// The drive that has the request.
+    /// The drive with the request.
     pub(super) drive: usize,
-    /// The CPU that takes the completion interrupt.
+    /// The CPU for the completion interrupt.
     pub(super) completes_on: CpuId,
-    /// The request of which this one is a piece.
+    /// The whole request, for a piece.
     pub(super) whole: Option<RequestId>,
-    /// Pieces that the drives have not finished, and those whose interrupt has not been served.
+    /// Pieces not finished by drives, and pieces whose interrupt has not been served.
     pub(super) unserved: u32,
     pub(super) undelivered: u32,
     pub(crate) bytes: u64,
     /// When the submission began.
     begun: u64,
-    /// Parts of the latency, up to `cut`.
+    /// Latency by part, up to `cut`.
     parts: Parts,
-    /// Time up to which the latency is attributed.
+    /// Latency is attributed up to this time.
     cut: u64,
-    /// How long the task's CPU takes to hear of the completion.
+    /// Delay before the task's CPU hears about the completion.
     ipi: u64,
 }
 
 impl Request {
-    /// A request in one piece, of which `cpu` began the submission at a time.
+    /// A request in one piece, whose submission `cpu` began at a time.
     #[inline(always)]
     pub(crate) fn begun(
         (cpu, task): (CpuId, TaskId),
@@ -72,7 +72,7 @@ impl Request {
         }
     }
 
-    /// A piece of this request, which has the number `whole`.
+    /// A piece; this request has the number `whole`.
     pub(super) fn piece_of(&self, whole: RequestId, kind: RequestKind) -> Self {
         Self {
             whole: Some(whole),
@@ -81,12 +81,12 @@ impl Request {
         }
     }
 
-    /// Number of the request of which this one is a piece; `own` if it is none.
+    /// Number of the whole request for a piece, otherwise `own`.
     pub(crate) fn number_of_whole(&self, own: RequestId) -> RequestId {
         self.whole.unwrap_or(own)
     }
 
-    /// Latency in ns of a request that ends now.
+    /// Latency in ns if the request ends now.
     #[inline(always)]
     pub(crate) fn latency(&self, now: u64) -> u64 {
         let latency = now - self.begun;
@@ -94,13 +94,13 @@ impl Request {
         latency
     }
 
-    /// Parts of the latency, up to [`Request::attributed_until`].
+    /// Latency by part, up to [`Request::attributed_until`].
     #[inline(always)]
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Time up to which the latency is attributed.
+    /// Latency is attributed up to this time.
     pub(crate) fn attributed_until(&self) -> u64 {
         self.cut
     }
@@ -112,7 +112,7 @@ impl Request {
         self.cut = until;
     }
 
-    /// Attributes the time until `until` to work for a part, of which a CPU executed `executed` ns, and to waiting.
+    /// Attributes the time until `until` to work for a part, with `executed` ns on a CPU, and to waiting.
     #[inline(always)]
     pub(crate) fn attribute_work(&mut self, part: Part, until: u64, executed: u64, work: Work) {
         self.parts.add_work(part, until - self.cut, executed, work);
@@ -126,7 +126,7 @@ impl Request {
         self.cut
     }
 
-    /// Attributes the time up to now, the end of a completion interrupt on a CPU that has been awake since `awake_since`.
+    /// Attributes the time up to now, when a completion interrupt ends on a CPU awake since `awake_since`.
     #[inline(always)]
     pub(super) fn attribute_interrupt(
         &mut self,
@@ -142,7 +142,7 @@ impl Request {
         self.attribute_work(Part::InterruptDelivery, now, now - began, work);
     }
 
-    /// The CPU of the task hears of the completion after `ipi` ns.
+    /// The task's CPU hears about the completion after `ipi` ns.
     #[inline(always)]
     pub(crate) fn delay_wake_up(&mut self, ipi: u64) {
         self.ipi = ipi;
@@ -160,12 +160,12 @@ impl Request {
         self.cut = now;
     }
 
-    /// Attributes the time in which the system call waited for another request, which has ended.
+    /// Attributes the time while the system call waited for another request, now ended.
     pub(crate) fn attribute_awaited(&mut self, awaited: &Self) {
         if awaited.begun == self.cut {
             self.parts.append(&awaited.parts);
         } else {
-            // It was on its way before, or went off while another one was waited for.
+            // The awaited request was sent before, or during another wait.
             let waited = awaited.cut.saturating_sub(self.cut);
             self.parts.add(Part::Queueing, waited);
         }
@@ -173,12 +173,12 @@ impl Request {
         self.ipi = awaited.ipi;
     }
 
-    /// Adds the flush at the end of the system call to the latency.
+    /// Adds the flush at the system call's end to the latency.
     pub(crate) fn append_flush(&mut self, flush: &Self) {
         self.parts.append(&flush.parts);
     }
 
-    /// Takes over the way of the last piece, which has been delivered.
+    /// Takes over the latency parts of the last piece, now delivered.
     pub(super) fn end_with(&mut self, piece: &Self) {
         self.parts = piece.parts;
         self.cut = piece.cut;
@@ -186,7 +186,7 @@ impl Request {
 }
 
 impl Default for Request {
-    /// One in one piece.
+    /// A request in one piece.
     fn default() -> Self {
         Self {
             task: 0,

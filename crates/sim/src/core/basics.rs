@@ -1,9 +1,9 @@
 //! Numbers and names that every room uses.
 
-/// Cycles of the biggest core, the unit of all CPU work in the simulator.
+/// Cycles on the biggest core, the unit for all CPU work in the simulator.
 pub(crate) type Cycles = u64;
 
-/// The share of a core that a thread has for itself.
+/// A thread's share when alone on a core.
 pub(crate) const FULL_SHARE: u64 = 1024;
 
 /// No such point in time.
@@ -13,39 +13,39 @@ pub(crate) type CpuId = usize;
 pub(crate) type TaskId = usize;
 pub(crate) type RequestId = usize;
 
-/// Work that an interrupt brings.
+/// Causes for an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// The drive has finished a request.
     Completion(RequestId),
     /// The scheduler's tick.
     Tick,
-    /// A timer of this CPU expired.
+    /// A timer on this CPU expired.
     Timer(Timer),
     /// A tick has found work for RCU.
     Rcu,
-    /// schedutil wants its thread to change the clock of this number.
+    /// schedutil wants a thread to change this clock.
     Frequency(usize),
     /// Another CPU has queued a task here.
     Reschedule,
 }
 
-/// What a timer is for.
+/// Purposes for a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// Background work of this index.
+    /// Background work with this index.
     Background(usize),
-    /// The end of a task's sleep.
+    /// A task's sleep ends.
     Task(TaskId),
-    /// The server for fair tasks looks whether it is needed.
+    /// The server for fair tasks looks whether anybody needs the server.
     FairServer,
     /// The kernel looks for old dirty pages.
     WriteBack,
-    /// A PSD lease of the module or the daemon looks whether it is over.
+    /// A PSD lease by the module or the daemon looks whether the time is over.
     Lease,
 }
 
-/// Which way the data goes.
+/// Direction for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,

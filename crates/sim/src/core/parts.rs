@@ -1,13 +1,12 @@
-//! The parts of a request's latency.
+//! Latency by part.
 //!
-//! A request's way is cut at certain points in time. Each stretch between two cuts goes to one
-//! part, or is divided among several, so that the parts of a request add up to its latency to the
-//! nanosecond.
+//! A request's way is cut at certain points in time. Each stretch between two cuts goes to one part, or is divided
+//! among several, so that a request's parts add up to the latency to the nanosecond.
 
 use crate::core::basics::Cycles;
 use crate::core::speed::Speed;
 
-/// A part of a request's latency.
+/// A part in a request's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// CPU work from the system call to the drive, at the CPU's full speed.
@@ -18,23 +17,22 @@ pub(crate) enum Part {
     DriveWake,
     /// The drive at work.
     DriveService,
-    /// CPU work of the completion interrupt at full speed, and the way of an inter-processor
-    /// interrupt.
+    /// CPU work in the completion interrupt at full speed, and inter-processor interrupts on the way.
     InterruptDelivery,
     /// CPUs leaving idle states, refilling of caches at full speed included.
     IdleExit,
-    /// What CPU work took longer because the CPU did not run at its full speed.
+    /// Extra time for CPU work at less than full speed.
     FrequencyShortfall,
-    /// Waiting for a CPU that does something else.
+    /// Waiting for a CPU busy with something else.
     WaitingToRun,
     /// CPU work from the context switch back to user space, at full speed.
     Completion,
 }
 
-/// Number of parts.
+/// Part count.
 pub(crate) const PARTS: usize = 9;
 
-/// The parts of a request in ns.
+/// A request's parts in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parts(pub(crate) [u64; PARTS]);
 
@@ -43,7 +41,7 @@ impl Parts {
         self.0[part as usize] += time;
     }
 
-    /// Adds the parts of what came after.
+    /// Adds the parts from a later stretch.
     pub(crate) fn append(&mut self, then: &Self) {
         for (part, time) in self.0.iter_mut().zip(then.0) {
             *part += time;
@@ -54,9 +52,9 @@ impl Parts {
         self.0.iter().sum()
     }
 
-    /// Adds a stretch of `time` ns in which the CPU was at work for `executed` ns.
+    /// Adds a stretch with `time` ns, in which the CPU was at work for `executed` ns.
     ///
-    /// It did `work` for the request, and because it had slept.
+    /// The CPU did `work` for the request, and because the CPU had slept.
     #[inline(always)]
     pub(crate) fn add_work(&mut self, part: Part, time: u64, executed: u64, work: Work) {
         let executed = executed.min(time);
@@ -69,19 +67,19 @@ impl Parts {
     }
 }
 
-/// CPU work of a segment.
+/// CPU work in a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
-    /// For its purpose.
+    /// Work for the segment's purpose.
     own: Cycles,
     /// Because the CPU had slept.
     cold: Cycles,
-    /// Of the CPU at its highest frequency.
+    /// Speed at the CPU's highest frequency.
     full_speed: Speed,
 }
 
 impl Work {
-    /// Work for a purpose of its `own`, after `cold` work; in cycles, on a CPU of this speed at most.
+    /// `own` work for a purpose, after `cold` work; in cycles, on a CPU with at most this speed.
     #[inline(always)]
     pub(crate) fn new(own: Cycles, cold: Cycles, full_speed: Speed) -> Self {
         Self {

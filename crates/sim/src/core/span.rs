@@ -1,6 +1,6 @@
-//! The counted part of a run.
+//! A run's counted part.
 
-/// Begin and end of the counted part of a run, in ns.
+/// Begin and end, in ns, for a run's counted part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     begin: u64,
@@ -20,7 +20,7 @@ impl Span {
         }
     }
 
-    /// End of the warm-up, which no total counts.
+    /// End of the warm-up, not counted by any total.
     pub(crate) fn begin(&self) -> u64 {
         self.begin
     }

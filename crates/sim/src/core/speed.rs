@@ -2,14 +2,14 @@
 
 use crate::core::basics::Cycles;
 
-/// A speed in thousands of cycles of the biggest core a second.
+/// A speed in thousands of cycles on the biggest core a second.
 ///
-/// Times are asked for several times in every request, so the division is done by multiplication with
-/// the inverse, and put right by its remainder.
+/// Every request asks for several times, so the division is done by multiplication with the inverse, and put right by
+/// the remainder.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Speed {
     khz: u64,
-    /// 2^64 divided by it, rounded down.
+    /// 2^64 divided by `khz`, rounded down.
     inverse: u64,
 }
 
@@ -22,13 +22,13 @@ impl Speed {
         }
     }
 
-    /// The time in ns that work takes, rounded down.
+    /// Time in ns for work, rounded down.
     #[inline]
     pub(crate) fn time(self, work: Cycles) -> u64 {
         self.divide(work * 1_000_000).0
     }
 
-    /// The time in ns that work takes, rounded up.
+    /// Time in ns for work, rounded up.
     #[inline]
     pub(crate) fn time_rounded_up(self, work: Cycles) -> u64 {
         let (time, rest) = self.divide(work * 1_000_000);

@@ -1,4 +1,4 @@
-//! CPUs of a machine, by cluster, core and clock.
+//! A machine's CPUs, by cluster, core and clock.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ impl Cluster {
         self.first_cpu..self.first_cpu + self.cpus
     }
 
-    /// Capacity of a CPU at its highest frequency; the biggest CPU of the machine has 1024.
+    /// A CPU's capacity at the highest frequency; the machine's biggest CPU has 1024.
     #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
@@ -35,32 +35,32 @@ impl Cluster {
         self.threads_per_core
     }
 
-    /// The number of a CPU's core within the cluster.
+    /// A CPU's core number within the cluster.
     #[inline]
     pub(crate) fn core_number(&self, cpu: CpuId) -> usize {
         (cpu - self.first_cpu) / self.threads_per_core
     }
 
-    /// The CPUs that share a core with this one, itself included.
+    /// The CPUs on the same core, including `cpu`.
     #[inline]
     pub(crate) fn core(&self, cpu: CpuId) -> Range<CpuId> {
         let first = self.first_cpu + self.core_number(cpu) * self.threads_per_core;
         first..(first + self.threads_per_core).min(self.cpus().end)
     }
 
-    /// The CPUs of each clock.
+    /// CPUs by clock.
     pub(crate) fn clocks(&self) -> impl Iterator<Item = Range<CpuId>> {
         let firsts = self.cpus().step_by(self.cpus_per_clock);
         firsts.map(|first| first..first + self.cpus_per_clock)
     }
 
-    /// The number of a CPU's clock on the machine.
+    /// A CPU's clock number on the machine.
     pub(crate) fn clock_of(&self, cpu: CpuId) -> usize {
         self.first_clock + (cpu - self.first_cpu) / self.cpus_per_clock
     }
 }
 
-/// The CPUs of a machine.
+/// A machine's CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Topology {
     clusters: Vec<Cluster>,
@@ -100,7 +100,13 @@ impl Topology {
         &self.clusters[number]
     }
 
-    /// Number of CPUs.
+    /// The CPUs on the same core in this cluster, including `cpu`.
+    #[inline]
+    pub(crate) fn core(&self, cluster: usize, cpu: CpuId) -> Range<CpuId> {
+        self.clusters[cluster].core(cpu)
+    }
+
+    /// CPU count.
     pub(crate) fn cpus(&self) -> usize {
         self.clusters.last().map_or(0, |last| last.cpus().end)
     }

@@ -1,14 +1,14 @@
-//! Clock events of a CPU: tick and timers.
+//! A CPU's clock events: tick and timers.
 
 use crate::core::basics::{NEVER, Timer};
 use crate::cpu::timers::Timers;
 use crate::scheduler::fair_server::FairServer;
 
-/// The scheduler's tick of a CPU.
+/// A CPU's scheduler tick.
 #[derive(Debug)]
 pub(crate) struct Tick {
     pub(super) stopped: bool,
-    /// Next tick; with the tick stopped, next look of the last awake CPU at the timers of all CPUs.
+    /// Next tick; with the tick stopped, the last awake CPU's next look at the timers on all CPUs.
     pub(super) next: u64,
 }
 
@@ -28,19 +28,19 @@ impl Tick {
     }
 }
 
-/// The timers of a CPU.
+/// A CPU's timers.
 #[derive(Debug, Default)]
 pub(crate) struct CpuTimers {
-    /// The server for fair tasks, whose timer is a high-resolution timer, too.
+    /// The server for fair tasks, with a high-resolution timer.
     pub(super) fair_server: FairServer,
     /// High-resolution timers.
     pub(super) precise: Timers,
-    /// Timer-wheel timers, which a stopped tick has to leave for.
+    /// Timer-wheel timers, which wake a stopped tick.
     pub(super) wheel: Timers,
 }
 
 impl CpuTimers {
-    /// When the first timer of any kind expires.
+    /// When the first timer expires, whatever kind.
     #[inline(always)]
     pub(super) fn next(&self) -> u64 {
         let timers = self.precise.next().min(self.wheel.next());

@@ -1,19 +1,20 @@
-//! The idle loop of a CPU: governor, idle state, and the outcome that the governor does not know yet.
+//! A CPU's idle loop: governor, idle state, and the outcome not yet told to the governor.
 
 use wakepath_hardware::c1_demotion::Demotion;
 use wakepath_policies::idle::Governor;
-use wakepath_policies::psd::{Lease, PsdPolicy};
+use wakepath_policies::psd::{Ceiling, Lease, PsdPolicy};
+use wakepath_units::Nanoseconds;
 
 use crate::core::basics::NEVER;
 use crate::cpu::idle_table::IdleTable;
 
-/// The idle loop of a CPU.
+/// A CPU's idle loop.
 #[derive(Debug)]
 pub(crate) struct Idle<'a> {
     /// The idle states.
     pub(super) table: &'a IdleTable,
     pub(super) governor: Governor,
-    /// The longest exit latency in ns that the governor may choose.
+    /// The longest exit latency in ns allowed to the governor.
     pub(super) latency_request: i64,
     /// Power-sleep demotion prevention, if in use.
     pub(super) lease: Option<(Lease, PsdPolicy)>,
@@ -21,22 +22,22 @@ pub(crate) struct Idle<'a> {
     pub(super) lease_timer: bool,
     /// In the kernel's idle loop, whatever interrupts are served meanwhile.
     pub(super) in_loop: bool,
-    /// Index and time of the last choice.
+    /// Last choice: index and time.
     pub(super) state: usize,
     pub(super) since: u64,
-    /// Time in ns of the present idle period in which the governor was still choosing.
+    /// Time in ns in the present idle period while the governor was still choosing.
     pub(super) uncounted: u64,
     /// A tick came since the CPU went idle.
     pub(super) got_tick: bool,
     /// End of the polling limit, in a polling state.
     pub(super) polling_until: Option<u64>,
-    /// Time of the event that ended the last sleep.
+    /// Time when the last sleep ended, by the event.
     pub(super) wake_began: u64,
-    /// End of the last idle period.
+    /// When the last idle period ended.
     pub(super) awake_since: u64,
     /// Time with interrupts in the present idle period in a polling state, in ns.
     pub(super) busy_in_period: u64,
-    /// Residency of an idle period that the governor has not been told about, and whether polling reached its limit in it.
+    /// Residency not yet told to the governor, and whether polling reached the limit.
     pub(super) unreflected: Option<(u64, bool)>,
     /// Recent wake-ups, for hardware that demotes.
     pub(super) demotion: Demotion,
@@ -78,7 +79,16 @@ impl<'a> Idle<'a> {
         }
     }
 
-    /// Whether the CPU is in a state of its whole cluster.
+    /// The ceiling on exit latency while a lease holds.
+    #[inline(always)]
+    pub(super) fn lease_ceiling(&self, now: u64) -> Option<Ceiling> {
+        match &self.lease {
+            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
+            _ => None,
+        }
+    }
+
+    /// Whether the CPU is in a whole-cluster state.
     pub(super) fn is_in_cluster_state(&self) -> bool {
         !self.demoted && self.table.states[self.state].whole_cluster
     }

@@ -2,121 +2,50 @@
 
 use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
 use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
-use wakepath_units::Nanoseconds;
 
 use crate::core::basics::{CpuId, NEVER};
 use crate::core::calendar::Slot;
+use crate::core::observer::Observer;
+use crate::cpu::migratory_timers::MigratoryExpiry;
 use crate::cpu::phase::Mode;
 use crate::cpu::state::Cpu;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
+    /// Sends a CPU to sleep, as its governor chooses.
     #[inline(always)]
     pub(crate) fn enter_idle(&mut self, cpu: CpuId) {
-        debug_assert_eq!(self.calendar.due(Slot::Phase(cpu)), NEVER);
+        debug_assert_eq!(self.context.due(Slot::Phase(cpu)), NEVER);
         self.end_uncore_slots();
-        let now = self.now;
-        let period = self.setup.cpu.tick_period;
-        let pulled = (!self.pulled.is_empty()).then(|| self.pulled_for(cpu));
+        let now = self.context.now();
+        let setup = &self.setup.cpu;
+        let timers = &self.migratory_timers;
+        let migratory = (timers.exist()).then(|| timers.expiry_for(cpu, &self.cpus));
         let c = &mut self.cpus[cpu];
-        let after_tick = std::mem::replace(&mut c.idle.in_loop, true) & c.idle.got_tick;
-        c.idle.got_tick = false;
-
-        // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
-        let timer = c.timers.precise.next().min(c.timers.fair_server.timer());
-        let mut wheel = c.timers.wheel.next();
-        if let Some(pulled) = &pulled {
-            // A tick that is stopped may be left for such timers.
-            let seen = if c.tick.stopped {
-                c.tick.next
-            } else {
-                pulled.own
-            };
-            wheel = wheel.min(seen);
-        }
-        let can_stop = c.tick.stopped
-            || (c.rcu.is_empty()
-                && (wheel.saturating_sub(now) > period
-                    || wheel.saturating_sub(now / period * period) > period));
-        if let Some(pulled) = &pulled
-            && can_stop
-            && !c.tick.stopped
-        {
-            // The last CPU awake sees to the timers of all; any other one leaves its own to those that are awake.
-            let left = if pulled.last { pulled.all } else { NEVER };
-            wheel = c.timers.wheel.next().min(left);
-        }
-        let call = IdleCall {
-            now,
-            next_timer: until(now, timer.min(wheel)),
-            tick_stopped: c.tick.stopped,
-            after_tick,
-            tick: c.tick.next,
-            keeps_tick: !can_stop,
-            latency_request: c.idle.latency_request,
-            nr_iowait: c.run_queue.waiting_for_io(),
-            true_idle: 0,
-            package_saving: 0,
-        };
-        let query = call.query();
-        let ceiling = match &c.idle.lease {
-            Some((lease, policy)) if lease.holds(Nanoseconds(now)) => Some(policy.ceiling),
-            _ => None,
-        };
+        let call = c.idle_call(now, setup.tick_period, migratory.as_ref());
         if c.idle.governor.wants_utilisation() {
-            let capacity = self.setup.topology.cluster(c.cluster).capacity().max(1);
-            let share = c.run_queue.utilisation().get() * 1024 / capacity;
-            c.idle.governor.set_utilisation(share.min(1024) as u16);
+            let capacity = self.setup.topology.cluster(c.cluster).capacity();
+            c.tell_utilisation(capacity);
         }
-        let choice = call.choose(
-            &query,
-            &c.idle.table.declared,
-            &mut c.idle.governor,
-            ceiling,
-        );
-        if O::WATCHES && self.watched {
-            self.observer.idle_choice(cpu, &query, choice.decision);
+        let query = call.query();
+        let ceiling = c.idle.lease_ceiling(now);
+        let table = c.idle.table;
+        let choice = call.choose(&query, &table.declared, &mut c.idle.governor, ceiling);
+        if let Some(observer) = self.context.observer() {
+            observer.idle_choice(cpu, &query, choice.decision);
         }
-        if self.setup.cpu.menu_round > 0 {
-            let more = self.setup.cpu.menu_round * u64::from(c.idle.governor.rounds() - 1);
+        if setup.menu_round > 0 {
+            let more = setup.menu_round * u64::from(c.idle.governor.rounds() - 1);
             c.idle.uncounted = self.domains[c.domain].time_for(now, more);
         }
-        c.totals.selections += 1;
         if choice.stops_tick {
-            c.tick.stopped = true;
-            c.tick.next = match &pulled {
-                Some(pulled) if pulled.last => pulled.all,
-                _ => NEVER,
-            };
-            c.totals.tick_stops += 1;
+            c.stop_tick_while_idle(migratory.as_ref());
         }
-        c.totals.tickless += u64::from(c.tick.stopped);
-        c.idle.state = choice.state;
-        c.idle.since = now;
-        c.phase.mode = Mode::Idle;
-        c.totals.states[c.idle.state].entries += 1;
-        let table = c.idle.table;
-        let entered = &table.states[c.idle.state];
-        if !entered.polling {
-            let (mut really, mut whole) = (c.idle.state, entered.whole_cluster);
-            if let Some(demotion) = &self.setup.cpu.demotion
-                && let Some(undemoted_at) = c.idle.demotion.demote(demotion, now, c.idle.state)
-            {
-                (c.idle.demoted, c.idle.undemoted_at) = (true, undemoted_at);
-                really = demotion.to;
-                whole = table.states[really].whole_cluster;
-            }
-            c.power_down(now, self.domains[c.domain].current(), really);
-            if whole {
-                c.idle.down_before = self.power.down_time(c.cluster);
-            }
-            self.power.cpu_asleep(now, c.cluster, whole, really);
-        }
-        if entered.polling {
-            let limit = poll_limit(&c.idle.governor, table.poll_limit).0;
-            c.idle.polling_until = Some(now + limit);
-            self.begin_phase(cpu, Mode::Idle, limit);
+        c.begin_idle_period(now, choice.state);
+        if table.states[choice.state].polling {
+            self.begin_polling(cpu);
+        } else {
+            self.fall_asleep(cpu);
         }
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
@@ -125,6 +54,70 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
+    /// A CPU polls in its idle state, up to a time limit.
+    #[inline(always)]
+    fn begin_polling(&mut self, cpu: CpuId) {
+        let idle = &mut self.cpus[cpu].idle;
+        let limit = poll_limit(&idle.governor, idle.table.poll_limit).0;
+        idle.polling_until = Some(self.context.now() + limit);
+        self.begin_phase(cpu, Mode::Idle, limit);
+    }
+
+    /// A CPU sleeps in its idle state, or in a shallower one if the hardware demotes.
+    #[inline(always)]
+    fn fall_asleep(&mut self, cpu: CpuId) {
+        let now = self.context.now();
+        let c = &mut self.cpus[cpu];
+        let table = c.idle.table;
+        let (mut really, mut whole) = (c.idle.state, table.states[c.idle.state].whole_cluster);
+        if let Some(demotion) = &self.setup.cpu.demotion
+            && let Some(undemoted_at) = c.idle.demotion.demote(demotion, now, c.idle.state)
+        {
+            (c.idle.demoted, c.idle.undemoted_at) = (true, undemoted_at);
+            really = demotion.to;
+            whole = table.states[really].whole_cluster;
+        }
+        c.power_down(now, self.domains[c.domain].current(), really);
+        if whole {
+            c.idle.down_before = self.power.down_time(c.cluster);
+        }
+        self.power.cpu_asleep(now, c.cluster, whole, really);
+    }
+
+    /// Whether a CPU goes on polling. If not, the idle state is over, and the governor hears about an ended period.
+    #[inline(always)]
+    pub(crate) fn goes_on_polling(&mut self, cpu: CpuId, must_run: bool) -> bool {
+        let now = self.context.now();
+        let c = &mut self.cpus[cpu];
+        if let Some(until) = c.idle.polling_until {
+            if now < until && !must_run {
+                self.begin_phase(cpu, Mode::Idle, until - now);
+                return true;
+            }
+            c.end_idle_period(now, !must_run);
+            // The time limit.
+            self.context.cancel(Slot::Phase(cpu));
+        }
+        if let Some(period) = c.idle.unreflected.take() {
+            let outcome = c.reflect(now, period);
+            if let Some(observer) = self.context.observer() {
+                observer.idle_outcome(cpu, &outcome);
+            }
+        }
+        false
+    }
+
+    /// A CPU with something to run leaves the idle loop.
+    #[inline(always)]
+    pub(crate) fn leave_idle_loop(&mut self, cpu: CpuId) {
+        let period = self.setup.cpu.tick_period;
+        if self.cpus[cpu].leave_idle_loop(self.context.now(), period) {
+            self.stop_tick(cpu);
+            self.arm_clock(cpu);
+        }
+    }
+
+    /// Begins to wake a CPU up.
     pub(crate) fn begin_wake(&mut self, cpu: CpuId) {
         let setup = self.setup;
         self.end_uncore_slots();
@@ -136,12 +129,12 @@ impl<O: Observer> Engine<'_, O> {
         let mut chosen = &table.states[c.idle.state];
         let (mut joined, mut whole) = (c.idle.state, chosen.whole_cluster);
         if let Some(demotion) = &setup.cpu.demotion {
-            c.idle.demotion.wake_up(demotion, self.now);
+            c.idle.demotion.wake_up(demotion, self.context.now());
             if std::mem::take(&mut c.idle.demoted) {
-                // The cluster and the package were not told of a state that came later.
+                // The cluster and the package were not told about a later state.
                 joined = demotion.to;
                 whole = table.states[joined].whole_cluster;
-                if c.idle.undemoted_at < self.now {
+                if c.idle.undemoted_at < self.context.now() {
                     begun = c.idle.undemoted_at;
                     c.idle.demotion.undemotions += 1;
                     chosen = table.alone_in(chosen);
@@ -150,10 +143,12 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
         }
-        c.power_up(self.now);
-        c.idle.wake_began = self.now;
+        c.power_up(self.context.now());
+        c.idle.wake_began = self.context.now();
         c.idle.undemoted_at = NEVER;
-        let cluster_was_down = self.power.cpu_awake(self.now, c.cluster, whole, joined);
+        let cluster_was_down = self
+            .power
+            .cpu_awake(self.context.now(), c.cluster, whole, joined);
         if whole {
             c.totals.states[joined].down += self.power.down_time(c.cluster) - c.idle.down_before;
         }
@@ -162,29 +157,106 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             chosen
         };
-        c.begin_waking(self.now, really_in.index);
-        c.totals.states[really_in.index].entering += (self.now - begun).min(really_in.entry);
+        c.begin_waking(self.context.now(), really_in.index);
+        c.totals.states[really_in.index].entering +=
+            (self.context.now() - begun).min(really_in.entry);
         let entered_at = begun + really_in.entry;
-        let of_package = self.power.package_wait(self.now);
-        let wait = if self.now < entered_at {
+        let of_package = self.power.package_wait(self.context.now());
+        let wait = if self.context.now() < entered_at {
             // Too late to turn back, too early to have lost anything.
-            (entered_at - self.now).max(of_package)
+            (entered_at - self.context.now()).max(of_package)
         } else {
             c.phase.cold += really_in.cold_start;
             let own = match &really_in.exit_spread {
                 None => really_in.exit,
-                Some(times) => self.random.exit(cpu, times),
+                Some(times) => self.context.random().exit(cpu, times),
             };
             of_package + own
         };
         c.phase.mode = Mode::Waking;
-        c.phase.start = self.now;
-        let wait = self.first_part_of_exit(cpu, wait);
+        c.phase.start = self.context.now();
+        let wait = self.emulator.begin_exit(cpu, self.context.now(), wait);
         self.phase_begun(cpu, wait);
     }
 }
 
 impl Cpu<'_> {
+    /// The kernel's question to the governor, as a CPU goes idle with a tick every `period` ns.
+    #[inline(always)]
+    fn idle_call(
+        &mut self,
+        now: u64,
+        period: u64,
+        migratory: Option<&MigratoryExpiry>,
+    ) -> IdleCall {
+        let after_tick = std::mem::replace(&mut self.idle.in_loop, true) & self.idle.got_tick;
+        self.idle.got_tick = false;
+        // As tick_nohz_get_sleep_length() sees it: a timer-wheel timer within a tick keeps the tick.
+        let timer = (self.timers.precise.next()).min(self.timers.fair_server.timer());
+        let mut wheel = self.timers.wheel.next();
+        if let Some(migratory) = migratory {
+            // A stopped tick may wake for such timers.
+            let seen = if self.tick.stopped {
+                self.tick.next
+            } else {
+                migratory.own
+            };
+            wheel = wheel.min(seen);
+        }
+        let can_stop = self.tick.stopped
+            || (self.rcu.is_empty()
+                && (wheel.saturating_sub(now) > period
+                    || wheel.saturating_sub(now / period * period) > period));
+        if let Some(migratory) = migratory
+            && can_stop
+            && !self.tick.stopped
+        {
+            // The last awake CPU sees to all timers; any other CPU leaves timers to awake CPUs.
+            let left = if migratory.last { migratory.all } else { NEVER };
+            wheel = self.timers.wheel.next().min(left);
+        }
+        IdleCall {
+            now,
+            next_timer: until(now, timer.min(wheel)),
+            tick_stopped: self.tick.stopped,
+            after_tick,
+            tick: self.tick.next,
+            keeps_tick: !can_stop,
+            latency_request: self.idle.latency_request,
+            nr_iowait: self.run_queue.waiting_for_io(),
+            true_idle: 0,
+            package_saving: 0,
+        }
+    }
+
+    /// Tells a governor that asks how busy the CPU is, as a share of this capacity.
+    fn tell_utilisation(&mut self, capacity: u32) {
+        let share = self.run_queue.utilisation().get() * 1024 / capacity.max(1);
+        self.idle.governor.set_utilisation(share.min(1024) as u16);
+    }
+
+    /// The CPU stops its tick to go idle. The last awake CPU keeps a timer for all CPUs' timers.
+    #[inline(always)]
+    fn stop_tick_while_idle(&mut self, migratory: Option<&MigratoryExpiry>) {
+        self.tick.stopped = true;
+        self.tick.next = match migratory {
+            Some(migratory) if migratory.last => migratory.all,
+            _ => NEVER,
+        };
+        self.totals.tick_stops += 1;
+    }
+
+    /// Begins an idle period in the governor's choice.
+    #[inline(always)]
+    fn begin_idle_period(&mut self, now: u64, state: usize) {
+        self.totals.selections += 1;
+        self.totals.tickless += u64::from(self.tick.stopped);
+        self.idle.state = state;
+        self.idle.since = now;
+        self.phase.mode = Mode::Idle;
+        self.totals.states[state].entries += 1;
+    }
+
     /// Counts an idle period that ends now.
     #[inline(always)]
     pub(crate) fn end_idle_period(&mut self, now: u64, poll_limit_hit: bool) {
@@ -199,7 +271,7 @@ impl Cpu<'_> {
         stats.time += residency - std::mem::take(&mut self.idle.busy_in_period);
         stats.above += u64::from(residency < entered.fit.shortest);
         stats.below += u64::from(residency > entered.fit.longest);
-        // The same question of the time that the CPU was truly idle, which the kernel cannot know.
+        // The same question for the truly idle time, unknown to the kernel.
         let woken = if entered.polling {
             now
         } else {
@@ -213,7 +285,7 @@ impl Cpu<'_> {
         fit.wake += now - woken;
     }
 
-    /// Tells the governor of the last idle period.
+    /// Tells the governor about the last idle period.
     #[inline(always)]
     pub(crate) fn reflect(
         &mut self,
@@ -232,7 +304,7 @@ impl Cpu<'_> {
 
     /// The CPU has something to run. Returns whether its tick comes back, every `period` ns.
     #[inline]
-    pub(crate) fn leave_idle_loop(&mut self, now: u64, period: u64) -> bool {
+    fn leave_idle_loop(&mut self, now: u64, period: u64) -> bool {
         let back = self.idle.in_loop && self.tick.stopped;
         self.idle.in_loop = false;
         if back {
@@ -244,8 +316,8 @@ impl Cpu<'_> {
 
 /// The time from `now` until `at`, as the kernel's signed nanoseconds.
 ///
-/// The next event of a CPU without any timer is at the end of time, `KTIME_MAX` (`tick_nohz_get_sleep_length()`, Linux 6.1 and
-/// 6.12). What is left until then goes into the governors' arithmetic, which overflows differently with each `now`.
+/// For a CPU without timers the next event is at the end of time, `KTIME_MAX` (`tick_nohz_get_sleep_length()`, Linux
+/// 6.1 and 6.12). The time left goes into the governors' arithmetic, and overflows differently with each `now`.
 fn until(now: u64, at: u64) -> i64 {
     let at = if at == NEVER { i64::MAX } else { at as i64 };
     at - now as i64

@@ -1,4 +1,4 @@
-//! The idle states of a cluster's CPUs, as the engine needs them.
+//! A cluster's idle states, as the engine needs them.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::idle::IdleStates;
@@ -14,14 +14,14 @@ use crate::error::SimError;
 /// Idle states that are looked at side by side: most machines have no more.
 const GROUP: usize = 4;
 
-/// An idle state as it really is.
+/// An idle state's true figures.
 #[derive(Clone, Debug)]
 pub(crate) struct TrueState {
     pub(super) index: usize,
     pub(super) entry: u64,
     /// Mean.
     pub(super) exit: u64,
-    /// How it varies, if it does.
+    /// Variation, if any.
     pub(super) exit_spread: Option<ServiceTime>,
     pub(super) cold_start: Cycles,
     pub(super) whole_cluster: bool,
@@ -31,7 +31,7 @@ pub(crate) struct TrueState {
     disabled: bool,
     /// Declared.
     target_residency: u64,
-    /// By what is declared, for the kernel's too-deep and too-shallow counters.
+    /// By declared figures, for the kernel's too-deep and too-shallow counters.
     pub(super) fit: FitBounds,
 }
 
@@ -54,7 +54,7 @@ impl TrueState {
     }
 }
 
-/// The idle states of one kind of CPU.
+/// Idle states for one kind of CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct IdleTable {
     /// As declared to the governors.
@@ -78,8 +78,7 @@ impl IdleTable {
     ) -> Result<Self, SimError> {
         let declared = machine.declared_idle_states_of(cluster)?;
         let machine_states = machine.idle_states_of(cluster);
-        let states = machine_states.iter().enumerate();
-        let states: Vec<TrueState> = states
+        let states: Vec<TrueState> = (machine_states.iter().enumerate())
             .map(|(index, state)| TrueState::new(index, state, &declared))
             .collect();
         Ok(Self {
@@ -106,7 +105,7 @@ impl IdleTable {
         })
     }
 
-    /// The state that a CPU in `state` is in while its cluster is up.
+    /// The state for a CPU in `state` while the cluster is up.
     pub(crate) fn alone_in<'a>(&'a self, state: &'a TrueState) -> &'a TrueState {
         match self.deepest_alone {
             Some(index) if state.whole_cluster => &self.states[index],
@@ -114,10 +113,10 @@ impl IdleTable {
         }
     }
 
-    /// The deepest enabled state whose target residency is within this time, else the shallowest enabled one.
+    /// The deepest enabled state with a target residency within this time, else the shallowest enabled one.
     pub(crate) fn fitting(&self, idle: u64) -> usize {
         let mut fitting = self.shallowest;
-        // All of them are looked at: nobody can tell which one it will be, and a wrong guess costs more.
+        // All states are looked at: a wrong guess by the branch predictor costs more.
         for (group, residencies) in self.residencies.iter().enumerate() {
             for (state, residency) in residencies.iter().enumerate() {
                 if *residency <= idle {
@@ -129,9 +128,10 @@ impl IdleTable {
     }
 }
 
-/// Index of the state in which a CPU waits for its cluster to go down: the deepest one of its own in which it
-/// sleeps. Without one it is in the cluster's state by itself.
+/// Index of a CPU's state while the cluster is still up: the deepest sleep state without the cluster. Without any, the
+/// CPU is in the cluster's state alone.
 pub(crate) fn deepest_alone(states: &[MachineIdleState]) -> Option<usize> {
-    let own = |s: &MachineIdleState| s.scope == Scope::Cpu && !s.disabled && !s.polling;
-    states.iter().rposition(own)
+    states
+        .iter()
+        .rposition(|s| s.scope == Scope::Cpu && !s.disabled && !s.polling)
 }

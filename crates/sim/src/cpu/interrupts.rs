@@ -1,66 +1,57 @@
-//! Interrupts: their arrival and what they bring.
+//! Interrupts: arrival at a CPU, and leases granted by completions.
 
 use wakepath_policies::psd::Grant;
 use wakepath_units::Nanoseconds;
 
 use crate::core::basics::{CpuId, Interrupt, Timer};
+use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
+use crate::emulator::state::interrupt_rank;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
-    pub(crate) fn interrupt(&mut self, cpu: CpuId, interrupt: Interrupt) {
-        self.cpus[cpu].interrupts.push_back(interrupt);
-        self.kick(cpu);
-    }
-
-    /// Makes a CPU look at its pending interrupts.
-    pub(crate) fn kick(&mut self, cpu: CpuId) {
-        if !self.may_serve(cpu) {
-            return;
+    /// Makes a CPU notice pending interrupts. Returns whether the CPU is free to serve them now.
+    pub(crate) fn notice_interrupts(&mut self, cpu: CpuId) -> bool {
+        if !self.emulator.may_serve(cpu) {
+            return false;
         }
         let c = &mut self.cpus[cpu];
         match c.phase.mode {
             // A polling CPU serves interrupts and goes on polling.
             Mode::Idle if c.idle.polling_until.is_some() => {
-                c.settle_polling(self.now, self.domains[c.domain].current());
-                self.next(cpu);
+                c.settle_polling(self.context.now(), self.domains[c.domain].current());
+                true
             }
-            Mode::Idle => self.begin_wake(cpu),
+            Mode::Idle => {
+                self.begin_wake(cpu);
+                false
+            }
             Mode::Task => {
                 self.pause(cpu);
-                self.next(cpu);
+                true
             }
-            // They are served when the wake-up or the interrupt in progress ends.
-            Mode::Waking | Mode::Interrupt => {}
+            // The end of the wake-up or interrupt in progress serves them.
+            Mode::Waking | Mode::Interrupt => false,
         }
     }
 
-    /// The interrupt that a CPU serves next, if any is pending.
+    /// The interrupt to serve next, if any is pending.
     #[inline(always)]
     pub(crate) fn take_interrupt(&mut self, cpu: CpuId) -> Option<Interrupt> {
         let pending = &mut self.cpus[cpu].interrupts;
-        if self.turns.is_none() || pending.len() < 2 {
+        if !self.emulator.takes_turns() || pending.len() < 2 {
             return pending.pop_front();
         }
         self.take_most_urgent(cpu)
     }
 
-    pub(crate) fn serve(&mut self, cpu: CpuId, interrupt: Interrupt) {
-        match interrupt {
-            Interrupt::Completion(request) => self.complete(cpu, request),
-            Interrupt::Tick => self.tick(cpu),
-            Interrupt::Timer(Timer::Background(index)) => self.background_timer(cpu, index),
-            Interrupt::Timer(Timer::Task(task)) => self.task_timer(cpu, task),
-            Interrupt::Timer(Timer::WriteBack) => self.look_for_old_pages(cpu),
-            Interrupt::Timer(Timer::Lease) => {
-                self.cpus[cpu].idle.lease_timer = false;
-                self.arm_lease(cpu);
-            }
-            Interrupt::Rcu => self.rcu_soft_interrupt(cpu),
-            Interrupt::Frequency(clock) => self.wake_sugov(cpu, clock),
-            Interrupt::Timer(Timer::FairServer) | Interrupt::Reschedule => {}
-        }
+    /// The interrupt to serve first on an emulated machine's CPU.
+    #[inline(never)]
+    fn take_most_urgent(&mut self, cpu: CpuId) -> Option<Interrupt> {
+        let background = &self.setup.background;
+        self.cpus[cpu].take_interrupt_by(|interrupt| {
+            interrupt_rank(interrupt, |source| background[source].is_on_wheel())
+        })
     }
 
     /// Keeps a CPU from deep states for a while, if the policy grants leases on this occasion.
@@ -69,16 +60,16 @@ impl<O: Observer> Engine<'_, O> {
         if let Some((lease, policy)) = &mut self.cpus[cpu].idle.lease
             && occasion(policy.grant)
         {
-            lease.io(Nanoseconds(self.now));
+            lease.io(Nanoseconds(self.context.now()));
             self.arm_lease(cpu);
         }
     }
 
-    /// Starts the timer of a lease that has one, unless it runs.
+    /// Starts a lease's timer, unless running.
     #[inline(never)]
     fn arm_lease(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
-        let now = Nanoseconds(self.now);
+        let now = Nanoseconds(self.context.now());
         if !c.idle.lease_timer
             && let Some((lease, _)) = &c.idle.lease
             && let Some(look) = lease.view(now).next_look(now)
@@ -89,15 +80,19 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    pub(crate) fn tick(&mut self, cpu: CpuId) {
-        if self.cpus[cpu].run_queue.current().is_some() {
-            self.account_and_report(cpu, false, true, None);
-            self.fair_tasks_ran(cpu);
-            self.check_turn(cpu);
-            self.prefer_core(cpu);
-            self.raise_misfit(cpu);
-            self.stop_tick(cpu);
+    /// A lease's timer has expired.
+    pub(crate) fn lease_timer(&mut self, cpu: CpuId) {
+        self.cpus[cpu].idle.lease_timer = false;
+        self.arm_lease(cpu);
+    }
+
+    /// A tick on a CPU looks whether RCU has something to do.
+    #[inline(always)]
+    pub(crate) fn rcu_tick(&mut self, cpu: CpuId) {
+        if let Some(rcu) = &self.rcu
+            && rcu.tick(&mut self.cpus[cpu].rcu)
+        {
+            self.cpus[cpu].raise(Interrupt::Rcu);
         }
-        self.rcu_tick(cpu);
     }
 }

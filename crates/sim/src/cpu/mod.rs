@@ -1,27 +1,24 @@
-//! A CPU: its idle loop, tick, timers, interrupts, and the threads that share a core.
+//! A CPU: idle loop, tick, timers, interrupts, and threads sharing a core.
 //!
-//! The idle loop is the kernel's (`kernel/sched/idle.c`, Linux 6.1 to 7.3) around a governor of `wakepath-policies`:
-//! sleep length, stopped ticks, polling, and what the governor is told afterwards. C1 demotion is the hardware's
+//! The idle loop is the kernel's (`kernel/sched/idle.c`, Linux 6.1 to 7.3) around a governor from `wakepath-policies`:
+//! sleep length, stopped ticks, polling, and reports to the governor afterwards. C1 demotion is the hardware's
 //! (`wakepath-hardware`).
 //!
-//! - Setup: `setup` has the CPUs of a machine, `background_timer` the timers of background work, `idle_table` a cluster's idle
-//!   states, `shortest_sleep` the shortest sleep that fio finds.
-//! - State: `state` is one CPU, and `phase`, `idle`, `clock_events` and `power_times` are its parts. `pulled` are the timers
-//!   that other CPUs take over.
-//! - Events: `idle_loop`, `tick`, `background` (timers of background work), `interrupts`, `phases` (work in progress), `smt`.
-//! - Totals: the time in each state, powered, polling and waking, in `totals`, and what `result` says of them.
+//! - Setup: `setup` has a machine's CPUs, `idle_table` a cluster's idle states, `shortest_sleep` fio's shortest sleep.
+//! - State: `state` is one CPU, with parts `phase`, `idle`, `clock_events` and `power_times`. `migratory_timers` move
+//!   between CPUs.
+//! - Events: `idle_loop`, `tick`, `interrupts`, `phases` (work in progress), `smt`.
+//! - Totals: `totals` has times by state, powered, polling and waking; `result` the figures for a run.
 
-pub(crate) mod background;
-pub(crate) mod background_timer;
 pub(crate) mod clock_events;
 pub(crate) mod idle;
 pub(crate) mod idle_loop;
 pub(crate) mod idle_table;
 pub(crate) mod interrupts;
+pub(crate) mod migratory_timers;
 pub(crate) mod phase;
 pub(crate) mod phases;
 pub(crate) mod power_times;
-pub(crate) mod pulled;
 pub(crate) mod result;
 pub(crate) mod setup;
 pub(crate) mod shortest_sleep;

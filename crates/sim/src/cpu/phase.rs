@@ -1,13 +1,13 @@
-//! The present activity of a CPU and its progress.
+//! A CPU's present activity and progress.
 
 use crate::core::basics::{Cycles, FULL_SHARE, Interrupt};
 
 /// What a CPU does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// In the idle state that its governor chose.
+    /// In the idle state chosen by the governor.
     Idle,
-    /// Leaving its idle state.
+    /// Leaving the idle state.
     Waking,
     /// Serving an interrupt.
     Interrupt,
@@ -15,7 +15,7 @@ pub(crate) enum Mode {
     Task,
 }
 
-/// What a hardware thread takes of its core.
+/// A hardware thread's use for a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CoreUse {
     /// Nothing, or next to nothing: asleep, or waking up.
@@ -27,7 +27,7 @@ pub(super) enum CoreUse {
     Busy,
 }
 
-/// The phase of a CPU: a stretch of time that ends by itself, or with an interrupt.
+/// A CPU's phase: a stretch of time that ends alone, or with an interrupt.
 #[derive(Debug)]
 pub(crate) struct Phase {
     pub(super) mode: Mode,
@@ -36,22 +36,22 @@ pub(crate) struct Phase {
     pub(super) start: u64,
     /// Work left, as of `start`.
     pub(super) work: Cycles,
-    /// The work waits until an emulator gives the CPU its turn.
+    /// The work waits for the CPU's turn on an emulated machine.
     pub(super) stopped: bool,
     /// Cold-start work to be done before anything else.
     pub(super) cold: Cycles,
     pub(super) service: InterruptService,
     pub(super) core_use: CoreUse,
-    /// How much of its core's speed the CPU gets, of [`FULL_SHARE`].
+    /// The CPU's share in the core's speed, with [`FULL_SHARE`] as all.
     pub(super) share: u64,
 }
 
-/// Service of the present or last interrupt.
+/// The present or last interrupt's service.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InterruptService {
-    /// Begin of serving the interrupt.
+    /// When serving began.
     pub(super) start: u64,
-    /// Work of serving the interrupt, and cold-start work before.
+    /// Work to serve the interrupt, and cold-start work before.
     pub(super) work: Cycles,
     pub(super) cold: Cycles,
 }
@@ -72,7 +72,7 @@ impl Phase {
         }
     }
 
-    /// Work as if the CPU had its core for itself.
+    /// Work as if alone on the core.
     #[inline(always)]
     pub(super) fn alone(&self, work: Cycles) -> Cycles {
         if self.share == FULL_SHARE {

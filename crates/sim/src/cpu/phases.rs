@@ -1,13 +1,13 @@
-//! What a CPU does next, and how far it has come with it.
+//! A CPU's phases and their progress.
 
-use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt};
+use crate::core::basics::{CpuId, Cycles, FULL_SHARE, Interrupt, TaskId};
 use crate::core::calendar::Slot;
+use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::cpu::state::Cpu;
 use crate::engine::Engine;
 use crate::frequency::clocks::Domain;
 use crate::frequency::clocks::report::InterruptTime;
-use crate::observe::observer::Observer;
 use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
@@ -15,60 +15,77 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn begin_phase(&mut self, cpu: CpuId, mode: Mode, length: u64) {
         let c = &mut self.cpus[cpu];
         c.phase.mode = mode;
-        c.phase.start = self.now;
+        c.phase.start = self.context.now();
         self.phase_begun(cpu, length);
     }
 
-    /// Waits for the end of a phase that began now.
+    /// Waits until a phase ends, begun now.
     #[inline(always)]
     pub(crate) fn phase_begun(&mut self, cpu: CpuId, length: u64) {
-        self.calendar.schedule(Slot::Phase(cpu), self.now + length);
+        self.context
+            .schedule(Slot::Phase(cpu), self.context.now() + length);
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
     }
 
     pub(crate) fn cancel_phase(&mut self, cpu: CpuId) {
-        self.calendar.cancel(Slot::Phase(cpu));
+        self.context.cancel(Slot::Phase(cpu));
     }
 
+    /// Whether the phase of a CPU is not over, although due: an emulated CPU waits for its turn, or begins an exit's last part.
     #[inline(always)]
-    pub(crate) fn end_phase(&mut self, cpu: CpuId) {
-        if !self.may_end_phase(cpu) {
-            return;
+    pub(crate) fn phase_goes_on(&mut self, cpu: CpuId) -> bool {
+        self.emulator.takes_turns() && self.emulated_phase_goes_on(cpu)
+    }
+
+    #[inline(never)]
+    fn emulated_phase_goes_on(&mut self, cpu: CpuId) -> bool {
+        if !self.emulator.may_end_phase(cpu) {
+            return true;
         }
-        if self.cpus[cpu].phase.mode == Mode::Waking && self.begins_last_part_of_exit(cpu) {
-            return;
+        if self.cpus[cpu].phase.mode == Mode::Waking
+            && let Some(end) = (self.emulator).begin_last_part_of_exit(cpu, self.context.now())
+        {
+            self.context.schedule(Slot::Phase(cpu), end);
+            return true;
         }
-        let now = self.now;
+        false
+    }
+
+    /// Whether a CPU has come to the end of its polling time; otherwise it sleeps.
+    #[inline(always)]
+    pub(crate) fn end_polling(&mut self, cpu: CpuId) -> bool {
         let c = &mut self.cpus[cpu];
-        let domain = &mut self.domains[c.domain];
-        match c.phase.mode {
-            // The time limit of a polling state, or else an inter-processor interrupt arrives.
-            Mode::Idle if c.idle.polling_until.is_some() => {
-                c.settle_polling(now, domain.current());
-                self.next(cpu);
-            }
-            Mode::Idle => self.interrupt(cpu, Interrupt::Reschedule),
-            Mode::Waking => {
-                c.end_waking(now, domain.current(), domain.khz_now());
-                c.end_idle_period(now, false);
-                self.expire_early_on_waking(cpu);
-                self.next(cpu);
-            }
-            Mode::Interrupt => {
-                c.charge(now, domain, &mut self.tasks);
-                let interrupt = c.phase.serving;
-                self.serve(cpu, interrupt);
-                self.next(cpu);
-            }
-            Mode::Task => {
-                c.charge(now, domain, &mut self.tasks);
-                match c.run_queue.current() {
-                    Some(task) => self.tasks_turn(cpu, task),
-                    None => self.next(cpu),
-                }
-            }
+        if c.idle.polling_until.is_none() {
+            return false;
         }
+        c.settle_polling(self.context.now(), self.domains[c.domain].current());
+        true
+    }
+
+    /// A CPU has left its idle state.
+    #[inline(always)]
+    pub(crate) fn end_waking(&mut self, cpu: CpuId) {
+        let now = self.context.now();
+        let c = &mut self.cpus[cpu];
+        let domain = &self.domains[c.domain];
+        c.end_waking(now, domain.current(), domain.khz_now());
+        c.end_idle_period(now, false);
+        self.expire_early_on_waking(cpu);
+    }
+
+    /// A CPU has done the work for an interrupt. Returns the interrupt.
+    #[inline(always)]
+    pub(crate) fn end_interrupt(&mut self, cpu: CpuId) -> Interrupt {
+        self.charge(cpu);
+        self.cpus[cpu].phase.serving
+    }
+
+    /// A CPU has done its task's segment of work. Returns the task, unless the CPU has none any more.
+    #[inline(always)]
+    pub(crate) fn end_task_phase(&mut self, cpu: CpuId) -> Option<TaskId> {
+        self.charge(cpu);
+        self.cpus[cpu].run_queue.current()
     }
 
     /// Starts `work` on a CPU.
@@ -79,16 +96,17 @@ impl<O: Observer> Engine<'_, O> {
         match (mode, c.run_queue.current()) {
             (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].add_cold(cold),
             (Mode::Task, _) => {}
-            _ => c.phase.begin_service(self.now, work, cold),
+            _ => c.phase.begin_service(self.context.now(), work, cold),
         }
         c.phase.work = work + cold;
         c.phase.mode = mode;
-        c.phase.start = self.now;
-        let length = self.domains[c.domain].time_for(self.now, c.phase.alone(c.phase.work));
+        c.phase.start = self.context.now();
+        let length =
+            self.domains[c.domain].time_for(self.context.now(), c.phase.alone(c.phase.work));
         self.phase_begun(cpu, length);
     }
 
-    /// Takes note of how far the running segment has come, and stops it.
+    /// Notes the running segment's progress, and stops the segment.
     pub(crate) fn pause(&mut self, cpu: CpuId) {
         let done = self.work_done(cpu);
         self.charge(cpu);
@@ -100,13 +118,18 @@ impl<O: Observer> Engine<'_, O> {
         self.cancel_phase(cpu);
     }
 
-    /// Accounts the work of a CPU that ends, or is cut, now.
+    /// Accounts a CPU's work, ended or cut now.
+    #[inline(always)]
     pub(crate) fn charge(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
-        c.charge(self.now, &mut self.domains[c.domain], &mut self.tasks);
+        c.charge(
+            self.context.now(),
+            &mut self.domains[c.domain],
+            &mut self.tasks,
+        );
     }
 
-    /// A CPU goes on with what it was at when its clock changed.
+    /// A CPU goes on after a clock change.
     pub(crate) fn go_on(&mut self, cpu: CpuId) {
         let c = &self.cpus[cpu];
         if c.is_busy() && !c.phase.stopped {
@@ -115,7 +138,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A CPU stops what it is at, until [`Engine::resume_phase`].
+    /// A CPU stops the present work, until [`Engine::resume_phase`].
     pub(crate) fn stop_phase(&mut self, cpu: CpuId) {
         let left = self.cpus[cpu].phase.work - self.work_done(cpu);
         self.charge(cpu);
@@ -125,7 +148,7 @@ impl<O: Observer> Engine<'_, O> {
         self.cancel_phase(cpu);
     }
 
-    /// A CPU goes on with what it was stopped at, if nothing else has come between.
+    /// A CPU goes on with stopped work, if nothing else has come between.
     pub(crate) fn resume_phase(&mut self, cpu: CpuId) {
         if std::mem::take(&mut self.cpus[cpu].phase.stopped) {
             self.charge(cpu);
@@ -139,13 +162,13 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn spin_phase(&mut self, cpu: CpuId, time: u64) {
         let c = &mut self.cpus[cpu];
         c.phase.work = 0;
-        // What is cold gets warm meanwhile.
+        // Cold caches get warm meanwhile.
         let warmed = self.domains[c.domain].work_in(time);
         c.phase.cold = c.phase.cold.saturating_sub(warmed);
         self.begin_phase(cpu, Mode::Task, time);
     }
 
-    /// Interrupts the task of a CPU, if it runs, so that the CPU looks at its run queue.
+    /// Interrupts a CPU's running task, so that the CPU looks at the run queue.
     pub(crate) fn break_off(&mut self, cpu: CpuId) {
         if self.cpus[cpu].runs_task() {
             self.pause(cpu);
@@ -159,10 +182,10 @@ impl<O: Observer> Engine<'_, O> {
     /// See [`Cpu::work_done`].
     pub(crate) fn work_done(&self, cpu: CpuId) -> Cycles {
         let c = &self.cpus[cpu];
-        c.work_done(self.now, &self.domains[c.domain])
+        c.work_done(self.context.now(), &self.domains[c.domain])
     }
 
-    /// The time that what a CPU is at, of which this work is left, takes from now on, rounded up.
+    /// Time for a CPU's remaining work from now on, rounded up.
     pub(crate) fn time_left(&self, cpu: CpuId, work: Cycles) -> u64 {
         let c = &self.cpus[cpu];
         if c.phase.mode == Mode::Task
@@ -170,71 +193,32 @@ impl<O: Observer> Engine<'_, O> {
             && let Some(until) = self.tasks[task].spins_until()
         {
             // However fast the CPU is.
-            return until.saturating_sub(self.now);
+            return until.saturating_sub(self.context.now());
         }
-        self.domains[c.domain].time_for(self.now, c.phase.alone(work))
+        self.domains[c.domain].time_for(self.context.now(), c.phase.alone(work))
     }
 
-    /// Decides what a CPU does next; nothing is in progress on it.
-    pub(crate) fn next(&mut self, cpu: CpuId) {
-        loop {
-            let (now, setup) = (self.now, self.setup);
-            let interrupt = self.take_interrupt(cpu);
-            if let Some(interrupt) = interrupt {
-                let wakes = match interrupt {
-                    Interrupt::Completion(request) if setup.io.depends_on_sleep() => {
-                        self.completion_wakes(request)
-                    }
-                    _ => false,
-                };
-                let cost = setup.cost(interrupt, wakes);
-                let c = &mut self.cpus[cpu];
-                if cost + c.phase.cold == 0 {
-                    c.phase.begin_service(now, 0, 0);
-                    // A reschedule is done with its arrival.
-                    if interrupt != Interrupt::Reschedule {
-                        self.serve(cpu, interrupt);
-                    }
-                    continue;
-                }
-                c.phase.serving = interrupt;
-                return self.execute(cpu, Mode::Interrupt, cost);
-            }
-            let c = &mut self.cpus[cpu];
-            let must_run = c.run_queue.has_task();
-            if let Some(until) = c.idle.polling_until {
-                if now < until && !must_run {
-                    return self.begin_phase(cpu, Mode::Idle, until - now);
-                }
-                c.end_idle_period(now, !must_run);
-                // The time limit.
-                self.calendar.cancel(Slot::Phase(cpu));
-            }
-            if let Some(period) = c.idle.unreflected.take() {
-                let outcome = c.reflect(now, period);
-                if O::WATCHES && self.watched {
-                    self.observer.idle_outcome(cpu, &outcome);
-                }
-            }
-            if must_run {
-                if c.leave_idle_loop(now, setup.cpu.tick_period) {
-                    self.stop_tick(cpu);
-                    self.arm_clock(cpu);
-                }
-            } else if !self.take_over_waiting(cpu) {
-                self.enter_idle(cpu);
-                debug_assert!(self.clock_is_armed(cpu));
-                return;
-            }
-            if self.run_task(cpu) {
-                return;
-            }
+    /// Begins to serve an interrupt. Returns false if serving takes no work, and is over at once.
+    #[inline(always)]
+    pub(crate) fn begin_interrupt(
+        &mut self,
+        cpu: CpuId,
+        interrupt: Interrupt,
+        cost: Cycles,
+    ) -> bool {
+        let c = &mut self.cpus[cpu];
+        if cost + c.phase.cold == 0 {
+            c.phase.begin_service(self.context.now(), 0, 0);
+            return false;
         }
+        c.phase.serving = interrupt;
+        self.execute(cpu, Mode::Interrupt, cost);
+        true
     }
 }
 
 impl Cpu<'_> {
-    /// Accounts what it has been doing with this clock, which changes now, and what is left of its work.
+    /// Accounts everything done with this clock, which changes now, and the work left.
     pub(crate) fn cut(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
         self.settle_times(now, domain.current(), domain.khz_now());
         if self.is_busy() {
@@ -243,7 +227,7 @@ impl Cpu<'_> {
         }
     }
 
-    /// Accounts its work that ends, or is cut, now; it has this clock.
+    /// Accounts work that ends, or is cut, now; `domain` is the CPU's clock.
     #[inline(always)]
     pub(super) fn charge(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
         let time = now - self.phase.start;
@@ -283,7 +267,7 @@ impl Cpu<'_> {
         }
     }
 
-    /// Work done in the running segment so far, at least nothing and at most all of it; the CPU has this clock.
+    /// Work done so far in the running segment, at least nothing and at most all; `domain` is the CPU's clock.
     fn work_done(&self, now: u64, domain: &Domain) -> Cycles {
         if self.phase.stopped {
             return 0;

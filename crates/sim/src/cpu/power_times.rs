@@ -1,6 +1,6 @@
 //! Whether a CPU is powered or asleep, and since when.
 
-/// How long a CPU has been running, and at which speed.
+/// Running time and speed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Running {
     /// In ns.
@@ -21,18 +21,18 @@ impl Running {
     }
 }
 
-/// Begin of the stretch of time that the totals do not have yet.
+/// Begin of the stretch missing in the totals.
 #[derive(Debug)]
 pub(crate) struct PowerTimes {
-    /// Begin of the present time powered (busy, waking up or polling); `None` asleep.
+    /// When the present powered time began (busy, waking up or polling); `None` asleep.
     pub(super) powered_since: Option<u64>,
     pub(super) asleep_since: u64,
-    /// The state that the CPU really sleeps in.
+    /// The true sleep state.
     pub(super) asleep_in: usize,
-    /// Waking time in all, and begin of the present wake-up.
+    /// Waking time in all, and when the present wake-up began.
     pub(super) waking: Running,
     pub(super) waking_since: Option<u64>,
-    /// The idle state of the present wake-up.
+    /// The present wake-up's idle state.
     pub(super) leaving: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a run says of CPUs and their idle states.
+//! A run's figures about CPUs and idle states.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub struct StateTime {
     pub seconds: f64,
     /// Times entered.
     pub entries: u64,
-    /// Too short for it, by the true idle time.
+    /// Too short for the state, by the true idle time.
     pub too_deep: u64,
     /// Long enough for a deeper state, by the true idle time.
     pub too_shallow: u64,
@@ -26,69 +26,68 @@ pub struct StateTime {
     pub below: u64,
 }
 
-/// What one CPU did.
+/// One CPU's figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct CpuTime {
-    /// Number of the CPU.
+    /// CPU number.
     pub cpu: usize,
     /// Seconds spent with tasks and interrupts.
     pub busy_seconds: f64,
-    /// Seconds powered: busy, waking up or polling. The rest it was asleep.
+    /// Seconds powered: busy, waking up or polling; asleep otherwise.
     pub powered_seconds: f64,
     /// Seconds asleep.
     pub asleep_seconds: f64,
-    /// Decisions of the governor that stopped a running tick.
+    /// Governor decisions to stop a running tick.
     pub tick_stops: u64,
-    /// Idle periods that began without a tick: it was stopped then, or had been before (`idle_sleeps` of `/proc/timer_list`).
+    /// Idle periods without a tick from the beginning: stopped then, or before (`idle_sleeps` in `/proc/timer_list`).
     pub tickless: u64,
-    /// Ticks that came while it was idle.
+    /// Ticks while idle.
     pub idle_ticks: u64,
-    /// Idle periods that have begun: times that it will have woken up.
+    /// Idle periods begun, and so wake-ups.
     pub wake_ups: u64,
-    /// Decisions of the governor.
+    /// Governor decisions.
     pub selections: u64,
     /// Seconds in each idle state.
     pub idle_seconds: Vec<f64>,
-    /// Requests for a deep state that the hardware demoted; the state's own figures count them.
+    /// Requests for a deep state, demoted by the hardware; the state's own figures count them.
     pub demotions: u64,
-    /// Those of them that stayed long enough to go on to the state asked for.
+    /// Demoted requests long enough to go on to the state asked for.
     pub undemotions: u64,
 }
 
-/// The idle states of a cluster's CPUs.
+/// A cluster's idle states.
 #[derive(Clone, Debug)]
 pub struct ClusterDetails {
     /// Time spent with tasks and interrupts, in ns.
     pub busy: u64,
-    /// Its states, shallowest first.
+    /// States, shallowest first.
     pub states: Vec<StateDetails>,
-    /// Every state that was entered with every state that would have fitted.
+    /// Every entered state with every state that would have fitted.
     pub fits: Vec<FitDetails>,
     /// Time powered by frequency in kHz, in ns.
     pub powered: Vec<(u32, u64)>,
 }
 
-/// An idle state of a cluster's CPUs.
+/// A cluster's idle state.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StateDetails {
     /// Entry to exit, in ns, exit latency included.
     pub time: u64,
     /// Times entered.
     pub entries: u64,
-    /// Stays that the kernel counts as too deep (`above` in sysfs).
+    /// Stays counted as too deep by the kernel (`above` in sysfs).
     pub above: u64,
-    /// Stays that the kernel counts as too shallow (`below` in sysfs).
+    /// Stays counted as too shallow by the kernel (`below` in sysfs).
     pub below: u64,
 }
 
-/// Finished idle periods in a state, of those for which a certain one would have fitted: the deepest enabled state whose
-/// target residency is within the time from entry until the event that ended the idle period, which no governor can
-/// know, else the shallowest enabled one.
+/// Finished idle periods in a state, with the same fitting state: the deepest enabled state with a target residency
+/// within the time from entry until the ending event, unknown to any governor, else the shallowest enabled one.
 #[derive(Clone, Copy, Debug)]
 pub struct FitDetails {
-    /// Index of the state that was entered.
+    /// Index of the entered state.
     pub entered: usize,
-    /// Index of the state that would have fitted.
+    /// Index of the fitting state.
     pub fitting: usize,
     /// How many.
     pub periods: u64,
@@ -115,12 +114,12 @@ impl StateTime {
     }
 }
 
-/// What was counted of an idle state over all CPUs.
+/// Counts for an idle state over all CPUs.
 fn sum(cpus: &[CpuTotals], state: usize, count: fn(&StateTotals) -> u64) -> u64 {
     cpus.iter().map(|cpu| count(&cpu.states[state])).sum()
 }
 
-/// Idle periods of all CPUs in one state, for which one of these states would have fitted.
+/// Idle periods on all CPUs in one state, by fitting state.
 fn periods(cpus: &[CpuTotals], entered: usize, fitting: Range<usize>) -> u64 {
     let periods = cpus.iter().map(|cpu| cpu.periods(entered, fitting.clone()));
     periods.sum()
@@ -177,8 +176,10 @@ impl ClusterDetails {
                 fits.push(sum);
             }
         }
-        let at = |opp: usize| cpus.iter().filter_map(|c| c.powered.get(opp)).sum::<u64>();
-        let powered = khz.iter().enumerate().map(|(opp, khz)| (*khz, at(opp)));
+        let powered = khz.iter().enumerate().map(|(opp, khz)| {
+            let times = cpus.iter().filter_map(|cpu| cpu.powered.get(opp));
+            (*khz, times.sum::<u64>())
+        });
         Self {
             busy: cpus.iter().map(|c| c.busy).sum(),
             states: of_states,

@@ -1,4 +1,4 @@
-//! What becomes of a machine's figures of CPUs, their idle loop, ticks and timers.
+//! A machine's figures about CPUs, compiled: idle loop, ticks and timers.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::c1_demotion::DemotionRule;
@@ -16,11 +16,11 @@ use crate::cpu::shortest_sleep::shortest_sleep;
 use crate::cpu::state::Cpu;
 use crate::error::SimError;
 
-/// The first releases whose server for fair tasks stays when its CPU goes idle ("sched/deadline: Less agressive dl_server
-/// handling").
+/// The first releases whose server for fair tasks stays when the CPU goes idle ("sched/deadline: Less agressive
+/// dl_server handling").
 const SERVES_IDLE_CPUS: [(u16, u16, u16); 2] = [(6, 12, 92), (6, 17, 0)];
 
-/// CPUs of a machine under its idle policies.
+/// A machine's CPUs under the idle policies.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuSetup {
     pub(super) tick: TickRate,
@@ -33,27 +33,27 @@ pub(crate) struct CpuSetup {
     governor: IdlePolicy,
     /// By cluster; empty without leases.
     leases: Vec<PsdPolicy>,
-    /// By CPU: the longest exit latency in ns that is asked for.
+    /// By CPU: the longest exit latency in ns asked for.
     latency_requests: Vec<i64>,
     pub(super) demotion: Option<DemotionRule>,
-    /// Work of menu each further time that it goes over its intervals.
+    /// menu's work for each further pass over the intervals.
     pub(super) menu_round: Cycles,
-    /// By CPU: no tick while it has one task; empty if there are no such CPUs.
+    /// By CPU: no tick while one task runs; empty without such CPUs.
     nohz_full: Vec<bool>,
-    /// Work of a system call on a CPU without a tick.
+    /// System call work on a CPU without a tick.
     syscall_cycles: Cycles,
-    /// By CPU: of how many CPUs it does the background work.
-    pub(super) keeps_house_for: Vec<u32>,
+    /// By CPU: number of CPUs served with background work.
+    keeps_house_for: Vec<u32>,
     /// How much later than asked for a sleep of an ordinary task ends, in ns.
     pub(super) timer_slack: u64,
     shortest_sleep: u64,
-    /// Each CPU has a server for fair tasks, whose timer runs while it idles.
+    /// Each CPU has a server for fair tasks, with a timer running while idle.
     pub(super) fair_server: bool,
-    /// By cluster, if threads of some core slow each other down.
+    /// By cluster, if threads on some core slow each other down.
     pub(super) core_shares: Option<Vec<CoreShares>>,
 }
 
-/// What a hardware thread gets of its core, of [`FULL_SHARE`].
+/// A hardware thread's share in the core, with [`FULL_SHARE`] as all.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoreShares {
     /// While all other threads of the core are busy.
@@ -82,7 +82,7 @@ fn core_shares(machine: &Machine) -> Option<Vec<CoreShares>> {
     Some(shares.collect())
 }
 
-/// By CPU, the longest exit latency in ns that is asked for.
+/// By CPU, the longest exit latency in ns asked for.
 fn latency_requests(machine: &Machine) -> Vec<i64> {
     let requests = (0..machine.cpus()).map(|cpu| machine.latency_request(cpu));
     let limits = requests.map(|request| request.map_or(NO_LATENCY_REQUEST, |limit| limit.0 as i64));
@@ -111,9 +111,9 @@ impl CpuSetup {
         topology: &Topology,
     ) -> Result<Self, SimError> {
         let tick = machine.tick_rate();
-        let clusters = machine.cluster.iter();
-        let tables = clusters.map(|cluster| IdleTable::new(machine, cluster, poll));
-        let tables: Vec<IdleTable> = tables.collect::<Result<_, _>>()?;
+        let tables: Vec<IdleTable> = (machine.cluster.iter())
+            .map(|cluster| IdleTable::new(machine, cluster, poll))
+            .collect::<Result<_, _>>()?;
         let latency_requests = latency_requests(machine);
         let timer_slack = machine.scheduler.timer_slack_us.micros().0;
         let shortest_sleep = if timer_slack > 0 {
@@ -152,7 +152,7 @@ impl CpuSetup {
         })
     }
 
-    /// All CPUs, idle for long. `operating_points`: how many there are, by cluster.
+    /// All CPUs, idle for long. `operating_points`: count by cluster.
     pub(crate) fn cpus(&self, topology: &Topology, operating_points: &[usize]) -> Vec<Cpu<'_>> {
         let mut cpus = Vec::with_capacity(topology.cpus());
         for (number, cluster) in topology.clusters().iter().enumerate() {
@@ -173,6 +173,11 @@ impl CpuSetup {
         cpus
     }
 
+    /// How many CPUs a CPU does background work for.
+    pub(crate) fn keeps_house_for(&self, cpu: CpuId) -> u32 {
+        self.keeps_house_for[cpu]
+    }
+
     /// The idle states of the first cluster, as declared.
     pub(crate) fn declared_states(&self) -> &IdleStates {
         &self.tables[0].declared
@@ -184,7 +189,7 @@ impl CpuSetup {
         states.any(|state| state.exit_spread.is_some())
     }
 
-    /// Work of a tick, or of a timer that only looks at something.
+    /// Work for a tick, or for a timer that only looks at something.
     pub(crate) fn tick_cycles(&self) -> Cycles {
         self.tick_cycles
     }
@@ -195,24 +200,24 @@ impl CpuSetup {
         self.timer_slack
     }
 
-    /// How long fio finds that its shortest sleep takes, in ns, if timers have slack.
+    /// fio's estimate of the shortest sleep, in ns, if timers have slack.
     pub(crate) fn shortest_sleep(&self) -> u64 {
         self.shortest_sleep
     }
 
-    /// Whether threads of some core slow each other down.
+    /// Whether threads on some core slow each other down.
     #[inline(always)]
     pub(crate) fn shares_cores(&self) -> bool {
         self.core_shares.is_some()
     }
 
-    /// Whether a CPU has no tick while it has one task.
+    /// Whether a CPU has no tick while running one task.
     #[inline(always)]
     pub(super) fn is_nohz_full(&self, cpu: CpuId) -> bool {
         self.nohz_full.get(cpu).is_some_and(|yes| *yes)
     }
 
-    /// What a system call costs a CPU besides the work of an I/O.
+    /// A system call's cost for a CPU besides an I/O's work.
     #[inline(always)]
     pub(crate) fn syscall(&self, cpu: CpuId) -> Cycles {
         if self.is_nohz_full(cpu) {

@@ -1,4 +1,4 @@
-//! How long fio finds that its shortest sleep takes.
+//! fio's estimate of the shortest sleep.
 
 use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
 use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
@@ -9,12 +9,12 @@ use crate::cpu::idle_table::IdleTable;
 /// How often fio sleeps to find out (`fio_time_init()`, fio 3.33).
 const SLEEPS: u64 = 10;
 
-/// Time between two of these sleeps in ns: two readings of the clock.
+/// Time between two such sleeps in ns: two readings of the clock.
 const BETWEEN: u64 = 10_000;
 
-/// The longest of these sleeps in ns, each of `asked` ns with the timer's slack, on a CPU whose governor begins anew.
+/// The longest sleep in ns, each with `asked` ns and the timer's slack, on a CPU with a fresh governor.
 ///
-/// A governor that chooses deep states, or comes to them as ladder does, makes fio spin for longer at the end of each pause.
+/// A governor choosing deep states, at once or in steps as ladder does, makes fio spin for longer at each pause's end.
 pub(crate) fn shortest_sleep(
     asked: u64,
     table: &IdleTable,
@@ -65,20 +65,21 @@ mod tests {
 
     use super::*;
 
+    fn longest_sleep(table: &IdleTable, policy: &str, tick: TickRate) -> u64 {
+        let set: PolicySet = policy.parse().unwrap();
+        let idle: IdlePolicy = set.idle().unwrap();
+        let mut governor = Governor::in_kernel(&idle, &table.declared, tick);
+        shortest_sleep(51_000, table, &mut governor, NO_LATENCY_REQUEST, tick)
+    }
+
     #[test]
     fn ladder_comes_to_the_deepest_state_within_ten_sleeps() {
         let machine = Machine::find("rk3399-depth").unwrap();
         let table = IdleTable::new(&machine, &machine.cluster[0], None).unwrap();
-        let longest = |policy: &str| {
-            let set: PolicySet = policy.parse().unwrap();
-            let policy: IdlePolicy = set.idle().unwrap();
-            let tick = machine.tick_rate();
-            let mut governor = Governor::in_kernel(&policy, &table.declared, tick);
-            shortest_sleep(51_000, &table, &mut governor, NO_LATENCY_REQUEST, tick)
-        };
-        let exit = |state: usize| table.states[state].exit;
-        assert_eq!(longest("menu@6.12"), 51_000 + exit(0));
-        // Four sleeps in each state take it to the next one.
-        assert_eq!(longest("ladder"), 51_000 + exit(2));
+        let tick = machine.tick_rate();
+        let exits: Vec<u64> = table.states.iter().map(|state| state.exit).collect();
+        assert_eq!(longest_sleep(&table, "menu@6.12", tick), 51_000 + exits[0]);
+        // Four sleeps in each state lead to the next one.
+        assert_eq!(longest_sleep(&table, "ladder", tick), 51_000 + exits[2]);
     }
 }

@@ -1,13 +1,12 @@
-//! Hardware threads that share a core slow each other down.
+//! Hardware threads sharing a core slow each other down.
 //!
-//! A thread of a core whose other threads are all asleep has the core for itself. While another one
-//! polls, it loses a share; while all are busy, they have `smt_speedup` of one core together.
-//! Only machines whose description gives these figures pay for any of this.
+//! A thread has the core alone while all other threads sleep. While another thread polls, the thread loses a share;
+//! while all are busy, all have `smt_speedup` cores together. Only machines with these figures pay for any of this.
 
 use crate::core::basics::{CpuId, FULL_SHARE};
+use crate::core::observer::Observer;
 use crate::cpu::phase::{CoreUse, Mode};
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
     /// A CPU does something else than before.
@@ -28,21 +27,23 @@ impl<O: Observer> Engine<'_, O> {
         if std::mem::replace(&mut c.phase.core_use, core_use) == core_use {
             return;
         }
-        for other in self.core(cpu) {
+        for other in self.setup.topology.core(self.cpus[cpu].cluster, cpu) {
             if other != cpu {
                 self.set_share(other);
             }
         }
     }
 
-    /// The share of the speed of its core that a CPU has now.
+    /// A CPU's present share in the core's speed.
     fn share_of(&self, cpu: CpuId) -> u64 {
         let Some(shares) = &self.setup.cpu.core_shares else {
             return FULL_SHARE;
         };
-        let shares = shares[self.cpus[cpu].cluster];
+        let cluster = self.cpus[cpu].cluster;
+        let shares = shares[cluster];
         let mut polls = false;
-        for other in self.core(cpu).filter(|other| *other != cpu) {
+        let core = self.setup.topology.core(cluster, cpu);
+        for other in core.filter(|other| *other != cpu) {
             match self.cpus[other].phase.core_use {
                 CoreUse::Busy => return shares.all_busy,
                 CoreUse::Polls => polls = true,
@@ -56,7 +57,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Cuts what a CPU does, so that each part has one speed.
+    /// Cuts a CPU's work, so that each part has one speed.
     fn set_share(&mut self, cpu: CpuId) {
         let share = self.share_of(cpu);
         if self.cpus[cpu].phase.share == share {

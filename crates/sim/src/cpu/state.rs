@@ -1,11 +1,11 @@
-//! One CPU, made of a part for each mechanism. Only the folder of a mechanism opens its part.
+//! One CPU, made from a part per mechanism. Only a mechanism's folder opens that mechanism's part.
 
 use wakepath_policies::freq::schedutil::CpuSignal;
 use wakepath_policies::idle::Governor;
 use wakepath_policies::psd::{Lease, PsdPolicy};
 use wakepath_units::{Capacity, Kilohertz};
 
-use crate::core::basics::{Cycles, Interrupt, NEVER};
+use crate::core::basics::{Cycles, Interrupt, NEVER, Timer};
 use crate::core::parts::Work;
 use crate::core::queue::fifo::Fifo;
 use crate::core::speed::Speed;
@@ -38,7 +38,7 @@ pub(crate) struct Cpu<'a> {
     /// Number of the CPU's clock.
     pub(crate) domain: usize,
     pub(crate) run_queue: RunQueue,
-    /// Its part in grace periods.
+    /// The CPU's part in grace periods.
     pub(crate) rcu: CpuRcu,
     pub(super) phase: Phase,
     /// Pending interrupts.
@@ -84,6 +84,12 @@ impl<'a> Cpu<'a> {
             Mode::Interrupt => Doing::Interrupt(self.phase.serving),
             Mode::Task => Doing::Task,
         }
+    }
+
+    /// What kind of phase it is in.
+    #[inline(always)]
+    pub(crate) fn mode(&self) -> Mode {
+        self.phase.mode
     }
 
     /// Running its current task.
@@ -134,12 +140,12 @@ impl<'a> Cpu<'a> {
         self.totals.selections
     }
 
-    /// Why a governor of the user's own has failed, if the CPU has one.
+    /// Why a user's own governor has failed, if the CPU has one.
     pub(crate) fn governor_failure(&self) -> Option<&str> {
         self.idle.governor.failure()
     }
 
-    /// What schedutil looks at.
+    /// The figures that schedutil looks at.
     #[inline]
     pub(crate) fn signal(&self) -> CpuSignal {
         CpuSignal {
@@ -155,7 +161,7 @@ impl<'a> Cpu<'a> {
         self.interrupts.push_back(interrupt);
     }
 
-    /// Takes out the pending interrupt of the least rank, the first of several.
+    /// Takes out the pending interrupt with the least rank, the first among several.
     pub(crate) fn take_interrupt_by(
         &mut self,
         rank: impl Fn(Interrupt) -> u8,
@@ -165,8 +171,30 @@ impl<'a> Cpu<'a> {
         self.interrupts.remove(index)
     }
 
+    /// Whether a tick or a timer has interrupted the CPU.
+    pub(super) fn has_timer_interrupt(&self) -> bool {
+        let mut pending = self.interrupts.iter();
+        pending.any(|interrupt| matches!(interrupt, Interrupt::Tick | Interrupt::Timer(_)))
+    }
+
+    /// Whether any interrupt is pending.
     pub(crate) fn has_interrupt(&self) -> bool {
         !self.interrupts.is_empty()
+    }
+
+    /// Starts a high-resolution timer, which may expire up to `slack` ns before `at`.
+    pub(crate) fn add_timer(&mut self, at: u64, slack: u64, timer: Timer) {
+        self.timers.precise.add_with_slack(at, slack, timer);
+    }
+
+    /// Starts a timer-wheel timer.
+    pub(crate) fn add_wheel_timer(&mut self, at: u64, timer: Timer) {
+        self.timers.wheel.add(at, timer);
+    }
+
+    /// Stops a timer-wheel timer. Returns whether the timer was pending.
+    pub(crate) fn remove_wheel_timer(&mut self, timer: Timer) -> bool {
+        self.timers.wheel.remove(timer)
     }
 
     /// Work to be done before anything else: caches are to be refilled.
@@ -188,7 +216,7 @@ impl<'a> Cpu<'a> {
         Work::new(service.work, service.cold, full_speed)
     }
 
-    /// Run time of the current task that has not been accounted, in ns.
+    /// Run time of the current task not yet accounted, in ns.
     #[inline(always)]
     pub(crate) fn unaccounted_run(&self, now: u64) -> u64 {
         if self.runs_task() {
@@ -198,7 +226,7 @@ impl<'a> Cpu<'a> {
         }
     }
 
-    /// The next time that the clock wakes or interrupts this CPU.
+    /// The next time for the clock to wake or interrupt this CPU.
     #[inline(always)]
     pub(super) fn next_clock_event(&self) -> u64 {
         self.tick.next.min(self.timers.next())
@@ -253,11 +281,11 @@ impl<'a> Cpu<'a> {
         self.power.powered_since = Some(now);
     }
 
-    /// Running time of the clock by now, busy or polling, as the processor's own counters see it; `current` is the operating
-    /// point of `khz`.
+    /// The clock's running time by now, busy or polling, as the processor's own counters see it; `current` is the
+    /// operating point in `khz`.
     pub(crate) fn running_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {
         let mut sum = Running::default();
-        // What has not been settled of the time powered is over when it began to wake up, if it does.
+        // Powered time not yet settled was over when the wake-up began, if there is one.
         let until = self.power.waking_since.unwrap_or(now);
         let running = self
             .power

@@ -1,9 +1,9 @@
-//! Ticks, timers and background work of a CPU.
+//! A CPU's ticks and timers.
 
 use crate::core::basics::{CpuId, Interrupt, NEVER, Timer};
 use crate::core::calendar::Slot;
+use crate::core::observer::Observer;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
     /// The first tick at a time or after it.
@@ -11,7 +11,7 @@ impl<O: Observer> Engine<'_, O> {
         at.next_multiple_of(self.setup.cpu.tick_period)
     }
 
-    /// A CPU of `nohz_full` that has one task to run needs no tick (`can_stop_full_tick()`).
+    /// A `nohz_full` CPU with one task to run needs no tick (`can_stop_full_tick()`).
     #[inline]
     pub(crate) fn stop_tick(&mut self, cpu: CpuId) {
         if self.setup.cpu.is_nohz_full(cpu) && self.cpus[cpu].run_queue.tasks() == 1 {
@@ -22,7 +22,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A second task brings the tick back that such a CPU runs without.
+    /// A second task brings a `nohz_full` CPU's tick back.
     #[inline]
     pub(crate) fn restart_tick(&mut self, cpu: CpuId) {
         if self.setup.cpu.is_nohz_full(cpu) {
@@ -34,14 +34,15 @@ impl<O: Observer> Engine<'_, O> {
     fn restart_own_tick(&mut self, cpu: CpuId) {
         let c = &mut self.cpus[cpu];
         if c.tick.stopped && !c.idle.in_loop && c.run_queue.tasks() > 1 {
-            c.tick.restart(self.now, self.setup.cpu.tick_period);
+            c.tick
+                .restart(self.context.now(), self.setup.cpu.tick_period);
             self.arm_clock(cpu);
         }
     }
 
-    /// Whether the next clock event of a CPU is scheduled as it should be.
+    /// Whether a CPU's next clock event is scheduled as due.
     pub(crate) fn clock_is_armed(&self, cpu: CpuId) -> bool {
-        self.calendar.due(Slot::Clock(cpu)) == self.cpus[cpu].next_clock_event()
+        self.context.due(Slot::Clock(cpu)) == self.cpus[cpu].next_clock_event()
     }
 
     /// Starts a high-resolution timer on a CPU, which may expire up to `slack` ns before `at`.
@@ -52,34 +53,35 @@ impl<O: Observer> Engine<'_, O> {
         self.arm_clock(cpu);
     }
 
-    /// Starts a timer of the timer wheel on a CPU.
+    /// Starts a timer-wheel timer on a CPU.
     pub(crate) fn start_wheel_timer(&mut self, cpu: CpuId, at: u64, timer: Timer) {
         self.cpus[cpu].timers.wheel.add(at, timer);
         self.arm_clock(cpu);
     }
 
-    /// A CPU has run a task until now, which takes runtime from its server for fair tasks.
+    /// A CPU has run a task until now, and so used runtime from the server for fair tasks.
     #[inline(always)]
     pub(crate) fn fair_tasks_ran(&mut self, cpu: CpuId) {
-        if self.setup.cpu.fair_server && self.cpus[cpu].timers.fair_server.runs(self.now) {
+        if self.setup.cpu.fair_server && self.cpus[cpu].timers.fair_server.runs(self.context.now())
+        {
             self.arm_clock(cpu);
         }
     }
 
-    /// Schedules the next clock event of a CPU, if it has changed.
+    /// Schedules a CPU's next clock event, if changed.
     pub(crate) fn arm_clock(&mut self, cpu: CpuId) {
         let at = self.cpus[cpu].next_clock_event();
         if at == NEVER {
-            self.calendar.cancel(Slot::Clock(cpu));
+            self.context.cancel(Slot::Clock(cpu));
         } else {
-            self.calendar.reschedule(Slot::Clock(cpu), at);
+            self.context.reschedule(Slot::Clock(cpu), at);
         }
     }
 
-    /// A CPU's clock event: its tick and the timers that are due become interrupts.
+    /// A CPU's clock event: tick and due timers become interrupts.
     pub(crate) fn expire_timers(&mut self, cpu: CpuId) {
-        let now = self.now;
-        self.end_turn();
+        let now = self.context.now();
+        self.emulator.end_turn();
         let c = &mut self.cpus[cpu];
         if !c.tick.stopped && c.tick.next <= now {
             c.tick.next += self.setup.cpu.tick_period;
@@ -87,7 +89,7 @@ impl<O: Observer> Engine<'_, O> {
             c.totals.idle_ticks += u64::from(c.idle.in_loop);
             c.interrupts.push_back(Interrupt::Tick);
         } else if c.tick.next <= now {
-            // It was the last CPU that went to sleep, and had to see to the timers of all.
+            // This CPU was the last to go to sleep, and had to see to all timers.
             c.tick.next = NEVER;
             c.idle.got_tick |= c.idle.in_loop;
             self.rcu_tick(cpu);
@@ -100,30 +102,28 @@ impl<O: Observer> Engine<'_, O> {
         if of_wheel {
             c.idle.got_tick |= c.idle.in_loop;
         }
-        if !self.pulled.is_empty() {
-            self.pull_timers(cpu);
+        if self.migratory_timers.exist() {
+            self.migratory_timers.expire(now, cpu, &mut self.cpus);
         }
         let awake = self.cpus[cpu].is_busy();
         if self.setup.cpu.timer_slack > 0 && awake {
             self.expire_early(cpu);
         }
         self.arm_clock(cpu);
-        self.kick(cpu);
     }
 
-    /// A CPU has left its idle state: if timers woke it, more of them may be due by now.
+    /// A CPU has left the idle state: if timers woke the CPU, more timers may be due by now.
     #[inline(always)]
     pub(crate) fn expire_early_on_waking(&mut self, cpu: CpuId) {
-        let by_timer = |i: &Interrupt| matches!(i, Interrupt::Tick | Interrupt::Timer(_));
-        if self.setup.cpu.timer_slack > 0 && self.cpus[cpu].interrupts.iter().any(by_timer) {
+        if self.setup.cpu.timer_slack > 0 && self.cpus[cpu].has_timer_interrupt() {
             self.expire_early(cpu);
         }
     }
 
-    /// The interrupt of a CPU's high-resolution timers takes those with it whose slack allows it.
+    /// A CPU's timer interrupt also takes high-resolution timers whose slack allows so.
     #[inline]
     pub(crate) fn expire_early(&mut self, cpu: CpuId) {
-        let now = self.now;
+        let now = self.context.now();
         let c = &mut self.cpus[cpu];
         if c.timers.precise.may_expire(now) {
             let interrupts = &mut c.interrupts;

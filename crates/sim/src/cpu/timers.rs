@@ -1,17 +1,17 @@
-//! Timers of one CPU.
+//! One CPU's timers.
 
 use crate::core::basics::{NEVER, Timer};
 
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    /// When it expires at the latest.
+    /// Latest time to expire.
     at: u64,
-    /// From when on it may expire with another timer of its CPU.
+    /// Earliest time to expire with another timer on the same CPU.
     from: u64,
     timer: Timer,
 }
 
-/// Timers that have not expired, and the earliest time at which one of them has to.
+/// Pending timers, and the earliest time when a timer has to expire.
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {
     /// In no order.
@@ -33,21 +33,17 @@ impl Timers {
         self.add_with_slack(at, 0, timer);
     }
 
-    /// Adds a timer that may expire up to `slack` ns before `at`, with another one of its CPU.
+    /// Adds a timer that may expire up to `slack` ns before `at`, together with another timer on the CPU.
     pub(crate) fn add_with_slack(&mut self, at: u64, slack: u64, timer: Timer) {
         let from = at.saturating_sub(slack);
         self.pending.push(Pending { at, from, timer });
         self.next = self.next.min(at);
     }
 
-    /// Takes out, in the order in which they expire at the latest, the timers that may do so by `now`: up to the first that may not
+    /// Takes out the timers that may expire by `now`, by latest time, up to the first timer that may not
     /// (`__hrtimer_run_queues()`).
     pub(crate) fn expire_early(&mut self, now: u64, mut expired: impl FnMut(Timer)) {
-        let first = |pending: &[Pending]| {
-            let all = pending.iter().enumerate();
-            all.min_by_key(|(_, p)| p.at).map(|(index, _)| index)
-        };
-        while let Some(index) = first(&self.pending)
+        while let Some(index) = self.first_pending()
             && self.pending[index].from <= now
         {
             expired(self.pending.remove(index).timer);
@@ -55,13 +51,19 @@ impl Timers {
         self.find_next();
     }
 
-    /// Whether some of them may expire by `now`.
+    /// Index of the timer with the earliest latest time.
+    fn first_pending(&self) -> Option<usize> {
+        let pending = self.pending.iter().enumerate();
+        pending.min_by_key(|(_, p)| p.at).map(|(index, _)| index)
+    }
+
+    /// Whether any timer may expire by `now`.
     #[inline]
     pub(crate) fn may_expire(&self, now: u64) -> bool {
         self.pending.iter().any(|p| p.from <= now)
     }
 
-    /// Takes out the timer for a purpose. Returns whether there was one.
+    /// Takes out the timer for a purpose. Returns whether a timer was pending.
     pub(crate) fn remove(&mut self, timer: Timer) -> bool {
         let before = self.pending.len();
         self.pending.retain(|p| p.timer != timer);
@@ -73,13 +75,13 @@ impl Timers {
         self.next = self.pending.iter().map(|p| p.at).min().unwrap_or(NEVER);
     }
 
-    /// When the next one expires; [`NEVER`] without any.
+    /// When the next timer expires; [`NEVER`] without any.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes out the timers that are due by `now`. Returns whether there were any.
+    /// Takes out the timers due by `now`. Returns whether any were due.
     pub(crate) fn expire(&mut self, now: u64, mut expired: impl FnMut(Timer)) -> bool {
         if now < self.next {
             return false;
@@ -104,23 +106,27 @@ mod tests {
 
     use super::*;
 
+    fn expire_early(timers: &mut Timers, now: u64) -> Vec<Timer> {
+        let mut expired = Vec::new();
+        timers.expire_early(now, |timer| expired.push(timer));
+        expired
+    }
+
     #[test]
     fn slack_lets_timers_expire_early_up_to_the_first_that_may_not() {
         let mut timers = Timers::default();
-        let tasks = |timers: &mut Timers, now| {
-            let mut expired = Vec::new();
-            timers.expire_early(now, |timer| expired.push(timer));
-            expired
-        };
         timers.add_with_slack(150, 50, Timer::Task(1));
         timers.add(140, Timer::Task(2));
         timers.add_with_slack(130, 50, Timer::Task(3));
         assert_eq!(timers.next(), 130);
         assert!(!timers.may_expire(79) && timers.may_expire(80));
-        // The second one has to wait, and the first one is behind it.
-        assert_eq!(tasks(&mut timers, 120), [Timer::Task(3)]);
+        // The second timer has to wait, and the first is behind the second.
+        assert_eq!(expire_early(&mut timers, 120), [Timer::Task(3)]);
         assert_eq!(timers.next(), 140);
-        assert_eq!(tasks(&mut timers, 141), [Timer::Task(2), Timer::Task(1)]);
+        assert_eq!(
+            expire_early(&mut timers, 141),
+            [Timer::Task(2), Timer::Task(1)]
+        );
         assert_eq!(timers.next(), NEVER);
         assert!(!timers.may_expire(u64::MAX));
     }
@@ -133,10 +139,9 @@ mod tests {
             let mut timers = Timers::default();
             let mut plain: Vec<(u64, Timer)> = Vec::new();
             for (now, (delay, purpose)) in (0..).step_by(10).zip(steps) {
-                let due = |(at, _): &(u64, Timer)| *at <= now;
                 let mut wanted = plain.clone();
-                wanted.retain(due);
-                plain.retain(|timer| !due(timer));
+                wanted.retain(|(at, _)| *at <= now);
+                plain.retain(|(at, _)| *at > now);
                 let mut expired = Vec::new();
                 prop_assert_eq!(timers.expire(now, |t| expired.push(t)), !wanted.is_empty());
                 prop_assert_eq!(expired, wanted.into_iter().map(|(_, t)| t).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! What is counted of a CPU.
+//! A CPU's totals.
 
 /// Time in an idle state, with the kernel's counters.
 #[derive(Clone, Debug, Default)]
@@ -9,10 +9,10 @@ pub(crate) struct StateTotals {
     pub(super) asleep: u64,
     /// The part of `asleep` until the state was reached.
     pub(super) entering: u64,
-    /// The part of `asleep` in which the whole cluster was down, in a state of the cluster.
+    /// Part of `asleep` with the whole cluster down, in a cluster state.
     pub(super) down: u64,
     pub(super) entries: u64,
-    /// Left before its target residency, although a shallower state was enabled, as the kernel measures it.
+    /// Left before the target residency, although a shallower state was enabled, as the kernel measures.
     pub(super) above: u64,
     /// Stayed as long as a deeper enabled state wanted, likewise.
     pub(super) below: u64,
@@ -29,7 +29,7 @@ impl StateTotals {
         self.entering
     }
 
-    /// The part of the sleep in which the whole cluster was down, in ns.
+    /// Part of the sleep with the whole cluster down, in ns.
     pub(crate) fn down(&self) -> u64 {
         self.down
     }
@@ -45,7 +45,7 @@ impl StateTotals {
     }
 }
 
-/// The idle periods in one idle state for which another state, or itself, would have fitted.
+/// Idle periods in one idle state, by the state that would have fitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fit {
     pub(super) periods: u64,
@@ -55,16 +55,16 @@ pub(super) struct Fit {
     pub(super) wake: u64,
 }
 
-/// What has been counted of a CPU by some time.
+/// A CPU's totals by some time.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuTotals {
     /// By idle state.
     pub(super) states: Vec<StateTotals>,
-    /// By entered and by fitting state, in rows of the entered state.
+    /// By entered and by fitting state, in rows by entered state.
     pub(super) fits: Vec<Fit>,
     /// Time spent with tasks and interrupts, in ns.
     pub(super) busy: u64,
-    /// Decisions of the governor, and decisions that stopped a running tick.
+    /// Governor decisions, and decisions to stop a running tick.
     pub(super) selections: u64,
     pub(super) tick_stops: u64,
     /// Idle periods that began without a tick.
@@ -73,11 +73,11 @@ pub(crate) struct CpuTotals {
     pub(super) idle_ticks: u64,
     /// Time powered, in ns, by operating point.
     pub(super) powered: Vec<u64>,
-    /// The part of `powered` with polling, in rows of the polling state.
+    /// Part of `powered` with polling, in rows by polling state.
     pub(super) polled: Vec<u64>,
-    /// The part of `powered` with leaving an idle state, in rows of the state.
+    /// Part of `powered` with leaving an idle state, in rows by state.
     pub(super) left: Vec<u64>,
-    /// Deep states that the hardware demoted, and demotions that ended in the state asked for.
+    /// Deep states demoted by the hardware, and demotions that ended in the state asked for.
     pub(super) demotions: u64,
     pub(super) undemotions: u64,
 }
@@ -128,7 +128,7 @@ impl CpuTotals {
         &self.left[state * points..][..points]
     }
 
-    /// Subtracts the totals of an earlier time.
+    /// Subtracts an earlier time's totals.
     pub(crate) fn leave_out(&mut self, before: &Self) {
         for (state, before) in self.states.iter_mut().zip(&before.states) {
             state.leave_out(before);

@@ -1,32 +1,32 @@
-//! A write buffer, which the flash behind it takes in at its own speed, and what that is to reads.
+//! A write buffer, emptied by the flash at the flash's own speed, and the delays for reads.
 
-/// Size and speed of a buffer.
+/// A buffer's size and speed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferSetup {
-    /// Time in which the media take 4 KiB, in ns.
+    /// Time for the media to take 4 KiB, in ns.
     pub(super) media: u64,
-    /// Time in which they take a full buffer, in ns.
+    /// Time for the media to take a full buffer, in ns.
     pub(super) full: u64,
-    /// How reads meet that; absent: not at all.
+    /// Delays for reads during programming; absent: none.
     pub(super) flash: Option<FlashSetup>,
 }
 
 /// How reads and programming get in each other's way, times in ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlashSetup {
-    /// How long it programs without a break.
+    /// How long the flash programs without a break.
     pub(super) program: u64,
-    /// How long a read waits for that at most.
+    /// A read's longest wait for programming.
     pub(super) longest_wait: u64,
-    /// Time in which it gives 4 KiB.
+    /// Time for a read to get 4 KiB.
     pub(super) read: u64,
 }
 
-/// The content is kept as the time that the media need for it, so nothing has to happen meanwhile.
+/// The content is kept as the media's time for it, so nothing has to happen meanwhile.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
     setup: BufferSetup,
-    /// Since when there has been something in it, and until when.
+    /// When the buffer last became filled, and when the buffer will be empty.
     filled_at: u64,
     empty_at: u64,
 }
@@ -40,8 +40,7 @@ impl Buffer {
         }
     }
 
-    /// Takes a write of `blocks` times 4 KiB that is ready for the buffer at `at`. Returns when there
-    /// is room for it.
+    /// Takes a write with `blocks` times 4 KiB, ready for the buffer at `at`. Returns when the write has room.
     pub(crate) fn accept(&mut self, at: u64, blocks: u64) -> u64 {
         if self.empty_at <= at {
             (self.filled_at, self.empty_at) = (at, at);
@@ -51,8 +50,8 @@ impl Buffer {
         at.max(self.empty_at.saturating_sub(self.setup.full))
     }
 
-    /// A read of `blocks` times 4 KiB wants to the flash at `at`. Returns how long it waits for what
-    /// is being programmed; what comes after that is put off until the read has its data.
+    /// A read with `blocks` times 4 KiB reaches the flash at `at`. Returns the wait for present programming; further
+    /// programming is put off until the read has the data.
     pub(crate) fn disturb(&mut self, at: u64, blocks: u64) -> u64 {
         let Some(flash) = self.setup.flash else {
             return 0;

@@ -1,11 +1,11 @@
-//! A drive's books: where it spent its time, and what that took.
+//! A drive's books: time and energy by place.
 
 use wakepath_units::{Microwatts, Nanoseconds};
 
 /// Where a drive is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Serving requests, or emptying its buffer.
+    /// Serving requests, or emptying the buffer.
     Active,
     /// In a power state with nothing to do.
     State(usize),
@@ -13,7 +13,7 @@ pub(crate) enum Place {
     Transition,
 }
 
-/// A part of the future that is certain already.
+/// A planned stretch in the future.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     until: u64,
@@ -21,26 +21,26 @@ struct Planned {
     power: Microwatts,
 }
 
-/// The sums of a run.
+/// A run's sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DriveTotals {
     /// In ns.
     pub(super) active: u64,
     /// Per power state, in ns.
     pub(super) states: Vec<u64>,
-    /// Times that each power state was reached from a higher one.
+    /// Entries into each power state from a higher state.
     pub(super) entries: Vec<u64>,
     /// In ns.
     pub(super) transition: u64,
-    /// Work of the drive's own while it slept, in ns; counted in `states` as well.
+    /// Time for the drive's own work while asleep, in ns; counted in `states` as well.
     pub(super) background: u64,
     /// In fJ.
     pub(super) energy: u128,
-    /// What the drive draws when nothing happens any more.
+    /// Power when nothing happens any more.
     pub(super) at_rest: Microwatts,
-    /// Requests that found the drive in, or on its way to, a deeper state.
+    /// Requests that found the drive in a deeper state, or on the way down.
     pub(super) wake_ups: u64,
-    /// How long those waited, in ns.
+    /// Their waiting time, in ns.
     pub(super) waited: u64,
 }
 
@@ -50,12 +50,12 @@ impl DriveTotals {
         self.energy
     }
 
-    /// What the drive draws when nothing happens any more.
+    /// Power when nothing happens any more.
     pub(crate) fn power_at_rest(&self) -> Microwatts {
         self.at_rest
     }
 
-    /// Takes off what had been counted before.
+    /// Takes off earlier counts.
     pub(crate) fn leave_out(&mut self, before: &Self) {
         let each = [
             (&mut self.states, &before.states),
@@ -74,17 +74,13 @@ impl DriveTotals {
         self.waited -= before.waited;
     }
 
-    /// The sums over several drives of one kind.
+    /// Sums over several equal drives.
     pub(super) fn sum(drives: &[Self]) -> Self {
-        let add = |to: &mut Vec<u64>, from: &[u64]| {
-            to.resize(from.len().max(to.len()), 0);
-            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-        };
         let mut all = Self::default();
         for drive in drives {
             all.active += drive.active;
-            add(&mut all.states, &drive.states);
-            add(&mut all.entries, &drive.entries);
+            add_each(&mut all.states, &drive.states);
+            add_each(&mut all.entries, &drive.entries);
             all.transition += drive.transition;
             all.background += drive.background;
             all.energy += drive.energy;
@@ -93,6 +89,14 @@ impl DriveTotals {
             all.waited += drive.waited;
         }
         all
+    }
+}
+
+/// Adds the figures of another drive, state by state.
+fn add_each(sums: &mut Vec<u64>, others: &[u64]) {
+    sums.resize(others.len().max(sums.len()), 0);
+    for (sum, other) in sums.iter_mut().zip(others) {
+        *sum += other;
     }
 }
 
@@ -133,7 +137,7 @@ impl Ledger {
         self.totals.energy += power.femtojoules_over(Nanoseconds(time));
     }
 
-    /// Notes what will be until `until`, after everything noted before.
+    /// Plans a stretch until `until`, after everything planned before.
     pub(crate) fn plan(&mut self, until: u64, place: Place, power: Microwatts) {
         self.planned.push(Planned {
             until,
@@ -142,7 +146,7 @@ impl Ledger {
         });
     }
 
-    /// Enters what was planned, as far as `until`.
+    /// Enters planned stretches, as far as `until`.
     pub(crate) fn enter_planned(&mut self, until: u64) {
         for index in 0..self.planned.len() {
             let part = self.planned[index];
@@ -151,7 +155,7 @@ impl Ledger {
         self.planned.retain(|part| part.until > until);
     }
 
-    /// Enters work of the drive's own, on top of the state that it is in.
+    /// Enters the drive's own work, on top of the present state.
     pub(crate) fn work(&mut self, time: u64, power: Microwatts) {
         self.totals.background += time;
         self.totals.energy += power.femtojoules_over(Nanoseconds(time));

@@ -1,16 +1,14 @@
-//! The drive: parallel units and a link behind a write buffer, in a power state that follows from
-//! how long nobody asked for anything.
+//! The drive: parallel units and a link behind a write buffer, in a power state that follows from the idle time.
 //!
-//! Nothing happens in a drive by an event of its own. When a request comes, or the run ends, the
-//! idle time before it tells the power state ([`path::IdlePath`]), and so how long the request
-//! waits, what the drive drew, and for how long ([`ledger::Ledger`]).
+//! Nothing happens in a drive by an own event. When a request comes, or the run ends, the idle time before tells the
+//! power state ([`path::IdlePath`]), and so how long the request waits, and power by time ([`ledger::Ledger`]).
 //!
-//! Power states and APST are those of the NVMe specification, and the table is the kernel's or the user's
+//! Power states and APST follow the NVMe specification, and the table is the kernel's or the user's
 //! (`wakepath-policies`). Service times and figures are the machine's `[drive]`.
 //!
 //! - Setup: [`setup`] compiles a drive model and APST settings, [`stripes`] is RAID0, [`volume`] the drives together.
 //! - State: this file, [`path`] and the write [`buffer`].
-//! - Totals: [`ledger`], time and energy in each power state; [`result`], the figures of a run.
+//! - Totals: [`ledger`], time and energy in each power state; [`result`], a run's figures.
 
 mod buffer;
 mod ledger;
@@ -34,19 +32,19 @@ pub(crate) use self::stripes::Piece;
 use self::stripes::Stripes;
 use crate::core::basics::Direction;
 
-/// What a request asks of a drive.
+/// A request's demand on a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Demand {
     direction: Direction,
-    /// Time in ns that a unit is busy with it.
+    /// Time in ns for a unit to be busy with the request.
     access: u64,
-    /// Time in ns that what it has beyond the first 4 KiB takes after that.
+    /// Further time in ns for data beyond the first 4 KiB.
     transfer: u64,
-    /// Time in ns of the link for that, at most `transfer`.
+    /// Link time in ns for that data, at most `transfer`.
     link: u64,
-    /// Its size in units of 4 KiB, rounded up.
+    /// Size in 4 KiB units, rounded up.
     blocks: u64,
-    /// The unit that it has to wait for, if not any will do.
+    /// The unit to wait for, unless any will do.
     unit: Option<usize>,
 }
 
@@ -65,12 +63,12 @@ impl Demand {
     }
 }
 
-/// What becomes of a request.
+/// A request's fate in a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Accepted {
-    /// How long it waits for the drive to wake up, in ns.
+    /// Wait for the drive to wake up, in ns.
     wake: u64,
-    /// When it will be finished.
+    /// When the request will be finished.
     done: u64,
 }
 
@@ -85,20 +83,20 @@ pub(crate) struct Drive {
     /// When the link is free, by direction: PCIe sends and receives at the same time.
     link_free: [u64; 2],
     buffer: Option<Buffer>,
-    /// Something has been written since the last flush began, and when that ends.
+    /// Something has been written since the last flush began, and when the flush ends.
     unflushed: bool,
     flushed_at: u64,
     sleep: Option<Sleep>,
 }
 
-/// What a drive with power states keeps track of.
+/// A drive's power state, for drives with power states.
 #[derive(Clone, Debug)]
 struct Sleep {
     setup: PowerSetup,
-    /// When the drive is awake, if a request woke it, and out of which power state.
+    /// When the drive is awake, if woken by a request, and from which power state.
     awake_at: u64,
     woken_from: usize,
-    /// When it has nothing left to do: all requests served, the buffer empty.
+    /// When the drive has nothing left to do: all requests served, the buffer empty.
     idle_from: u64,
     ledger: Ledger,
 }
@@ -167,7 +165,7 @@ impl Drive {
         }
     }
 
-    /// Takes a write that is done when its data are on the media, `time` ns after the drive has them.
+    /// Takes a write that is done with the data on the media, `time` ns after the drive has the data.
     #[cold]
     fn write_through(&mut self, now: u64, demand: Demand, time: u64) -> Accepted {
         let unflushed = self.unflushed;
@@ -181,8 +179,8 @@ impl Drive {
         Accepted { wake, done }
     }
 
-    /// Takes a flush: it is done `time` ns after the drive is awake and its buffer empty, or with the last one if nothing has
-    /// been written since. Requests go on meanwhile.
+    /// Takes a flush: done `time` ns after the drive is awake and the buffer empty, or with the last flush if nothing
+    /// has been written since. Requests go on meanwhile.
     fn flush(&mut self, now: u64, time: u64) -> Accepted {
         let awake_at = self.sleep.as_mut().map_or(0, |s| s.wake(now));
         let mut done = now.max(awake_at);
@@ -201,17 +199,16 @@ impl Drive {
         }
     }
 
-    /// The unit of a request, where each has one: that of its address, or the first that is free.
+    /// A request's unit, on drives with addressed units: by address, or else the first free unit.
     #[inline]
     fn addressed_unit(&self, unit: Option<usize>) -> Option<usize> {
         if self.addressed.is_empty() {
             return None;
         }
-        let free_at = |unit: &usize| self.addressed[*unit];
-        unit.or_else(|| (0..self.addressed.len()).min_by_key(free_at))
+        unit.or_else(|| (0..self.addressed.len()).min_by_key(|unit| self.addressed[*unit]))
     }
 
-    /// The next request goes to the unit that is free first.
+    /// The next request goes to the unit first free.
     fn take_earliest_unit(&mut self) {
         if let Some(mut other) = self.units.peek_mut()
             && other.0 < self.last_unit
@@ -220,8 +217,8 @@ impl Drive {
         }
     }
 
-    /// The power state at a time up to which all requests have come, and when it changes next if no
-    /// further one comes. `None` for a drive without power states.
+    /// The power state at a time up to which all requests have come, and when the state changes next without a further
+    /// request. `None` without power states.
     pub(crate) fn power_state(&self, now: u64) -> Option<(usize, Option<u64>)> {
         let sleep = self.sleep.as_ref()?;
         if now < sleep.awake_at && sleep.woken_from > 0 {

@@ -1,4 +1,4 @@
-//! What an idle drive goes through: the power state as a function of the idle time.
+//! An idle drive's way down: power state by idle time.
 
 use wakepath_policies::apst::ApstTable;
 use wakepath_units::Microwatts;
@@ -14,8 +14,7 @@ pub(crate) struct State {
     pub(super) non_operational: bool,
 }
 
-/// Work of its own that a drive does from `from` to `until` ns after it went idle, if it is in a
-/// non-operational state then.
+/// A drive's own work from `from` to `until` ns after going idle, in a non-operational state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(super) from: u64,
@@ -23,28 +22,28 @@ pub(crate) struct Work {
     pub(super) power: Microwatts,
 }
 
-/// A part of the way down.
+/// A leg on the way down.
 #[derive(Clone, Copy, Debug)]
 struct Leg {
-    /// Idle time at which it begins, in ns.
+    /// Idle time at the begin, in ns.
     from: u64,
     place: Place,
     power: Microwatts,
-    /// Where it leads: the state itself, or the one that is being entered.
+    /// The state itself, or the state being entered.
     state: usize,
     asleep: bool,
 }
 
-/// What a request finds.
+/// The drive's condition at a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wake {
-    /// Rest of an entry that cannot be turned back, in ns.
+    /// Rest of an irrevocable entry, in ns.
     pub(super) entry_left: u64,
-    /// What the drive draws until then.
+    /// Power until then.
     pub(super) entry_power: Microwatts,
     /// Time to leave the power state, in ns.
     pub(super) exit: u64,
-    /// That state, or the one being entered.
+    /// The state itself, or the state being entered.
     pub(super) state: usize,
     /// Time to come back from a rest within the operational state, in ns.
     pub(super) rest: u64,
@@ -56,13 +55,13 @@ pub(crate) struct IdlePath {
     states: Vec<State>,
     legs: Vec<Leg>,
     work: Option<Work>,
-    /// Idle time after which the drive rests, and what the next request waits for then.
+    /// Idle time until the drive rests, and the next request's wait then.
     rest: (u64, u64),
 }
 
 impl IdlePath {
-    /// `table` is the APST table in force, if any, and `transition` the power of a change of state. The idle time counts in the current state: from
-    /// going idle in the first one, from its arrival in the others.
+    /// `table` is the APST table in force, if any, and `transition` the power while changing state. Idle time counts
+    /// in the current state: from going idle in the first state, from arrival in the others.
     pub(crate) fn new(
         states: Vec<State>,
         table: Option<&ApstTable>,
@@ -85,7 +84,7 @@ impl IdlePath {
                 break;
             };
             let (target, timeout) = (usize::from(entry.target), u64::from(entry.timeout_ms));
-            // A time of 0 means never. A table that leads back up is none that the kernel makes.
+            // A time of 0 means never. The kernel makes no table that leads back up.
             let Some(next) = states.get(target) else {
                 break;
             };
@@ -111,11 +110,11 @@ impl IdlePath {
         }
     }
 
-    /// The state that a drive has reached after `gap` ns of idle time, the first one without any, and
-    /// after how much of it the next one is.
+    /// The state reached by a drive after `gap` ns idle time, the first state without any, and the idle time for the
+    /// next state.
     pub(crate) fn reached(&self, gap: Option<u64>) -> (usize, Option<u64>) {
-        let reached = |leg: &&Leg| matches!(leg.place, Place::State(_));
-        let mut states = self.legs.iter().filter(reached);
+        let legs = self.legs.iter();
+        let mut states = legs.filter(|leg| matches!(leg.place, Place::State(_)));
         let mut state = states.next().map_or(0, |leg| leg.state);
         for leg in states {
             if gap.is_none_or(|gap| leg.from > gap) {
@@ -126,7 +125,7 @@ impl IdlePath {
         (state, None)
     }
 
-    /// What a drive draws at the end of its way down.
+    /// Power at the end of the way down.
     pub(crate) fn at_rest(&self) -> Microwatts {
         self.legs.last().map_or(Microwatts(0), |leg| leg.power)
     }
@@ -136,14 +135,14 @@ impl IdlePath {
         self.states.len()
     }
 
-    /// The leg that a drive is in after `gap` ns, by number.
+    /// A drive's leg after `gap` ns, by number.
     fn leg(&self, gap: u64) -> usize {
         self.legs
             .partition_point(|l| l.from <= gap)
             .saturating_sub(1)
     }
 
-    /// What a request finds that comes after `gap` ns of idle time.
+    /// The drive's condition for a request after `gap` ns idle time.
     pub(crate) fn wake(&self, gap: u64) -> Wake {
         let index = self.leg(gap);
         let leg = self.legs[index];
@@ -171,8 +170,7 @@ impl IdlePath {
         }
     }
 
-    /// Enters the idle time from `gap` ns up to the time `until` into the books of a drive that
-    /// went idle at `idle_from`.
+    /// Enters the idle time from `gap` ns up to the time `until` into the books, for a drive idle since `idle_from`.
     pub(crate) fn walk(&self, idle_from: u64, gap: u64, until: u64, ledger: &mut Ledger) {
         let gap_end = until - idle_from;
         for index in self.leg(gap)..self.legs.len() {
@@ -199,17 +197,17 @@ impl IdlePath {
 
 #[cfg(test)]
 impl IdlePath {
-    /// The state that a drive is in, or is entering, after `gap` ns.
+    /// The state for a drive after `gap` ns, or the state being entered.
     pub(crate) fn state_after(&self, gap: u64) -> usize {
         self.legs[self.leg(gap)].state
     }
 
-    /// What it may draw on its way down.
+    /// Powers on the way down.
     pub(crate) fn powers(&self) -> impl Iterator<Item = Microwatts> + Clone + '_ {
         self.legs.iter().map(|l| l.power)
     }
 
-    /// What its own work draws.
+    /// Power for the drive's own work.
     pub(crate) fn work_power(&self) -> Microwatts {
         self.work.map_or(Microwatts(0), |w| w.power)
     }

@@ -1,4 +1,4 @@
-//! What the drives did in a run.
+//! A run's figures about drives.
 
 use serde::Serialize;
 
@@ -15,33 +15,36 @@ pub struct DriveRun {
     pub active_seconds: f64,
     /// Seconds spent between power states.
     pub transition_seconds: f64,
-    /// Seconds of its own work while asleep; part of the time in its power states.
+    /// Seconds for the drive's own work while asleep; part of the time in power states.
     pub background_seconds: f64,
     /// Power states with nothing to do, PS0 first. Together with active and transition time they
     /// make the run.
     pub states: Vec<DriveStateTime>,
     /// Requests that found the drive asleep, or falling asleep.
     pub wake_ups: u64,
-    /// Mean time that those waited for the drive, in microseconds.
+    /// Mean wait for the drive in such requests, in microseconds.
     pub mean_wake_us: f64,
 }
 
-/// Time in a power state of a drive.
+/// A drive's time in a power state.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct DriveStateTime {
-    /// Its number.
+    /// State number.
     pub state: usize,
-    /// Seconds in it with nothing to do.
+    /// Seconds in the state with nothing to do.
     pub seconds: f64,
-    /// Times that the drive fell asleep into it.
+    /// Times that the drive fell asleep into the state.
     pub entries: u64,
 }
 
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
 impl DriveRun {
-    /// The sum over drives of one kind, in a run of so many ns.
+    /// Sums over equal drives, in a run with this many ns.
     pub(crate) fn new(drives: &[DriveTotals], end: u64) -> Self {
         let totals = &DriveTotals::sum(drives);
-        let seconds = |ns: u64| ns as f64 / 1e9;
         Self {
             // 1 fJ / 1 ns = 1 uW
             average_mw: totals.energy as f64 / end.max(1) as f64 / 1e3,

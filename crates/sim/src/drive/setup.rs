@@ -1,4 +1,4 @@
-//! A drive model and APST settings, compiled into what the drive needs.
+//! A drive model and APST settings, compiled for the drive.
 
 use wakepath_hardware::machine::{DriveModel, DrivePower};
 use wakepath_policies::apst::{self, ApstSettings};
@@ -7,14 +7,14 @@ use wakepath_units::Microwatts;
 use super::buffer::{BufferSetup, FlashSetup};
 use super::path::{IdlePath, State, Work};
 
-/// What a service time, and the media's time for a write, are about.
+/// Bytes per service time, and per write to the media.
 const BLOCK_KIB: f64 = 4.0;
 
-/// A drive as it is for one combination of policies.
+/// A drive under one combination of policies.
 #[derive(Clone, Debug)]
 pub(crate) struct DriveSetup {
     pub(super) units: usize,
-    /// A read waits for the unit that it is for.
+    /// A read waits for the addressed unit.
     pub(super) by_address: bool,
     pub(super) buffer: Option<BufferSetup>,
     pub(super) power: Option<PowerSetup>,
@@ -26,13 +26,12 @@ pub(crate) struct PowerSetup {
     pub(super) path: IdlePath,
     pub(super) active: Microwatts,
     pub(super) idle: Microwatts,
-    /// While it enters or leaves a non-operational state.
+    /// Power while entering or leaving a non-operational state.
     pub(super) transition: Microwatts,
 }
 
 impl DriveSetup {
-    /// Without `settings` the drive gets no table and stays in its first state, as it does if the
-    /// kernel plans none for it.
+    /// Without `settings` the drive gets no table and stays in the first state, as if the kernel planned none.
     pub(crate) fn new(model: &DriveModel, settings: Option<&ApstSettings>) -> Self {
         Self {
             units: model.parallel_units.value as usize,

@@ -1,14 +1,14 @@
-//! RAID0: which part of a request goes to which drive.
+//! RAID0: a request's part on each drive.
 
 /// How a volume lies on its drives: chunk after chunk, from drive to drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stripes {
     pub(super) drives: usize,
-    /// Bytes on one drive before the next one follows.
+    /// Bytes on one drive before the next drive follows.
     pub(super) chunk: u64,
 }
 
-/// The part of a request that one drive has.
+/// One drive's part in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) drive: usize,
@@ -23,15 +23,15 @@ impl Piece {
 }
 
 impl Stripes {
-    /// The pieces of a request, the one with its first byte first. What a drive has of a request is
-    /// one piece: its chunks follow each other there, and the kernel merges them.
+    /// A request's pieces, beginning with the first byte's. Each drive has one piece: chunks follow each other there,
+    /// and the kernel merges them.
     pub(super) fn pieces(self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> {
         let drives = self.drives as u64;
         let end = offset.saturating_add(bytes);
         let (first, last) = (offset / self.chunk, end.saturating_sub(1) / self.chunk);
         let chunks = last - first + 1;
         (0..chunks.min(drives)).map(move |nth| {
-            // Whole chunks, less what lies before the request and what lies after it.
+            // Whole chunks, less the bytes before and after the request.
             let mut of_drive = ((chunks - nth).div_ceil(drives)) * self.chunk;
             if nth == 0 {
                 of_drive -= offset - first * self.chunk;

@@ -1,4 +1,4 @@
-//! What the drives of a machine take for a request, together.
+//! A machine's drives together, and their times for a request.
 
 use wakepath_hardware::machine::{DriveModel, Figure};
 
@@ -20,23 +20,20 @@ pub(crate) struct VolumeSetup {
     link: [u64; 2],
     /// Rate of the media for one request; 0: as the link.
     stream: [u64; 2],
-    /// Units of a drive, where a read waits for that of its address.
+    /// Units per drive, where a read waits for the addressed unit.
     units: Option<usize>,
 }
 
 impl VolumeSetup {
     pub(crate) fn new(drive: &DriveModel) -> Self {
         let spread = drive.spread.value;
-        let service = |mean: &Figure| ServiceTime::new(mean.value * 1e3, spread);
         Self {
             stripes: Stripes {
                 drives: drive.count,
                 chunk: (drive.chunk_kib.value * 1024.0) as u64,
             },
-            access: [
-                service(&drive.read_service_us),
-                service(&drive.write_service_us),
-            ],
+            access: [&drive.read_service_us, &drive.write_service_us]
+                .map(|mean| ServiceTime::new(mean.value * 1e3, spread)),
             flush: drive.flush_us.micros().0,
             link: [rate(&drive.read_mb_per_s), rate(&drive.write_mb_per_s)],
             stream: [
@@ -52,7 +49,7 @@ impl VolumeSetup {
         self.flush > 0
     }
 
-    /// What each drive has of a request, the piece with its first byte first.
+    /// Each drive's piece in a request, beginning with the first byte's.
     pub(crate) fn pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + use<> {
         self.stripes.pieces(offset, bytes)
     }
@@ -65,7 +62,7 @@ impl VolumeSetup {
         done
     }
 
-    /// Gives a drive a request of `bytes`, or a piece of a request, now. A write `through` the cache ends when the data are on the
+    /// Gives a drive a request with `bytes`, or a piece, now. A write `through` the cache ends with the data on the
     /// media. Returns the end, and adds the time until then to `parts`.
     #[inline(always)]
     pub(crate) fn give_request(
@@ -94,7 +91,7 @@ impl VolumeSetup {
         done
     }
 
-    /// What a request of `bytes`, or a piece of one, asks of its drive.
+    /// A request's demand on its drive, for a whole or a piece with `bytes`.
     #[inline(always)]
     fn demand(&self, direction: Direction, bytes: u64, access: u64) -> Demand {
         let (transfer, link) = match bytes.saturating_sub(BLOCK) {
@@ -111,17 +108,21 @@ impl VolumeSetup {
         }
     }
 
-    /// The time in ns that so many bytes more than a block take, and the part of it on the link.
+    /// Time in ns for `bytes` beyond a block, and the link's part.
     #[inline(never)]
     fn transfer(&self, direction: Direction, beyond: u64) -> (u64, u64) {
-        let at = |rate: u64| (u128::from(beyond) * 1_000_000 / u128::from(rate.max(1))) as u64;
-        let link = at(self.link[direction as usize]);
+        let link = time_at(self.link[direction as usize], beyond);
         let transfer = match self.stream[direction as usize] {
             0 => link,
-            rate => link.max(at(rate)),
+            rate => link.max(time_at(rate, beyond)),
         };
         (transfer, link)
     }
+}
+
+/// Time in ns for this many bytes at a rate in kB/s.
+fn time_at(rate: u64, bytes: u64) -> u64 {
+    (u128::from(bytes) * 1_000_000 / u128::from(rate.max(1))) as u64
 }
 
 /// In kB/s.

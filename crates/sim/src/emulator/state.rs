@@ -1,33 +1,33 @@
-//! Who works, on a machine whose CPUs take turns, and the CPU there that plays the drives.
+//! Turns on a machine whose CPUs take turns, and the player: the CPU that plays the drives.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use wakepath_hardware::machine::{Emulator, Figure};
+use wakepath_hardware::machine::Emulator;
 
-use crate::core::basics::{CpuId, NEVER, RequestId};
+use crate::core::basics::{CpuId, Interrupt, NEVER, RequestId, Timer};
 
-/// What runs the CPUs in turn, and its CPU that plays the drives.
+/// The emulator's figures, and the player's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmulatorSetup {
-    /// Work of that CPU each time that it wakes, and with each request as it takes it and as it completes it, in ns.
+    /// The player's work for each wake-up, and for each request when taken and when completed, in ns.
     pub(super) wake: u64,
     pub(super) take: u64,
     pub(super) complete: u64,
-    /// Its timer fires so long before a request ends.
+    /// The player's timer fires this long before a request ends.
     pub(super) lead: u64,
-    /// From then on it looks at the clock so often, in ns.
+    /// Interval between looks at the clock from then on, in ns.
     pub(super) look: u64,
-    /// A CPU keeps the turn for this last part of an exit latency, in ns.
+    /// A CPU keeps the turn for an exit latency's last part, in ns.
     pub(super) exit_hold: u64,
 }
 
 impl EmulatorSetup {
     pub(crate) fn new(figures: &Emulator, khz: u64) -> Self {
-        let time = |work: &Figure| work.kilocycles() * 1_000_000 / khz.max(1);
-        let request = time(&figures.drive_request_kcycles);
+        let works = [&figures.drive_wake_kcycles, &figures.drive_request_kcycles];
+        let [wake, request] = works.map(|work| work.kilocycles() * 1_000_000 / khz.max(1));
         Self {
-            wake: time(&figures.drive_wake_kcycles),
+            wake,
             take: request / 2,
             complete: request - request / 2,
             lead: figures.drive_lead_us.micros().0,
@@ -37,18 +37,34 @@ impl EmulatorSetup {
     }
 }
 
-/// What a CPU is to do when its turn comes.
+/// What waits for a CPU's turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Go on with what it was at when its turn ended.
+    /// Work cut off at the last turn's end.
     pub(super) cut: bool,
-    /// Do what follows the end of its phase.
+    /// The follow-up to a phase's end.
     pub(super) phase_over: bool,
-    /// Look at its interrupts.
+    /// Pending interrupts.
     pub(super) interrupted: bool,
 }
 
 impl Waiting {
+    /// Whether work cut off waits for the turn.
+    pub(crate) fn is_cut(self) -> bool {
+        self.cut
+    }
+
+    /// Whether a phase's end waits for the turn.
+    pub(crate) fn has_phase_end(self) -> bool {
+        self.phase_over
+    }
+
+    /// Whether interrupts wait for the turn.
+    pub(crate) fn has_interrupt(self) -> bool {
+        self.interrupted
+    }
+
+    /// Whether anything waits for the turn.
     pub(crate) fn any(self) -> bool {
         self.cut || self.phase_over || self.interrupted
     }
@@ -59,18 +75,34 @@ impl Waiting {
 pub(crate) enum Exit {
     #[default]
     None,
-    /// Others may have the turn meanwhile. The exit ends at this time.
+    /// Other CPUs may have the turn meanwhile. The exit ends at this time.
     Yields(u64),
-    /// Its last part, which it does not begin without the turn, and keeps it for.
+    /// The last part of the exit, which needs and keeps the turn.
     Holds(u64),
 }
 
-/// One thread runs all CPUs in turn: who has the turn works until it goes idle, or until a timer of any CPU expires.
+/// The rank of an interrupt pending on a guest's CPU: the least is served first.
+///
+/// The player interrupts CPUs for completions, and they end requests in a soft interrupt
+/// (`blk_mq_complete_request_remote()`). Completions come after all hard interrupts, but before the soft interrupt for
+/// timer-wheel timers: on x86 function calls have a higher vector than the tick, and the tick's soft interrupts are
+/// left to `ksoftirqd`. RCU's soft interrupt is the last. `is_on_wheel`: whether a background source's timer is on the
+/// timer wheel.
+pub(crate) fn interrupt_rank(interrupt: Interrupt, is_on_wheel: impl Fn(usize) -> bool) -> u8 {
+    match interrupt {
+        Interrupt::Rcu => 3,
+        Interrupt::Completion(_) => 1,
+        Interrupt::Timer(Timer::Background(source)) if is_on_wheel(source) => 2,
+        _ => 0,
+    }
+}
+
+/// One thread runs all CPUs in turn: a CPU with the turn works until idle, or until any CPU's timer expires.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    /// Whose turn it is, if anybody works; after all CPUs there is the one that plays the drives.
+    /// The working CPU, if any; the player comes after all CPUs.
     pub(super) holder: Option<usize>,
-    /// Who had it last.
+    /// The last holder.
     pub(super) last: usize,
     pub(super) waiting: Vec<Waiting>,
     pub(super) exits: Vec<Exit>,
@@ -91,12 +123,12 @@ impl Turns {
         }
     }
 
-    /// Whether a CPU may do something now: it has the turn, or takes it because nobody has.
+    /// Whether a CPU may act now: by having the turn, or by taking a free turn.
     pub(crate) fn may_act(&mut self, cpu: CpuId) -> bool {
         *self.holder.get_or_insert(cpu) == cpu
     }
 
-    /// Whether the CPU that plays the drives has halted.
+    /// Whether the player has halted.
     pub(crate) fn player_is_halted(&self) -> bool {
         self.player.is_halted()
     }
@@ -106,7 +138,7 @@ impl Turns {
         matches!(self.exits[cpu], Exit::Holds(_))
     }
 
-    /// A CPU that has the turn begins to leave an idle state. Returns when it wants the turn again, or is done.
+    /// A CPU with the turn begins to leave an idle state. Returns when the CPU wants the turn again, or is done.
     pub(crate) fn begin_exit(&mut self, cpu: CpuId, now: u64, latency: u64) -> u64 {
         let end = now + latency;
         let hold = self.player.setup.exit_hold;
@@ -119,7 +151,8 @@ impl Turns {
         }
     }
 
-    /// A CPU has the turn, and wants it for its exit or is done with that. Returns when it will be done, if it is not.
+    /// A CPU gets the turn during an exit from an idle state, or after. Returns when the exit will be done, unless
+    /// done.
     pub(crate) fn go_on_with_exit(&mut self, cpu: CpuId, now: u64) -> Option<u64> {
         match self.exits[cpu] {
             Exit::Yields(end) if end > now => {
@@ -145,7 +178,7 @@ impl Turns {
         }
     }
 
-    /// Who is next: round the CPUs from the one that had the turn last.
+    /// The next CPU in turn: round the CPUs from the last holder.
     pub(crate) fn next(&self, now: u64) -> Option<usize> {
         let all = self.waiting.len() + 1;
         (1..=all)
@@ -154,40 +187,41 @@ impl Turns {
     }
 }
 
-/// What the CPU that plays the drives is at.
+/// The player's present activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Playing {
-    /// It has halted, with a timer for this time.
+    /// Halted, with a timer for this time.
     Halted(u64),
-    /// It works, and this much is left of it in ns; the first time is when that was so.
+    /// At work since a time, with this much left in ns, and the next action.
     Works(u64, u64, NextAction),
-    /// Its work was cut off, with this much of it left.
+    /// Cut off, with this much work left.
     Cut(u64, NextAction),
-    /// It looks at the clock until then.
+    /// Looking at the clock until a time.
     Looks(u64),
 }
 
-/// What follows work of the CPU that plays the drives.
+/// The player's next action after some work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextAction {
-    /// It looks for what is next.
+    /// Look for something to do.
     Look,
     /// A request is completed.
     Complete(RequestId),
-    /// It halts.
+    /// Halt.
     Halt,
 }
 
-/// The CPU that plays the drives. It takes requests as it is told of them, and has a timer a little before the next one ends.
+/// The player: the CPU that plays the drives. The player takes requests when told, and has a timer a little before the
+/// next request ends.
 #[derive(Debug)]
 pub(crate) struct Player {
     pub(super) setup: EmulatorSetup,
     pub(super) playing: Playing,
-    /// It has been told of requests since it last halted.
+    /// The player has been told about requests since the last halt.
     told: bool,
-    /// Requests that it has not taken yet, and when they end.
+    /// Requests not taken yet, and when they end.
     inbox: Vec<(u64, RequestId)>,
-    /// Those that it has, the first to end first; equal ones in the order in which they came.
+    /// Taken requests, the first to end first; equal ones in arrival order.
     taken: BinaryHeap<Reverse<(u64, u64, RequestId)>>,
     number: u64,
 }
@@ -210,7 +244,7 @@ impl Player {
         self.inbox.push((end, request));
     }
 
-    /// Whether it works, so that it keeps the turn.
+    /// Whether the player works, and so keeps the turn.
     pub(crate) fn works(&self) -> bool {
         matches!(self.playing, Playing::Works(..))
     }
@@ -238,14 +272,14 @@ impl Player {
         }
     }
 
-    /// Its turn ends before its work does.
+    /// The turn ends before the player's work.
     pub(crate) fn cut(&mut self, now: u64) {
         if let Playing::Works(since, left, then) = self.playing {
             self.playing = Playing::Cut((since + left).saturating_sub(now), then);
         }
     }
 
-    /// It has the turn, and nothing that it works at: what it does next.
+    /// The player gets the turn without work: chooses the next action.
     pub(crate) fn go_on(&mut self, now: u64) {
         self.playing = match self.playing {
             Playing::Cut(left, then) => Playing::Works(now, left, then),
@@ -258,7 +292,7 @@ impl Player {
         };
     }
 
-    /// Its work is done. Returns a request if that completes it.
+    /// The player's work is done. Returns a request if completed now.
     pub(crate) fn end_work(&mut self, now: u64) -> Option<RequestId> {
         let Playing::Works(_, _, then) = self.playing else {
             return None;

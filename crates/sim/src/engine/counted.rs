@@ -1,4 +1,4 @@
-//! What has been counted of a run by the end of its warm-up.
+//! A run's counts by the end of the warm-up.
 
 use crate::cpu::totals::CpuTotals;
 use crate::drive::DriveTotals;
@@ -6,7 +6,7 @@ use crate::frequency::clocks::Domain;
 use crate::observe::recorder::WarmUpCounts;
 use crate::power::state::PowerTotals;
 
-/// What had been counted by the end of the warm-up.
+/// Counts by the end of the warm-up.
 #[derive(Debug)]
 pub(super) struct WarmUp {
     pub(super) ended: u64,

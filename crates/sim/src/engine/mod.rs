@@ -1,26 +1,25 @@
-//! A run: the parts of all mechanisms side by side, and the event loop over them (`dispatch`).
+//! A run: the context and all mechanisms' parts side by side, and the event loop (`dispatch`).
 //!
-//! Every mechanism opens its own part only, and tells the others what happens by their methods. No rule of a mechanism is
-//! here.
+//! Every mechanism opens its own part only. An event that reaches other mechanisms is a method on the whole, in the
+//! mechanism's folder. `tests/all/rooms.rs` lists which folder's events call which; the list has no circle.
 
 mod counted;
 mod dispatch;
 mod warm_up;
 mod watchdog;
-use crate::block::request::Request;
-use crate::core::basics::RequestId;
+use crate::block::requests::Requests;
 use crate::core::calendar::Calendar;
+use crate::core::context::Context;
+use crate::core::observer::Observer;
 use crate::core::random::Streams;
 use crate::core::span::Span;
-use crate::cpu::pulled::MigratoryTimer;
+use crate::cpu::migratory_timers::MigratoryTimers;
 use crate::cpu::state::Cpu;
 use crate::cpu::totals::CpuTotals;
 use crate::drive::{Drive, DriveTotals};
-use crate::emulator::state::Turns;
-use crate::error::SimError;
+use crate::emulator::turn_taking::Emulator;
 use crate::frequency::clocks::Domain;
 use crate::frequency::slots::ClockControl;
-use crate::observe::observer::Observer;
 use crate::observe::recorder::Recorder;
 use crate::page_cache::state::Totals;
 use crate::page_cache::write_back::WriteBack;
@@ -28,57 +27,41 @@ use crate::power::state::PowerTracker;
 use crate::rcu::state::GracePeriods;
 use crate::scheduler::run_queue::Scheduler;
 use crate::setup::Setup;
-use crate::task::fio::jobs::Jobs;
 use crate::task::fio::rates::JobTotals;
-use crate::task::rtapp::state::{ThreadTotals, Threads};
+use crate::task::kernel_thread::BackgroundSetup;
+use crate::task::rtapp::state::ThreadTotals;
 use crate::task::state::Task;
+use crate::task::workload::WorkloadState;
 
 use self::counted::WarmUp;
 
+/// The state of a run.
 pub(crate) struct Engine<'a, O> {
-    pub(crate) observer: &'a mut O,
-    /// The observer has not said that it wants no more.
-    pub(crate) watched: bool,
+    pub(crate) context: Context<'a, O>,
     pub(crate) setup: &'a Setup,
-    pub(crate) now: u64,
-    pub(crate) calendar: Calendar,
     pub(crate) cpus: Vec<Cpu<'a>>,
+    pub(crate) migratory_timers: MigratoryTimers,
     pub(crate) domains: Vec<Domain>,
     pub(crate) clock_control: ClockControl,
     pub(crate) power: PowerTracker,
-    pub(crate) tasks: Vec<Task>,
-    pub(crate) requests: Vec<Request>,
-    pub(crate) free_requests: Vec<RequestId>,
-    pub(crate) drives: Vec<Drive>,
-    /// By background source, if there are timers that other CPUs take over.
-    pub(crate) pulled: Vec<MigratoryTimer>,
-    /// If the CPUs take turns.
-    pub(crate) turns: Option<Turns>,
-    /// What each queue has collected; empty where none does.
-    pub(crate) collected: Vec<Vec<RequestId>>,
-    pub(crate) random: Streams,
-    pub(crate) recorder: Recorder,
-    pub(crate) threads: Threads,
     pub(crate) scheduler: Scheduler,
-    pub(crate) job_totals: JobTotals,
-    /// Which jobs have started and ended.
-    pub(crate) jobs: Jobs,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) workload: WorkloadState,
+    pub(crate) requests: Requests,
+    pub(crate) drives: Vec<Drive>,
+    pub(crate) emulator: Emulator,
+    pub(crate) recorder: Recorder,
     /// If CPUs wait for grace periods.
     pub(crate) rcu: Option<GracePeriods>,
     /// If somebody writes into the page cache.
     pub(crate) cache: Option<Box<WriteBack>>,
-    /// Processes of jobs and threads that have not ended.
-    processes: usize,
-    /// Why the run has no result.
-    failure: Option<SimError>,
-    /// Events that were only there for the observer.
-    looks: u64,
-    /// What had been counted by the end of the warm-up, once that is over.
+    /// Counts by the end of the warm-up, once over.
     warm_up: Option<Box<WarmUp>>,
     drives_before: Vec<Option<DriveTotals>>,
 }
 
 impl<'a, O: Observer> Engine<'a, O> {
+    /// A run about to begin.
     pub(crate) fn new(
         setup: &'a Setup,
         cpus: Vec<Cpu<'a>>,
@@ -88,45 +71,25 @@ impl<'a, O: Observer> Engine<'a, O> {
         observer: &'a mut O,
     ) -> Self {
         let queues = setup.completion.collecting_queues(drives.len());
-        let turns = setup.turns();
-        let devices = queues + Self::watched(drives.len()) + usize::from(turns.is_some());
+        // Nothing happens in a drive by itself, unless somebody looks.
+        let watched_drives = if O::WATCHES { drives.len() } else { 0 };
+        let calendar = Calendar::new(cpus.len(), domains.len(), queues, watched_drives);
+        let sources = setup.background.len();
+        let random = Streams::new(seed, cpus.len(), sources, setup.cpu.has_random_exits());
+        let timers_migrate = setup.background.iter().any(BackgroundSetup::migrates);
         let mut engine = Self {
-            observer,
-            watched: true,
-            now: 0,
-            calendar: Calendar::new(cpus.len(), domains.len(), devices),
+            context: Context::new(calendar, random, observer),
+            migratory_timers: MigratoryTimers::new(if timers_migrate { sources } else { 0 }),
             clock_control: ClockControl::new(&setup.frequency, setup.power.has_limit(), &domains),
             domains,
             power: PowerTracker::new(&setup.power, &setup.frequency, &setup.topology),
-            tasks: Vec::new(),
-            requests: Vec::new(),
-            free_requests: Vec::new(),
-            turns,
-            collected: vec![Vec::new(); queues],
-            drives,
-            pulled: if setup
-                .background
-                .iter()
-                .any(|source| source.timer.is_pulled())
-            {
-                vec![MigratoryTimer::default(); setup.background.len()]
-            } else {
-                Vec::new()
-            },
-            random: Streams::new(
-                seed,
-                cpus.len(),
-                setup.background.len(),
-                setup.cpu.has_random_exits(),
-            ),
-            recorder: Recorder::default(),
-            processes: 0,
-            threads: Threads::new(&setup.programs),
             scheduler: Scheduler::default(),
-            job_totals: JobTotals::new(setup.jobs.len()),
-            failure: None,
-            looks: 0,
-            jobs: Jobs::new(setup.jobs.len()),
+            tasks: Vec::new(),
+            workload: WorkloadState::new(setup),
+            requests: Requests::new(queues),
+            drives,
+            emulator: setup.emulator(),
+            recorder: Recorder::default(),
             rcu: setup.grace_periods(),
             cache: None,
             warm_up: None,
@@ -134,77 +97,46 @@ impl<'a, O: Observer> Engine<'a, O> {
             cpus,
             setup,
         };
-        engine.start_background();
-        engine.start_write_back();
-        engine.start_sugov();
-        (0..engine.drives.len()).for_each(|drive| engine.watch_drive(drive));
-        (0..engine.domains.len()).for_each(|domain| engine.observe_frequency(domain));
-        for cpu in 0..engine.cpus.len() {
-            engine.enter_idle(cpu);
-            engine.arm_clock(cpu);
-        }
-        engine.start_clocks();
-        engine.start_next_group();
-        engine.start_threads();
+        engine.start();
         engine
     }
 
-    /// A process of a job or a thread begins. The run lasts until all have ended.
-    pub(crate) fn begin_process(&mut self) {
-        self.processes += 1;
-    }
-
-    pub(crate) fn end_process(&mut self) {
-        self.processes -= 1;
-    }
-
-    /// Whether a process of a job or a thread has not ended.
-    #[inline(always)]
-    pub(crate) fn has_process(&self) -> bool {
-        self.processes > 0
-    }
-
-    /// Ends the run without a result; the first reason counts.
-    #[cold]
-    pub(crate) fn give_up(&mut self, why: SimError) {
-        self.failure.get_or_insert(why);
-        self.processes = 0;
-    }
-
-    /// The present event was only there for the observer, and costs the run nothing.
-    pub(crate) fn note_look(&mut self) {
-        self.looks += 1;
-    }
-
-    /// How many of the drives have a slot: nothing happens in a drive by itself, unless somebody
-    /// looks.
-    pub(crate) fn watched(drives: usize) -> usize {
-        if O::WATCHES { drives } else { 0 }
-    }
-
-    /// Which device is the CPU that plays the drives, if there is one.
-    pub(crate) fn player_slot(&self) -> usize {
-        self.collected.len() + Self::watched(self.drives.len())
+    /// Starts everything that begins with the run.
+    fn start(&mut self) {
+        self.start_background();
+        self.start_write_back();
+        self.start_sugov();
+        (0..self.drives.len()).for_each(|drive| self.observe_drive(drive));
+        (0..self.domains.len()).for_each(|domain| self.observe_frequency(domain));
+        for cpu in 0..self.cpus.len() {
+            self.enter_idle(cpu);
+            self.arm_clock(cpu);
+        }
+        self.start_clocks();
+        self.start_next_group();
+        self.start_threads();
     }
 
     fn finish(mut self, events: u64) -> Finished {
         (0..self.cpus.len()).for_each(|cpu| self.charge(cpu));
         self.end_uncore_slots();
+        let now = self.context.now();
         let mut cpus = self.cpu_totals();
-        self.power.finish(self.now);
-        self.end_observation();
+        self.power.finish(now);
+        self.context.end_observation();
         let programs = &self.setup.programs;
         let never_ran = (0..programs.task_count())
             .map(|program| self.why_never_ran(program))
             .collect();
         let begin = self.leave_out_warm_up(&mut cpus);
-        let requests_from = self.jobs.counts_from();
-        let is_capped = self.processes > 0 && programs.is_capped(self.now);
+        let requests_from = self.workload.jobs().counts_from();
+        let is_capped = self.context.has_process() && programs.is_capped(now);
         let migrations = self.scheduler.migrations();
+        let (threads, jobs) = (self.workload).into_totals(never_ran, is_capped, migrations);
         Finished {
-            span: Span::new(begin, self.now, requests_from, events),
-            threads: self.threads.into_totals(never_ran, is_capped, migrations),
-            jobs: self.job_totals,
+            span: Span::new(begin, now, requests_from, events),
+            threads,
+            jobs,
             power: self.power,
             cpus,
             domains: self.domains,
@@ -214,7 +146,7 @@ impl<'a, O: Observer> Engine<'a, O> {
                 let mut totals = self
                     .drives
                     .into_iter()
-                    .map(|d| d.finish(self.now))
+                    .map(|d| d.finish(now))
                     .collect::<Option<Vec<_>>>();
                 let before = self.drives_before.iter().flatten();
                 for (totals, before) in totals.iter_mut().flatten().zip(before) {
@@ -226,7 +158,7 @@ impl<'a, O: Observer> Engine<'a, O> {
     }
 }
 
-/// What a run leaves behind.
+/// A run's remains.
 pub(crate) struct Finished {
     pub(crate) span: Span,
     pub(crate) power: PowerTracker,
@@ -237,6 +169,6 @@ pub(crate) struct Finished {
     pub(crate) jobs: JobTotals,
     /// If somebody wrote into the page cache.
     pub(crate) page_cache: Option<Totals>,
-    /// Of each drive, if they have power states.
+    /// Totals by drive, if drives have power states.
     pub(crate) drives: Option<Vec<DriveTotals>>,
 }

@@ -1,18 +1,18 @@
-//! What happens in the warm-up of a run (fio's `ramp_time`), which results leave out.
+//! A run's warm-up (fio's `ramp_time`), left out by results.
 //!
-//! Nothing in the machine notices the end of the warm-up: what has been counted by then is noted, and taken off at the end.
+//! Nothing in the machine notices the end of the warm-up: counts by then are noted, and taken off at the end.
 
+use crate::core::observer::Observer;
 use crate::cpu::totals::CpuTotals;
 use crate::engine::Engine;
 use crate::engine::counted::WarmUp;
-use crate::observe::observer::Observer;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Takes note of what has been counted by now, the end of the warm-up.
+    /// Notes all counts by now, the end of the warm-up.
     #[cold]
     pub(crate) fn end_warm_up(&mut self) {
         self.end_uncore_slots();
-        let now = self.now;
+        let now = self.context.now();
         let domains = self.domains.iter().map(|domain| {
             let mut domain = domain.clone();
             for cpu in &self.cpus[domain.cpus()] {
@@ -31,16 +31,16 @@ impl<O: Observer> Engine<'_, O> {
         }));
     }
 
-    /// What has been counted of each CPU by now.
+    /// Each CPU's totals by now.
     pub(super) fn cpu_totals(&self) -> Vec<CpuTotals> {
         let totals = self.cpus.iter().map(|cpu| {
-            let down = self.power.cluster_down(cpu.cluster, self.now);
-            cpu.totals_until(self.now, self.domains[cpu.domain].current(), down)
+            let down = self.power.cluster_down(cpu.cluster, self.context.now());
+            cpu.totals_until(self.context.now(), self.domains[cpu.domain].current(), down)
         });
         totals.collect()
     }
 
-    /// Takes off what was counted in the warm-up, at the end of the run. Returns when that ended.
+    /// Takes off the warm-up's counts, at the run's end. Returns when the warm-up ended.
     pub(super) fn leave_out_warm_up(&mut self, cpus: &mut [CpuTotals]) -> u64 {
         let Some(warm_up) = self.warm_up.take() else {
             return 0;
@@ -49,7 +49,7 @@ impl<O: Observer> Engine<'_, O> {
             cpu.leave_out(before);
         }
         for (domain, before) in self.domains.iter_mut().zip(&warm_up.domains) {
-            domain.leave_out(before, warm_up.ended, self.now);
+            domain.leave_out(before, warm_up.ended, self.context.now());
         }
         self.power.leave_out(&warm_up.power);
         self.recorder.leave_out(warm_up.requests);

@@ -1,4 +1,4 @@
-//! Notices a run that goes nowhere.
+//! Notices a run without progress.
 
 use crate::error::Stuck;
 
@@ -8,7 +8,7 @@ pub(super) struct Watchdog {
     /// Simulated time in ns and finished requests at the last look.
     now: u64,
     requests: u64,
-    /// Looks without a request in between, and when they began.
+    /// Looks without a request in between, and when the first was.
     idle_looks: u64,
     idle_since: u64,
 }
@@ -18,8 +18,8 @@ impl Watchdog {
     /// instant.
     pub(super) const EVERY: u64 = 1 << 20;
 
-    /// Looks without a request before the run is given up: some seconds of real time, and
-    /// hours to weeks of simulated time.
+    /// Looks without a request before the run is given up: some seconds in real time, and hours to weeks in simulated
+    /// time.
     const PATIENCE: u64 = 1 << 6;
 
     /// `requests` have been finished by `now`, in ns; `None` if the workload makes none.

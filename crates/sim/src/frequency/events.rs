@@ -1,14 +1,15 @@
-//! Utilisation and the clocks that follow it.
+//! Utilisation and the clocks driven by utilisation.
+
+use std::ops::Range;
 
 use crate::core::basics::{CpuId, Interrupt, TaskId};
 use crate::core::calendar::Slot;
+use crate::core::observer::Observer;
 use crate::engine::Engine;
 use crate::frequency::clocks::report::Report;
-use crate::observe::observer::Observer;
-use crate::task::state::Task;
 
 impl<O: Observer> Engine<'_, O> {
-    /// Accounts a CPU's utilisation up to now, during which a task ran on it or not.
+    /// Accounts a CPU's utilisation up to now, with a task running or not.
     #[inline(always)]
     pub(crate) fn account(&mut self, cpu: CpuId, ran: bool) {
         let c = &mut self.cpus[cpu];
@@ -17,11 +18,11 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             0
         };
-        c.run_queue.account(self.now, running);
+        c.run_queue.account(self.context.now(), running);
     }
 
-    /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a
-    /// period. `change`: a task of the CPU that can run from now on, or cannot.
+    /// As [`Engine::account`]. The scheduler tells cpufreq when a utilisation signal has crossed a period. `change`: a
+    /// task on the CPU that can run from now on, or cannot.
     #[inline(always)]
     pub(crate) fn account_and_report(
         &mut self,
@@ -34,12 +35,12 @@ impl<O: Observer> Engine<'_, O> {
         let domain = &self.domains[c.domain];
         let capacity = domain.capacity_now();
         c.run_queue
-            .account(self.now, if ran { capacity } else { 0 });
+            .account(self.context.now(), if ran { capacity } else { 0 });
         if self.setup.frequency.counts_runnable() {
-            c.run_queue.settle_runnable(self.now, capacity);
+            c.run_queue.settle_runnable(self.context.now(), capacity);
             if let Some((task, can)) = change {
                 let entity = &mut self.tasks[task].entity;
-                entity.settle_runnable(self.now, !can, capacity);
+                entity.settle_runnable(self.context.now(), !can, capacity);
                 c.run_queue.change_runnable(can);
             }
         }
@@ -49,17 +50,19 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Takes what a task counts for among those that can run to another CPU.
+    /// Takes a task's share among runnable tasks to another CPU.
     #[inline(never)]
     pub(crate) fn move_runnable(&mut self, task: TaskId, from: CpuId, to: CpuId) {
         for cpu in [from, to] {
             let c = &mut self.cpus[cpu];
             let capacity = self.domains[c.domain].capacity_now();
-            c.run_queue.settle_runnable(self.now, capacity);
+            c.run_queue.settle_runnable(self.context.now(), capacity);
         }
         let capacity = self.domains[self.cpus[from].domain].capacity_now();
         let t = &mut self.tasks[task];
-        let share = t.entity.settle_runnable(self.now, t.runnable, capacity);
+        let share = t
+            .entity
+            .settle_runnable(self.context.now(), t.runnable, capacity);
         let can_run = t.runnable;
         self.cpus[from].run_queue.remove_runnable(share, can_run);
         self.cpus[to].run_queue.add_runnable(share, can_run);
@@ -69,9 +72,14 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn update_frequency(&mut self, cpu: CpuId, report: Report) {
         let index = self.cpus[cpu].domain;
         let domain = &mut self.domains[index];
-        if domain.update(self.now, cpu - domain.cpus().start, report, &self.cpus) {
+        if domain.update(
+            self.context.now(),
+            cpu - domain.cpus().start,
+            report,
+            &self.cpus,
+        ) {
             if self.setup.frequency.sugov.is_some() {
-                // It goes on with what it is at, and then takes the interrupt that it has sent itself.
+                // The CPU goes on with the present work, and then takes the interrupt sent to itself.
                 self.cpus[cpu].raise(Interrupt::Frequency(index));
             } else {
                 self.begin_frequency_change(index);
@@ -79,53 +87,37 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Wakes schedutil's thread for a clock.
-    pub(crate) fn wake_sugov(&mut self, cpu: CpuId, clock: usize) {
-        let thread = self.clock_control.sugov[clock];
-        self.tasks[thread].give_work(self.setup.frequency.sugov.unwrap_or(0));
-        self.wake_task(Some(cpu), thread, self.tasks[thread].cpu);
-    }
-
-    /// Makes schedutil's threads, one for each clock, where the driver does not switch fast.
-    pub(crate) fn start_sugov(&mut self) {
-        if self.setup.frequency.sugov.is_some() {
-            for (clock, domain) in self.domains.iter().enumerate() {
-                self.clock_control.sugov.push(self.tasks.len());
-                self.tasks.push(Task::sugov(clock, domain.cpus().start));
-            }
-        }
-    }
-
+    /// Begins to change a clock's frequency to the governor's choice.
     pub(crate) fn begin_frequency_change(&mut self, domain: usize) {
         let cluster = &self.setup.frequency.clusters[self.domains[domain].cluster()];
-        let at = cluster.taken_up(self.now) + cluster.transition_latency;
-        self.calendar.schedule(Slot::Frequency(domain), at);
+        let at = cluster.taken_up(self.context.now()) + cluster.transition_latency;
+        self.context.schedule(Slot::Frequency(domain), at);
     }
 
-    /// The clock of a domain has changed. What is running is cut there, so that each part has one frequency.
-    pub(crate) fn frequency_changed(&mut self, domain: usize) {
+    /// Changes a clock's frequency. Running work is cut here, so that each part has one frequency. Returns the CPUs
+    /// that may go on, none if all sleep.
+    pub(crate) fn change_frequency(&mut self, domain: usize) -> Range<CpuId> {
         self.end_uncore_slots();
         let clock = &mut self.domains[domain];
         let cpus = clock.cpus();
         let mut powered = false;
         for c in &mut self.cpus[cpus.clone()] {
             if self.setup.frequency.counts_runnable() {
-                c.run_queue.settle_runnable(self.now, clock.capacity_now());
+                c.run_queue
+                    .settle_runnable(self.context.now(), clock.capacity_now());
             }
-            // Nothing depends on the clock of a CPU that sleeps.
+            // Nothing depends on a sleeping CPU's clock.
             if c.is_powered() {
                 powered = true;
-                c.cut(self.now, clock, &mut self.tasks);
+                c.cut(self.context.now(), clock, &mut self.tasks);
             }
         }
-        clock.arrive(self.now);
+        clock.arrive(self.context.now());
         if powered {
             self.power.sees_clock(clock.frequency().0);
         }
         self.observe_frequency(domain);
-        if powered {
-            cpus.for_each(|cpu| self.go_on(cpu));
-        }
+        if powered { cpus } else { 0..0 }
     }
 
     /// A CPU begins to wake up: the hardware looks at its clock again.
@@ -144,14 +136,14 @@ impl<O: Observer> Engine<'_, O> {
         let domain = self.cpus[cpu].domain;
         let clock = &mut self.domains[domain];
         let before = clock.current();
-        clock.wake(self.now, cpu - clock.cpus().start, &self.cpus);
+        clock.wake(self.context.now(), cpu - clock.cpus().start, &self.cpus);
         if clock.current() != before {
             self.observe_frequency(domain);
         }
         self.start_clock_slots(cluster);
     }
 
-    /// Starts the slots of clusters that have a CPU awake from the beginning.
+    /// Starts the slots for clusters with a CPU awake from the beginning.
     pub(crate) fn start_clocks(&mut self) {
         for cluster in 0..self.clock_control.slots.clusters.len() {
             let mut cpus = self.cpus.iter();
@@ -161,7 +153,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The hardware looks at a cluster's clocks at the end of this slot, if they have slots.
+    /// The hardware looks at a cluster's clocks at this slot's end, if the clocks have slots.
     fn start_clock_slots(&mut self, cluster: usize) {
         let slots = &mut self.clock_control.slots.clusters[cluster];
         if slots.used && !std::mem::replace(&mut slots.running, true) {
@@ -171,8 +163,8 @@ impl<O: Observer> Engine<'_, O> {
 
     fn schedule_clock_slot(&mut self, cluster: usize) {
         let length = self.setup.frequency.clusters[cluster].slot.max(1);
-        let end = (self.now / length + 1) * length;
-        self.calendar.schedule(Slot::Hardware(cluster), end);
+        let end = (self.context.now() / length + 1) * length;
+        self.context.schedule(Slot::Hardware(cluster), end);
     }
 
     /// A slot of a cluster's hardware is over.
@@ -200,7 +192,9 @@ impl<O: Observer> Engine<'_, O> {
         for index in domains {
             let domain = &mut self.domains[index];
             let active = &self.clock_control.slots.active[domain.cpus()];
-            if active.contains(&true) && domain.end_slot(self.now, limit, &self.cpus, active) {
+            if active.contains(&true)
+                && domain.end_slot(self.context.now(), limit, &self.cpus, active)
+            {
                 self.begin_frequency_change(index);
             }
         }

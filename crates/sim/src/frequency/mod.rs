@@ -1,13 +1,12 @@
-//! Clocks: who decides a frequency, and when the CPUs run at it.
+//! Clocks: deciders for a frequency, and when the CPUs run at the frequency.
 //!
-//! The kernel's rules are those of `wakepath-policies` (`schedutil`, `intel_pstate`, `amd-pstate`), and the processor's own
-//! choice is that of `wakepath-hardware` (HWP, CPPC).
+//! The kernel's rules are in `wakepath-policies` (`schedutil`, `intel_pstate`, `amd-pstate`), and the processor's own
+//! choice is in `wakepath-hardware` (HWP, CPPC).
 //!
-//! - Setup: `setup` makes the figures of a cluster (`clocks::cluster`) of a machine's.
-//! - State: `clocks` has the CPUs that share a clock, and who decides for them. `slots` are the slots of time in which
-//!   hardware looks.
+//! - Setup: `setup` makes a cluster's figures (`clocks::cluster`) from a machine's.
+//! - State: `clocks` has the CPUs on a clock, and their decider. `slots` are the time slots in which hardware looks.
 //! - Events: `events` accounts utilisation, asks for frequencies and changes them.
-//! - Totals: the time and the changes of each clock, in `clocks`, and what `result` says of them.
+//! - Totals: time and changes by clock, in `clocks`; `result` has a run's figures.
 
 pub(crate) mod clocks;
 pub(crate) mod events;

@@ -1,24 +1,24 @@
-//! What a run says of clocks.
+//! A run's figures about clocks.
 
 use serde::Serialize;
 
 use crate::cpu::totals::CpuTotals;
 use crate::frequency::clocks::{Domain, HwpBoostRun};
 
-/// What one clock did.
+/// One clock's figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClockTime {
-    /// The first CPU that it drives.
+    /// The first CPU on the clock.
     pub first_cpu: usize,
-    /// How many it drives.
+    /// CPUs on the clock.
     pub cpus: usize,
-    /// Mean frequency in MHz over the time that its CPUs were powered; 0 if they never were.
+    /// Mean frequency in MHz over the time with CPUs powered; 0 if no CPU ever was.
     pub mean_mhz: f64,
-    /// How often the frequency changed while one of its CPUs was powered, or on the way to that.
+    /// How often the frequency changed with a CPU powered, or on the way to such a time.
     pub changes: u64,
     /// Mean frequency in MHz over the whole time, asleep or not.
     pub set_mhz: f64,
-    /// The frequencies at which its CPUs were powered, slowest first.
+    /// Frequencies with CPUs powered, slowest first.
     pub residency: Vec<FrequencyTime>,
     /// HWP dynamic boost, if it is on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,12 +30,12 @@ pub struct ClockTime {
 pub struct FrequencyTime {
     /// The frequency in MHz.
     pub mhz: f64,
-    /// Seconds powered at it, summed over CPUs.
+    /// Seconds powered at this frequency, summed over CPUs.
     pub seconds: f64,
 }
 
 impl ClockTime {
-    /// A clock with the CPUs of the machine, `time` ns after the beginning of what counts, at `now`.
+    /// A clock with the machine's CPUs, `time` ns after counting began, at `now`.
     pub(crate) fn new(domain: &Domain, cpus: &[CpuTotals], time: u64, now: u64) -> Self {
         let frequencies = domain.frequencies();
         let mut powered_at = vec![0_u64; frequencies.len()];

@@ -1,4 +1,4 @@
-//! What becomes of the clusters of a machine and their clocks.
+//! A machine's clusters and their clocks, compiled.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{self, Cppc};
@@ -12,25 +12,25 @@ use crate::error::SimError;
 use crate::frequency::clocks::Domain;
 use crate::frequency::clocks::cluster::{ClusterSetup, CppcSetup, HwpSetup};
 
-/// The clocks of a machine under its frequency policy.
+/// A machine's clocks under the frequency policy.
 #[derive(Clone, Debug)]
 pub(crate) struct FrequencySetup {
     pub(super) clusters: Vec<ClusterSetup>,
     policy: FreqPolicy,
-    /// What people call the policy.
+    /// The policy's name for people.
     name: String,
     tick: TickRate,
     /// Time in interrupts is no task's (`CONFIG_IRQ_TIME_ACCOUNTING`).
     irq_time_accounting: bool,
     /// How many tasks could run counts for the frequency.
     counts_runnable: bool,
-    /// Work of schedutil's thread with each change of frequency, if there is a thread.
+    /// Work for schedutil's thread with each frequency change, if there is a thread.
     pub(super) sugov: Option<Cycles>,
     sugov_interrupt: Cycles,
 }
 
 impl FrequencySetup {
-    /// The clocks of a machine under a policy, which people call `name`.
+    /// A machine's clocks under a policy with this `name` for people.
     ///
     /// # Errors
     /// A cluster has no frequency.
@@ -76,25 +76,25 @@ impl FrequencySetup {
         Ok(clocks)
     }
 
-    /// The clocks of a cluster.
+    /// A cluster's clocks.
     #[inline(always)]
     pub(crate) fn cluster(&self, number: usize) -> &ClusterSetup {
         &self.clusters[number]
     }
 
-    /// How many operating points there are, by cluster.
+    /// Operating points by cluster.
     pub(crate) fn operating_points(&self) -> Vec<usize> {
         let tables = self.clusters.iter().map(|cluster| &cluster.table);
         tables.map(|table| table.as_slice().len()).collect()
     }
 
-    /// Thousands of cycles that the fastest CPU does in a second, in its own cycles.
+    /// Thousands of cycles done by the fastest CPU in a second, in its own cycles.
     pub(crate) fn fastest(&self) -> u32 {
         let speeds = self.clusters.iter().filter_map(|c| c.speed.last());
         speeds.copied().max().unwrap_or(1)
     }
 
-    /// Thousands of cycles of the biggest core that a CPU does in a second, at its own highest frequency.
+    /// Thousands of cycles on the biggest core done by a CPU in a second, at the highest own frequency.
     pub(crate) fn top_speed(&self, cpu: CpuId) -> Option<u64> {
         let mut clusters = self.clusters.iter();
         let cluster = clusters.find(|cluster| cluster.shape.cpus().contains(&cpu))?;
@@ -113,7 +113,12 @@ impl FrequencySetup {
         self.counts_runnable
     }
 
-    /// Work of the interrupt that wakes schedutil's thread.
+    /// Work for schedutil's thread with each frequency change, if there is a thread.
+    pub(crate) fn sugov_cycles(&self) -> Option<Cycles> {
+        self.sugov
+    }
+
+    /// Work in the interrupt that wakes schedutil's thread.
     pub(crate) fn sugov_interrupt(&self) -> Cycles {
         self.sugov_interrupt
     }
@@ -136,24 +141,22 @@ fn counts_runnable(machine: &Machine, frequency: &FreqPolicy) -> bool {
 /// The first kernel whose amd-pstate tells the scheduler how cores are ranked.
 const FIRST_WITH_PREFERRED_CORES: (u16, u16, u16) = (6, 9, 0);
 
-/// How much of the biggest core each core does per clock is its capacity per kHz over the biggest
-/// core's capacity per kHz.
+/// A core's speed per clock relative to the biggest core is capacity per kHz over the biggest core's capacity per kHz.
 fn clusters(
     machine: &Machine,
     topology: &Topology,
     frequency: &FreqPolicy,
 ) -> Result<Vec<ClusterSetup>, SimError> {
-    let per_khz = |c: &machine::Cluster| f64::from(c.capacity) / f64::from(c.max_frequency().0);
     let biggest = machine
         .cluster
         .iter()
         .max_by_key(|c| c.capacity)
-        .map_or(1.0, per_khz);
+        .map_or(1.0, capacity_per_khz);
     let ranks = matches!(frequency, FreqPolicy::AmdPstate(amd) if amd.kernel.release() >= FIRST_WITH_PREFERRED_CORES);
     let clusters = machine.cluster.iter().zip(topology.clusters());
     clusters
         .map(|(c, shape)| {
-            let relative = per_khz(c) / biggest;
+            let relative = capacity_per_khz(c) / biggest;
             let table = FrequencyTable::new(c.frequencies())
                 .ok_or_else(|| SimError::NoFrequency(c.name.clone()))?;
             let hwp = c.hwp_ramp_ms.is_given().then(|| HwpSetup {
@@ -198,6 +201,10 @@ fn clusters(
             })
         })
         .collect()
+}
+
+fn capacity_per_khz(cluster: &machine::Cluster) -> f64 {
+    f64::from(cluster.capacity) / f64::from(cluster.max_frequency().0)
 }
 
 fn cppc(figures: &Cppc) -> CppcSetup {

@@ -1,4 +1,4 @@
-//! The slots of time in which hardware looks at its clocks.
+//! Time slots in which hardware looks at the clocks.
 
 use crate::core::basics::TaskId;
 use crate::frequency::clocks::Domain;
@@ -9,23 +9,32 @@ use crate::frequency::setup::FrequencySetup;
 pub(crate) struct ClockControl {
     pub(super) slots: ClockSlots,
     /// schedutil's threads, by clock, if there are any.
-    pub(super) sugov: Vec<TaskId>,
+    sugov: Vec<TaskId>,
 }
 
 impl ClockControl {
-    /// `has_limit`: the power of packages is limited, at the ends of slots.
+    /// `has_limit`: packages have a power limit, applied at the ends of slots.
     pub(crate) fn new(setup: &FrequencySetup, has_limit: bool, domains: &[Domain]) -> Self {
         Self {
             slots: ClockSlots::new(setup, has_limit, domains),
             sugov: Vec::new(),
         }
     }
+
+    /// Adds schedutil's thread for the next clock.
+    pub(crate) fn add_sugov(&mut self, task: TaskId) {
+        self.sugov.push(task);
+    }
+
+    /// schedutil's thread for a clock.
+    pub(crate) fn sugov(&self, clock: usize) -> TaskId {
+        self.sugov[clock]
+    }
 }
 
-/// The slots of time in which the hardware looks at its clocks, where it has any to decide.
+/// Time slots in which the hardware looks at clocks, if the hardware has anything to decide.
 ///
-/// A cluster that sleeps has none: nothing would come of them. What the hardware would have decided
-/// meanwhile is made up for when a CPU wakes up.
+/// A sleeping cluster has no slots, which would change nothing. A wake-up makes up for the decisions meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct ClockSlots {
     /// By cluster; empty if no cluster has any.

@@ -1,25 +1,24 @@
-//! Where a request's time goes.
+//! A request's time by part.
 //!
-//! A request's way is cut at certain points in time. Each stretch between two cuts goes to one
-//! part, or is divided among several, so that the parts of a request add up to its latency to the
-//! nanosecond.
+//! A request's way is cut at certain points in time. Each stretch between two cuts goes to one part, or is divided
+//! among several, so that the parts add up to the latency to the nanosecond.
 
 use serde::Serialize;
 
 use crate::core::parts::{PARTS, Part, Parts};
 
-/// Requests of about the same latency.
+/// Requests with about the same latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyBucket {
     /// Shortest latency in ns.
     pub low: u64,
     /// Longest latency in ns.
     pub high: u64,
-    /// How many there were.
+    /// Request count.
     pub requests: u64,
 }
 
-/// The mean parts of some requests in microseconds.
+/// Some requests' mean parts in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Attribution {
     /// CPU work from the system call to the drive, at the CPU's full speed.
@@ -30,7 +29,7 @@ pub struct Attribution {
     pub drive_wake: f64,
     /// The drive at work.
     pub drive_service: f64,
-    /// Work of the completion interrupt at full speed, and inter-processor interrupts.
+    /// Work in the completion interrupt at full speed, and inter-processor interrupts.
     pub interrupt_delivery: f64,
     /// CPUs leaving idle states and refilling their caches.
     pub idle_exit: f64,

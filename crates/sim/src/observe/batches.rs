@@ -1,26 +1,26 @@
-//! Mean latency through a run, by which one sees whether it had settled.
+//! Mean latency through a run, which shows whether the run had settled.
 
 use serde::Serialize;
 
 use crate::core::basics::NEVER;
 
-/// Batches of equal time, half of them in each half of a run.
+/// Batches with equal time, half of them in each half of a run.
 const BATCHES: usize = 16;
 
-/// Of Student's distribution with `BATCHES - 2` degrees of freedom, for 99 %.
+/// Student's distribution with `BATCHES - 2` degrees of freedom, at 99 %.
 const QUANTILE: f64 = 2.977;
 
-/// How mean latency changed within a run: its second half against the first, in percent of the first.
+/// How mean latency changed within a run: second half against first, in percent of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Drift {
     /// The change.
     pub percent: f64,
-    /// Half the width of its interval at 99 %, from the spread from one sixteenth of the run to the next.
+    /// Half the interval's width at 99 %, from the spread between one sixteenth of the run and the next.
     pub interval_percent: f64,
 }
 
 impl Drift {
-    /// Whether it is more than chance, and than anyone cares about.
+    /// Whether the change is more than chance, and big enough to matter.
     pub fn is_sure(&self) -> bool {
         self.percent.abs() > self.interval_percent.max(2.0)
     }
@@ -84,19 +84,18 @@ impl Batches {
 
     /// `None` where a batch has no request.
     pub(crate) fn drift(&self) -> Option<Drift> {
-        let means = self.sums.iter().map(|(requests, sum)| {
-            let requests = (*requests > 0).then_some(*requests as f64)?;
-            Some(*sum as f64 / requests)
-        });
+        let means = self
+            .sums
+            .iter()
+            .map(|(requests, sum)| (*requests > 0).then(|| *sum as f64 / *requests as f64));
         let means: Vec<f64> = means.collect::<Option<_>>()?;
         let (first, second) = means.split_at_checked(BATCHES / 2)?;
         if second.len() != first.len() {
             return None;
         }
         let each = first.len() as f64;
-        let mean = |half: &[f64]| half.iter().sum::<f64>() / each;
-        let (before, after) = (mean(first), mean(second));
-        // The spread from one batch to the next: a trend, which is what is looked for, does not widen it.
+        let [before, after] = [first, second].map(|half| half.iter().sum::<f64>() / each);
+        // The spread from one batch to the next: a trend, which is the question, does not widen this spread.
         let steps = means.windows(2).map(|pair| (pair[1] - pair[0]).powi(2));
         let of_a_batch = steps.sum::<f64>() / (2.0 * (means.len() - 1) as f64);
         let variance = 2.0 * of_a_batch / each;

@@ -1,17 +1,17 @@
-//! Latency of a run's requests, and what it is made of.
+//! A run's request latency, and its parts.
 
 use serde::Serialize;
 
 use crate::observe::attribution::Attribution;
 
-/// Latency of the requests of a run in microseconds. Percentiles are within 0.1 %.
+/// A run's request latency in microseconds. Percentiles are within 0.1 %.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Latency {
     /// Arithmetic mean.
     pub mean: f64,
-    /// That of the reads; 0 if there were none.
+    /// Mean over reads; 0 without any.
     pub read_mean: f64,
-    /// That of the writes; 0 if there were none.
+    /// Mean over writes; 0 without any.
     pub write_mean: f64,
     /// Median.
     pub p50: f64,
@@ -25,7 +25,7 @@ pub struct Latency {
     pub max: f64,
 }
 
-/// What the latency of the requests is made of, in microseconds. The parts add up to the latency.
+/// Request latency by part, in microseconds. The parts add up to the latency.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LatencyParts {
     /// Mean over all requests.

@@ -1,8 +1,7 @@
-//! What is seen of a run: its requests' latencies and their parts, and every step for who asks for it.
+//! What a run shows: latencies and their parts, and every step for an observer.
 
 pub(crate) mod attribution;
 pub(crate) mod batches;
 pub(crate) mod latency;
-pub mod observer;
 pub(crate) mod recorder;
 mod steps;

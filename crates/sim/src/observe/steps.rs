@@ -2,84 +2,92 @@
 
 use wakepath_units::Nanoseconds;
 
-use crate::core::basics::CpuId;
+use crate::block::requests::Requests;
+use crate::core::basics::{CpuId, Interrupt};
 use crate::core::calendar::Slot;
+use crate::core::observer::{Activity, InterruptKind, Observer, Work};
+use crate::cpu::state::{Cpu, Doing};
 use crate::engine::Engine;
-use crate::observe::observer::{Activity, Observer, RequestStep};
+use crate::task::state::{Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
-    /// Takes leave of an observer that wants no more. Nothing of the run depends on that.
-    #[inline(always)]
-    pub(crate) fn ask_observer(&mut self) {
-        if O::WATCHES && self.watched && !self.observer.wants_more() {
-            self.end_observation();
-        }
-    }
-
-    /// The last that the observer sees.
-    pub(crate) fn end_observation(&mut self) {
-        if std::mem::replace(&mut self.watched, false) {
-            self.observer.finished(Nanoseconds(self.now));
-        }
-    }
-
+    /// Tells the observer what a CPU does now.
     pub(crate) fn observe_cpu(&mut self, cpu: CpuId) {
-        if O::WATCHES && self.watched {
-            let activity = Activity::of(&self.cpus[cpu], &self.tasks, &self.requests);
-            self.observer.cpu(Nanoseconds(self.now), cpu, activity);
+        let now = Nanoseconds(self.context.now());
+        if let Some(observer) = self.context.observer() {
+            let activity = activity(&self.cpus[cpu], &self.tasks, &self.requests);
+            observer.cpu(now, cpu, activity);
         }
     }
 
+    /// Tells the observer how many tasks run or want to run on a CPU.
     pub(crate) fn observe_runnable(&mut self, cpu: CpuId) {
-        if O::WATCHES && self.watched {
-            let tasks = self.cpus[cpu].run_queue.tasks();
-            self.observer.runnable(Nanoseconds(self.now), cpu, tasks);
+        let now = Nanoseconds(self.context.now());
+        if let Some(observer) = self.context.observer() {
+            observer.runnable(now, cpu, self.cpus[cpu].run_queue.tasks());
         }
     }
 
+    /// Tells the observer the frequency of a clock.
     pub(crate) fn observe_frequency(&mut self, domain: usize) {
-        if O::WATCHES && self.watched {
-            let frequency = self.domains[domain].frequency();
-            self.observer
-                .frequency(Nanoseconds(self.now), domain, frequency);
+        let now = Nanoseconds(self.context.now());
+        if let Some(observer) = self.context.observer() {
+            observer.frequency(now, domain, self.domains[domain].frequency());
         }
     }
 
-    /// Tells a drive's power state and waits for the next one.
-    pub(crate) fn watch_drive(&mut self, drive: usize) {
-        if !(O::WATCHES && self.watched) {
-            return;
-        }
-        let Some((state, next)) = self.drives[drive].power_state(self.now) else {
+    /// Tells the observer a drive's power state, and waits for the next one.
+    pub(crate) fn observe_drive(&mut self, drive: usize) {
+        let now = self.context.now();
+        let Some(observer) = self.context.observer() else {
             return;
         };
-        self.observer
-            .drive_power(Nanoseconds(self.now), drive, state);
-        let slot = Slot::Device(self.collected.len() + drive);
+        let Some((state, next)) = self.drives[drive].power_state(now) else {
+            return;
+        };
+        observer.drive_power(Nanoseconds(now), drive, state);
+        let slot = Slot::Drive(drive);
         match next {
-            Some(at) => self.calendar.schedule(slot, at),
-            None => self.calendar.cancel(slot),
+            Some(at) => self.context.schedule(slot, at),
+            None => self.context.cancel(slot),
         }
     }
+}
 
-    /// What a queue has collected is due, or a drive's power state changes.
-    pub(crate) fn device(&mut self, device: usize) {
-        match device.checked_sub(self.collected.len()) {
-            None => {
-                self.end_turn();
-                self.tell(device);
+/// What a CPU does, as an observer sees it.
+fn activity(cpu: &Cpu, tasks: &[Task], requests: &Requests) -> Activity {
+    match cpu.doing() {
+        Doing::Idle(state) => Activity::Idle(state),
+        Doing::Waking => Activity::Waking,
+        Doing::Interrupt(interrupt) => Activity::Interrupt(match interrupt {
+            Interrupt::Completion(request) => {
+                InterruptKind::Completion(requests[request].number_of_whole(request))
             }
-            Some(_) if device == self.player_slot() => self.player_event(),
-            Some(drive) => {
-                self.note_look();
-                self.watch_drive(drive);
+            Interrupt::Tick | Interrupt::Rcu => InterruptKind::Tick,
+            Interrupt::Timer(_) => InterruptKind::Timer,
+            Interrupt::Reschedule | Interrupt::Frequency(_) => InterruptKind::Reschedule,
+        }),
+        Doing::Task => {
+            let task = cpu.run_queue.current().unwrap_or_default();
+            let running = &tasks[task];
+            Activity::Task {
+                task,
+                job: running.owner(),
+                work: work_kind(running),
             }
         }
     }
+}
 
-    pub(crate) fn observe_request(&mut self, step: RequestStep) {
-        if O::WATCHES && self.watched {
-            self.observer.request(Nanoseconds(self.now), step);
-        }
+/// What a task works on, as an observer sees it.
+fn work_kind(task: &Task) -> Work {
+    match task.step() {
+        Step::Call if task.is_kernel_thread() => Work::Background,
+        Step::Submit | Step::Deactivate | Step::Call => Work::Submit,
+        Step::Resume | Step::Wait => Work::Resume,
+        Step::Spin if task.is_thread() => Work::Run,
+        Step::Think | Step::Spin => Work::Think,
+        Step::Thread => Work::Run,
+        Step::Worker => Work::Background,
     }
 }

@@ -1,4 +1,4 @@
-//! Writes into the page cache, and how they reach the drives: by the process that asks for it, or by the kernel.
+//! Writes into the page cache, and their way to the drives: by request from a process, or by the kernel.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,37 +6,48 @@ use wakepath_policies::psd::Grant;
 
 use crate::block::request::{Request, RequestKind};
 use crate::core::basics::{CpuId, Cycles, Direction, RequestId, TaskId, Timer};
+use crate::core::observer::{Observer, RequestOrigin, RequestStep};
 use crate::core::parts::Part;
 use crate::cpu::phase::Mode;
 use crate::drive::Piece;
 use crate::engine::Engine;
-use crate::observe::observer::{Observer, RequestOrigin, RequestStep};
 use crate::page_cache::state::{LOOK_EVERY, PAGE, PageCache, Pages, Round, Stage};
 use crate::page_cache::write_back::WriteBack;
 use crate::task::state::{Step, Task};
 
-/// Pages that are copied between two looks at the limits of dirty pages.
+/// Pages copied between two looks at the limits for dirty pages.
 const PIECE: u64 = 256;
 
-/// Requests that have to end before those go on who wait for fewer to be in flight (`wbt_rqw_done()`, Linux 6.12).
+/// Requests that have to end before tasks go on that wait for free depth (`wbt_rqw_done()`, Linux 6.12).
 const FREE_AT_LEAST: usize = 2;
 
-/// What a task does next in its call.
+/// A task's next action in a call.
 enum Turn {
     Work(Cycles),
-    /// It is held back until then.
+    /// Be held back until a time.
     Pause(u64),
     Sleep {
         iowait: bool,
     },
-    /// It submits a request for these pages, to read or to write them; of no page: a flush.
+    /// Submit a request to read or write these pages; without pages: a flush.
     Send(Pages),
-    /// It is over.
+    /// Return.
     End,
 }
 
+/// A task's state after a part of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CallTurn {
+    /// The task works on the next part.
+    Works,
+    /// The task sleeps, and the CPU is free.
+    Sleeps,
+    /// The call is over.
+    Over,
+}
+
 impl<O: Observer> Engine<'_, O> {
-    /// Makes the page cache, if somebody writes into it, and the thread that writes it back.
+    /// Makes the page cache, if any job writes into it, and the kernel's flusher thread.
     pub(crate) fn start_write_back(&mut self) {
         let Some(setup) = self.setup.page_cache else {
             return;
@@ -56,35 +67,42 @@ impl<O: Observer> Engine<'_, O> {
         }));
     }
 
-    /// A job is about to do an I/O of so many bytes. Returns the first work of its system call, unless it goes to the drive.
+    /// A job is about to do an I/O with `bytes`. Returns the first work in the system call, unless the I/O goes to the
+    /// drive.
     #[inline(never)]
     pub(crate) fn begin_call(&mut self, cpu: CpuId, task: TaskId, bytes: u64) -> Option<Cycles> {
-        let (direction, place) = self.place_next(task, bytes)?;
-        let caller = self.tasks[task].caller.as_ref()?;
+        let jobs = &self.setup.jobs;
+        let t = &mut self.tasks[task];
+        let (direction, place) = t.place_next(jobs, bytes, self.context.random())?;
+        let caller = t.caller.as_ref()?;
         let offset = caller.base.saturating_add(place);
-        let pages = Pages::of(caller.file, offset, bytes);
+        let pages = Pages::covering(caller.file, offset, bytes);
         let cache = self.cache.as_mut()?;
         if direction == Direction::Read && !cache.pages.has(pages) {
             cache.pages.insert(pages);
             return None;
         }
         let writes = direction == Direction::Write;
-        let work = self.setup.page_cache?.call + self.take_cached(cpu, task, writes);
-        let t = &mut self.tasks[task];
+        let now = self.context.now();
+        let submits_alone = t.take_cached(jobs, now, self.context.random(), writes);
+        let mut work = self.setup.page_cache?.call + self.setup.cpu.syscall(cpu);
+        if submits_alone {
+            work += self.setup.io.asynchronous_submission();
+        }
         let caller = t.caller.as_mut()?;
         caller.begin(Stage::Look, pages);
         caller.syncs = writes && caller.always_syncs;
-        let part = |at: u64| writes && caller.reads_parts && !at.is_multiple_of(PAGE);
-        caller.parts = [part(offset), part(offset + bytes)];
+        let reads_parts = writes && caller.reads_parts;
+        caller.parts = [offset, offset + bytes].map(|at| reads_parts && !at.is_multiple_of(PAGE));
         let kind = RequestKind::Cached;
-        caller.request = Request::begun((cpu, task), direction, kind, bytes, self.now);
+        caller.request = Request::begun((cpu, task), direction, kind, bytes, self.context.now());
         caller.work = work;
         t.begin(Step::Call, work);
-        self.observe_request(RequestStep::Begun { task });
+        self.context.observe_request(RequestStep::Begun { task });
         Some(work)
     }
 
-    /// A job writes back what is dirty of its file. Returns the first work of that.
+    /// A job writes back its file's dirty pages. Returns the first work.
     #[cold]
     pub(crate) fn begin_write_back(&mut self, cpu: CpuId, task: TaskId) -> Cycles {
         let work = self.setup.cpu.syscall(cpu);
@@ -93,15 +111,15 @@ impl<O: Observer> Engine<'_, O> {
             caller.begin(Stage::WriteBack, Pages::all(caller.file));
             caller.syncs = true;
             let (write, kind) = (Direction::Write, RequestKind::Cached);
-            caller.request = Request::begun((cpu, task), write, kind, 0, self.now);
+            caller.request = Request::begun((cpu, task), write, kind, 0, self.context.now());
         }
         t.begin(Step::Call, work);
         work
     }
 
-    /// A task has come to the end of a part of its call, or was woken in it.
+    /// A task has finished a part of a call, or was woken in the call. Goes on with the call.
     #[inline(never)]
-    pub(crate) fn calls_turn(&mut self, cpu: CpuId, task: TaskId) {
+    pub(crate) fn continue_call(&mut self, cpu: CpuId, task: TaskId) -> CallTurn {
         self.attribute_stage(cpu, task);
         loop {
             let turn = self.next_stage(cpu, task).unwrap_or(Turn::End);
@@ -112,26 +130,32 @@ impl<O: Observer> Engine<'_, O> {
                     if let Some(caller) = &mut t.caller {
                         caller.work = work;
                     }
-                    return self.execute(cpu, Mode::Task, work);
+                    self.execute(cpu, Mode::Task, work);
+                    return CallTurn::Works;
                 }
                 Turn::Pause(until) => {
                     t.begin(Step::Call, 0);
                     self.start_wheel_timer(cpu, until, Timer::Task(task));
-                    return self.block(cpu, task, true);
+                    self.sleep(cpu, task, true);
+                    return CallTurn::Sleeps;
                 }
                 Turn::Sleep { iowait } => {
                     t.begin(Step::Call, 0);
-                    return self.block(cpu, task, iowait);
+                    self.sleep(cpu, task, iowait);
+                    return CallTurn::Sleeps;
                 }
                 Turn::Send(pages) => self.send_pages(cpu, task, pages),
-                Turn::End => return self.end_call(cpu, task),
+                Turn::End => {
+                    self.end_call(cpu, task);
+                    return CallTurn::Over;
+                }
             }
         }
     }
 
-    /// The time of a part of a call that is over belongs to the read or write of the call.
+    /// The time for a finished part belongs to the call's read or write.
     fn attribute_stage(&mut self, cpu: CpuId, task: TaskId) {
-        let now = self.now;
+        let now = self.context.now();
         let c = &self.cpus[cpu];
         let (awake_since, full_speed) = (c.awake_since(), self.domains[c.domain].full_speed());
         let t = &mut self.tasks[task];
@@ -159,9 +183,9 @@ impl<O: Observer> Engine<'_, O> {
         request.attribute_work(part, now, executed, work);
     }
 
-    /// Goes on with a call. `None`: it is over.
+    /// Goes on with a call. `None`: the call is over.
     fn next_stage(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
-        let now = self.now;
+        let now = self.context.now();
         let io = &self.setup.io;
         loop {
             let t = &mut self.tasks[task];
@@ -246,17 +270,16 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A writer goes to sleep until the next tick after a time, as its timer is one of the timer wheel.
+    /// A writer sleeps until the next tick after a time, since the timer is on the timer wheel.
     fn hold_back(&mut self, task: TaskId, until: u64) -> Option<Turn> {
         let until = self.tick_from(until);
         self.tasks[task].caller.as_mut()?.stage = Stage::Pause(until);
         Some(Turn::Pause(until))
     }
 
-    /// Looks for pages to write back: of the part of the file that a call is about, or all that the kernel writes back by
-    /// itself.
+    /// Looks for pages to write back: in the call's part of the file, or for the kernel, in all files.
     fn write_back(&mut self, cpu: CpuId, task: TaskId) -> Option<Turn> {
-        let now = self.now;
+        let now = self.context.now();
         let t = &mut self.tasks[task];
         let caller = t.caller.as_mut()?;
         let cache = self.cache.as_mut()?;
@@ -292,28 +315,28 @@ impl<O: Observer> Engine<'_, O> {
         self.next_stage(cpu, task)
     }
 
-    /// Hands a request of the page cache to the drives.
+    /// Hands the page cache's request to the drives.
     fn send_pages(&mut self, cpu: CpuId, task: TaskId, pages: Pages) {
         self.grant_lease(cpu, Grant::on_issue);
-        let now = self.now;
-        let id = self.add_request();
+        let now = self.context.now();
+        let id = self.requests.add();
         let (Some(caller), Some(cache)) = (&mut self.tasks[task].caller, &mut self.cache) else {
             return;
         };
         let flush = pages.count == 0;
         let read = caller.awaits.is_some() && !flush;
         let number = if read || flush {
-            let number = cache.pages.number();
-            cache.others.push(number);
+            let own = cache.pages.number();
+            cache.others.push(own);
             cache.pages.insert(pages);
-            caller.awaits = Some(number);
-            number
+            caller.awaits = Some(own);
+            own
         } else {
             cache.pages.submitted(pages)
         };
         cache.requests.insert(id, (number, pages));
         let flusher = cache.flusher;
-        // Who waits for it began to do so then.
+        // The waiting task's latency is attributed up to then.
         let begun = if task == flusher {
             now
         } else {
@@ -329,8 +352,9 @@ impl<O: Observer> Engine<'_, O> {
         let mut whole = Request::begun((cpu, flusher), direction, kind, bytes, begun);
         whole.attribute(Part::Submission, now);
         self.requests[id] = whole;
-        self.observe_request(RequestStep::Begun { task: flusher });
-        self.observe_request(RequestStep::Issued {
+        self.context
+            .observe_request(RequestStep::Begun { task: flusher });
+        self.context.observe_request(RequestStep::Issued {
             task: flusher,
             request: id,
             read,
@@ -353,13 +377,15 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// The completion interrupt of a request of the page cache has been served.
+    /// The completion interrupt for the page cache's request has been served.
     #[cold]
-    pub(crate) fn page_request_ended(&mut self, cpu: CpuId, id: RequestId) {
+    pub(crate) fn end_page_request(&mut self, cpu: CpuId, id: RequestId) {
         let request = self.requests[id];
-        self.free_requests.push(id);
-        self.observe_request(RequestStep::Delivered { request: id, cpu });
-        self.observe_request(RequestStep::Completed { request: id });
+        self.requests.remove(id);
+        self.context
+            .observe_request(RequestStep::Delivered { request: id, cpu });
+        self.context
+            .observe_request(RequestStep::Completed { request: id });
         let Some(cache) = &mut self.cache else {
             return;
         };
@@ -371,7 +397,9 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             cache.pages.written(number, pages);
         }
-        let waiting = cache.waiters.extract_if(.., |(of, _)| *of == number);
+        let waiting = cache
+            .waiters
+            .extract_if(.., |(awaited, _)| *awaited == number);
         let woken: Vec<TaskId> = waiting.map(|(_, task)| task).collect();
         let depth = cache.pages.setup.depth();
         let freed = cache.pages.in_flight + FREE_AT_LEAST.min(depth) <= depth;
@@ -395,7 +423,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// There are dirty pages: the kernel's timer runs, and its thread does if there are many.
+    /// Pages are dirty: the kernel's timer runs, and with many dirty pages the flusher.
     fn note_dirty(&mut self, cpu: CpuId) {
         self.arm_write_back(cpu);
         let Some(cache) = &mut self.cache else {
@@ -416,9 +444,9 @@ impl<O: Observer> Engine<'_, O> {
         self.wake_task(Some(cpu), flusher, to);
     }
 
-    /// Starts the kernel's timer, if there is something dirty and it does not run.
+    /// Starts the kernel's timer, unless running, if any page is dirty.
     fn arm_write_back(&mut self, cpu: CpuId) {
-        let at = self.tick_from(self.now + LOOK_EVERY);
+        let at = self.tick_from(self.context.now() + LOOK_EVERY);
         if let Some(cache) = &mut self.cache
             && !cache.timer
             && cache.pages.dirty() > 0
@@ -445,7 +473,7 @@ impl<O: Observer> Engine<'_, O> {
 
     /// A call is over.
     fn end_call(&mut self, cpu: CpuId, task: TaskId) {
-        let now = self.now;
+        let now = self.context.now();
         let t = &mut self.tasks[task];
         let Some(caller) = &mut t.caller else {
             return;
@@ -453,21 +481,22 @@ impl<O: Observer> Engine<'_, O> {
         caller.awaits = None;
         let mut request = caller.request;
         if t.end_fsync() {
-            return self.plan(cpu, task);
+            return;
         }
         request.attribute(Part::Submission, now);
-        let id = self.add_request();
+        let id = self.requests.add();
         self.requests[id] = request;
-        self.observe_request(RequestStep::Issued {
+        self.context.observe_request(RequestStep::Issued {
             task,
             request: id,
             read: request.direction == Direction::Read,
             bytes: request.bytes,
             origin: RequestOrigin::Cached,
         });
-        self.observe_request(RequestStep::Served { request: id });
-        self.observe_request(RequestStep::Delivered { request: id, cpu });
+        self.context
+            .observe_request(RequestStep::Served { request: id });
+        self.context
+            .observe_request(RequestStep::Delivered { request: id, cpu });
         self.tasks[task].add_cached(id);
-        self.plan(cpu, task);
     }
 }

@@ -1,21 +1,21 @@
-//! What one job is to the page cache.
+//! One job's use of the page cache.
 
 use wakepath_workloads::fio::FioJob;
 
 use crate::page_cache::state::{Caller, PAGE};
 
-/// What a job does with a page cache into which jobs write.
+/// A job's use of a page cache with writers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheJob {
-    /// The file of the first process, and whether all others have that, too; else they have the next ones.
+    /// The first process's file, and whether all others share the file; otherwise the others have the next files.
     file: usize,
     shared: bool,
-    /// Where the first process begins in its file, and how much further each other one.
+    /// Where the first process begins in the file, and the further offset for each other process.
     offset: u64,
     increment: u64,
-    /// A page of which a part is written is read first, unless it is cached: it is there.
+    /// A partly written page is read first, unless cached: the page exists.
     reads_parts: bool,
-    /// Each write ends when its data are on the media.
+    /// Each write ends with the data on the media.
     syncs: bool,
 }
 
@@ -27,13 +27,13 @@ impl CacheJob {
             shared: job.shared_files().is_some(),
             offset,
             increment: job.offset_of(1, capacity) - offset,
-            // A file that fio makes has nothing beyond its end.
+            // A file made by fio has nothing beyond the end.
             reads_parts: job.is_on_device() || job.rw.reads(),
             syncs: job.sync,
         })
     }
 
-    /// Gives the file of the first process its number.
+    /// Gives the first process's file a number.
     pub(crate) fn number_file(&mut self, file: usize) {
         self.file = file;
     }
@@ -44,7 +44,7 @@ impl CacheJob {
         places.into_iter().all(|bytes| bytes.is_multiple_of(PAGE))
     }
 
-    /// What a process has to do with the page cache.
+    /// A process's part in the page cache.
     pub(crate) fn caller(&self, process: usize) -> Caller {
         let file = self.file + if self.shared { 0 } else { process };
         let base = self.increment.saturating_mul(process as u64);

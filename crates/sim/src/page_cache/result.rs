@@ -1,19 +1,19 @@
-//! What the page cache did in a run.
+//! A run's figures about the page cache.
 
 use serde::Serialize;
 
 use crate::page_cache::state::{PAGE, Totals};
 
-/// What the page cache did.
+/// The page cache's figures.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PageCacheRun {
-    /// Bytes of pages that became dirty; a page that is dirty already does not count again.
+    /// Bytes in pages that became dirty; a page dirty already does not count again.
     pub dirtied_bytes: u64,
-    /// Bytes of pages that were written back. What was dirtied has been written back or is left.
+    /// Bytes in pages written back. Every dirtied page has been written back or is left.
     pub written_back_bytes: u64,
-    /// Bytes of pages that were dirty or on their way at the end of the run.
+    /// Bytes in pages dirty or in flight at the run's end.
     pub left_bytes: u64,
-    /// Seconds for which writers were held back because there were too many dirty pages, summed over them.
+    /// Seconds with writers held back by too many dirty pages, summed over writers.
     pub held_back_seconds: f64,
 }
 

@@ -1,6 +1,6 @@
-//! The page cache: which pages of the files it has, which of them are dirty, and how fast writers may go on.
+//! The page cache: cached and dirty pages by file, and the writers' pace.
 //!
-//! Rules and constants are those of Linux 6.12 (`mm/page-writeback.c`, `fs/fs-writeback.c`), where nothing else is said.
+//! Rules and constants follow Linux 6.12 (`mm/page-writeback.c`, `fs/fs-writeback.c`), unless said otherwise.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use wakepath_hardware::Machine;
 use crate::block::request::Request;
 use crate::core::basics::{Cycles, TaskId};
 
-/// Bytes of a page.
+/// Bytes per page.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Pages of a word.
+/// Pages per word.
 const WORD: u64 = u64::BITS as u64;
 
-/// Shares of memory in percent from which the kernel writes back in the background, and which writers cannot exceed
-/// (`vm.dirty_background_ratio`, `vm.dirty_ratio`).
+/// Shares of memory in percent: the kernel writes back in the background from the first on, and writers cannot exceed
+/// the second (`vm.dirty_background_ratio`, `vm.dirty_ratio`).
 const BACKGROUND_PERCENT: u64 = 10;
 const LIMIT_PERCENT: u64 = 20;
 
@@ -25,52 +25,52 @@ const LIMIT_PERCENT: u64 = 20;
 pub(crate) const LOOK_EVERY: u64 = 5_000_000_000;
 pub(crate) const OLD_AFTER: u64 = 30_000_000_000;
 
-/// Pages of the largest request, 1280 KiB (`BLK_DEF_MAX_SECTORS_CAP`, include/linux/blkdev.h).
+/// Pages in the largest request, 1280 KiB (`BLK_DEF_MAX_SECTORS_CAP`, include/linux/blkdev.h).
 pub(crate) const REQUEST: u64 = 320;
 
-/// Requests of write-back that are in flight at most: with reads beside them what `blk-wbt` begins with (`RWB_DEF_DEPTH`), else
-/// three quarters of the 1023 tags of an NVMe queue, to which it goes up.
+/// Most write-back requests in flight: beside reads the first limit in `blk-wbt` (`RWB_DEF_DEPTH`), otherwise three
+/// quarters of the 1023 tags in an NVMe queue, the highest limit.
 const DEPTH_BESIDE_READS: usize = 16;
 const DEPTH: usize = 767;
 
-/// Pages per second that a drive is taken to write until that has been seen (`INIT_BW`, 100 MB/s).
+/// A drive's assumed write rate in pages per second until measured (`INIT_BW`, 100 MB/s).
 const FIRST_BANDWIDTH: u64 = 25_600;
 
-/// How often the bandwidth is estimated, and over what time it is smoothed, in ns.
+/// How often the bandwidth is estimated, and the smoothing time, in ns.
 const ESTIMATE_EVERY: u64 = 200_000_000;
 const SMOOTH_OVER: u64 = 3_000_000_000;
 
-/// The longest pause of a writer, and how much of its time at its rate lies between two of them, in ns.
+/// A writer's longest pause, and the share of write time between two pauses, in ns.
 const LONGEST_PAUSE: u64 = 200_000_000;
 const TURN: u64 = 10_000_000;
 
-/// Pages of a file that the kernel writes back before it goes on to the next file: half a second's at the first bandwidth.
+/// Pages written back by the kernel in one file before the next file's turn: half a second at the first bandwidth.
 const CHUNK: u64 = FIRST_BANDWIDTH / 2;
 
-/// Cost and size of a page cache.
+/// A page cache's cost and size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageCacheSetup {
-    /// Pages that it can have.
+    /// Capacity in pages.
     pub(super) pages: u64,
-    /// Of a write's system call, and of each page of it.
+    /// Work for a write's system call, and for each page written.
     pub(super) call: Cycles,
     pub(super) page: Cycles,
-    /// Of each page that is written back, beyond that of its request.
+    /// Work for each page written back, beyond the request's own.
     pub(super) write_back: Cycles,
-    /// Files of all processes.
+    /// Files over all processes.
     pub(super) files: usize,
     /// Somebody reads from the drives as well.
     pub(super) reads: bool,
-    /// Somebody asks what is cached.
+    /// Some job asks what is cached.
     pub(super) remembers: bool,
 }
 
 impl PageCacheSetup {
-    /// The page cache of a machine with so many files. `reads`: somebody reads from the drives as well. `remembers`: somebody
+    /// A machine's page cache for `files` files. `reads`: some job also reads from the drives. `remembers`: some job
     /// asks what is cached.
     pub(crate) fn new(machine: &Machine, files: usize, reads: bool, remembers: bool) -> Self {
         let figures = &machine.page_cache;
-        // What a machine says of reads holds for writes, too, unless it says something of them.
+        // The machine's figures for reads hold for writes too, unless writes have figures.
         let page = match &machine.io_path.page_cache_kcycles {
             reading if reading.is_given() && figures.is_assumed() => reading,
             _ => &figures.page_kcycles,
@@ -86,17 +86,17 @@ impl PageCacheSetup {
         }
     }
 
-    /// Dirty pages from which the kernel writes back.
+    /// Dirty pages from which on the kernel writes back.
     fn background(&self) -> u64 {
         self.pages * BACKGROUND_PERCENT / 100
     }
 
-    /// Dirty pages, those on their way to the drive included, that there are at most.
+    /// Most dirty pages, including pages in flight to the drive.
     fn limit(&self) -> u64 {
         self.pages * LIMIT_PERCENT / 100
     }
 
-    /// Dirty pages up to which writers are not held back.
+    /// Most dirty pages without holding writers back.
     fn freerun(&self) -> u64 {
         self.background().midpoint(self.limit())
     }
@@ -110,22 +110,22 @@ impl PageCacheSetup {
     }
 }
 
-/// Pages of files, each a bit of a word of 64 that follow each other. No word is empty.
+/// Pages by file, each a bit in a word for 64 adjacent pages. No word is empty.
 type Words = BTreeMap<(usize, u64), u64>;
 
 /// A file, or a device.
 #[derive(Clone, Debug, Default)]
 struct File {
     dirty: u64,
-    /// Since when it has been dirty, as far as the kernel knows.
+    /// When the file became dirty, as far as the kernel knows.
     dirty_since: u64,
-    /// Where the kernel goes on to write it back.
+    /// The page from which on the kernel continues to write back.
     next: u64,
-    /// Requests that write it back, oldest first.
+    /// Requests that write the file back, oldest first.
     in_flight: Vec<u64>,
 }
 
-/// Pages of a file that follow each other.
+/// Adjacent pages in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(super) file: usize,
@@ -136,36 +136,36 @@ pub(crate) struct Pages {
 #[derive(Debug)]
 pub(crate) struct PageCache {
     pub(super) setup: PageCacheSetup,
-    /// Those that are cached, if anybody asks, and how many that are.
+    /// Cached pages, if any job asks, and their count.
     cached: Words,
     in_memory: u64,
-    /// Those of them that are dirty, and nobody writes back yet.
+    /// Dirty pages that no request writes back yet, and their count.
     dirty_words: Words,
     dirty: u64,
     files: Vec<File>,
-    /// Pages on their way to the drive, and requests that take them there.
+    /// Pages in flight to the drive, and requests with such pages.
     on_the_way: u64,
     pub(super) in_flight: usize,
-    /// The number of the last such request.
+    /// The last request's number.
     last: u64,
-    /// Where it last dropped clean pages.
+    /// Where clean pages were last dropped.
     hand: (usize, u64),
     pace: Pace,
     pub(super) totals: Totals,
 }
 
-/// What it did.
+/// Counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    /// Pages that became dirty, those that were written back, and those that are dirty or on their way at the end.
+    /// Pages that became dirty, pages written back, and pages dirty or in flight at the end.
     pub(super) dirtied: u64,
     pub(super) written: u64,
     pub(super) left: u64,
-    /// Time that writers were held back, in ns.
+    /// Time with writers held back, in ns.
     pub(super) paused: u64,
 }
 
-/// How fast the drives write, and who shares that.
+/// The drives' write rate, and the writers that share the rate.
 #[derive(Debug)]
 struct Pace {
     /// Pages per second.
@@ -178,13 +178,13 @@ struct Pace {
     sharing: u64,
 }
 
-/// What a writer keeps for itself.
+/// A writer's own account.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer {
-    /// Pages that it has made dirty since it last looked, and how many there are until it looks again.
+    /// Pages dirtied since the last look, and pages until the next look.
     dirtied: u64,
     looks_after: u64,
-    /// When its last pause was over.
+    /// When the last pause was over.
     paused_until: u64,
 }
 
@@ -222,7 +222,7 @@ impl PageCache {
         }
     }
 
-    /// What it did until the end of the run.
+    /// Counts until the run's end.
     pub(crate) fn into_totals(self) -> Totals {
         Totals {
             left: self.dirty + self.on_the_way,
@@ -230,24 +230,24 @@ impl PageCache {
         }
     }
 
-    /// Dirty pages that nobody writes back yet.
+    /// Dirty pages that no request writes back yet.
     pub(crate) fn dirty(&self) -> u64 {
         self.dirty
     }
 
-    /// Whether there are more of them than the kernel leaves alone.
+    /// Whether more pages are dirty than the kernel leaves alone.
     pub(crate) fn has_much_to_write(&self) -> bool {
         self.dirty > self.setup.background()
     }
 
-    /// Whether it has all of these pages.
+    /// Whether all these pages are cached.
     pub(crate) fn has(&self, pages: Pages) -> bool {
         pages.words().all(|(word, bits)| {
             (self.cached.get(&(pages.file, word))).is_some_and(|cached| cached & bits == bits)
         })
     }
 
-    /// Takes in what is read or written.
+    /// Caches pages just read or written.
     pub(crate) fn insert(&mut self, pages: Pages) {
         if self.setup.remembers {
             self.in_memory += set(&mut self.cached, pages);
@@ -257,7 +257,7 @@ impl PageCache {
         }
     }
 
-    /// Takes in what is written. Returns how many of the pages were not dirty before.
+    /// Caches written pages. Returns how many of them were not dirty before.
     pub(crate) fn write(&mut self, now: u64, pages: Pages) -> u64 {
         self.insert(pages);
         let dirtied = set(&mut self.dirty_words, pages);
@@ -271,7 +271,7 @@ impl PageCache {
         dirtied
     }
 
-    /// Drops clean pages until the rest fits into memory, in the order of files and pages from where it was.
+    /// Drops clean pages until the rest fits into memory, in order by file and page, from the last place on.
     fn drop_clean(&mut self) {
         let mut rounds = 0;
         while self.in_memory > self.setup.pages && rounds < 2 {
@@ -292,7 +292,7 @@ impl PageCache {
         }
     }
 
-    /// Takes the first dirty pages of a part of a file, as many as a request has, to be written back.
+    /// Takes the first dirty pages in a part of a file, at most a request's worth, to be written back.
     pub(crate) fn take(&mut self, file: usize, from: u64, to: u64) -> Option<Pages> {
         if self.files[file].dirty == 0 || from >= to {
             return None;
@@ -314,8 +314,8 @@ impl PageCache {
                 break;
             };
             let bit = end % WORD;
-            let run = u64::from((!(*dirty >> bit)).trailing_zeros()).min(WORD - bit);
-            let run = run.min(to - end).min(REQUEST - (end - first));
+            let in_word = u64::from((!(*dirty >> bit)).trailing_zeros()).min(WORD - bit);
+            let run = in_word.min(to - end).min(REQUEST - (end - first));
             if run == 0 {
                 break;
             }
@@ -335,24 +335,29 @@ impl PageCache {
         Some(Pages { file, first, count })
     }
 
-    /// The next pages that the kernel writes back by itself, as far as it has come.
+    /// Whether the kernel's write-back has pages to take in a file: with many dirty pages in any file, otherwise only `old` ones.
+    fn is_to_be_written(&self, file: usize, takes_old: bool, now: u64) -> bool {
+        self.files.get(file).is_some_and(|file| {
+            let is_old = takes_old && file.dirty_since.saturating_add(OLD_AFTER) <= now;
+            file.dirty > 0 && (self.has_much_to_write() || is_old)
+        })
+    }
+
+    /// The next pages that the kernel writes back alone, in round order.
     pub(crate) fn take_next(&mut self, now: u64, round: &mut Round) -> Option<Pages> {
         loop {
-            let old = |file: &File| round.old && file.dirty_since.saturating_add(OLD_AFTER) <= now;
-            let much = self.has_much_to_write();
-            let wanted = |file: &File| file.dirty > 0 && (much || old(file));
             let files = self.files.len();
-            if round.left == 0 || !self.files.get(round.file).is_some_and(wanted) {
-                let other = (1..=files).map(|n| (round.file + n) % files);
-                round.file = { other }.find(|n| wanted(&self.files[*n]))?;
+            if round.left == 0 || !self.is_to_be_written(round.file, round.old, now) {
+                let mut others = (1..=files).map(|n| (round.file + n) % files);
+                round.file = others.find(|file| self.is_to_be_written(*file, round.old, now))?;
                 round.left = CHUNK;
             }
             let at = round.file;
             let Some(pages) = self.take(at, self.files[at].next, u64::MAX) else {
-                // Once round the file: what is dirty by now has become so meanwhile.
+                // Once round the file: pages dirty by now have become so meanwhile.
                 self.files[at].next = 0;
                 self.files[at].dirty_since = now;
-                if self.files[at].dirty > 0 && !much {
+                if self.files[at].dirty > 0 && !self.has_much_to_write() {
                     round.left = 0;
                 }
                 continue;
@@ -366,7 +371,7 @@ impl PageCache {
         }
     }
 
-    /// A request with these pages goes to the drive. Returns its number.
+    /// A request with these pages goes to the drive. Returns the request's number.
     pub(crate) fn submitted(&mut self, pages: Pages) -> u64 {
         let number = self.number();
         self.in_flight += 1;
@@ -382,27 +387,27 @@ impl PageCache {
         self.files[pages.file].in_flight.retain(|n| *n != number);
     }
 
-    /// The number of the last request.
+    /// The last request's number.
     pub(crate) fn last_request(&self) -> u64 {
         self.last
     }
 
-    /// A number for a request that writes nothing back.
+    /// A number for a request without pages to write back.
     pub(crate) fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    /// The oldest request that writes back a file, if there is one with this number or an earlier one.
+    /// The oldest request writing back a file, if numbered `upto` or lower.
     pub(crate) fn awaited(&self, file: usize, upto: u64) -> Option<u64> {
         let oldest = self.files[file].in_flight.first().copied();
         oldest.filter(|number| *number <= upto)
     }
 
-    /// A writer has made so many pages dirty. Returns until when it pauses for that, if it does.
+    /// A writer has dirtied pages. Returns until when the writer pauses, if at all.
     ///
-    /// As `balance_dirty_pages()`: it is to write at a rate that is its share of what the drives write, and faster or slower
-    /// the farther the dirty pages are from the middle between free run and limit.
+    /// As `balance_dirty_pages()`: the writer's rate is an equal share in the drives' write rate, faster or slower the
+    /// farther the dirty pages are from the middle between free run and limit.
     pub(crate) fn balance(
         &mut self,
         now: u64,
@@ -426,10 +431,10 @@ impl PageCache {
         self.estimate(now, task);
         let share = self.pace.bandwidth / self.pace.sharing;
         let rate = (share * self.position(dirty) / 1024).max(1);
-        let turn = u128::from(due) * 1_000_000_000 / u128::from(rate);
-        let turn = turn.min(u128::from(LONGEST_PAUSE)) as u64;
+        let at_rate = u128::from(due) * 1_000_000_000 / u128::from(rate);
+        let turn = at_rate.min(u128::from(LONGEST_PAUSE)) as u64;
         writer.looks_after = (rate * TURN / 1_000_000_000).clamp(1, REQUEST * 8);
-        // What it took to write them counts, but for what is long ago.
+        // Time spent to write these pages counts, unless long ago.
         let began = writer.paused_until.max(now.saturating_sub(LONGEST_PAUSE));
         let until = began + turn;
         writer.paused_until = until;
@@ -444,13 +449,12 @@ impl PageCache {
     fn position(&self, dirty: u64) -> u64 {
         let (freerun, limit) = (self.setup.freerun(), self.setup.limit());
         let middle = freerun.midpoint(limit);
-        let off =
-            1024 * (i128::from(middle) - i128::from(dirty)) / i128::from(limit - middle).max(1);
-        let off = off.clamp(-1024, 1024);
+        let room = 1024 * (i128::from(middle) - i128::from(dirty));
+        let off = (room / i128::from(limit - middle).max(1)).clamp(-1024, 1024);
         (1024 + off * off * off / (1024 * 1024)) as u64
     }
 
-    /// Estimates how fast the drives write, and how many writers share that.
+    /// Estimates the drives' write rate, and the number of sharing writers.
     fn estimate(&mut self, now: u64, task: TaskId) {
         let pace = &mut self.pace;
         if !pace.writers.contains(&task) {
@@ -461,7 +465,7 @@ impl PageCache {
         if elapsed < ESTIMATE_EVERY {
             return;
         }
-        // The first time that anybody is held back says nothing of the time before.
+        // The first pause says nothing about the time before.
         if elapsed < SMOOTH_OVER {
             let written = self.totals.written - pace.written;
             let sum = u128::from(written) * 1_000_000_000
@@ -474,78 +478,79 @@ impl PageCache {
     }
 }
 
-/// Sets the bits of pages. Returns how many were not set.
+/// Sets the pages' bits. Returns how many were not set.
 fn set(words: &mut Words, pages: Pages) -> u64 {
-    let of_word = |(word, bits): (u64, u64)| {
-        let of = words.entry((pages.file, word)).or_default();
-        let new = bits & !*of;
-        *of |= bits;
-        u64::from(new.count_ones())
-    };
-    pages.words().map(of_word).sum()
+    let mut count = 0;
+    for (word, bits) in pages.words() {
+        let known = words.entry((pages.file, word)).or_default();
+        let new = bits & !*known;
+        *known |= bits;
+        count += u64::from(new.count_ones());
+    }
+    count
 }
 
-/// What a process that uses the page cache, or the kernel's thread that writes it back, is at.
+/// The present call, for a process using the page cache, or for the flusher thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The file that it has, and where it begins in it.
+    /// The task's file, and where the task begins there.
     pub(super) file: usize,
     pub(super) base: u64,
     pub(super) writer: Writer,
     pub(super) stage: Stage,
-    /// The pages of its call, and those of them that are still to be copied or to be written back.
+    /// The call's pages, and pages still to be copied or written back.
     pub(super) pages: Pages,
     pub(super) left: Pages,
-    /// It writes only a part of the first page, and of the last.
+    /// The call writes only a part of the first page, and of the last.
     pub(super) parts: [bool; 2],
-    /// The read or write of its call.
+    /// The call's read or write.
     pub(super) request: Request,
-    /// Work of the present part of its call.
+    /// Work for the present part.
     pub(super) work: Cycles,
-    /// Its call ends when the data are on the media.
+    /// The call ends with the data on the media.
     pub(super) syncs: bool,
-    /// It flushes the drives, which is the last that its call does.
+    /// The call flushes the drives, as its last action.
     pub(super) flushes: bool,
-    /// The request that it waits for, if it is not all of its file: one that reads a page, or the flush. 0: it is about to be
+    /// The awaited request, unless the call awaits the whole file: a page's read, or the flush. 0: about to be
     /// submitted.
     pub(super) awaits: Option<u64>,
-    /// It waits for requests of its file up to this number.
+    /// The call awaits requests for the file up to this number.
     pub(super) upto: u64,
-    /// A page of which it writes a part is read first, unless that is cached.
+    /// A partly written page is read first, unless cached.
     pub(super) reads_parts: bool,
-    /// Each of its writes ends when the data are on the media.
+    /// Each write ends with the data on the media.
     pub(super) always_syncs: bool,
-    /// It has done what it does before it sleeps.
+    /// The work before a sleep is done.
     pub(super) deactivated: bool,
-    /// The request that it waited for.
+    /// The awaited request, ended.
     pub(super) ended: Option<Request>,
 }
 
-/// A part of a call, or of the kernel's write-back.
+/// A stage in a call, or in the kernel's write-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It has not copied anything: are there pages that have to be read first?
+    /// Nothing is copied yet: do any pages have to be read first?
     Look,
-    /// It goes on to copy.
+    /// Go on to copy.
     Next,
-    /// It copies these pages.
+    /// Copy these pages.
     Copy(Pages),
-    /// It is held back until then.
+    /// Be held back until a time.
     Pause(u64),
-    /// It looks for pages to write back.
+    /// Look for pages to write back.
     WriteBack,
-    /// It submits a request for these pages, to read or to write them; of no page: a flush.
+    /// Submit a request to read or write these pages; without pages: a flush.
     Issue(Pages),
-    /// It looks whether what it waits for has ended.
+    /// Look whether the awaited request has ended.
     Settle,
-    /// It sleeps until then.
+    /// Sleep until the awaited request has ended.
     Asleep,
-    /// It goes on after that.
+    /// Go on after the sleep.
     Resume,
 }
 
 impl Caller {
-    /// The kernel's thread that writes back.
+    /// The kernel's flusher thread.
     pub(crate) fn flusher() -> Self {
         Self::new(usize::MAX, 0)
     }
@@ -573,40 +578,39 @@ impl Caller {
         }
     }
 
-    /// Begins a call about these pages.
+    /// Begins a call for these pages.
     pub(crate) fn begin(&mut self, stage: Stage, pages: Pages) {
         self.stage = stage;
         self.flushes = false;
         (self.pages, self.left) = (pages, pages);
     }
 
-    /// The pages of which its write has only a part, as far as they are not cached.
+    /// A partly written page not cached yet, if any.
     pub(crate) fn part_to_read(&self, cache: &PageCache) -> Option<Pages> {
         let Pages { file, first, count } = self.pages;
         let ends = [first, (first + count).saturating_sub(1)];
         let parts = ends.into_iter().zip(self.parts);
-        let parts = parts.filter(|(_, part)| *part);
-        let page = |(first, _)| Pages {
+        let pages = parts.filter(|(_, part)| *part).map(|(first, _)| Pages {
             file,
             first,
             count: 1,
-        };
-        parts.map(page).find(|page| !cache.has(*page))
+        });
+        { pages }.find(|page| !cache.has(*page))
     }
 }
 
-/// How far the kernel has come with what it writes back.
+/// The kernel's progress in a write-back round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     file: usize,
-    /// Pages that it still takes of that.
+    /// Pages left in the file's turn.
     left: u64,
-    /// It looks for old data as well.
+    /// The round looks for old data as well.
     pub(super) old: bool,
 }
 
 impl Pages {
-    /// None of a file.
+    /// No page.
     pub(crate) fn none(file: usize) -> Self {
         Self {
             file,
@@ -615,7 +619,7 @@ impl Pages {
         }
     }
 
-    /// All pages of a file.
+    /// All pages in a file.
     pub(crate) fn all(file: usize) -> Self {
         Self {
             file,
@@ -624,7 +628,7 @@ impl Pages {
         }
     }
 
-    /// Takes the first ones off, so many at most.
+    /// Takes the first pages off, at most `count`.
     pub(crate) fn split(&mut self, count: u64) -> Self {
         let first = Self {
             count: self.count.min(count),
@@ -635,13 +639,13 @@ impl Pages {
         first
     }
 
-    /// The page after the last one.
+    /// The page after the last page.
     pub(crate) fn end(self) -> u64 {
         self.first.saturating_add(self.count)
     }
 
-    /// The pages that have bytes of a part of a file.
-    pub(crate) fn of(file: usize, offset: u64, bytes: u64) -> Self {
+    /// The pages with bytes from a part of a file.
+    pub(crate) fn covering(file: usize, offset: u64, bytes: u64) -> Self {
         let first = offset / PAGE;
         Self {
             file,
@@ -650,7 +654,7 @@ impl Pages {
         }
     }
 
-    /// The words that have them, and the bits there.
+    /// The words with these pages, and the bits there.
     fn words(self) -> impl Iterator<Item = (u64, u64)> {
         let end = self.first + self.count;
         let mut at = self.first;
@@ -682,7 +686,7 @@ mod tests {
     }
 
     proptest! {
-        /// Beside one flag a page.
+        /// Compared with one flag per page.
         #[test]
         fn pages_are_dirty_from_when_they_are_written_until_they_are_taken(
             steps in prop::collection::vec(
@@ -695,9 +699,9 @@ mod tests {
             let mut taken = 0;
             for (now, (writes, file, first, count)) in (0..).zip(steps) {
                 if writes {
-                    let of = &mut flags[file][first as usize..(first + count) as usize];
-                    let new = of.iter().filter(|dirty| !**dirty).count() as u64;
-                    of.fill(true);
+                    let run = &mut flags[file][first as usize..(first + count) as usize];
+                    let new = run.iter().filter(|dirty| !**dirty).count() as u64;
+                    run.fill(true);
                     prop_assert_eq!(cache.write(now, Pages { file, first, count }), new);
                     let all = Pages { file, first, count };
                     prop_assert!(cache.has(all), "{:?}", all);

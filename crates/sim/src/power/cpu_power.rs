@@ -1,4 +1,4 @@
-//! What a CPU has drawn: its time in each state times the power of that state.
+//! A CPU's energy: time in each state times the state's power.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Cluster, Scope};
@@ -7,7 +7,7 @@ use wakepath_units::{Microwatts, Nanoseconds};
 use crate::cpu::idle_table::deepest_alone;
 use crate::cpu::totals::CpuTotals;
 
-/// The powers of a CPU of a cluster.
+/// A cluster's powers per CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuPower {
     /// By operating point.
@@ -19,20 +19,20 @@ pub(crate) struct CpuPower {
 #[derive(Clone, Debug)]
 struct StatePower {
     asleep: Microwatts,
-    /// Of a CPU in a state of the whole cluster that waits for the others.
+    /// Power of a CPU in a cluster state that waits for the other CPUs.
     waiting: Option<Microwatts>,
     transition: Microwatts,
-    /// Of one that polls, by operating point, where that is not what running costs.
+    /// Power while polling, by operating point, where different from running.
     polling: Option<Microwatts>,
 }
 
 /// Energy in femtojoules.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Drawn {
-    /// While its clock ran at full power, and for how long that was, in ns.
+    /// Energy while the clock ran at full power, and that time, in ns.
     pub(super) clocked: u128,
     pub(super) clocked_time: u64,
-    /// Otherwise: asleep, on the way in and out, polling in a state with a power of its own.
+    /// Energy otherwise: asleep, on the way in and out, polling in a state with a separate power.
     pub(super) besides: u128,
 }
 
@@ -46,6 +46,10 @@ impl Drawn {
     pub(crate) fn total(&self) -> u128 {
         self.clocked + self.besides
     }
+}
+
+fn femtojoules(power: Microwatts, time: u64) -> u128 {
+    power.femtojoules_over(Nanoseconds(time))
 }
 
 impl CpuPower {
@@ -68,46 +72,47 @@ impl CpuPower {
         }
     }
 
-    /// The most that it can draw while it does not run.
+    /// The highest power while not running.
     pub(crate) fn most_when_idle(&self) -> Microwatts {
         let all = self.states.iter().flat_map(|state| {
-            let or_less = |power: Option<Microwatts>| power.unwrap_or_default();
-            let [waiting, polling] = [state.waiting, state.polling].map(or_less);
+            let [waiting, polling] = [state.waiting, state.polling].map(Option::unwrap_or_default);
             [state.asleep, state.transition, waiting, polling]
         });
         all.max().unwrap_or_default()
     }
 
-    /// What the CPU has drawn, up to when its times are settled.
+    /// The CPU's energy, up to the last settled times.
     pub(crate) fn drawn(&self, cpu: &CpuTotals) -> Drawn {
-        let over = |power: Microwatts, time: u64| power.femtojoules_over(Nanoseconds(time));
         let mut running = cpu.powered().to_vec();
         let mut besides = 0;
         for (index, (state, stats)) in self.states.iter().zip(cpu.states()).enumerate() {
-            // Its clock runs on while it polls, but a state may say that it draws less than running.
+            // The clock runs on while polling, but a state may have a lower power than running.
             if let Some(power) = state.polling {
                 for (time, running) in cpu.polled_in(index).iter().zip(&mut running) {
                     *running -= time;
-                    besides += over(power, *time);
+                    besides += femtojoules(power, *time);
                 }
             }
-            // While it leaves a state its clock hardly does anything.
+            // While the CPU leaves a state, the clock hardly does anything.
             for (time, running) in cpu.leaving_of(index).iter().zip(&mut running) {
                 *running -= time;
-                besides += over(state.transition, *time);
+                besides += femtojoules(state.transition, *time);
             }
             let more = state.transition.0.saturating_sub(state.asleep.0);
-            besides += over(Microwatts(more), stats.entering());
+            besides += femtojoules(Microwatts(more), stats.entering());
             besides += match state.waiting {
-                None => over(state.asleep, stats.asleep()),
+                None => femtojoules(state.asleep, stats.asleep()),
                 Some(waiting) => {
-                    over(state.asleep, stats.down()) + over(waiting, stats.asleep() - stats.down())
+                    femtojoules(state.asleep, stats.down())
+                        + femtojoules(waiting, stats.asleep() - stats.down())
                 }
             };
         }
         let of_point = running.iter().zip(&self.running);
         Drawn {
-            clocked: of_point.map(|(time, power)| over(*power, *time)).sum(),
+            clocked: of_point
+                .map(|(time, power)| femtojoules(*power, *time))
+                .sum(),
             clocked_time: running.iter().sum(),
             besides,
         }

@@ -1,8 +1,7 @@
-//! Energy: which component drew how much.
+//! Energy by component.
 //!
-//! The engine only takes times. A power is constant between two changes of state, so energy is time
-//! in each state times the power of that state, added up at the end, in whole femtojoules (1 uW for
-//! 1 ns).
+//! The engine only takes times. A power is constant between two state changes, so energy is time in each state times
+//! the state's power, added up at the end, in whole femtojoules (1 uW for 1 ns).
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
@@ -13,48 +12,51 @@ use crate::drive::DriveTotals;
 use crate::engine::Finished;
 use crate::power::cpu_power::CpuPower;
 
-/// Energy of a run in millijoules, by component, with the means that follow from it.
+/// A run's energy in millijoules, by component, with means derived.
 #[derive(Clone, Debug, Serialize)]
 pub struct Energy {
     /// Each CPU.
     pub cpus_mj: Vec<f64>,
     /// Each cluster, besides its CPUs.
     pub clusters_mj: Vec<f64>,
-    /// The uncore of each cluster (interconnect and last-level cache), if it has a clock of its own.
+    /// Each cluster's uncore (interconnect and last-level cache), if separately clocked.
     pub uncores_mj: Vec<f64>,
     /// The package, besides its clusters.
     pub package_mj: f64,
     /// Each drive, if it has power states.
     pub drives_mj: Vec<f64>,
-    /// All of it.
+    /// Sum over components.
     pub total_mj: f64,
-    /// What the milliwatts count; absent where the machine's description has no package.
+    /// The milliwatts' scope; absent where the machine's description has no package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<PowerScope>,
     /// Mean power in milliwatts.
     pub mean_mw: f64,
-    /// Energy per finished request, or operation of threads, in microjoules; absent if there was none.
+    /// Energy per finished request, or per thread operation, in microjoules; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_io_uj: Option<f64>,
-    /// Mean clock of the uncore in MHz while it was on; absent if the machine's description has none.
+    /// The uncore's mean clock in MHz while on; absent if the machine's description has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncore_mhz: Option<f64>,
-    /// Share of the time for which a power limit held down the clock of the cluster that it held down most, in percent;
-    /// absent if the machine's description has no limit.
+    /// Share of time with a power limit holding a clock down, for the most limited cluster, in percent; absent if the
+    /// machine's description has no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_limited_percent: Option<f64>,
-    /// What the machine draws in milliwatts while nothing happens at all: every CPU in its deepest
-    /// enabled state, clusters and package down, drives in the last state of their way down.
+    /// The machine's power in milliwatts while nothing happens: every CPU in the deepest enabled state, clusters and
+    /// package down, drives in their last state.
     pub idle_mw: f64,
 }
 
+fn millijoules(femtojoules: u128) -> f64 {
+    femtojoules as f64 / 1e12
+}
+
 impl Energy {
-    /// `None` if the machine's description gives no power of its own: that of its drives alone is not the machine's.
+    /// `None` if the machine's description gives no power except the drives': drives alone are not the machine.
     pub(crate) fn new(machine: &Machine, finished: &Finished, requests: u64) -> Option<Self> {
         if !machine.has_power() {
             return None;
         }
-        let millijoules = |femtojoules: u128| femtojoules as f64 / 1e12;
         let powers: Vec<CpuPower> = (machine.cluster.iter())
             .map(|cluster| CpuPower::new(machine, cluster))
             .collect();
@@ -110,18 +112,17 @@ impl Energy {
     }
 }
 
-/// What everything draws together when it is at rest.
+/// The whole machine's power at rest.
 fn idle_power(machine: &Machine, finished: &Finished) -> Microwatts {
-    let deepest = |cpu: usize| machine.deepest_allowed(cpu);
-    // The package is down only in the deepest state of all.
+    // The package is down only in the deepest state overall.
     let last = machine.idle_state.len().checked_sub(1);
-    let package_up = (0..machine.cpus()).any(|cpu| deepest(cpu) != last);
+    let package_up = (0..machine.cpus()).any(|cpu| machine.deepest_allowed(cpu) != last);
     let mut first_cpu = 0;
     let clusters = machine.cluster.iter().map(|c| {
         let cpus = first_cpu..first_cpu + c.cpus;
         first_cpu = cpus.end;
         let table = machine.idle_states_of(c);
-        let states = cpus.filter_map(|cpu| Some(&table[deepest(cpu)?]));
+        let states = cpus.filter_map(|cpu| Some(&table[machine.deepest_allowed(cpu)?]));
         let cluster_down = states.clone().all(|s| s.scope == Scope::Cluster);
         let besides = if cluster_down {
             c.off_power()

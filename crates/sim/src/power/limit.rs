@@ -1,15 +1,15 @@
-//! What a package may draw, and what is left of that (RAPL).
+//! A package's power budget and the remainder (RAPL).
 //!
-//! At the end of each slot of its clocks the hardware adds what the package drew to the running average of each limit.
-//! It then knows how much it may draw in the next slot without an average exceeding its limit, and caps the clock.
+//! At the end of each clock slot the hardware adds the package's energy to each limit's running average. The averages
+//! tell how much power the next slot may have without exceeding a limit, and so the clock's cap.
 
 use wakepath_hardware::machine::PowerLimit;
 
-/// The limits of one package.
+/// One package's limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     limits: Vec<Limit>,
-    /// Up to when what was drawn is known, and how much that was, in femtojoules.
+    /// Energy is known up to this time; the energy until then, in femtojoules.
     until: u64,
     drawn: u128,
 }
@@ -23,7 +23,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// The weight of the last `time` ns in the average.
+    /// The last `time` ns' weight in the average.
     fn weight(&self, time: f64) -> f64 {
         -(-time / self.window).exp_m1()
     }
@@ -53,7 +53,7 @@ impl Budget {
         }
     }
 
-    /// Up to when it is known what the package has drawn.
+    /// The package's energy is known up to this time.
     pub(crate) fn until(&self) -> u64 {
         self.until
     }
@@ -70,7 +70,7 @@ impl Budget {
         }
     }
 
-    /// What the package may draw in the next `time` ns, in microwatts.
+    /// The package's power budget for the next `time` ns, in microwatts.
     pub(crate) fn left(&self, time: u64) -> f64 {
         let left = self.limits.iter().map(|limit| limit.left(time as f64));
         left.fold(f64::INFINITY, f64::min)
@@ -85,19 +85,19 @@ mod tests {
 
     /// 20 W over 100 ms, 30 W over 10 ms.
     fn budget() -> Budget {
-        let limit = |power, window| Limit {
+        let limits = [(20e6, 100e6), (30e6, 10e6)].map(|(power, window)| Limit {
             power,
             window,
             average: 0.0,
-        };
+        });
         Budget {
-            limits: vec![limit(20e6, 100e6), limit(30e6, 10e6)],
+            limits: limits.to_vec(),
             until: 0,
             drawn: 0,
         }
     }
 
-    /// Draws what is wanted in each millisecond, as far as there is something left; what was drawn in each, in W.
+    /// Draws the wanted power in each millisecond, as far as the budget allows; returns each millisecond's power in W.
     fn draw(wanted: &[f64]) -> Vec<f64> {
         let mut budget = budget();
         let mut drawn = 0;
@@ -133,9 +133,9 @@ mod tests {
         assert!(again[400] > 45.0 && again[499] < 20.1, "{again:?}");
     }
 
-    /// The integral of the average's own equation: over any stretch, what was drawn is at most the limit times its length
-    /// and what the average was below the limit at its start times the window. So a stretch that begins at the limit draws
-    /// no more than the limit.
+    /// The integral over the average's own equation: over any stretch, energy is at most the limit times the length,
+    /// plus the window times the gap between limit and average at the begin. So a stretch that begins at the limit
+    /// draws no more than the limit.
     #[test]
     fn no_stretch_draws_more_than_the_limit_and_what_was_saved() {
         let mut seed = 1_u64;

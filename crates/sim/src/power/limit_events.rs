@@ -1,26 +1,25 @@
-//! The cap that the power limits of a package put on its clocks.
+//! Caps on a package's clocks from power limits.
 
 use wakepath_units::{Kilohertz, Nanoseconds};
 
+use crate::core::observer::Observer;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 use crate::power::cpu_power::Drawn;
 
 impl<O: Observer> Engine<'_, O> {
-    /// The slots of the uncore's clock that are over by now, before a CPU wakes up, sleeps or changes its
-    /// frequency.
+    /// Ends the uncore clock's slots that are over by now, before a CPU wakes up, sleeps or changes frequency.
     #[inline]
     pub(crate) fn end_uncore_slots(&mut self) {
-        if self.power.uncore.is_due(self.now) {
+        if self.power.uncore.is_due(self.context.now()) {
             let powered = self.cpus.iter().filter(|c| c.is_powered());
             let clocks = powered.map(|c| self.domains[c.domain].frequency().0);
             let fastest = clocks.max().unwrap_or(0);
-            self.power.uncore.end_slots(self.now, fastest);
+            self.power.uncore.end_slots(self.context.now(), fastest);
         }
     }
 
-    /// The highest clock of a cluster for the slot that begins now, where turbo alone would allow this one. So many of its
-    /// CPUs were awake in the slot before.
+    /// A cluster's highest clock in the slot that begins now, where turbo alone would allow `turbo`. `awake` CPUs were
+    /// awake in the slot before.
     pub(crate) fn power_capped(
         &mut self,
         cluster: usize,
@@ -31,7 +30,7 @@ impl<O: Observer> Engine<'_, O> {
             return turbo;
         };
         let package = cluster / limit.limits.clusters;
-        let unsettled = self.now - self.power.packages.budgets[package].until();
+        let unsettled = self.context.now() - self.power.packages.budgets[package].until();
         if limit.cannot_bind(cluster, awake, unsettled) {
             self.power.packages.clusters[cluster].cap =
                 self.setup.frequency.cluster(cluster).highest();
@@ -45,20 +44,20 @@ impl<O: Observer> Engine<'_, O> {
         turbo.min(limited.cap)
     }
 
-    /// Takes note of what a package has drawn by now, and caps its clocks for the slot that begins.
+    /// Notes a package's energy by now, and caps its clocks for the slot that begins.
     fn settle_package(&mut self, package: usize) {
         let Some(limit) = &self.setup.power.limit else {
             return;
         };
         let since = self.power.packages.budgets[package].until();
-        if since == self.now {
+        if since == self.context.now() {
             return;
         }
         self.end_uncore_slots();
-        self.power.uncore.settle(self.now);
+        self.power.uncore.settle(self.context.now());
         let clusters = package * limit.limits.clusters..(package + 1) * limit.limits.clusters;
-        let per_ns = 1.0 / (self.now - since) as f64;
-        // What does not depend on the clocks, and of each cluster how many of its CPUs ran with theirs.
+        let per_ns = 1.0 / (self.context.now() - since) as f64;
+        // Power independent from the clocks, and by cluster how many CPUs ran with theirs.
         let mut besides = 0.0;
         let mut running = Vec::with_capacity(limit.limits.clusters);
         let mut total = 0;
@@ -70,7 +69,7 @@ impl<O: Observer> Engine<'_, O> {
             total += drawn.total();
         }
         let budget = &mut self.power.packages.budgets[package];
-        budget.add(self.now, total);
+        budget.add(self.context.now(), total);
         let slot = clusters
             .clone()
             .map(|c| self.setup.frequency.cluster(c).slot())
@@ -94,7 +93,7 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// What a cluster, its CPUs, its uncore and its part of the package have drawn by now.
+    /// Energy by now for a cluster: CPUs, uncore and a share in the package.
     fn drawn_by(&mut self, cluster: usize) -> Drawn {
         let mut sum = Drawn::default();
         let Some(limit) = &self.setup.power.limit else {
@@ -103,15 +102,15 @@ impl<O: Observer> Engine<'_, O> {
         for cpu in &mut self.cpus[self.setup.topology.cluster(cluster).cpus()] {
             let domain = &self.domains[cpu.domain];
             let (opp, khz) = (domain.current(), domain.khz_now());
-            cpu.settle_times(self.now, opp, khz);
+            cpu.settle_times(self.context.now(), opp, khz);
             sum.add(limit.cpus[cluster].drawn(cpu.totals()));
         }
-        let down = self.power.clusters[cluster].time_until(self.now);
-        let up = Nanoseconds(self.now - down);
+        let down = self.power.clusters[cluster].time_until(self.context.now());
+        let up = Nanoseconds(self.context.now() - down);
         let [on, off] = limit.besides_cpus[cluster];
         sum.besides += on.femtojoules_over(up) + off.femtojoules_over(Nanoseconds(down));
         sum.besides += self.power.uncore.energy().unwrap_or(0);
-        let package_up = self.now - self.power.package.time_until(self.now);
+        let package_up = self.context.now() - self.power.package.time_until(self.context.now());
         sum.besides += limit
             .package_share
             .femtojoules_over(Nanoseconds(package_up));

@@ -1,4 +1,4 @@
-//! The power limits of packages, and what the hardware knows of its own power.
+//! Packages' power limits, and the hardware's knowledge about its power.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::PowerLimit;
@@ -6,31 +6,31 @@ use wakepath_units::{Kilohertz, Microwatts};
 
 use crate::power::cpu_power::CpuPower;
 
-/// The power limits of a machine.
+/// A machine's power limits.
 #[derive(Clone, Debug)]
 pub(crate) struct PowerLimitSetup {
     pub(super) limits: PowerLimit,
-    /// By cluster: what a CPU draws.
+    /// By cluster: a CPU's power.
     pub(super) cpus: Vec<CpuPower>,
-    /// By cluster: what it draws besides its CPUs while it is up and while it is down.
+    /// By cluster: power besides the CPUs, while up and while down.
     pub(super) besides_cpus: Vec<[Microwatts; 2]>,
-    /// What each cluster's part of the package draws while the package is not down.
+    /// Each cluster's share in the package's power while the package is up.
     pub(super) package_share: Microwatts,
-    /// By cluster: the most that it can draw with no CPU running.
+    /// By cluster: the highest power with no CPU running.
     most_when_idle: Vec<u64>,
-    /// The long-term limit, and the time after which what was drawn is added up even where that cannot matter yet, in ns.
+    /// The long-term limit, and the longest time between two sums even where the limit cannot bind yet, in ns.
     pl1: u64,
     longest: u64,
 }
 
-/// What was drawn is added up at least so many times in the window of PL1.
+/// Energy is summed up at least this often in PL1's window.
 const TIMES_PER_WINDOW: u64 = 64;
 
 impl PowerLimitSetup {
-    /// Of a machine, if it has limits.
+    /// A machine's limits, if any.
     ///
-    /// What the package draws even while it is down counts towards no limit: in the built-in machines that is the rest
-    /// of the system.
+    /// The package's power while down counts towards no limit: in the built-in machines that is the rest of the
+    /// system.
     pub(crate) fn new(machine: &Machine) -> Option<Self> {
         let limits = machine.power_limit.clone()?;
         let clusters = &machine.cluster;
@@ -62,8 +62,8 @@ impl PowerLimitSetup {
         })
     }
 
-    /// Whether a cluster with so many CPUs awake stays within PL1 at any clock, so that what it draws need not be added up
-    /// `unsettled` ns after that was done last. The average cannot rise above the limit meanwhile.
+    /// Whether a cluster with `awake` CPUs awake stays within PL1 at any clock, so that no sum is needed `unsettled`
+    /// ns after the last. The average cannot rise above the limit meanwhile.
     pub(crate) fn cannot_bind(&self, cluster: usize, awake: usize, unsettled: u64) -> bool {
         let fastest = self.cpus[cluster].running.last().map_or(0, |power| power.0);
         self.limits.clusters == 1

@@ -19,11 +19,11 @@ pub(super) struct Packages {
 /// A cluster of a package whose power is limited.
 #[derive(Clone, Debug)]
 pub(super) struct Limited {
-    /// What it had drawn by the end of the last slot.
+    /// Energy by the last slot's end.
     pub(super) drawn: Drawn,
-    /// The highest clock in the present one.
+    /// The highest clock in the present slot.
     pub(super) cap: Kilohertz,
-    /// For how long that has held its clock down, in ns.
+    /// How long the cap has held the clock down, in ns.
     pub(super) time: u64,
 }
 
@@ -44,7 +44,7 @@ impl Packages {
         }
     }
 
-    /// For how long the clock of each cluster was held down, in ns.
+    /// How long each cluster's clock was held down, in ns.
     pub(super) fn limited(&self) -> Vec<u64> {
         self.clusters.iter().map(|cluster| cluster.time).collect()
     }
@@ -56,7 +56,7 @@ impl Packages {
         }
     }
 
-    /// For how long the clock of the cluster that was held down most was, in ns; `None` if there is no limit.
+    /// How long the most limited cluster's clock was held down, in ns; `None` without a limit.
     pub(super) fn longest_limited(&self) -> Option<u64> {
         self.clusters.iter().map(|cluster| cluster.time).max()
     }

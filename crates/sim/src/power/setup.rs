@@ -1,11 +1,11 @@
-//! What becomes of a machine's figures of package, uncore and power limits.
+//! A machine's figures about package, uncore and power limits, compiled.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Package, PackageSleep, Uncore};
 
 use crate::power::limit_setup::PowerLimitSetup;
 
-/// What besides CPUs draws power.
+/// Power consumers besides CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct PowerSetup {
     pub(super) uncore: Option<Uncore>,

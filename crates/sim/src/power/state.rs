@@ -9,7 +9,7 @@ use crate::power::packages::Packages;
 use crate::power::setup::PowerSetup;
 use crate::power::uncore::{UncoreClock, UncoreTotals};
 
-/// How long clusters and the package were down, and the clock of what is between them.
+/// How long clusters and the package were down, and the uncore's clock.
 #[derive(Debug)]
 pub(crate) struct PowerTracker {
     pub(super) clusters: Vec<Down>,
@@ -33,12 +33,12 @@ pub(crate) struct PowerTotals {
     limited: Vec<u64>,
 }
 
-/// Something that is down while all of its CPUs are.
+/// A cluster or package, down while all its CPUs are.
 #[derive(Debug)]
 pub(crate) struct Down {
     cpus: usize,
     asleep: usize,
-    /// From when on it is down, if no CPU wakes up before.
+    /// When it goes down, unless a CPU wakes up before.
     since: u64,
     time: u64,
 }
@@ -89,8 +89,7 @@ impl Down {
 impl PowerTracker {
     pub(crate) fn new(setup: &PowerSetup, frequency: &FrequencySetup, topology: &Topology) -> Self {
         let count = topology.clusters().len();
-        let clusters = topology.clusters().iter();
-        let clusters = clusters
+        let clusters = (topology.clusters().iter())
             .map(|cluster| Down::new(cluster.cpus().len()))
             .collect();
         Self {
@@ -119,7 +118,7 @@ impl PowerTracker {
         }
     }
 
-    /// A CPU that is in `state` is woken up. Returns whether its cluster was down.
+    /// A CPU in `state` is woken up. Returns whether the cluster was down.
     #[inline(always)]
     pub(crate) fn cpu_awake(
         &mut self,
@@ -144,7 +143,7 @@ impl PowerTracker {
         was_down
     }
 
-    /// How long a CPU that is woken up at `now` has to wait for the package before it can begin to leave its state.
+    /// How long a CPU woken up at `now` waits for the package before the exit can begin.
     #[inline(always)]
     pub(crate) fn package_wait(&self, now: u64) -> u64 {
         self.package_up_at.saturating_sub(now)
@@ -166,7 +165,7 @@ impl PowerTracker {
         self.clusters[cluster].time
     }
 
-    /// What it has counted by now; the uncore's slots up to now are over.
+    /// Counts by now; the uncore's slots up to now are over.
     pub(crate) fn totals_until(&mut self, now: u64) -> PowerTotals {
         self.uncore.settle(now);
         PowerTotals {

@@ -1,16 +1,16 @@
-//! The clock of interconnect and last-level cache, and what it costs.
+//! The clock for interconnect and last-level cache, and its energy.
 //!
-//! The hardware chooses the clock at the end of each of its slots: that of the fastest CPU that was powered
-//! in the slot, within limits. A slot is long (Skylake-SP: about 10 ms), so nothing has to happen in between:
-//! the engine tells the fastest clock of what wakes up or changes, and a slot that is over is worked out
-//! when the next change comes. The uncore is off while the package is down.
+//! The hardware chooses the clock at each slot's end: the clock of the fastest CPU powered in the slot, within limits.
+//! A slot is long (Skylake-SP: about 10 ms), so nothing has to happen in between: the engine tells the fastest clock
+//! at wake-ups and changes, and the next change works out slots that are over. The uncore is off while the package is
+//! down.
 
 use wakepath_hardware::machine::Uncore;
 use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::core::basics::NEVER;
 
-/// What the uncores of all clusters, which have one clock, did.
+/// All clusters' uncores, with one clock.
 #[derive(Debug)]
 pub(crate) struct UncoreClock {
     uncore: Option<Uncore>,
@@ -20,24 +20,24 @@ pub(crate) struct UncoreClock {
     /// The fastest clock of a powered CPU in the present slot, in kHz.
     fastest: u32,
     clock: Kilohertz,
-    /// From when on it is off; never while the package is not on its way down.
+    /// When the uncore goes off; never while the package is not on the way down.
     off_at: u64,
     /// Up to when the totals are known.
     since: u64,
     totals: UncoreTotals,
 }
 
-/// What has been counted of it.
+/// Counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UncoreTotals {
     time_on: u64,
     khz_time: u128,
-    /// Of one cluster, in femtojoules.
+    /// One cluster's energy, in femtojoules.
     energy: u128,
 }
 
 impl UncoreClock {
-    /// Of a machine with this uncore, if it has one.
+    /// The clock on a machine with this uncore, if any.
     pub(crate) fn new(uncore: Option<&Uncore>) -> Self {
         let uncore = uncore.cloned();
         let slot = uncore.as_ref().map_or(NEVER, |u| u.slot_us.micros().0);
@@ -55,7 +55,7 @@ impl UncoreClock {
         }
     }
 
-    /// Whether a slot is over that [`Self::end_slots`] has not been told of.
+    /// Whether a slot is over that [`Self::end_slots`] does not know about.
     #[inline]
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.slot_end <= now
@@ -114,7 +114,7 @@ impl UncoreClock {
         }
     }
 
-    /// What has been counted up to when it was settled.
+    /// Counts up to the last settled time.
     pub(crate) fn totals(&self) -> UncoreTotals {
         self.totals
     }
@@ -126,12 +126,12 @@ impl UncoreClock {
         self.totals.energy -= before.energy;
     }
 
-    /// What one cluster's uncore has drawn, in femtojoules; `None` if the machine has none.
+    /// One cluster's uncore energy, in femtojoules; `None` if the machine has no uncore.
     pub(crate) fn energy(&self) -> Option<u128> {
         self.uncore.as_ref().map(|_| self.totals.energy)
     }
 
-    /// The mean clock in MHz while it was on; 0 if it never was.
+    /// Mean clock in MHz while on; 0 if never on.
     pub(crate) fn mean_mhz(&self) -> f64 {
         self.totals.khz_time as f64 / self.totals.time_on.max(1) as f64 / 1e3
     }

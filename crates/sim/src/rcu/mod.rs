@@ -1,12 +1,12 @@
 //! RCU as far as it wakes CPUs: callbacks, grace periods, and their thread.
 //!
-//! As `kernel/rcu/tree.c` of Linux 6.1 to 7.3, for CPUs that are never in a reader when a tick or a scan looks. A machine
-//! without `[rcu]` pays for none of it.
+//! As `kernel/rcu/tree.c` in Linux 6.1 to 7.3, for CPUs never in a reader when a tick or a scan looks. A machine
+//! without `[rcu]` pays nothing.
 //!
-//! - Setup: `setup` has the figures of a machine.
-//! - State: `state` has the callbacks of a CPU, and the grace period that runs.
-//! - Events: `events` is what ticks, the soft interrupt and the thread do.
+//! - Setup: `setup` has a machine's figures.
+//! - State: `state` has a CPU's callbacks, and the running grace period.
+//!   `GracePeriods` has methods for ticks, the soft interrupt and the thread; `cpu` and `task` have the CPUs and
+//!   tasks.
 
-pub(crate) mod events;
 pub(crate) mod setup;
 pub(crate) mod state;

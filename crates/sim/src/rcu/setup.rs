@@ -1,4 +1,4 @@
-//! What becomes of a machine's figures of RCU.
+//! A machine's figures about RCU, compiled.
 
 use wakepath_hardware::Machine;
 
@@ -12,7 +12,7 @@ pub(crate) struct RcuSetup {
 }
 
 impl RcuSetup {
-    /// `thread` is the task of grace periods. `None`: nobody waits for any.
+    /// `thread` is the grace-period task. `None`: nobody waits for grace periods.
     pub(crate) fn new(machine: &Machine, thread: Option<TaskId>) -> Option<Self> {
         let (rcu, thread) = machine.rcu.as_ref().zip(thread)?;
         Some(Self {
@@ -26,7 +26,7 @@ impl RcuSetup {
         self.soft_interrupt
     }
 
-    /// The task of grace periods, which is also the number of its background source.
+    /// The grace-period task, with the same number as its background source.
     pub(crate) fn thread(&self) -> TaskId {
         self.thread
     }

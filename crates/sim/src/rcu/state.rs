@@ -1,30 +1,30 @@
-//! RCU: callbacks of CPUs, grace periods, and what their thread does next.
+//! RCU: callbacks by CPU, grace periods, and the thread's next action.
 //!
-//! As `kernel/rcu/tree.c` of Linux 6.1 to 7.3, for CPUs that are never in a reader when a tick or a scan looks. A callback waits for a
-//! grace period that begins after it. In one, each CPU has to pass a quiescent state: it says so in the soft interrupt of a tick,
-//! or the thread of grace periods finds it idle when it scans.
+//! As `kernel/rcu/tree.c` in Linux 6.1 to 7.3, for CPUs never in a reader when a tick or a scan looks. A callback
+//! waits for a later grace period. In a grace period, each CPU has to pass a quiescent state: the CPU says so in a
+//! tick's soft interrupt, or the grace-period thread finds the CPU idle in a scan.
 
 use crate::core::basics::CpuId;
 
-/// Of one CPU: its callbacks, and what it knows of grace periods (`struct rcu_data`).
+/// One CPU's callbacks and knowledge about grace periods (`struct rcu_data`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuRcu {
-    /// Callbacks that no grace period was asked for yet.
+    /// Callbacks without a grace period asked for yet.
     fresh: u32,
-    /// Ends of the grace periods that the others wait for.
+    /// Grace-period ends for other waiting callbacks.
     waiting: Vec<u64>,
-    /// Callbacks whose grace period is over.
+    /// Callbacks with an ended grace period.
     ready: u32,
-    /// The number of the grace periods that it last noticed.
+    /// The last noticed grace-period number.
     noticed: u64,
-    /// The grace period waits for its quiescent state, as far as it has noticed.
+    /// The grace period waits for this CPU's quiescent state, as far as noticed.
     owes: bool,
-    /// It has passed one since.
+    /// The CPU has passed a quiescent state since.
     quiescent: bool,
 }
 
 impl CpuRcu {
-    /// It has no callbacks, and may stop its tick (`rcu_needs_cpu()`).
+    /// Whether the CPU has no callbacks, and may stop the tick (`rcu_needs_cpu()`).
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.fresh == 0 && self.ready == 0 && self.waiting.is_empty()
@@ -36,25 +36,25 @@ impl CpuRcu {
     }
 }
 
-/// What the thread of grace periods does when it has worked.
+/// The grace-period thread's sleep after some work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThreadSleep {
-    /// It sleeps until somebody asks for a grace period.
+    /// Until somebody asks for a grace period.
     UntilAsked,
-    /// It sleeps until its timer for the next scan, or until all CPUs have reported.
+    /// Until the timer for the next scan, or until all CPUs have reported.
     UntilScan,
 }
 
 /// Grace periods of the machine (`struct rcu_state`).
 #[derive(Clone, Debug)]
 pub(crate) struct GracePeriods {
-    /// As `gp_seq`: it grows when a grace period begins and when it ends, and is odd while one runs.
+    /// As `gp_seq`: grows when a grace period begins and when one ends, and is odd while one runs.
     number: u64,
-    /// The end that somebody waits for, if it is larger.
+    /// The awaited end, if larger.
     needed: u64,
-    /// CPUs that have not passed a quiescent state in this one.
+    /// CPUs without a quiescent state in this grace period.
     missing: Vec<bool>,
-    /// How often each of them had been idle at the first scan, if there was one.
+    /// Idle counts by CPU at the first scan, if there was one.
     snapshot: Option<Vec<u64>>,
 }
 
@@ -87,7 +87,7 @@ impl GracePeriods {
         let mut wakes = self.notice(id, cpu);
         if cpu.owes && cpu.quiescent {
             cpu.owes = false;
-            // This grace period cannot end before the report, so that the next one is enough for all callbacks.
+            // This grace period cannot end before the report, so the next one is enough for all callbacks.
             wakes |= self.ask(cpu);
             self.missing[id] = false;
             wakes |= self.all_reported();
@@ -99,7 +99,7 @@ impl GracePeriods {
         wakes
     }
 
-    /// A CPU notices which grace periods have begun and ended (`note_gp_changes()`). Returns whether it wakes the thread.
+    /// A CPU notices begun and ended grace periods (`note_gp_changes()`). Returns whether to wake the thread.
     fn notice(&mut self, id: CpuId, cpu: &mut CpuRcu) -> bool {
         if cpu.noticed == self.number {
             return false;
@@ -114,12 +114,12 @@ impl GracePeriods {
         wakes
     }
 
-    /// Asks for a grace period for callbacks that have none (`rcu_accelerate_cbs()`). Returns whether it wakes the thread.
+    /// Asks for a grace period for new callbacks (`rcu_accelerate_cbs()`). Returns whether to wake the thread.
     fn ask(&mut self, cpu: &mut CpuRcu) -> bool {
         if cpu.fresh == 0 {
             return false;
         }
-        // One that runs may have begun before the callbacks.
+        // A running grace period may have begun before the callbacks.
         let end = self.number.div_ceil(2) * 2 + 2;
         cpu.waiting
             .extend(std::iter::repeat_n(end, cpu.fresh as usize));
@@ -129,8 +129,8 @@ impl GracePeriods {
         wakes
     }
 
-    /// The thread has worked on a CPU, woken to begin a grace period, for a scan, or because all have reported. `idle` says of a CPU
-    /// whether it is idle, and how often it has been.
+    /// The thread has worked on a CPU, woken to begin a grace period, for a scan, or because all have reported. `idle`
+    /// says whether a CPU is idle, and how often the CPU has been.
     pub(crate) fn work(
         &mut self,
         id: CpuId,
@@ -186,7 +186,7 @@ mod tests {
         assert!(all.tick(&mut cpu));
         assert!(all.soft_interrupt(0, &mut cpu), "it asks for one");
         assert_eq!(all.work(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilScan);
-        // A second one comes too late for the one that runs.
+        // A second callback comes too late for the running grace period.
         cpu.call();
         assert!(all.tick(&mut cpu));
         assert!(all.soft_interrupt(0, &mut cpu), "the last report");

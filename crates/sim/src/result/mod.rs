@@ -24,51 +24,51 @@ use crate::task::rtapp::result::ThreadsRun;
 /// One run: one policy combination, one seed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// Seed of its random numbers.
+    /// Seed for random numbers.
     pub seed: u64,
     /// Finished requests per second.
     pub iops: f64,
     /// Finished requests.
     pub requests: u64,
-    /// Events that the simulator handled; says what the run cost to simulate.
+    /// Events handled by the simulator, a measure for the run's own cost.
     pub events: u64,
-    /// Those of them that were reads.
+    /// Reads among the requests.
     pub reads: u64,
-    /// Those that were writes.
+    /// Writes among the requests.
     pub writes: u64,
-    /// Bytes that they read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes that they wrote.
+    /// Bytes written.
     pub written_bytes: u64,
     /// Simulated time in seconds, without the warm-up.
     pub seconds: f64,
-    /// Time before that which no figure counts, in seconds: until the first request counted, where jobs have a `ramp_time`.
-    /// Rates that were asked for and the page cache are those of the whole run.
+    /// Time before any figure counts, in seconds: until the first counted request, where jobs have a `ramp_time`.
+    /// Requested rates and the page cache cover the whole run.
     pub warm_up_seconds: f64,
     /// How mean latency changed within the run, where its requests are enough to tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
-    /// Share of the completion interrupts, 0 to 1, on the CPU that had submitted the request.
+    /// Share of completion interrupts, 0 to 1, on the submitting CPU.
     pub same_cpu_share: f64,
-    /// Latency from the start of the system call to its return.
+    /// Latency from the system call's start to its return.
     pub latency_us: Latency,
-    /// What the latency is made of.
+    /// Latency by part.
     pub attribution: LatencyParts,
     /// Energy by component; absent if the machine's description has no power figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
-    /// Mean frequency in MHz at which tasks ran, weighted by the time that they ran.
+    /// Mean frequency in MHz while tasks ran, weighted by run time.
     pub mean_mhz: f64,
     /// Idle states over all CPUs, shallowest first.
     pub idle_states: Vec<StateTime>,
-    /// Idle periods that were too short for their state although a shallower one was enabled, by the time from entry to the event
-    /// that ended them.
+    /// Idle periods too short for their state although a shallower state was enabled, by the time from entry to the
+    /// ending event.
     pub too_deep: u64,
     /// Idle periods that a deeper enabled state would have fitted, likewise.
     pub too_shallow: u64,
-    /// Idle periods that the kernel counts as too deep (`above` in sysfs), by its own measure of their length.
+    /// Idle periods counted as too deep by the kernel (`above` in sysfs), by the kernel's own measure.
     pub above: u64,
-    /// Idle periods that the kernel counts as too shallow (`below` in sysfs).
+    /// Idle periods counted as too shallow by the kernel (`below` in sysfs).
     pub below: u64,
     /// Each CPU.
     pub cpus: Vec<CpuTime>,
@@ -77,14 +77,14 @@ pub struct Run {
     /// The threads, if the workload is an rt-app file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<ThreadsRun>,
-    /// Jobs, by their place in the file, that were simulated for the longest time and had more to do: see
+    /// Jobs, by place in the file, that were simulated for the longest time and had more to do: see
     /// [`LONGEST_UNTIMED`](crate::LONGEST_UNTIMED).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut_jobs: Vec<usize>,
-    /// The rates that jobs ask for, in the order of the file, reads before writes.
+    /// Rates requested by jobs, in file order, reads before writes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<RateRun>,
-    /// The drive, if it has power states; of several, the sum over them.
+    /// The drive, if drives have power states; sums over several drives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drive: Option<DriveRun>,
     /// The page cache, if somebody wrote into it.
@@ -112,8 +112,7 @@ impl Run {
         let [read_bytes, written_bytes] = recorder.bytes();
         let requests = reads + writes;
         let idle_states = StateTime::all(states, &finished.cpus);
-        let cpus = finished.cpus.iter().enumerate();
-        let cpus = cpus
+        let cpus = (finished.cpus.iter().enumerate())
             .map(|(cpu, totals)| CpuTime::new(cpu, totals))
             .collect();
         let threads =

@@ -1,8 +1,9 @@
-//! The scheduler's server for fair tasks, as far as its timer keeps a CPU from sleeping for long.
+//! The scheduler's server for fair tasks, as far as the server's timer keeps a CPU from sleeping for long.
 //!
-//! `kernel/sched/deadline.c` of Linux 6.12.92 and later, and 6.17 and later: each CPU has a deadline server that would run fair
-//! tasks if real-time tasks took all of its time. Its timer runs from the first fair task on, and goes on while the CPU is idle.
-//! The time that fair tasks run and that the CPU idles uses up its runtime. Then it begins a new period, and its timer starts anew.
+//! `kernel/sched/deadline.c` in Linux 6.12.92 and later, and 6.17 and later: each CPU has a deadline server to run
+//! fair tasks if real-time tasks took all time. The timer runs from the first fair task on, and goes on while the CPU
+//! is idle. Fair tasks' run time and idle time use up the runtime. Then a new period begins, and the timer starts
+//! anew.
 
 use crate::core::basics::NEVER;
 
@@ -12,10 +13,10 @@ const RUNTIME: u64 = 50_000_000;
 /// Its period in ns (`fair_server/cpu0/period`).
 const PERIOD: u64 = 1_000_000_000;
 
-/// The server of one CPU. Its timer fires when no more time than its runtime is left of its period.
+/// One CPU's server. The timer fires when only the runtime is left in the period.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FairServer {
-    /// When its period began; [`NEVER`] if it has stopped.
+    /// When the period began; [`NEVER`] if stopped.
     since: u64,
 }
 
@@ -26,7 +27,7 @@ impl Default for FairServer {
 }
 
 impl FairServer {
-    /// When its timer fires; [`NEVER`] if it does not run.
+    /// When the timer fires; [`NEVER`] if stopped.
     #[inline]
     pub(crate) fn timer(self) -> u64 {
         self.since.saturating_add(PERIOD - RUNTIME)
@@ -42,7 +43,7 @@ impl FairServer {
         anew
     }
 
-    /// Whether its timer fires now. No fair task has run, so it stops.
+    /// Whether the timer fires now. No fair task has run, so the server stops.
     pub(crate) fn expire(&mut self, now: u64) -> bool {
         let fires = self.timer() <= now;
         if fires {

@@ -1,8 +1,8 @@
-//! What the scheduler knows of a task, and its rules of who runs before whom.
+//! The scheduler's view of a task, and the order among tasks.
 //!
-//! As the completely fair scheduler of Linux 6.1 (`kernel/sched/fair.c`): the task with the least
-//! virtual run time is next, a task that wakes up is given up to half a period of credit and
-//! takes the CPU from one that is more than the wake-up granularity ahead of it.
+//! As the completely fair scheduler in Linux 6.1 (`kernel/sched/fair.c`): the task with the least virtual run time is
+//! next; a woken task gets up to half a period of credit and takes the CPU from a task more than the wake-up
+//! granularity ahead.
 
 use wakepath_policies::utilisation::{Runnable, Utilisation};
 
@@ -30,7 +30,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Of a nice value: each step is worth a quarter.
+    /// The class for a nice value: each step is worth a quarter.
     pub(crate) fn fair(nice: i8) -> Self {
         let weight = f64::from(NORMAL_WEIGHT) / 1.25_f64.powi(i32::from(nice));
         Self::Fair {
@@ -46,14 +46,14 @@ impl Class {
     }
 }
 
-/// Lengths of time that the scheduler reckons with, in ns. They grow with the number of CPUs, up to 8.
+/// The scheduler's times, in ns. They grow with the number of CPUs, up to 8.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tunables {
-    /// In which every runnable task should have had its turn (`sched_latency`).
+    /// Every runnable task should have a turn in this time (`sched_latency`).
     pub(super) latency: u64,
     /// Shortest turn (`min_granularity`).
     pub(super) granularity: u64,
-    /// How far a running task may be ahead of one that wakes up (`wakeup_granularity`).
+    /// How far a running task may be ahead of a waking task (`wakeup_granularity`).
     pub(super) wakeup_granularity: u64,
 }
 
@@ -80,7 +80,7 @@ impl Tunables {
         }
     }
 
-    /// Whether the turn of a task that has run for `ran` ns is over, when these wait.
+    /// Whether a task's turn is over after `ran` ns, with these tasks waiting.
     pub(crate) fn turn_is_over<'a>(
         &self,
         running: &Entity,
@@ -111,15 +111,15 @@ impl Tunables {
 #[derive(Clone, Debug)]
 pub(crate) struct Entity {
     pub(super) class: Class,
-    /// Index of the CPUs that it may use; `None`: all.
+    /// Index of the allowed CPU set; `None`: all CPUs.
     pub(super) allowed: Option<usize>,
-    /// Run time in ns, weighted, relative to that of its run queue.
+    /// Run time in ns, weighted, relative to the run queue's.
     pub(super) vruntime: u64,
-    /// Its share of its CPU's utilisation.
+    /// The task's share in the CPU's utilisation.
     load: Utilisation,
-    /// Capacity times ns that it was given since `load` was brought up to date.
+    /// Capacity times ns given since `load` was settled.
     ran: u64,
-    /// Its share of how many tasks its CPU has to run, if that counts.
+    /// The task's share in the CPU's runnable tasks, if counted.
     runnable: Runnable,
 }
 
@@ -144,7 +144,7 @@ impl Entity {
         self.class = class;
     }
 
-    /// Allows the CPUs of a set of this number; `None`: all.
+    /// Allows the CPUs in the set with this number; `None`: all.
     pub(crate) fn allow(&mut self, cpu_set: Option<usize>) {
         self.allowed = cpu_set;
     }
@@ -170,14 +170,13 @@ impl Entity {
         }
     }
 
-    /// The task has had a CPU of this capacity for `time` ns.
+    /// The task has had a CPU with this capacity for `time` ns.
     pub(crate) fn charge(&mut self, time: u64, capacity: u32) {
         self.vruntime += self.scaled(time);
         self.ran += time * u64::from(capacity);
     }
 
-    /// Brings the utilisation up to `now`. What it ran since the last time counts as spread evenly
-    /// over that time.
+    /// Brings the utilisation up to `now`. Run time since the last call counts as spread evenly.
     pub(crate) fn settle(&mut self, now: u64) {
         let elapsed = now - self.load.known_ns().min(now);
         if elapsed >= 1024 {
@@ -186,18 +185,18 @@ impl Entity {
         }
     }
 
-    /// The time up to `now` in which it could run or not, on a CPU of this capacity.
+    /// The time up to `now` while runnable or not, on a CPU with this capacity.
     pub(crate) fn settle_runnable(&mut self, now: u64, could: bool, capacity: u32) -> Runnable {
         self.runnable.advance(now, could.into(), capacity);
         self.runnable
     }
 
-    /// Its utilisation as of when it was last settled.
+    /// Utilisation at the last settled time.
     pub(crate) fn load(&self) -> Utilisation {
         self.load
     }
 
-    /// Moves over to a run queue of another least run time.
+    /// Moves over to a run queue with another least run time.
     pub(crate) fn migrate(&mut self, from: u64, to: u64) {
         self.vruntime = (self.vruntime + to).saturating_sub(from);
     }
@@ -212,7 +211,7 @@ impl Entity {
     pub(crate) fn rank(&self) -> (u8, u64) {
         match self.class {
             Class::Realtime { priority, .. } => (u8::MAX - priority, 0),
-            // The weight of an idle task makes its run time grow fast enough.
+            // An idle task's low weight makes run time grow fast enough.
             Class::Fair { .. } | Class::Idle => (u8::MAX, self.vruntime),
         }
     }

@@ -15,6 +15,7 @@ use crate::cpu::setup::{CpuSetup, listed};
 use crate::drive::volume::VolumeSetup;
 use crate::drive::{Drive, DriveSetup};
 use crate::emulator::state::{EmulatorSetup, Turns};
+use crate::emulator::turn_taking::Emulator;
 use crate::error::SimError;
 use crate::frequency::setup::FrequencySetup;
 use crate::page_cache::state::PageCacheSetup;
@@ -120,10 +121,12 @@ impl Setup {
         })
     }
 
-    /// The CPUs that take turns, if they do.
-    pub(crate) fn turns(&self) -> Option<Turns> {
-        let emulator = self.emulator?;
-        Some(Turns::new(emulator, self.topology.cpus()))
+    /// The emulator, if the CPUs take turns.
+    pub(crate) fn emulator(&self) -> Emulator {
+        let turns = self
+            .emulator
+            .map(|emulator| Turns::new(emulator, self.topology.cpus()));
+        Emulator::new(turns)
     }
 
     /// Grace periods, if CPUs wait for them: also the CPU does that plays the drives.

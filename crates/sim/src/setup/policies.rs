@@ -1,4 +1,4 @@
-//! What a run obeys: a policy set, and what the machine's kernel does where the set says nothing.
+//! A run's policies: a policy set, and the machine's kernel where the set says nothing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -109,10 +109,11 @@ fn of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
 pub fn expanded(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError> {
     let kernel = of_kernel(machine)?;
     let own = driver(machine, &kernel);
-    let has = |policy: &PolicySpec, so_far: &PolicySet| {
-        has_policy(&own, policy, so_far.or(&kernel).frequency())
-    };
-    Ok(set.expand(&kernel, has)?)
+    Ok(
+        set.expand(&kernel, |policy: &PolicySpec, so_far: &PolicySet| {
+            has_policy(&own, policy, so_far.or(&kernel).frequency())
+        })?,
+    )
 }
 
 /// Whether a machine with this driver has a policy of a profile, where this frequency policy is in force.
@@ -162,19 +163,23 @@ pub fn policy_notes(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, S
     Ok(notes)
 }
 
-/// What nobody can know of a machine: the exit times that a guest's host keeps, and what it draws.
+/// Whether a guest's host keeps the exit time of a state.
+fn has_unknown_exit(state: &MachineIdleState) -> bool {
+    matches!(&state.true_exit_us.origin, Origin::Assumed(why) if why == EXIT_NOT_KNOWN)
+}
+
+/// Facts about a machine that nobody can know: the exit times kept by a guest's host, and power.
 fn unknown_of(machine: &Machine) -> Vec<String> {
-    let kept = |state: &&MachineIdleState| matches!(&state.true_exit_us.origin, Origin::Assumed(why) if why == EXIT_NOT_KNOWN);
     let states: Vec<&str> = machine
         .idle_state
         .iter()
-        .filter(kept)
+        .filter(|state| has_unknown_exit(state))
         .map(|state| state.name.as_str())
         .collect();
     let exits = (!states.is_empty())
         .then(|| format!("the exit time of {} is {EXIT_NOT_KNOWN}", states.join(", ")));
-    let power = machine.no_power.as_ref();
-    let power = power.map(|why| format!("no watts for {}: {why}", machine.name));
+    let power =
+        (machine.no_power.as_ref()).map(|why| format!("no watts for {}: {why}", machine.name));
     exits.into_iter().chain(power).collect()
 }
 
@@ -243,24 +248,17 @@ pub fn machine_under<'a>(
             .use_performance_scale()
             .map_err(lacks_performance_scale)?;
     }
-    let named = |kind: Kind, why: String| SimError::OnMachine {
-        policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
-        why,
-    };
     if let Some(limit) = set.idle_states() {
-        limit_states(machine.to_mut(), limit).map_err(|why| named(Kind::IdleStates, why))?;
+        limit_states(machine.to_mut(), limit)
+            .map_err(|why| impossible(set, Kind::IdleStates, why))?;
     }
     if let Some(config) = set.kernel_config() {
-        let figure = |value| Figure {
-            value,
-            origin: Origin::Source("kernel-config of the policy set".to_owned()),
-        };
         let machine = machine.to_mut();
         if let Some(hz) = config.hz {
-            machine.hz = figure(f64::from(hz.hz()));
+            machine.hz = figure_of_set(f64::from(hz.hz()));
         }
         if let Some(counts) = config.irq_time {
-            machine.irq_time_accounting = figure(f64::from(u8::from(counts)));
+            machine.irq_time_accounting = figure_of_set(f64::from(u8::from(counts)));
         }
     }
     match set.c1_demotion() {
@@ -269,13 +267,30 @@ pub fn machine_under<'a>(
         Some(true) if machine.c1_demotion.is_some() => {}
         Some(true) => {
             let why = "the machine has no [c1_demotion], which says when its firmware demotes";
-            return Err(named(Kind::C1Demotion, why.to_owned()));
+            return Err(impossible(set, Kind::C1Demotion, why.to_owned()));
         }
     }
     if let Some(latency) = set.cpu_latency() {
-        request_latency(machine.to_mut(), latency).map_err(|why| named(Kind::CpuLatency, why))?;
+        request_latency(machine.to_mut(), latency)
+            .map_err(|why| impossible(set, Kind::CpuLatency, why))?;
     }
     Ok(machine)
+}
+
+/// A figure that a policy set gives.
+fn figure_of_set(value: f64) -> Figure {
+    Figure {
+        value,
+        origin: Origin::Source("kernel-config of the policy set".to_owned()),
+    }
+}
+
+/// A policy of a set that the machine cannot have.
+fn impossible(set: &PolicySet, kind: Kind, why: String) -> SimError {
+    SimError::OnMachine {
+        policy: set.get(kind).map(ToString::to_string).unwrap_or_default(),
+        why,
+    }
 }
 
 /// A cluster lacks a figure that amd-pstate needs.
@@ -288,26 +303,30 @@ fn lacks_performance_scale((cluster, what): (String, &str)) -> SimError {
 }
 
 fn limit_states(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), String> {
-    // A ceiling goes by the latencies of each CPU's own states.
-    let off = |cluster: &Cluster| -> Result<Vec<String>, String> {
-        let states = machine.declared_idle_states_of(cluster);
-        let states = states.map_err(|e| e.to_string())?;
-        let off = limit.switched_off(&states).map_err(|e| e.to_string())?;
-        Ok(off.iter().map(|i| states[*i].name.clone()).collect())
-    };
     let off: Vec<(String, Vec<String>)> = (machine.cluster.iter())
-        .map(|cluster| Ok((cluster.name.clone(), off(cluster)?)))
+        .map(|cluster| Ok((cluster.name.clone(), switched_off(machine, cluster, limit)?)))
         .collect::<Result<_, String>>()?;
-    let is_everywhere = |name: &&str| off.iter().all(|(_, own)| own.iter().any(|n| n == name));
     for (cluster, own) in &off {
-        let own = own.iter().map(String::as_str);
-        let (everywhere, here): (Vec<&str>, Vec<&str>) = own.partition(is_everywhere);
+        let names = own.iter().map(String::as_str);
+        let (everywhere, here): (Vec<&str>, Vec<&str>) =
+            names.partition(|name| off.iter().all(|(_, own)| own.iter().any(|n| n == name)));
         machine
             .disable_idle_states(&everywhere)
             .and_then(|()| machine.disable_idle_states_on(cluster, &here))
             .map_err(|e: MachineError| e.to_string())?;
     }
     Ok(())
+}
+
+/// Names of a cluster's idle states that a limit switches off. A ceiling goes by the latencies of each CPU's own states.
+fn switched_off(
+    machine: &Machine,
+    cluster: &Cluster,
+    limit: &IdleStatesLimit,
+) -> Result<Vec<String>, String> {
+    let states = (machine.declared_idle_states_of(cluster)).map_err(|e| e.to_string())?;
+    let off = limit.switched_off(&states).map_err(|e| e.to_string())?;
+    Ok(off.iter().map(|i| states[*i].name.clone()).collect())
 }
 
 fn request_latency(machine: &mut Machine, latency: &CpuLatency) -> Result<(), String> {
@@ -383,16 +402,10 @@ impl Policies {
                 "it on a machine without a polling idle state",
             ));
         }
-        let psd = set.psd().into_iter();
-        let psd = psd.flat_map(|psd| states.iter().map(move |states| psd.on(states)));
-        let psd = psd.collect::<Result<_, _>>();
-        let psd = psd.map_err(|why| SimError::OnMachine {
-            policy: set
-                .get(Kind::Psd)
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-            why: why.to_string(),
-        })?;
+        let psd = (set.psd().into_iter())
+            .flat_map(|psd| states.iter().map(move |states| psd.on(states)))
+            .collect::<Result<_, _>>()
+            .map_err(|why| impossible(set, Kind::Psd, why.to_string()))?;
         let frequency = set.get(Kind::Frequency);
         Ok(Self {
             idle,

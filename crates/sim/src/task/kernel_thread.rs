@@ -4,7 +4,7 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Runs, WorkloadKind};
 
 use crate::core::basics::Cycles;
-use crate::cpu::background_timer::BackgroundTimer;
+use crate::task::background_timer::BackgroundTimer;
 
 /// A thread of the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub(crate) enum KernelThread {
 /// Background work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundSetup {
-    pub(crate) timer: BackgroundTimer,
+    pub(super) timer: BackgroundTimer,
     cycles: Cycles,
     /// It leaves an RCU callback on its CPU.
     pub(super) callbacks: bool,
@@ -36,6 +36,16 @@ impl BackgroundSetup {
             callbacks: false,
             as_task: true,
         })
+    }
+
+    /// Whether a timer of the timer wheel starts it.
+    pub(crate) fn is_on_wheel(&self) -> bool {
+        self.timer.wheel
+    }
+
+    /// Whether another CPU takes its timer over while its own CPU sleeps.
+    pub(crate) fn migrates(&self) -> bool {
+        self.timer.migratory
     }
 
     /// The work of each time.

@@ -1,17 +1,22 @@
-//! Tasks: processes of fio jobs, threads of rt-app, and threads of the kernel.
+//! Tasks: processes from fio jobs, rt-app threads, and kernel threads.
 //!
-//! All of them wake up, run and sleep alike (`events`), submit requests and take them back alike (`requests`), and have one
-//! struct (`state`), so that a run queue holds any of them. What only one kind has is in the state of its kind.
+//! All kinds run alike (`events`), submit requests and take them back alike (`requests`), and have one struct
+//! (`state`), so that a run queue holds any kind. State for only one kind is in that kind's struct.
 //!
-//! - `fio`: the jobs of a file: when they start, what they issue, at which rate.
-//! - `kernel_thread`: background work of the kernel, as a timer or as a thread.
-//! - `rtapp`: the threads of an rt-app file: programs, locks, timers, and what came of them.
+//! - `fio`: a file's jobs: when they start, what they issue, at which rate.
+//! - `kernel_thread` and `background_timer`: the kernel's background work, as a timer or as a thread; `background` has
+//!   its events.
+//! - `rtapp`: an rt-app file's threads: programs, locks, timers, and totals.
+//! - `workload`: a run's jobs and threads.
 //!
-//! Rules of fio are those of fio 3.33, measured where its manual is silent (`docs/model.md`).
+//! fio's rules follow fio 3.33, measured where the manual is silent (`docs/model.md`).
 
+mod background;
+pub(crate) mod background_timer;
 pub(crate) mod events;
 pub(crate) mod fio;
 pub(crate) mod kernel_thread;
 mod requests;
 pub(crate) mod rtapp;
 pub(crate) mod state;
+pub(crate) mod workload;

@@ -1,17 +1,35 @@
 //! A task's way with its requests, whatever its kind: submit, sleep, go on with what is completed.
 
-use wakepath_units::Nanoseconds;
-
-use crate::block::request::{Request, RequestKind};
+use crate::block::request::RequestKind;
+use crate::block::requests::Requests;
 use crate::core::basics::{CpuId, Cycles, Direction, TaskId};
+use crate::core::observer::{Observer, RequestStep};
 use crate::core::parts::Part;
+use crate::core::random::Streams;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
-use crate::observe::observer::{Observer, RequestStep};
 use crate::setup::Setup;
+use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
 impl<O: Observer> Engine<'_, O> {
+    /// Submits a request whose submission a task has worked for.
+    #[inline(always)]
+    pub(super) fn submit_request(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        direction: Direction,
+        bytes: u64,
+    ) {
+        let (request, gathers) = self.add_submitted(cpu, task, direction, bytes);
+        if gathers {
+            self.gather(task, request, bytes);
+        } else {
+            self.hand_over(request, bytes);
+        }
+    }
+
     /// A thread begins to write so many bytes.
     pub(super) fn begin_write(&mut self, cpu: CpuId, task: TaskId, bytes: u64) {
         if let Kind::Thread(thread) = &mut self.tasks[task].kind {
@@ -46,47 +64,9 @@ impl<O: Observer> Engine<'_, O> {
         };
         t.begin(Step::Submit, work);
         t.requests.submission = work;
-        t.requests.begun = self.now;
-        self.observe_request(RequestStep::Begun { task });
+        t.requests.begun = self.context.now();
+        self.context.observe_request(RequestStep::Begun { task });
         work
-    }
-
-    /// Settles where the next request of a task lies, whose direction and size are settled. Returns direction and offset.
-    pub(crate) fn place_next(&mut self, task: TaskId, bytes: u64) -> Option<(Direction, u64)> {
-        let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
-            return None;
-        };
-        let job = &self.setup.jobs[process.job];
-        process.place_next(job, bytes, &mut self.random)
-    }
-
-    /// The page cache takes the next request of a task, a write or a read. Returns the work of its system call, but for that of
-    /// the page cache.
-    pub(crate) fn take_cached(&mut self, cpu: CpuId, task: TaskId, writes: bool) -> Cycles {
-        let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
-            return 0;
-        };
-        let job = &self.setup.jobs[process.job];
-        process.take_next(job, self.now, &mut self.random);
-        process.note_cached(writes);
-        let mut work = self.setup.cpu.syscall(cpu);
-        if job.submits_alone {
-            work += self.setup.io.asynchronous_submission();
-        }
-        work
-    }
-
-    /// Where on the volume a task's next request begins.
-    pub(crate) fn next_offset(&mut self, task: TaskId, direction: Direction, bytes: u64) -> u64 {
-        match &mut self.tasks[task].kind {
-            Kind::FioProcess(process) => {
-                let job = &self.setup.jobs[process.job];
-                process.next_offset(job, direction, bytes, &mut self.random)
-            }
-            Kind::Thread(thread) => thread.next_offset(bytes),
-            // What the page cache submits has a place.
-            Kind::KernelThread(_) => 0,
-        }
     }
 
     /// A task has nothing to do but to wait for its requests: it takes itself off the run queue, while the drive works. Returns
@@ -116,7 +96,7 @@ impl<O: Observer> Engine<'_, O> {
         own.deactivated = false;
         own.resumption = work;
         own.taking = taken;
-        let (now, requests) = (self.now, &mut self.requests);
+        let (now, requests) = (self.context.now(), &mut self.requests);
         (own.completed).for_first(taken, |request| {
             requests[request].attribute_wake_up(now, awake_since);
         });
@@ -126,7 +106,7 @@ impl<O: Observer> Engine<'_, O> {
     /// A task is back in user space with its completed requests.
     #[inline(always)]
     pub(super) fn finish_requests(&mut self, cpu: CpuId, task: TaskId) {
-        let now = self.now;
+        let now = self.context.now();
         let full_speed = self.domains[self.cpus[cpu].domain].full_speed();
         let t = &mut self.tasks[task];
         let (executed, work) = t.executed(t.requests.resumption, full_speed);
@@ -144,20 +124,66 @@ impl<O: Observer> Engine<'_, O> {
             } else {
                 self.recorder.finish(r, now, counts_from);
             }
-            self.free_requests.push(request);
-            if O::WATCHES && self.watched {
-                let step = RequestStep::Completed { request };
-                self.observer.request(Nanoseconds(now), step);
-            }
+            self.requests.remove(request);
+            let step = RequestStep::Completed { request };
+            self.context.observe_request(step);
         }
         t.requests.in_flight -= t.requests.taking as u32;
     }
 }
 
 impl Task {
+    /// Settles where its next request lies, whose direction and size are settled. Returns direction and offset.
+    pub(crate) fn place_next(
+        &mut self,
+        jobs: &[JobSetup],
+        bytes: u64,
+        random: &mut Streams,
+    ) -> Option<(Direction, u64)> {
+        let Kind::FioProcess(process) = &mut self.kind else {
+            return None;
+        };
+        process.place_next(&jobs[process.job], bytes, random)
+    }
+
+    /// The page cache takes its next request, a write or a read. Returns whether the job submits each request alone.
+    pub(crate) fn take_cached(
+        &mut self,
+        jobs: &[JobSetup],
+        now: u64,
+        random: &mut Streams,
+        writes: bool,
+    ) -> bool {
+        let Kind::FioProcess(process) = &mut self.kind else {
+            return false;
+        };
+        let job = &jobs[process.job];
+        process.take_next(job, now, random);
+        process.note_cached(writes);
+        job.submits_alone
+    }
+
+    /// Where on the volume its next request begins.
+    pub(crate) fn next_offset(
+        &mut self,
+        jobs: &[JobSetup],
+        direction: Direction,
+        bytes: u64,
+        random: &mut Streams,
+    ) -> u64 {
+        match &mut self.kind {
+            Kind::FioProcess(process) => {
+                process.next_offset(&jobs[process.job], direction, bytes, random)
+            }
+            Kind::Thread(thread) => thread.next_offset(bytes),
+            // What the page cache submits has a place.
+            Kind::KernelThread(_) => 0,
+        }
+    }
+
     /// The work of going on with its first `taken` completed requests.
     #[inline(always)]
-    fn resumption(&self, setup: &Setup, requests: &[Request], taken: usize) -> Cycles {
+    fn resumption(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
         let Kind::FioProcess(process) = &self.kind else {
             return setup.io.resume(taken, self.requests.slept) + setup.cpu.syscall(self.cpu);
         };
@@ -175,7 +201,7 @@ impl Task {
 
     /// The same work of a process that uses the page cache.
     #[inline(never)]
-    fn copying(&self, setup: &Setup, requests: &[Request], taken: usize) -> Cycles {
+    fn copying(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
         let (mut from_drive, mut pages) = (0, 0);
         for id in self.requests.completed.iter().take(taken) {
             let request = &requests[*id];

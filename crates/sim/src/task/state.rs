@@ -55,7 +55,7 @@ pub(crate) struct Task {
     pub(crate) caller: Option<Box<Caller>>,
     /// Bound to `cpu`.
     bound: bool,
-    pub(super) in_iowait: bool,
+    in_iowait: bool,
     pub(super) step: Step,
     /// Work left of the present step.
     work: Cycles,
@@ -174,8 +174,22 @@ impl Task {
 
     /// Whether it is a thread of schedutil.
     #[inline(always)]
-    pub(super) fn is_sugov(&self) -> bool {
+    pub(crate) fn is_sugov(&self) -> bool {
         matches!(self.kind, Kind::KernelThread(KernelThread::Sugov(_)))
+    }
+
+    /// Falls asleep, waiting for I/O or not.
+    #[inline(always)]
+    pub(crate) fn fall_asleep(&mut self, iowait: bool) {
+        self.runnable = false;
+        self.requests.slept = true;
+        self.in_iowait = iowait;
+    }
+
+    /// Ends a wait for I/O. Returns whether it waited for I/O.
+    #[inline(always)]
+    pub(crate) fn end_iowait(&mut self) -> bool {
+        std::mem::take(&mut self.in_iowait)
     }
 
     /// The index of its job or rt-app task.

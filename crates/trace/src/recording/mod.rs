@@ -2,11 +2,12 @@
 //!
 //! A recording is a list of [`Event`]s with [`Metadata`] about the machine, in a Parquet file (`docs/trace-format.md`).
 //! `wakepath record` and `wakepath import` use [`Writer`], `wakepath replay` uses [`Reader`]; both need bounded memory.
-//! [`IdlePairs`] makes idle periods from the entries and exits in kernel traces.
+//! [`IdleTracker`] puts idle periods together; [`IdlePairs`] makes idle periods from the entries and exits in kernel traces.
 
 mod error;
 mod event;
 mod headers;
+mod idle_tracker;
 mod metadata;
 mod packed;
 mod pages;
@@ -20,6 +21,7 @@ pub use event::{
     Before, Block, Event, EventKind, IdleInputs, IdlePeriod, Interrupt, QueueStep, TaskStep,
     TimerKind,
 };
+pub use idle_tracker::IdleTracker;
 pub use metadata::{
     BlockDevice, CpuIdleStates, DataQuality, FrequencyDomain, MAX_NAMES, Metadata, Recorded,
     RecordedSetting, SCHEMA, Warning,

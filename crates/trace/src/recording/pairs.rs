@@ -1,17 +1,17 @@
-//! Idle periods from entries and exits.
+//! Idle periods from a trace's entries and exits, on all CPUs.
 
 use std::collections::HashMap;
 
 use wakepath_units::Nanoseconds;
 
-use super::{Before, Event, EventKind, IdleInputs, IdlePeriod};
+use super::idle_tracker::{IdleTracker, UnpairedExit};
+use super::{Before, Event, EventKind, IdleInputs};
 
-/// Makes idle periods from what a kernel trace has, CPU by CPU, in the order of time: what the
-/// governor was told, the entry, the exit, and whether a task ran in between.
+/// Makes idle periods from the events in a kernel trace, and counts events that make none.
 #[derive(Clone, Debug, Default)]
 pub struct IdlePairs {
     cpus: HashMap<u32, Cpu>,
-    /// Tasks are recorded, so that where none is seen none ran.
+    /// Tasks are recorded, so the absence of tasks has a meaning.
     tasks_known: bool,
     counts: PairCounts,
 }
@@ -31,13 +31,8 @@ pub struct PairCounts {
 
 #[derive(Clone, Debug, Default)]
 struct Cpu {
-    inputs: IdleInputs,
-    stop_tick: Option<bool>,
-    asked: Option<u64>,
-    entered: Option<(u64, u8)>,
-    /// Something is known of what it did since its last idle period.
-    exited: bool,
-    ran_task: bool,
+    tracker: IdleTracker,
+    /// An entry or exit was seen.
     seen: bool,
 }
 
@@ -55,12 +50,12 @@ impl IdlePairs {
         self.tasks_known = true;
     }
 
-    /// Periods made so far, and what was left over.
+    /// Periods made so far, and unpaired events.
     pub fn counts(&self) -> PairCounts {
         self.counts
     }
 
-    /// The governor was asked, and decided about the tick.
+    /// Notes the governor's inputs and decision about the tick.
     pub fn governor(
         &mut self,
         cpu: u32,
@@ -68,71 +63,48 @@ impl IdlePairs {
         inputs: IdleInputs,
         stop_tick: Option<bool>,
     ) {
-        let c = self.cpus.entry(cpu).or_default();
-        c.inputs = inputs;
-        c.stop_tick = stop_tick;
-        c.asked = Some(time.0);
+        let tracker = &mut self.cpus.entry(cpu).or_default().tracker;
+        tracker.ask_governor(time, inputs, stop_tick);
     }
 
-    /// A task began to run.
+    /// Notes that a task began to run.
     pub fn task(&mut self, cpu: u32) {
-        self.cpus.entry(cpu).or_default().ran_task = true;
+        self.cpus.entry(cpu).or_default().tracker.run_task();
     }
 
-    /// The CPU enters idle state `state`.
+    /// Enters idle state `state`.
     pub fn enter(&mut self, cpu: u32, time: Nanoseconds, state: u8) {
-        let c = self.cpus.entry(cpu).or_default();
-        c.seen = true;
-        if c.entered.replace((time.0, state)).is_some() {
-            self.counts.missing_exits += 1;
-        }
+        let known = self.cpus.entry(cpu).or_default();
+        known.seen = true;
+        self.counts.missing_exits += u64::from(known.tracker.is_idle());
+        known.tracker.enter(time, state);
     }
 
-    /// The CPU leaves its idle state: the period, unless its entry is missing.
+    /// Leaves the idle state. Returns the idle period, unless the entry is missing.
     pub fn exit(&mut self, cpu: u32, time: Nanoseconds) -> Option<Event> {
-        let tasks_known = self.tasks_known;
-        let c = self.cpus.entry(cpu).or_default();
-        let first = !std::mem::replace(&mut c.seen, true);
-        let before = match (tasks_known, c.ran_task, c.exited) {
-            (true, true, _) => Before::Task,
-            (true, false, true) => Before::IdleLoop,
-            _ => Before::Unknown,
-        };
-        let mut inputs = std::mem::take(&mut c.inputs);
-        let stop_tick = c.stop_tick.take();
-        let asked = c.asked.take();
-        c.ran_task = false;
-        c.exited = true;
-        let Some((entered, state)) = c.entered.take() else {
-            self.counts.missing_entries += u64::from(!first);
-            return None;
-        };
-        let Some(duration) = time.0.checked_sub(entered) else {
-            self.counts.backwards += 1;
-            return None;
-        };
-        if inputs.select_lead.is_none() {
-            inputs.select_lead = asked
-                .and_then(|asked| entered.checked_sub(asked))
-                .and_then(|lead| u32::try_from(lead).ok());
+        let known = self.cpus.entry(cpu).or_default();
+        let first = !std::mem::replace(&mut known.seen, true);
+        match known.tracker.pair_exit(time) {
+            Ok(mut period) => {
+                self.counts.periods += 1;
+                if !self.tasks_known {
+                    period.before = Before::Unknown;
+                }
+                let kind = EventKind::Idle(period);
+                Some(Event { time, cpu, kind })
+            }
+            Err(UnpairedExit::NoEntry) => {
+                self.counts.missing_entries += u64::from(!first);
+                None
+            }
+            Err(UnpairedExit::Backwards) => {
+                self.counts.backwards += 1;
+                None
+            }
         }
-        self.counts.periods += 1;
-        Some(Event {
-            time,
-            cpu,
-            kind: EventKind::Idle(IdlePeriod {
-                state,
-                duration: Nanoseconds(duration),
-                inputs,
-                before,
-                stop_tick,
-                got_tick: None,
-                poll_limit_hit: None,
-            }),
-        })
     }
 
-    /// Forgets what a CPU was doing: events of it are missing, or it went offline.
+    /// Forgets a CPU with missing events, or one that went offline.
     pub fn forget(&mut self, cpu: u32) {
         self.cpus.remove(&cpu);
     }

@@ -400,6 +400,28 @@ fn without_task_switches_nothing_is_said_about_the_idle_loop() {
 }
 
 #[test]
+fn a_refused_state_is_a_period_without_a_length() {
+    let mut tracker = IdleTracker::default();
+    assert_eq!(tracker.refuse(1), None);
+    let inputs = IdleInputs {
+        sleep_length: Some(400),
+        ..IdleInputs::default()
+    };
+    tracker.run_task();
+    tracker.ask_governor(Nanoseconds(90), inputs, Some(true));
+    assert!(tracker.is_asked());
+    let expected = IdlePeriod {
+        state: 1,
+        inputs,
+        before: Before::Task,
+        stop_tick: Some(true),
+        ..IdlePeriod::default()
+    };
+    assert_eq!(tracker.refuse(1), Some(expected));
+    assert!(!tracker.is_asked());
+}
+
+#[test]
 fn the_extent_is_that_of_all_row_groups_and_nothing_is_read_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.parquet");

@@ -1,7 +1,10 @@
 //! `wakepath measure`: what this machine's hardware takes, by experiment.
 
+mod background;
 mod drive;
 pub(super) mod experiment;
+mod path;
+mod power;
 mod wake;
 
 use clap::Subcommand;
@@ -20,11 +23,20 @@ enum MeasureCommand {
     Drive(drive::Args),
     /// CPUs: what waking them from each idle state takes.
     Wake(wake::Args),
+    /// The I/O path: CPU time for a read, where completions arrive, context switch, system call, tick.
+    Path(path::Args),
+    /// The machine at rest: interrupts, soft interrupts and idle periods of each CPU by cause.
+    Background(background::Args),
+    /// Power: at rest, with busy CPUs, and in each idle state.
+    Power(power::Args),
 }
 
 pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     match &args.command {
         MeasureCommand::Drive(args) => drive::run(args, out),
         MeasureCommand::Wake(args) => wake::run(args, out),
+        MeasureCommand::Path(args) => path::run(args, out),
+        MeasureCommand::Background(args) => background::run(args, out),
+        MeasureCommand::Power(args) => power::run(args, out),
     }
 }

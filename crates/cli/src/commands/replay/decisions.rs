@@ -58,6 +58,34 @@ pub(super) fn run(
     let name = file.display().to_string();
     let input = wakepath_files::open(file).with_context(|| name.clone())?;
     let answers = read_decisions(BufReader::new(input), &name)?;
+    let log = read_calls(args, recording, cpu)?;
+    ensure!(
+        log.calls.len() == answers.len(),
+        "{name} has {} answers, and CPU {cpu} was asked {} times. Write its calls with \
+         --calls FILE --cpu {cpu}, and answer each line with one",
+        answers.len(),
+        log.calls.len()
+    );
+    let mut rows = score_rows(&log, &name, &answers)?;
+    for set in sets {
+        rows.extend(score_rows(&log, &set.to_string(), &answer(&log, set)?)?);
+    }
+    match args.format {
+        Format::Json => output::json(out, &rows),
+        Format::Csv => output::csv(out, HEADER, rows.iter().map(|row| row.cells(false))),
+        Format::Table => {
+            writeln!(
+                out,
+                "CPU {cpu}: {} calls, and how long it was idle then",
+                log.calls.len()
+            )?;
+            output::table(out, HEADER, rows.iter().map(|row| row.cells(true)))
+        }
+    }
+}
+
+/// The governor call log of a CPU, from a replay.
+fn read_calls(args: &Args, recording: &Replaying<'_>, cpu: u32) -> anyhow::Result<CallLog> {
     let mut log = Vec::new();
     let replayed = recording.run(1, Some((cpu, &mut log)), &mut |_| true)?;
     ensure!(
@@ -67,61 +95,44 @@ pub(super) fn run(
         cpus::list(&replayed.report.cpus)
     );
     let calls: Vec<Call> = CallReader::new(&log[..], "the call log").collect::<Result<_, _>>()?;
-    ensure!(
-        calls.len() == answers.len(),
-        "{name} has {} answers, and CPU {cpu} was asked {} times. Write its calls with \
-         --calls FILE --cpu {cpu}, and answer each line with one",
-        answers.len(),
-        calls.len()
-    );
     let (states, tick) = recording.states_of(cpu);
-    let asked = CallLog {
+    Ok(CallLog {
         states: states.clone(),
         tick,
         calls,
-    };
-    let mut rows = scored(&asked, &name, &answers)?;
-    for set in sets {
-        let others = set
-            .policies()
-            .iter()
-            .any(|policy| policy.kind() != Kind::Idle);
-        let Some(policy) = set.idle().filter(|_| !others) else {
-            bail!(
-                "--policy '{set}': beside a log of answers there are idle governors alone, without psd"
-            );
-        };
-        let mut governor = Governor::in_kernel(&policy, &asked.states.declared, tick);
-        let mut answers = Vec::new();
-        let log = asked.calls.iter().map(|call| (&call.query, &call.outcome));
-        governor.run_log(log, |decision| answers.push(decision));
-        if let Some(why) = governor.failure() {
-            bail!("the governor {why}");
-        }
-        rows.extend(scored(&asked, &set.to_string(), &answers)?);
-    }
-    match args.format {
-        Format::Json => output::json(out, &rows),
-        Format::Csv => output::csv(out, HEADER, rows.iter().map(|row| row.cells(false))),
-        Format::Table => {
-            writeln!(
-                out,
-                "CPU {cpu}: {} calls, and how long it was idle then",
-                asked.calls.len()
-            )?;
-            output::table(out, HEADER, rows.iter().map(|row| row.cells(true)))
-        }
-    }
+    })
 }
 
-fn scored(asked: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
-    let by_state = asked.score(answers).with_context(|| name.to_owned())?;
-    let has_power = asked.states.power.is_some();
+/// A governor's answers to the calls.
+fn answer(log: &CallLog, set: &PolicySet) -> anyhow::Result<Vec<IdleDecision>> {
+    let others = set
+        .policies()
+        .iter()
+        .any(|policy| policy.kind() != Kind::Idle);
+    let Some(policy) = set.idle().filter(|_| !others) else {
+        bail!(
+            "--policy '{set}': beside a log of answers there are idle governors alone, without psd"
+        );
+    };
+    let mut governor = Governor::in_kernel(&policy, &log.states.declared, log.tick);
+    let mut answers = Vec::new();
+    let calls = log.calls.iter().map(|call| (&call.query, &call.outcome));
+    governor.run_log(calls, |decision| answers.push(decision));
+    if let Some(why) = governor.failure() {
+        bail!("the governor {why}");
+    }
+    Ok(answers)
+}
+
+/// Rows for answers: one for each state, and one for all.
+fn score_rows(log: &CallLog, name: &str, answers: &[IdleDecision]) -> anyhow::Result<Vec<Row>> {
+    let by_state = log.score(answers).with_context(|| name.to_owned())?;
+    let has_power = log.states.power.is_some();
     let mut all = Totals::default();
     for totals in &by_state {
         all.add(totals);
     }
-    let names = asked.states.declared.iter().map(|state| state.name.clone());
+    let names = log.states.declared.iter().map(|state| state.name.clone());
     let rows = names.zip(by_state).chain([("all".to_owned(), all)]);
     Ok(rows
         .map(|(state, totals)| {

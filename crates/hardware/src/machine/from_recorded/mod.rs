@@ -145,6 +145,7 @@ fn assemble(record: &Record<'_>, policy: &RecordedPolicy) -> Machine {
         runs: None,
         no_power: None,
         prediction: None,
+        calibrated_on: None,
         hz: tick_rate(&system.kernel),
         irq_time_accounting: irq_time_accounting(&system.kernel),
         cluster,

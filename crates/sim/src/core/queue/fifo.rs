@@ -1,13 +1,12 @@
-//! Queues of which each has one entry at most nearly all the time.
+//! Queues that nearly always have at most one entry each.
 
 use std::collections::VecDeque;
 
-/// First in, first out. The first entry is kept apart from the others, so that one that comes and goes
-/// alone costs no more than an `Option`.
+/// First in, first out. The first entry is kept apart from the others: a lone entry costs no more than an `Option`.
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo<T> {
     first: Option<T>,
-    /// Empty if there is no first one.
+    /// Empty without a first entry.
     others: VecDeque<T>,
 }
 
@@ -47,7 +46,7 @@ impl<T: Copy> Fifo<T> {
         first
     }
 
-    /// Takes out the entry at `index`, if there is one.
+    /// Takes out the entry at `index`, if any.
     pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
         match index.checked_sub(1) {
             None => self.pop_front(),

@@ -1,14 +1,13 @@
-//! Pending events, in order of time and of scheduling among equal times.
+//! Pending events, in order by time, then by scheduling among equal times.
 //!
-//! Most events are of something that has at most one of them pending (the phase of a CPU, its next
-//! tick or timer, the change of a clock) and is often rescheduled. These have a slot each, where
-//! rescheduling replaces what was there. The others, requests in the drives, wait in a heap.
+//! Most events belong to an owner with at most one pending event (a CPU's phase, tick or timer, a clock's change), and
+//! are often rescheduled. Such owners have a slot each, where rescheduling replaces the earlier event. The others,
+//! requests in drives, wait in a heap.
 //!
-//! What was scheduled last is carried along unstored, since it mostly turns out to be what is next.
-//! Of the rest, only the next few events are in order, in the *front*. What is stored is mostly due
-//! either among the next few, near the end of a short array, or so late that storing it is all there
-//! is to do. When the front is used up, a pass over the slots and the top of the heap finds the next
-//! few.
+//! The event scheduled last is carried along unstored, since mostly the next event is this one. Among the others, only
+//! the next few are in order, in the *front*. A stored event is mostly due either among the next few, near the end of
+//! a short array, or so late that storing is all there is to do. When the front is used up, a pass over the slots and
+//! the heap's top finds the next few.
 
 pub(crate) mod fifo;
 pub mod pattern;
@@ -16,13 +15,13 @@ pub mod pattern;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// When something is due, as one number to compare: the time in ns in the upper 64 bits, then its
-/// rank among what is due at the same time, then the number of the event.
+/// A due event as one number to compare: time in ns in the upper 64 bits, then rank among equal times, then event
+/// number.
 type Due = u128;
 
 const NEVER: Due = Due::MAX;
-/// Bits of an event's number. Ranks have the 36 between it and the time; that they start again from
-/// 0 after as many events matters to nobody: nothing stays pending for that long.
+/// Bits for an event's number. Ranks have the 36 bits up to the time. Ranks start again from 0 after as many events,
+/// and nothing stays pending for so long.
 const NUMBER_BITS: u32 = 28;
 
 fn due_at(time: u64, rank: u64, number: usize) -> Due {
@@ -42,7 +41,7 @@ const fn until(time: u64) -> Due {
     (time as Due) << 64 | u64::MAX as Due
 }
 
-/// Places of the front, the first of which holds no event.
+/// Places in the front, the first without an event.
 const FRONT: usize = 16;
 /// How many events it is good to put in order at once: fewer make for frequent passes over the slots,
 /// more for long moves in the front.
@@ -51,19 +50,18 @@ const REFILL_MAX: usize = 12;
 /// Slots that a pass skips together.
 const GROUP: usize = 8;
 
-/// The events of a simulation: `slots` things with one event each at most, and any number of others.
+/// A simulation's events: `slots` owners with at most one event each, and any number without a slot.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    /// The event that was scheduled last, while it need not be stored among the others: mostly one
-    /// event leads to just one other, which is also the next one of all.
+    /// The event scheduled last, while unstored: mostly one event leads to just one other, also the next overall.
     carried: Due,
     front: Front,
-    /// Of every slot, whether it is in the front or not, but not carried.
+    /// Due times by slot, in the front or not, but not carried.
     due: Vec<Due>,
-    /// No slot of the group that is not in the front is due before.
+    /// No slot in the group, except slots in the front, is due before.
     from: Vec<u64>,
     slots: usize,
-    /// The others that are not in the front.
+    /// Events without a slot, outside the front.
     others: BinaryHeap<Reverse<Due>>,
     scheduled: u64,
     /// How far a pass looks ahead, in ns.
@@ -72,14 +70,14 @@ pub(crate) struct EventQueue {
     now: u64,
 }
 
-/// The events due up to a bound in order, the next one last.
+/// Events due up to a bound in order, the next one last.
 #[derive(Debug)]
 struct Front {
-    /// First the bound, as if it were the last event, so that what comes sooner than all others is
-    /// found in one comparison; then the events. The rest is unused.
+    /// The bound first, as if the last event, so that one comparison finds an event sooner than all others; then the
+    /// events. The rest is unused.
     places: [Due; FRONT],
     events: usize,
-    /// A copy of the last of these places: the next event, or the bound.
+    /// A copy of the last place: the next event, or the bound.
     next: Due,
 }
 
@@ -88,7 +86,7 @@ impl Front {
         self.places[0]
     }
 
-    /// Moves the bound; there is no event.
+    /// Moves the bound; the front has no event.
     fn set_bound(&mut self, bound: Due) {
         self.places[0] = bound;
         self.next = bound;
@@ -101,7 +99,7 @@ impl Front {
         self.next = self.places[self.events % FRONT];
     }
 
-    /// Puts an event before all others. Returns whether there was room, and it is due by the bound.
+    /// Puts an event before all others. Returns false without room, or if the event is due after the bound.
     #[inline]
     fn put_first(&mut self, due: Due) -> bool {
         let first = due <= self.next && self.events + 1 < FRONT;
@@ -113,8 +111,7 @@ impl Front {
         first
     }
 
-    /// Puts an event that is due by the bound in its place. If there is no room, the last one of all
-    /// does not stay; the bound moves before it.
+    /// Puts an event due by the bound in place. Without room, the last event leaves, and the bound moves before it.
     fn put(&mut self, due: Due) -> Option<Due> {
         let mut left = None;
         if self.events + 1 == FRONT {
@@ -139,7 +136,7 @@ impl Front {
         left
     }
 
-    /// Takes an event out, if it is in here.
+    /// Takes an event out, if present.
     fn take(&mut self, due: Due) {
         let events = &self.places[1..=self.events];
         if let Some(place) = events.iter().rposition(|event| *event == due) {
@@ -176,7 +173,7 @@ impl EventQueue {
         due_at(time, self.scheduled, number)
     }
 
-    /// Schedules the event of a slot at `time` ns, in place of one that is pending.
+    /// Schedules a slot's event at `time` ns, in place of a pending event.
     #[inline]
     pub(crate) fn schedule(&mut self, slot: usize, time: u64) {
         let due = self.due_at(time, slot);
@@ -186,7 +183,7 @@ impl EventQueue {
         self.carry(due);
     }
 
-    /// Takes back the event of a slot.
+    /// Takes back a slot's event.
     #[inline]
     pub(crate) fn cancel(&mut self, slot: usize) {
         if time_of(self.due[slot]) != u64::MAX {
@@ -196,7 +193,7 @@ impl EventQueue {
         }
     }
 
-    /// When a slot is due; [`u64::MAX`] if it is not.
+    /// When a slot is due; [`u64::MAX`] if not pending.
     #[inline]
     pub(crate) fn due(&self, slot: usize) -> u64 {
         if number_of(self.carried) == slot {
@@ -206,7 +203,7 @@ impl EventQueue {
         }
     }
 
-    /// Adds one of the other events at `time` ns.
+    /// Adds an event without a slot at `time` ns.
     #[inline]
     pub(crate) fn push(&mut self, time: u64, other: usize) {
         let due = self.due_at(time, self.slots + other);
@@ -226,12 +223,11 @@ impl EventQueue {
         }
     }
 
-    /// Takes the next event: its time in ns, and its slot, or the number of slots and its own number
-    /// together for one of the others.
+    /// Takes the next event: time in ns, and slot; without a slot, slot count and own number together.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, usize)> {
         let mut due = self.carried;
-        // With nothing in front, that is if it is due by the bound.
+        // An empty front takes the event if due by the bound.
         if due <= self.front.next {
             self.carried = NEVER;
         } else {
@@ -248,7 +244,7 @@ impl EventQueue {
         Some((self.now, number_of(due)))
     }
 
-    /// Cancels the slot's event, and stores the carried event of another slot.
+    /// Cancels the slot's event, and stores another slot's carried event.
     #[inline(never)]
     fn make_way(&mut self, slot: usize) {
         if number_of(self.carried) == slot {
@@ -259,7 +255,7 @@ impl EventQueue {
         }
     }
 
-    /// Forgets what is stored of a slot, if anything is.
+    /// Forgets a slot's stored event, if any.
     fn unstore(&mut self, slot: usize) {
         let before = std::mem::replace(&mut self.due[slot], NEVER);
         if before <= self.front.bound() {
@@ -267,7 +263,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts what is carried among the others, if anything is.
+    /// Stores the carried event, if any.
     fn store_carried(&mut self) {
         let carried = std::mem::replace(&mut self.carried, NEVER);
         if carried == NEVER {
@@ -282,7 +278,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts an event where it belongs.
+    /// Stores an event in the front or beyond.
     fn put(&mut self, due: Due) {
         let left = if due <= self.front.bound() {
             self.front.put(due)
@@ -299,7 +295,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts the next few in order. Returns whether there are any.
+    /// Puts the next few in order. Returns whether any are left.
     #[cold]
     fn refill(&mut self) -> bool {
         self.store_carried();
@@ -369,11 +365,11 @@ mod tests {
     use crate::simulate;
 
     thread_local! {
-        /// Events of this thread's simulations are not carried along.
+        /// Simulations on this thread carry no event along.
         pub(super) static STORED_AT_ONCE: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// A run as a text of all that it says.
+    /// A run's full output as text.
     fn run(machine: &Machine, workload: &Workload, idle: &str, freq: &str) -> String {
         let policies = PolicySet::named([idle, freq]).unwrap();
         let run = simulate(machine, workload, &policies, 1).unwrap();

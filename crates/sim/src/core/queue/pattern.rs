@@ -1,29 +1,28 @@
-//! The engine's core on its own, to be timed against other simulators.
+//! The engine's core alone, to be timed against other simulators.
 //!
-//! Two closed loops of requests that go round submission, drive, interrupt and resume, the pattern of
-//! events that fio jobs make, without governors and accounting. `bench/` runs the same loops in
-//! NeXosim and SimPy. All that takes part may do simultaneous events in any order and still
-//! ends at the same time.
+//! Two closed loops with requests going round submission, drive, interrupt and resume, as fio jobs make events,
+//! without governors and accounting. `bench/` runs the same loops in NeXosim and SimPy. All participants may do
+//! simultaneous events in any order and still end at the same time.
 
 use std::collections::VecDeque;
 
 use crate::core::queue::EventQueue;
 
-/// Stages of a round.
+/// Stages in a round.
 pub const STAGES: usize = 4;
 
 /// How many requests a stage serves at a time: the drive several, a CPU one.
 pub const SERVERS: [usize; STAGES] = [1, 8, 1, 1];
 
-/// The stage that the drive is.
+/// The drive's stage.
 pub const DRIVE: usize = 1;
 
-/// What a loop did.
+/// A loop's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looped {
     /// Stages finished.
     pub events: u64,
-    /// When the last one was, in ns.
+    /// Time of the last event, in ns.
     pub end_ns: u64,
 }
 
@@ -42,7 +41,7 @@ pub const fn delay(stage: usize, token: u64, number: u64) -> u64 {
 /// another.
 pub fn delays_only(tokens: usize, rounds: u64) -> Looped {
     let mut queue = EventQueue::new(tokens);
-    // Round and stage of each token.
+    // Round and stage by token.
     let mut at = vec![(0, 0); tokens];
     for token in 0..tokens {
         queue.schedule(token, delay(0, token as u64, 0));
@@ -74,9 +73,9 @@ pub fn delays_only(tokens: usize, rounds: u64) -> Looped {
     looped
 }
 
-/// A loop with queues: `tokens` go round [`SERVERS`], first come, first served, until they have made
-/// `rounds` rounds together. What a CPU does next has a slot in the event queue, and requests in the
-/// drive wait among the other events, as in the engine.
+/// A loop with queues: `tokens` go round [`SERVERS`], first come, first served, until `rounds` rounds are made
+/// together. A CPU's next step has a slot in the event queue, and requests in the drive wait among the other events,
+/// as in the engine.
 pub fn queueing(tokens: usize, rounds: u64) -> Looped {
     Queueing {
         queue: EventQueue::new(STAGES),
@@ -112,7 +111,7 @@ impl Queueing {
             self.arrive(0, token);
         }
         let mut events = 0;
-        // Who is at a stage with one server.
+        // Tokens at a stage with one server.
         while let Some((now, next)) = self.queue.pop() {
             self.now = now;
             events += 1;
@@ -154,7 +153,7 @@ impl Queueing {
         }
     }
 
-    /// Serves the first that waits. On a CPU it stays at the head of its queue meanwhile.
+    /// Serves the first waiting token. On a CPU the token stays at the queue's head meanwhile.
     fn begin(&mut self, stage: usize) {
         let at = &mut self.stages[stage];
         let due = self.now + delay(stage, 0, at.begun);
@@ -171,19 +170,25 @@ impl Queueing {
 mod tests {
     use super::*;
 
+    /// The sum over all delays of a token.
+    fn total_delay(token: u64, rounds: u64) -> u64 {
+        let stages = (0..rounds).flat_map(|round| (0..STAGES).map(move |stage| (stage, round)));
+        stages
+            .map(|(stage, round)| delay(stage, token, round))
+            .sum()
+    }
+
     #[test]
     fn the_loop_without_queues_ends_when_its_slowest_token_does() {
         let (tokens, rounds) = (7, 50);
-        let end_of = |token| -> u64 {
-            (0..rounds)
-                .flat_map(|round| (0..STAGES).map(move |stage| delay(stage, token, round)))
-                .sum()
-        };
         assert_eq!(
             delays_only(tokens as usize, rounds),
             Looped {
                 events: tokens * rounds * STAGES as u64,
-                end_ns: (0..tokens).map(end_of).max().unwrap(),
+                end_ns: (0..tokens)
+                    .map(|token| total_delay(token, rounds))
+                    .max()
+                    .unwrap(),
             }
         );
     }
@@ -201,7 +206,7 @@ mod tests {
         assert_eq!(many.events, 4 * rounds);
         let busy = many.end_ns as f64 / (drive as f64 / SERVERS[DRIVE] as f64);
         assert!((1.0..1.05).contains(&busy), "{busy}");
-        // No more rounds than asked for, even if there are more tokens.
+        // No more rounds than asked for, even with more tokens.
         assert_eq!(queueing(64, 3).events, 12);
     }
 }

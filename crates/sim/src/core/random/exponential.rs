@@ -2,19 +2,17 @@
 
 use std::f64::consts::LN_2;
 
-/// Steps of a doubling of which the powers are at hand.
+/// Steps per doubling with tabulated powers.
 const STEPS: usize = 64;
 
-/// A number from 2^52 to 2^53: what is added to it is rounded to a whole number, in two's complement in the last
-/// bits.
+/// A number from 2^52 to 2^53: an added number is rounded to a whole number, in two's complement in the last bits.
 const ROUNDS: f64 = 6_755_399_441_055_744.0;
 
-/// The logarithm of a step in two parts. The first one has so few digits that its products with whole numbers of
-/// steps are exact.
+/// A step's logarithm in two parts. The first part has so few digits that products with whole step counts are exact.
 const STEP_HIGH: f64 = f64::from_bits(LN_2.to_bits() >> 27 << 27) / STEPS as f64;
 const STEP_LOW: f64 = (LN_2 - f64::from_bits(LN_2.to_bits() >> 27 << 27) + LN_2_LOW) / STEPS as f64;
 
-/// What `LN_2` falls short of the logarithm of 2.
+/// Difference from `LN_2` to the logarithm 2 has.
 const LN_2_LOW: f64 = 2.319_046_813_846_299_6e-17;
 
 /// `2^(i / STEPS)`.
@@ -24,7 +22,7 @@ const fn powers() -> [f64; STEPS] {
     let mut powers = [0.0; STEPS];
     let mut step = 0;
     while step < STEPS {
-        // The series of e^x; what is left out after so many terms is less than 1e-18.
+        // The series for e^x; terms left out are less than 1e-18.
         let x = step as f64 * LN_2 / STEPS as f64;
         let mut sum = 0.0;
         let mut term = 18.0;
@@ -38,11 +36,11 @@ const fn powers() -> [f64; STEPS] {
     powers
 }
 
-/// `e^x` with an error of less than a 10^15th of it, for an `x` from -700 to 700.
+/// `e^x` with a relative error below 1e-15, for an `x` from -700 to 700.
 #[inline(always)]
 pub(crate) fn exp(x: f64) -> f64 {
     debug_assert!(x.abs() <= 700.0, "{x}");
-    // x is a whole number of steps and a rest of at most half a step, of which the series is short.
+    // x is a whole number of steps and a rest up to half a step, with a short series.
     let rounded = x * (STEPS as f64 / LN_2) + ROUNDS;
     let steps = rounded - ROUNDS;
     let rest = (x - steps * STEP_HIGH) - steps * STEP_LOW;
@@ -53,8 +51,8 @@ pub(crate) fn exp(x: f64) -> f64 {
     let power = POWERS[steps as usize % STEPS];
     // Whole doublings go to the exponent.
     let doublings = (steps >> STEPS.ilog2()) << (f64::MANTISSA_DIGITS - 1);
-    let power = f64::from_bits(power.to_bits().wrapping_add(doublings));
-    power + power * series
+    let doubled = f64::from_bits(power.to_bits().wrapping_add(doublings));
+    doubled + doubled * series
 }
 
 #[cfg(test)]
@@ -63,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// How far off it is, as a share of what the standard library says.
+    /// Relative error against the standard library.
     fn error(x: f64) -> f64 {
         (exp(x) / x.exp() - 1.0).abs()
     }

@@ -1,7 +1,7 @@
 //! Random numbers in independent streams, one per purpose.
 //!
-//! Two policies that are compared with the same seed see the same drive and the same background
-//! (common random numbers): no stream is drawn from by anything that a policy decides.
+//! Two policies compared with the same seed see the same drive and the same background (common random numbers): no
+//! policy's decision draws from any stream.
 
 mod exponential;
 
@@ -22,7 +22,7 @@ pub(crate) struct ServiceTime {
 }
 
 impl ServiceTime {
-    /// With this mean in ns, and this standard deviation over mean.
+    /// A distribution with this mean in ns, and this standard deviation over mean.
     pub(crate) fn new(mean: f64, spread: f64) -> Self {
         let variance = (1.0 + spread * spread).ln();
         Self {
@@ -49,14 +49,14 @@ impl ServiceTime {
     }
 }
 
-/// Times of one spread in the order in which their stream has them.
+/// Times with one spread, in stream order.
 ///
-/// Drawing one is a long chain of dependent instructions, a tenth of the cost of a request. Several are drawn at once, so that
-/// the processor overlaps the chains.
+/// Drawing a time is a long chain of dependent instructions, a tenth of a request's cost. Several are drawn at once,
+/// so that the processor overlaps the chains.
 #[derive(Debug)]
 struct Drawn {
     stream: Pcg64Mcg,
-    /// The spread of all times, once some have been drawn.
+    /// The spread for all times, after the first draw.
     sigma: Option<f64>,
     /// Times over their median, from `next` on.
     ratios: [f64; AT_A_TIME],
@@ -76,7 +76,7 @@ impl Drawn {
         }
     }
 
-    /// The next time; all that are asked for have the same spread.
+    /// The next time; all times asked for have the same spread.
     #[inline(always)]
     fn sample(&mut self, time: &ServiceTime) -> u64 {
         if self.next == AT_A_TIME {
@@ -98,6 +98,11 @@ impl Drawn {
     }
 }
 
+/// A stream for a seed: distinct states for distinct seeds and numbers, far apart.
+fn stream(seed: u64, number: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}
+
 #[derive(Debug)]
 pub(crate) struct Streams {
     direction: Pcg64Mcg,
@@ -117,7 +122,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// By how much the end of a request is missed by who looks at the clock every so many ns.
+    /// By how much a look at the clock every `look` ns misses a request's end.
     pub(crate) fn missed(&mut self, look: u64) -> u64 {
         if look == 0 {
             return 0;
@@ -126,29 +131,27 @@ impl Streams {
     }
 
     pub(crate) fn new(seed: u64, cpus: usize, sources: usize, exits_vary: bool) -> Self {
-        let stream = |number: u64| {
-            // Distinct states for distinct (seed, number), far apart.
-            Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
-        };
         Self {
-            direction: stream(1),
-            service: Drawn::new(stream(2)),
-            offset: stream(3),
-            completion: stream(4),
-            start: stream(5),
-            size: stream(6),
-            interval: stream(7),
-            unit: stream(8),
-            look: stream(9),
+            direction: stream(seed, 1),
+            service: Drawn::new(stream(seed, 2)),
+            offset: stream(seed, 3),
+            completion: stream(seed, 4),
+            start: stream(seed, 5),
+            size: stream(seed, 6),
+            interval: stream(seed, 7),
+            unit: stream(seed, 8),
+            look: stream(seed, 9),
             exit: (0..if exits_vary { cpus } else { 0 })
-                .map(|cpu| stream((1 << 32) + cpu as u64))
+                .map(|cpu| stream(seed, (1 << 32) + cpu as u64))
                 .collect(),
-            background: (0..cpus * sources).map(|i| stream(16 + i as u64)).collect(),
+            background: (0..cpus * sources)
+                .map(|i| stream(seed, 16 + i as u64))
+                .collect(),
             sources,
         }
     }
 
-    /// The direction of a request when `read_percent` of 100 are reads.
+    /// A request's direction when `read_percent` out of 100 are reads.
     #[inline]
     pub(crate) fn direction(&mut self, read_percent: u8) -> Direction {
         let read = match read_percent {
@@ -178,26 +181,26 @@ impl Streams {
         }
     }
 
-    /// The time to the next event of a Poisson process with a mean of so many us, in ns: whole us, as in fio.
+    /// The time to the next event in a Poisson process with this mean in us, in ns: whole us, as in fio.
     pub(crate) fn interval(&mut self, mean_us: u64) -> u64 {
         let times_mean: f64 = Exp1.sample(&mut self.interval);
         ((mean_us as f64 * times_mean) as u64).saturating_mul(1000)
     }
 
-    /// The number of a block of `blocks` at random.
+    /// A random block's number, below `blocks`.
     pub(crate) fn block(&mut self, blocks: u64) -> u64 {
         self.offset.random_range(0..blocks.max(1))
     }
 
-    /// The unit of `units` that a read's data lie on.
+    /// The unit with a read's data, below `units`.
     pub(crate) fn unit(&mut self, units: usize) -> usize {
         self.unit.random_range(0..units.max(1))
     }
 
-    /// The size of a request in bytes.
+    /// A request's size in bytes.
     ///
-    /// As fio (`get_next_buflen()`): a range is drawn with its highest size added on, rounded down to a multiple, and
-    /// what is beyond the range becomes its highest size.
+    /// As fio (`get_next_buflen()`): a range is drawn with the highest size added on, rounded down to a multiple, and
+    /// sizes beyond the range become the highest size.
     pub(crate) fn size(&mut self, sizes: &Sizes) -> u64 {
         match sizes {
             Sizes::Range { least, most, step } => {
@@ -212,22 +215,22 @@ impl Streams {
         }
     }
 
-    /// Whether a completion comes to another CPU than its queue's, with the given share of those that
-    /// do not; then which one of the `others`.
+    /// Whether a completion comes to another CPU than the queue's own; `share` is the share that does not. Then a
+    /// number below `others`.
     pub(crate) fn elsewhere(&mut self, same_cpu_share: f64, others: usize) -> Option<usize> {
         let same = self.completion.random::<f64>() < same_cpu_share;
-        // Drawn in any case, so that the next one does not depend on the share.
+        // Drawn in any case, so that the next draw does not depend on the share.
         let other = self.completion.random_range(0..others.max(1));
         (!same && others > 0).then_some(other)
     }
 
-    /// How long a CPU takes to leave an idle state this time, in ns. How often a CPU leaves one is up
-    /// to the policies; nothing but these times comes from its stream.
+    /// How long a CPU takes to leave an idle state this time, in ns. Policies decide how often a CPU leaves one;
+    /// nothing but these times uses the CPU's stream.
     pub(crate) fn exit(&mut self, cpu: usize, time: &ServiceTime) -> u64 {
         time.sample(&mut self.exit[cpu])
     }
 
-    /// Time in ns until the next arrival of a background source: exponential with this mean.
+    /// Time in ns until a background source's next arrival: exponential with this mean.
     pub(crate) fn background(&mut self, cpu: usize, source: usize, mean: f64) -> u64 {
         let unit: f64 = Exp1.sample(&mut self.background[cpu * self.sources + source]);
         (unit * mean).round().max(1.0) as u64

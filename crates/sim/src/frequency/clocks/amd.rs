@@ -1,5 +1,5 @@
-//! `amd-pstate`: each CPU has a request of its own on the performance scale of CPPC, and the threads of a core get
-//! the highest of theirs.
+//! `amd-pstate`: each CPU has a separate request on the CPPC performance scale, and threads on a core get their
+//! highest.
 
 use wakepath_policies::freq::amd_pstate::{
     AmdGovernor, AmdMode, AmdPstate, AmdPstateSettings, Request, TRANSITION_DELAY,
@@ -13,13 +13,13 @@ use crate::cpu::state::Cpu;
 use crate::frequency::clocks::cluster::{ClusterSetup, CppcSetup};
 use crate::frequency::clocks::report::Report;
 
-/// The driver on the CPUs of a clock.
+/// The driver on one clock's CPUs.
 #[derive(Clone, Debug)]
 pub(super) struct AmdClock {
     table: FrequencyTable,
     driver: AmdPstate,
     governor: Chooser,
-    /// What each CPU asks for.
+    /// Each CPU's request.
     requests: Vec<Request>,
     /// The processor's own controllers, where they have a say.
     hardware: Option<HwpClock>,
@@ -32,7 +32,7 @@ enum Chooser {
     Fixed,
     /// Requests are written at once.
     Performance(Vec<SchedutilPerf>),
-    /// Requests go through the firmware. That a kernel thread takes them there a little later is left out.
+    /// Requests go through the firmware. The small delay until a kernel thread takes them there is left out.
     Frequency(Vec<Schedutil>),
 }
 
@@ -73,8 +73,8 @@ impl AmdClock {
         };
         // A desired performance leaves the processor no choice.
         let hardware = (first.desired == 0).then(|| {
-            let range = [first.minimum, cppc.scale.nominal, first.maximum];
-            let range = range.map(|performance| driver.frequency_of(performance));
+            let range = [first.minimum, cppc.scale.nominal, first.maximum]
+                .map(|performance| driver.frequency_of(performance));
             HwpClock::within(cluster, range, cppc.hardware, cpus, settings.epp_in_force())
         });
         Some(Self {
@@ -119,7 +119,7 @@ impl AmdClock {
         }?;
         self.requests[index] = request;
         if let Some(hardware) = &mut self.hardware {
-            // The processor sees a new minimum at the end of its slot.
+            // The processor sees a new minimum at the slot's end.
             hardware.ask_for_minimum(index, self.driver.frequency_of(request.minimum));
             return None;
         }

@@ -1,4 +1,4 @@
-//! The CPUs of a cluster and the figures of their clocks.
+//! A cluster's CPUs and their clocks' figures.
 
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::amd_pstate::PerfScale;
@@ -6,14 +6,14 @@ use wakepath_units::{Kilohertz, Nanoseconds};
 
 use crate::core::topology::Cluster;
 
-/// The clocks of a cluster.
+/// A cluster's clocks.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSetup {
     pub(in crate::frequency) name: String,
     /// The CPUs.
     pub(in crate::frequency) shape: Cluster,
     pub(in crate::frequency) table: FrequencyTable,
-    /// By operating point: thousands of cycles of the biggest core that this core does a second.
+    /// By operating point: thousands of cycles on the biggest core per second on this core.
     pub(in crate::frequency) speed: Vec<u32>,
     /// Requests change nothing, and the kernel does not know how fast a CPU is.
     pub(in crate::frequency) fixed_speed: bool,
@@ -21,15 +21,15 @@ pub(crate) struct ClusterSetup {
     pub(in crate::frequency) stall: u64,
     /// How often the hardware looks at requests, in ns; 0: always.
     pub(in crate::frequency) slot: u64,
-    /// Highest frequencies by the most active cores that they hold for, most last.
+    /// Highest frequencies by number of active cores, most last.
     pub(in crate::frequency) turbo: Vec<(usize, Kilohertz)>,
     /// The highest frequency without turbo.
     pub(in crate::frequency) base: Option<Kilohertz>,
     pub(in crate::frequency) hwp: Option<HwpSetup>,
     pub(in crate::frequency) cppc: Option<CppcSetup>,
-    /// The highest frequency of each core, where they differ.
+    /// The highest frequency by core, where cores differ.
     pub(in crate::frequency) ranking: Vec<Kilohertz>,
-    /// The scheduler prefers the cores of the highest ranks.
+    /// The scheduler prefers cores with the highest ranks.
     pub(in crate::frequency) prefers_cores: bool,
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct ClusterSetup {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HwpSetup {
     pub(in crate::frequency) ramp: Nanoseconds,
-    /// The share of its highest performance from which on a CPU gets the highest frequency.
+    /// A CPU gets the highest frequency from this share of its highest performance on.
     pub(in crate::frequency) full_at: f64,
 }
 
-/// The performance scale of CPPC, and the processor's controller.
+/// The CPPC performance scale, and the processor's controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CppcSetup {
     pub(in crate::frequency) scale: PerfScale,
@@ -51,13 +51,13 @@ pub(crate) struct CppcSetup {
 }
 
 impl ClusterSetup {
-    /// The highest frequency that a CPU of the cluster can have.
+    /// The highest possible frequency for a CPU in the cluster.
     pub(crate) fn own_limit(&self, cpu: usize) -> Kilohertz {
         let own = self.ranking.get(self.shape.core_number(cpu)).copied();
         own.unwrap_or(self.table.highest())
     }
 
-    /// Whether the scheduler prefers the cores of the highest ranks.
+    /// Whether the scheduler prefers cores with the highest ranks.
     #[inline(always)]
     pub(crate) fn prefers_cores(&self) -> bool {
         self.prefers_cores
@@ -86,7 +86,7 @@ impl ClusterSetup {
             .map_or(self.table.highest(), |(_, limit)| *limit)
     }
 
-    /// When the hardware takes up what is asked for at `now`.
+    /// When the hardware takes up a request made at `now`.
     pub(crate) fn taken_up(&self, now: u64) -> u64 {
         match self.slot {
             0 => now,

@@ -1,4 +1,4 @@
-//! Who decides the frequency of a clock.
+//! Deciders for a clock's frequency.
 
 use wakepath_policies::freq::ondemand::{Ondemand, Sample};
 use wakepath_policies::freq::schedutil::Schedutil;
@@ -13,7 +13,7 @@ use crate::error::SimError;
 use crate::frequency::clocks::cluster::ClusterSetup;
 use crate::frequency::clocks::report::Report;
 
-/// Who decides.
+/// The decider.
 #[derive(Clone, Debug)]
 pub(super) enum Decider {
     Fixed,
@@ -24,14 +24,14 @@ pub(super) enum Decider {
     Amd(Box<AmdClock>),
 }
 
-/// ondemand with what it remembers of its last sample.
+/// ondemand with the last sample.
 #[derive(Clone, Debug)]
 pub(super) struct OndemandClock {
     policy: Ondemand,
     sampled: u64,
-    /// Time in ns that each CPU had been busy by then.
+    /// Each CPU's busy time by then, in ns.
     busy: Vec<u64>,
-    /// Room for what it is told.
+    /// Room for the sample.
     samples: Vec<Sample>,
 }
 
@@ -45,7 +45,7 @@ fn no_clock(cluster: &ClusterSetup, policy: &str, what: &str) -> SimError {
 }
 
 impl Decider {
-    /// The decider of `cpus` CPUs with one clock, and the operating point to begin with.
+    /// The decider for `cpus` CPUs with one clock, and the first operating point.
     pub(super) fn new(
         cluster: &ClusterSetup,
         cpus: usize,
@@ -120,7 +120,7 @@ impl Decider {
         }
     }
 
-    /// What the HWP boost did, if it is on.
+    /// HWP boost counts, if on.
     pub(super) fn hwp_boosts(&self) -> Option<HwpBoostRun> {
         match self {
             Self::Hwp(clock) => clock.boosts(),
@@ -147,7 +147,7 @@ impl Decider {
             Self::Ondemand(clock) => clock.update(now, cpus),
             Self::Pstate(clock) => clock.update(now, index, report, cpus, khz, current),
             Self::Hwp(clock) => {
-                // The hardware sees a new minimum at the end of its slot.
+                // The hardware sees a new minimum at the slot's end.
                 clock.update(now, index, report);
                 None
             }
@@ -173,8 +173,7 @@ impl Decider {
         }
     }
 
-    /// A CPU wakes up. Returns the frequency that the hardware has come to while all of them slept
-    /// for longer than a slot.
+    /// A CPU wakes up. Returns the frequency reached by the hardware while all CPUs slept for longer than a slot.
     pub(super) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
         match self {
             Self::Hwp(clock) => clock.wake(now, index, cpus),
@@ -185,9 +184,9 @@ impl Decider {
 }
 
 impl OndemandClock {
-    /// ondemand samples at updates of utilisation, once its interval is over (`dbs_update_util_handler()`,
-    /// `drivers/cpufreq/cpufreq_governor.c`, Linux 6.12); it has no timer. That the sample itself is
-    /// taken by a kernel worker a little later is left out.
+    /// ondemand samples at utilisation updates, once the interval is over (`dbs_update_util_handler()`,
+    /// `drivers/cpufreq/cpufreq_governor.c`, Linux 6.12), without a timer. The kernel worker that takes the sample a
+    /// little later is left out.
     fn update(&mut self, now: u64, cpus: &[Cpu]) -> Option<Kilohertz> {
         let elapsed = now - self.sampled;
         if elapsed < self.policy.interval().0 {

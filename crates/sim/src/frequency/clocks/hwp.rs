@@ -1,7 +1,7 @@
 //! The processor's own choice of frequency: Intel's HWP, and AMD's CPPC in active and guided mode.
 //!
-//! A request of a CPU counts while it is awake, or has been in the hardware's present slot. A sleeping CPU
-//! keeps its request, but holds nobody's clock up.
+//! A CPU's request counts while the CPU is awake, or was awake in the hardware's present slot. A sleeping CPU keeps
+//! the request, but holds no clock up.
 
 use serde::Serialize;
 use wakepath_hardware::hwp::Hwp;
@@ -20,7 +20,7 @@ pub(super) struct HwpClock {
     slot: u64,
     /// The highest frequency in the requests.
     highest: Kilohertz,
-    /// Up to when the controllers know what the CPUs did; the end of a slot.
+    /// The controllers know about the CPUs up to this time, the end of a slot.
     seen: u64,
     cpus: Vec<HwpCpu>,
     table: FrequencyTable,
@@ -31,20 +31,20 @@ pub(super) struct HwpClock {
 struct HwpCpu {
     controller: Hwp,
     boost: Option<HwpBoost>,
-    /// The minimum in its request.
+    /// The request's minimum.
     minimum: Kilohertz,
-    /// Another CPU reported a wake-up from I/O wait; this one has not been asked since.
+    /// Another CPU reported a wake-up from I/O wait; this CPU has not been asked since.
     iowait_pending: bool,
     /// kHz x ns while running, when last looked at.
     khz_time: u128,
 }
 
-/// What the driver did for the boost.
+/// The driver's counts for the boost.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct HwpBoostRun {
-    /// Calls of its hook by the scheduler on the CPU itself.
+    /// Hook calls by the scheduler on the CPU itself.
     pub calls: u64,
-    /// How often it raised a CPU's minimum.
+    /// How often the hook raised a CPU's minimum.
     pub raises: u64,
 }
 
@@ -71,7 +71,7 @@ impl HwpClock {
         clock
     }
 
-    /// Controllers that keep within a range of frequencies; the one in the middle is the highest without turbo.
+    /// Controllers limited to a range of frequencies; the one in the middle is the highest without turbo.
     pub(super) fn within(
         cluster: &ClusterSetup,
         [minimum, base, highest]: [Kilohertz; 3],
@@ -121,7 +121,7 @@ impl HwpClock {
         }
     }
 
-    /// What the boost did; `None` where it is off.
+    /// Boost counts; `None` when off.
     pub(super) fn boosts(&self) -> Option<HwpBoostRun> {
         let on = self.cpus.iter().any(|cpu| cpu.boost.is_some());
         on.then_some(self.boosts)
@@ -171,8 +171,7 @@ impl HwpClock {
         }
     }
 
-    /// The highest that the controllers of the CPUs that count ask for, and no less than any of their
-    /// minima.
+    /// The highest frequency asked for by controllers that count, at least their highest minimum.
     fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Kilohertz {
         let counting = self.cpus.iter().enumerate().filter(|(i, _)| counts(*i));
         let asked = counting.map(|(_, cpu)| {

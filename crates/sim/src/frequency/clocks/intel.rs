@@ -1,8 +1,8 @@
-//! `intel_pstate` in active mode without HWP: each CPU has requests of its own, and the hardware makes one
-//! frequency of those that share a clock.
+//! `intel_pstate` in active mode without HWP: each CPU has separate requests, and the hardware makes one frequency for
+//! the CPUs on a clock.
 //!
-//! A request of a CPU counts while it is awake, or has been in the hardware's present slot. A sleeping CPU
-//! keeps its request, but holds nobody's clock up.
+//! A CPU's request counts while the CPU is awake, or was awake in the hardware's present slot. A sleeping CPU keeps
+//! the request, but holds no clock up.
 
 use wakepath_policies::freq::FrequencyTable;
 use wakepath_policies::freq::intel_pstate::{Counters, IntelPstate, PstateLimits};
@@ -11,7 +11,7 @@ use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 use crate::cpu::state::Cpu;
 use crate::frequency::clocks::report::Report;
 
-/// A step of the P-states: the bus clock.
+/// A P-state step: the bus clock.
 const STEP_KHZ: u32 = 100_000;
 
 pub(super) fn level(frequency: Kilohertz) -> u8 {
@@ -28,7 +28,7 @@ pub(super) struct PstateClock {
     table: FrequencyTable,
     base: Kilohertz,
     cpus: Vec<IntelPstate>,
-    /// The P-state that each CPU asks for.
+    /// Each CPU's requested P-state.
     requests: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ impl PstateClock {
             table: table.clone(),
             base,
             cpus: vec![IntelPstate::new(limits, iowait_boost, tick); cpus],
-            // The driver starts a CPU at its lowest P-state.
+            // The driver starts a CPU at the lowest P-state.
             requests: vec![min; cpus],
         }
     }
@@ -72,21 +72,21 @@ impl PstateClock {
             return None;
         }
         let base = u128::from(self.base.0);
-        let read = || {
+        let next = self.cpus[index].update(Nanoseconds(now), report.iowait, || {
             let running = cpus[index].running_until(now, current, khz);
-            let cycles = |khz_time: u128| (khz_time / 1_000_000) as u64;
-            Counters {
-                aperf: cycles(running.khz_time()),
-                mperf: cycles(base * u128::from(running.time())),
-                tsc: cycles(base * u128::from(now)),
-            }
-        };
-        let next = self.cpus[index].update(Nanoseconds(now), report.iowait, read)?;
+            let khz_times = [
+                running.khz_time(),
+                base * u128::from(running.time()),
+                base * u128::from(now),
+            ];
+            let [aperf, mperf, tsc] = khz_times.map(|khz_time| (khz_time / 1_000_000) as u64);
+            Counters { aperf, mperf, tsc }
+        })?;
         self.requests[index] = next;
         self.highest_request(|i| i == index || cpus[i].is_powered())
     }
 
-    /// The highest request of the CPUs that count.
+    /// The highest request among CPUs that count.
     pub(super) fn highest_request(&self, counts: impl Fn(usize) -> bool) -> Option<Kilohertz> {
         let counting = self.requests.iter().enumerate().filter(|(i, _)| counts(*i));
         let highest = counting.map(|(_, request)| *request).max()?;

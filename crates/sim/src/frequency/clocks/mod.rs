@@ -1,8 +1,8 @@
-//! Clocks: what cpufreq or the hardware asks for, and when the CPUs run at it.
+//! Clocks: frequency requests from cpufreq or the hardware, and when the CPUs run at them.
 //!
-//! A [`Domain`] is the CPUs that share a clock. Its [`Decider`] says which frequency it should have:
-//! the kernel's policy at updates of utilisation, or the processor's own controller, which looks at
-//! everything in slots of its own (`clock_slot_us`). Turbo limits hold whoever decides.
+//! A [`Domain`] is the CPUs on one clock. The [`Decider`] chooses the frequency: the kernel's policy at utilisation
+//! updates, or the processor's own controller, which looks at everything in slots (`clock_slot_us`). Turbo limits hold
+//! for every decider.
 
 mod amd;
 pub(crate) mod cluster;
@@ -32,33 +32,33 @@ pub(crate) struct Domain {
     cpus: Range<usize>,
     table: FrequencyTable,
     points: Vec<Point>,
-    /// That of the last operating point.
+    /// Speed at the last operating point.
     full_speed: Speed,
     decider: Decider,
-    /// What interrupts add to the utilisation that it follows.
+    /// How interrupts count in the utilisation.
     interrupt_time: InterruptTime,
-    /// Index of the operating point in force, and what it is.
+    /// The operating point in force, and its index.
     current: usize,
     now: Point,
-    /// The one that was asked for last.
+    /// The last requested operating point.
     wanted: usize,
-    /// The highest that turbo allows.
+    /// The highest allowed by turbo.
     limit: usize,
-    /// The highest that these cores can have at all.
+    /// The highest possible on these cores.
     own_limit: Kilohertz,
     /// The hardware is on its way to another operating point.
     changing: bool,
     /// How long a change stops the CPUs, and until when the last one does.
     stall: u64,
     stalled_until: u64,
-    /// How often the frequency has changed, when it did last, and its sum over the time until then, in kHz x ns.
+    /// How often the frequency has changed, the last change, and the sum over the time until then, in kHz x ns.
     changes: u64,
     changed_at: u64,
     khz_time: u128,
-    /// How long tasks ran at the operating point in force, and at each one before that, in ns.
+    /// Task time at the operating point in force, and at each point before, in ns.
     task_time: u64,
     task_times: Vec<u64>,
-    /// What the HWP boost had done before anything counted.
+    /// HWP boost counts before anything counted.
     boosts_before: Option<HwpBoostRun>,
 }
 
@@ -126,18 +126,18 @@ impl Domain {
         })
     }
 
-    /// The number of its cluster.
+    /// The cluster's number.
     pub(in crate::frequency) fn cluster(&self) -> usize {
         self.cluster
     }
 
-    /// The CPUs that it drives.
+    /// The CPUs on this clock.
     #[inline(always)]
     pub(crate) fn cpus(&self) -> Range<usize> {
         self.cpus.clone()
     }
 
-    /// The frequencies that it can have, slowest first.
+    /// Possible frequencies, slowest first.
     pub(in crate::frequency) fn frequencies(&self) -> &[Kilohertz] {
         self.table.as_slice()
     }
@@ -147,7 +147,7 @@ impl Domain {
         self.changes
     }
 
-    /// What the time in interrupts counts as.
+    /// How interrupt time counts.
     #[inline(always)]
     pub(crate) fn interrupt_time(&self) -> InterruptTime {
         self.interrupt_time
@@ -158,8 +158,7 @@ impl Domain {
         self.now.speed.work(time)
     }
 
-    /// The time in ns that `work` takes from `now` on at the frequency in force, rounded up, and
-    /// after a change that is just in progress.
+    /// Time in ns for `work` from `now` on at the frequency in force, rounded up, and after a change in progress.
     pub(crate) fn time_for(&self, now: u64, work: Cycles) -> u64 {
         self.now.speed.time_rounded_up(work) + self.stalled_until.saturating_sub(now)
     }
@@ -169,12 +168,12 @@ impl Domain {
         self.work_in(now.saturating_sub(from.max(self.stalled_until)))
     }
 
-    /// The speed of a CPU at its highest frequency.
+    /// A CPU's speed at the highest frequency.
     pub(crate) fn full_speed(&self) -> Speed {
         self.full_speed
     }
 
-    /// Index of the operating point in force.
+    /// Index for the operating point in force.
     pub(crate) fn current(&self) -> usize {
         self.current
     }
@@ -193,8 +192,8 @@ impl Domain {
         u64::from(self.frequency().0)
     }
 
-    /// The scheduler reports on the CPU at `index` of the domain. Returns whether a change of
-    /// frequency begins. `cpus` are all of the machine.
+    /// The scheduler reports on the CPU at `index` in the domain. Returns whether a frequency change begins. `cpus`
+    /// are all CPUs in the machine.
     #[inline(always)]
     pub(crate) fn update(&mut self, now: u64, index: usize, report: Report, cpus: &[Cpu]) -> bool {
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
@@ -207,9 +206,8 @@ impl Domain {
         self.ask_for(next)
     }
 
-    /// The hardware looks at the clock at the end of a slot, under this turbo limit. Returns whether
-    /// a change of frequency begins. `cpus` are all of the machine; `active` says which of the
-    /// domain's were awake meanwhile.
+    /// The hardware looks at the clock at a slot's end, under this turbo limit. Returns whether a frequency change
+    /// begins. `cpus` are all CPUs in the machine; `active` says which CPUs in the domain were awake meanwhile.
     pub(crate) fn end_slot(
         &mut self,
         now: u64,
@@ -223,13 +221,13 @@ impl Domain {
         self.ask_for(next.unwrap_or(self.table.as_slice()[self.wanted]))
     }
 
-    /// Whether the hardware's slots matter to its frequency, turbo limits aside.
+    /// Whether the hardware's slots matter to the frequency, turbo limits aside.
     pub(crate) fn follows_slots(&self) -> bool {
         self.decider.follows_slots()
     }
 
-    /// The CPU at `index` wakes up. If nobody has been awake for longer than a slot, the hardware
-    /// has gone on deciding meanwhile, which comes into force at once. `cpus` are all of the machine.
+    /// The CPU at `index` wakes up. If all CPUs have slept for longer than a slot, the hardware has gone on deciding
+    /// meanwhile, with effect at once. `cpus` are all CPUs in the machine.
     pub(crate) fn wake(&mut self, now: u64, index: usize, cpus: &[Cpu]) {
         if let Some(next) = self.decider.wake(now, index, &cpus[self.cpus.clone()]) {
             self.wanted = self.index_of(next);
@@ -246,7 +244,7 @@ impl Domain {
 
     fn index_of(&self, frequency: Kilohertz) -> usize {
         let table = self.table.as_slice();
-        // A search waits for one comparison after the other; these are made side by side.
+        // A search waits for one comparison after the other; these comparisons are made side by side.
         let lower: u32 = table.iter().map(|f| u32::from(*f < frequency)).sum();
         let index = lower as usize;
         if table.get(index) == Some(&frequency) {
@@ -268,7 +266,7 @@ impl Domain {
         self.now = self.points[self.current];
     }
 
-    /// The hardware has followed; what was asked for meanwhile counts.
+    /// The hardware has followed; requests made meanwhile count.
     pub(crate) fn arrive(&mut self, now: u64) {
         self.take_effect(now);
         self.changing = false;
@@ -282,7 +280,7 @@ impl Domain {
         self.khz_time + u128::from(since) * u128::from(self.khz_now())
     }
 
-    /// Takes off what had been counted in the state `before`, of an earlier time, now that the run is over.
+    /// Takes off the counts in `before`, an earlier state, now that the run is over.
     pub(crate) fn leave_out(&mut self, before: &Self, earlier: u64, now: u64) {
         self.khz_time = self.khz_time_until(now) - before.khz_time_until(earlier);
         self.changed_at = now;
@@ -295,7 +293,7 @@ impl Domain {
         self.boosts_before = before.decider.hwp_boosts();
     }
 
-    /// What the HWP boost did, if it is on.
+    /// HWP boost counts, if on.
     pub(crate) fn hwp_boosts(&self) -> Option<HwpBoostRun> {
         let boosts = self.decider.hwp_boosts()?;
         let before = self.boosts_before.unwrap_or_default();
@@ -305,7 +303,7 @@ impl Domain {
         })
     }
 
-    /// Takes note of `time` ns of a task at the frequency in force.
+    /// Notes `time` ns for a task at the frequency in force.
     pub(crate) fn charge_task(&mut self, time: u64) {
         self.task_time += time;
     }

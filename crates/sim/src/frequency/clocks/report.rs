@@ -1,11 +1,11 @@
-//! What cpufreq is told, and what interrupts count as in it.
+//! Reports to cpufreq, and how interrupts count there.
 
 /// Why the scheduler calls cpufreq.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     /// A task wakes up from waiting for I/O.
     pub(in crate::frequency) iowait: bool,
-    /// The CPU reports about itself; another one does otherwise.
+    /// The CPU reports about itself; otherwise another CPU does.
     pub(in crate::frequency) local: bool,
 }
 
@@ -20,13 +20,13 @@ impl Report {
     }
 }
 
-/// What the time in interrupts counts as in a CPU's utilisation.
+/// How interrupt time counts in a CPU's utilisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InterruptTime {
     /// Nobody asks for utilisation.
     Unused,
-    /// Run time of the task that is interrupted, and of nothing when the CPU was idle.
+    /// Run time for the interrupted task, and for nothing when the CPU was idle.
     OfTask,
-    /// Busy time of the CPU (`effective_cpu_util()` with `CONFIG_IRQ_TIME_ACCOUNTING`).
+    /// Busy time for the CPU (`effective_cpu_util()` with `CONFIG_IRQ_TIME_ACCOUNTING`).
     OfCpu,
 }

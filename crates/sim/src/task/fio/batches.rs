@@ -1,13 +1,13 @@
-//! Requests that are submitted and taken back together, and what a process writes into its buffers before.
+//! Requests submitted and taken back together, and a process's work on its buffers.
 
 use crate::core::basics::{Cycles, RequestId, TaskId};
+use crate::core::observer::Observer;
 use crate::core::parts::Part;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 use crate::task::state::{Kind, Step};
 
 impl<O: Observer> Engine<'_, O> {
-    /// A request of the next batch is ready; the last one takes all of them to the drive.
+    /// A request in the next batch is ready; the last one takes all to the drive.
     #[inline(never)]
     pub(crate) fn gather(&mut self, task: TaskId, id: RequestId, bytes: u64) {
         let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
@@ -20,15 +20,15 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Hands over what has gathered, as the kernel does: none of a batch reaches the drive before the last one of it is
-    /// ready.
+    /// Hands over the gathered requests, as the kernel does: no request in a batch reaches the drive before the last
+    /// is ready.
     fn hand_over_batch(&mut self, task: TaskId) {
         let Kind::FioProcess(process) = &mut self.tasks[task].kind else {
             return;
         };
         let mut gathered = std::mem::take(&mut process.gathered);
         for (id, bytes) in gathered.drain(..) {
-            self.requests[id].attribute(Part::Submission, self.now);
+            self.requests[id].attribute(Part::Submission, self.context.now());
             self.hand_over(id, bytes);
         }
         if let Kind::FioProcess(process) = &mut self.tasks[task].kind {
@@ -36,8 +36,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// A process is about to wait. As fio, it submits what it has, however little, and waits for one request at a time
-    /// if it `drains` its queue.
+    /// A process is about to wait. As fio, the process submits the gathered requests, however few, and waits for one
+    /// request at a time if the process `drains` the queue.
     #[inline(never)]
     pub(crate) fn submit_batch(&mut self, task: TaskId, drains: bool) {
         self.hand_over_batch(task);
@@ -46,8 +46,8 @@ impl<O: Observer> Engine<'_, O> {
         }
     }
 
-    /// Writes new data into the buffer of the next request if it is a write, and checks that of the last one if it is a
-    /// read, unless that has been done. Returns how much work that is. As in fio, it is not part of the latency.
+    /// Writes new data into the next write's buffer, or checks the last read's, unless done. Returns how much work
+    /// that is. As in fio, latency does not include this work.
     #[inline(never)]
     pub(crate) fn work_on_buffer(&mut self, task: TaskId, bytes: u64) -> Option<Cycles> {
         let t = &mut self.tasks[task];

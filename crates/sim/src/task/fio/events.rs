@@ -3,8 +3,8 @@
 use wakepath_workloads::fio::ExitWhat;
 
 use crate::core::basics::{NEVER, Timer};
+use crate::core::observer::Observer;
 use crate::engine::Engine;
-use crate::observe::observer::Observer;
 use crate::task::fio::process::FioProcess;
 use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
@@ -12,8 +12,8 @@ use crate::task::state::{Kind, Step, Task};
 impl<O: Observer> Engine<'_, O> {
     /// Starts the jobs of the next group, if there is one.
     pub(crate) fn start_next_group(&mut self) {
-        self.jobs.next_group += 1;
-        self.jobs.ending = false;
+        self.workload.jobs.next_group += 1;
+        self.workload.jobs.ending = false;
         self.start_ready_jobs();
     }
 
@@ -24,23 +24,26 @@ impl<O: Observer> Engine<'_, O> {
         for (index, job) in setup.jobs.iter().enumerate() {
             let waits = job
                 .wait_for
-                .is_some_and(|other| self.jobs.left[other] != Some(0));
-            if job.group >= self.jobs.next_group || self.jobs.left[index].is_some() || waits {
+                .is_some_and(|other| self.workload.jobs.left[other] != Some(0));
+            if job.group >= self.workload.jobs.next_group
+                || self.workload.jobs.left[index].is_some()
+                || waits
+            {
                 continue;
             }
-            self.jobs.left[index] = Some(job.processes);
+            self.workload.jobs.left[index] = Some(job.processes);
             for process in 0..job.processes as usize {
-                let started = self.now + self.random.start_delay(job.delay);
+                let started = self.context.now() + self.context.random().start_delay(job.delay);
                 let ends = job.end.map_or(NEVER, |end| started.saturating_add(end));
                 let mut new = Task::process((index, job), process, (started, ends));
-                let cpu = self.first_cpu_of_process(&new.entity, &begun);
+                let cpu = self.placement().first_cpu_of_process(&new.entity, &begun);
                 begun[cpu] += 1;
                 new.cpu = cpu;
-                self.jobs.note_process(started + job.ramp, ends);
+                self.workload.jobs.note_process(started + job.ramp, ends);
                 let task = self.tasks.len();
                 self.tasks.push(new);
-                self.begin_process();
-                if started > self.now {
+                self.context.begin_process();
+                if started > self.context.now() {
                     self.start_timer(cpu, started, 0, Timer::Task(task));
                 } else {
                     self.wake_task(None, task, cpu);
@@ -50,29 +53,29 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A process of a job has ended.
-    pub(crate) fn job_process_ended(&mut self, job: usize) {
-        let ended = if let Some(left) = &mut self.jobs.left[job] {
+    pub(crate) fn end_job_process(&mut self, job: usize) {
+        let ended = if let Some(left) = &mut self.workload.jobs.left[job] {
             *left -= 1;
             *left == 0
         } else {
             false
         };
         if let Some(what) = self.setup.jobs[job].exit {
-            self.jobs.ending = true;
+            self.workload.jobs.ending = true;
             if what == ExitWhat::All {
-                self.jobs.next_group = usize::MAX - 1;
+                self.workload.jobs.next_group = usize::MAX - 1;
             }
             // What has not begun does not begin.
-            let groups = self.jobs.next_group;
-            for (left, of) in self.jobs.left.iter_mut().zip(&self.setup.jobs) {
-                if of.group < groups {
+            let groups = self.workload.jobs.next_group;
+            for (left, setup) in self.workload.jobs.left.iter_mut().zip(&self.setup.jobs) {
+                if setup.group < groups {
                     left.get_or_insert(0);
                 }
             }
         } else if ended && self.setup.jobs.iter().any(|j| j.wait_for == Some(job)) {
             self.start_ready_jobs();
         }
-        if !self.has_process() {
+        if !self.context.has_process() {
             self.start_next_group();
         }
     }

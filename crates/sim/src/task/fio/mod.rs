@@ -1,11 +1,13 @@
-//! fio jobs: which start when, what their processes do before and after an I/O, and what their rates come to.
+//! fio jobs: when they start, what their processes do before and after an I/O, and rates achieved.
 //!
-//! The rules are those of fio 3.33: groups between stonewalls, `startdelay`, `wait_for`, `exitall`, `ramp_time`, batches.
+//! The rules follow fio 3.33: groups between stonewalls, `startdelay`, `wait_for`, `exitall`, `ramp_time`, batches.
 //!
-//! - Setup: `setup` compiles a job, `pages` gives the files of jobs their numbers in the page cache.
-//! - State: `jobs` has which jobs have started and ended, `process` is one process of a job, `next_request` settles its next request.
-//! - Events: `events` starts and ends jobs, `steps` decides what a process does next, `batches` submits and takes back requests together.
-//! - Totals: `rates` sets the rates asked for beside those that were reached.
+//! - Setup: `setup` compiles a job, `pages` numbers the jobs' files in the page cache.
+//! - State: `jobs` has started and ended jobs, `process` is one job's process, `next_request` settles the next
+//!   request.
+//! - Events: `events` starts and ends jobs, `steps` decides a process's next step, `batches` submits and takes back
+//!   requests together.
+//! - Totals: `rates` sets requested rates beside achieved rates.
 
 pub(crate) mod batches;
 pub(crate) mod events;

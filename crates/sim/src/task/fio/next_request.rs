@@ -1,4 +1,4 @@
-//! The next request of a process: its direction, size and place, and until when rates hold it back.
+//! A process's next request: direction, size and place, and until when rates hold the request back.
 
 use wakepath_workloads::fio::NextIo;
 
@@ -8,8 +8,7 @@ use crate::task::fio::process::FioProcess;
 use crate::task::fio::setup::JobSetup;
 
 impl FioProcess {
-    /// Its next request is about to be submitted. The submission began at `begun`. Returns which way the request goes, and its
-    /// bytes.
+    /// The next request is about to be submitted. The submission began at `begun`. Returns direction and bytes.
     #[inline(always)]
     pub(in crate::task) fn take_next(
         &mut self,
@@ -32,7 +31,7 @@ impl FioProcess {
         (direction, bytes)
     }
 
-    /// Bytes of data of its next request, whose direction, size and place that settles. `None`: the file has none left.
+    /// Bytes in the next request; also settles direction, size and place. `None`: the file has none left.
     pub(super) fn next_bytes(&mut self, job: &JobSetup, random: &mut Streams) -> Option<u64> {
         let direction = *self
             .direction
@@ -49,7 +48,7 @@ impl FioProcess {
         Some(settled.unwrap_or(job.block[direction as usize]))
     }
 
-    /// Settles where its next request of so many bytes lies, whose direction is settled. Returns both.
+    /// Settles where the next request lies, whose direction and size are settled. Returns both.
     pub(in crate::task) fn place_next(
         &mut self,
         job: &JobSetup,
@@ -58,7 +57,7 @@ impl FioProcess {
     ) -> Option<(Direction, u64)> {
         let direction = self.direction?;
         if self.next.is_none() {
-            // Not where the last one was.
+            // Not the last request's place.
             self.offset = None;
             let offset = self.next_offset(job, direction, bytes, random);
             self.next = Some(NextIo { offset, bytes });
@@ -88,10 +87,9 @@ impl FioProcess {
         block * bytes
     }
 
-    /// Until when its rates hold its next request back; settles its direction.
+    /// Until when rates hold the next request back; settles the direction.
     ///
-    /// As fio's `rate_ddir()`: a direction that is ahead of its rate gives way to the other one if
-    /// that is due first.
+    /// As fio's `rate_ddir()`: a direction ahead of its rate gives way to the other direction if due first.
     pub(super) fn held_back(
         &mut self,
         job: &JobSetup,
@@ -127,7 +125,8 @@ impl FioProcess {
         (self.started).saturating_add(linear.saturating_add(self.due[number]))
     }
 
-    /// What its rates hold against its next request, beyond the number of those before it. The submission began at `begun`.
+    /// Rates count further time against the next request, beyond the number of earlier requests. The submission began
+    /// at `begun`.
     #[inline(never)]
     fn settle_rates(
         &mut self,

@@ -1,4 +1,4 @@
-//! A process of a job: how far it has come, when it pauses, and what it has not flushed.
+//! A job's process: progress, pauses, and unflushed writes.
 
 use wakepath_workloads::fio::{Batching, NextIo, Walk};
 
@@ -23,7 +23,7 @@ pub(super) struct Pause {
     last: u64,
 }
 
-/// The state that only a process of a job has.
+/// The state that only a job's process has.
 #[derive(Clone, Debug)]
 pub(crate) struct FioProcess {
     /// Index of the job.
@@ -34,7 +34,7 @@ pub(crate) struct FioProcess {
     pub(super) submitted: u64,
     /// Bytes of the requests submitted.
     pub(super) bytes: u64,
-    /// Reads and writes submitted, or bytes of these where block sizes vary.
+    /// Reads and writes submitted, or their bytes where block sizes vary.
     pub(super) issued: [u64; 2],
     /// Writes submitted, and whether a flush followed the last one.
     written: u64,
@@ -47,7 +47,7 @@ pub(crate) struct FioProcess {
     unreturned: Option<Box<Request>>,
     /// Direction of the next request, once settled.
     pub(in crate::task) direction: Option<Direction>,
-    /// The way through the file, where the limits of the job do not say it.
+    /// The way through the file, where the job's limits do not tell.
     pub(super) walk: Option<Box<Walk>>,
     /// The present way through the file has come to an end.
     pub(super) pass_is_over: bool,
@@ -147,7 +147,7 @@ impl FioProcess {
         flushing
     }
 
-    /// A flush has ended, or a write before its flush. Returns the write whose system call is over with that.
+    /// A flush has ended, or a write before a flush. Returns the write whose system call is over now.
     pub(in crate::task) fn end_stretch(&mut self, request: &Request) -> Option<Box<Request>> {
         if request.kind != RequestKind::Flush {
             self.unreturned = Some(Box::new(*request));
@@ -159,18 +159,17 @@ impl FioProcess {
         Some(write)
     }
 
-    /// Whether requests are taken back before more are submitted: as fio (`wait_for_completions()`), from when it has as many
-    /// in flight as it may until only so many are left.
+    /// Whether requests are taken back before more are submitted: as fio (`wait_for_completions()`), from a full queue
+    /// down to the batch's low mark.
     pub(super) fn reaps_batch(&mut self, full: bool, batch: &Batching, in_flight: u32) -> bool {
         self.reaps = full || (self.reaps && in_flight > batch.low);
         self.reaps
     }
 
-    /// Whether a pause comes before the next request, with so many in flight.
+    /// Whether a pause comes before the next request, with this many in flight.
     ///
-    /// As fio 3.33 does it (`handle_thinktime()`, `backend.c`): after each request that it issues it
-    /// counts those completed since it last found a pause due, and then waits for all in flight
-    /// before the pause begins.
+    /// As fio 3.33 (`handle_thinktime()`, `backend.c`): after each issued request, fio counts completions since the
+    /// last due pause, and then waits for all in flight before the pause begins.
     pub(super) fn pause_is_due(&mut self, rule: PauseRule, in_flight: u32, now: u64) -> bool {
         let finished = if rule.by_issue {
             self.submitted
@@ -186,8 +185,8 @@ impl FioProcess {
             && finished >= pause.finished + blocks
         {
             pause.due = true;
-            // fio takes completions one at a time, so it finds what it looks for exactly, unless
-            // those that it waited for before the last pause were more.
+            // fio takes completions singly, so the count is found exactly, unless the wait before the last pause
+            // completed more.
             pause.finished = (pause.finished + blocks).max(pause.submitted);
         }
         if let Some(every) = rule.every
@@ -218,8 +217,8 @@ impl FioProcess {
     /// Whether a flush comes before the next request: as fio (`get_next_ddir()`), once after so many writes.
     #[inline(never)]
     pub(super) fn flush_is_due(&self, every: [u64; 2]) -> bool {
-        let due = |every: u64| every > 0 && self.written.is_multiple_of(every);
-        !self.flushed && self.written > 0 && every.into_iter().any(due)
+        let mut every = every.into_iter().filter(|every| *every > 0);
+        !self.flushed && self.written > 0 && every.any(|every| self.written.is_multiple_of(every))
     }
 
     /// Whether the last write has not been flushed.

@@ -1,29 +1,29 @@
-//! Rates that jobs ask for, and what they come to.
+//! Rates requested by jobs, and rates achieved.
 
 use serde::Serialize;
 use wakepath_workloads::Workload;
-use wakepath_workloads::fio::{FioJob, Rate};
+use wakepath_workloads::fio::Rate;
 
-/// What a rate of a job came to, over all processes that have ended.
+/// A job's rate over all ended processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::task) struct RateSums {
-    /// I/Os that it asked for, or bytes where block sizes vary.
+    /// I/Os asked for, or bytes where block sizes vary.
     pub(in crate::task) asked: f64,
-    /// Those that were issued.
+    /// I/Os or bytes issued.
     pub(in crate::task) issued: u64,
 }
 
-/// What the jobs of a run came to, besides their requests.
+/// Job totals besides requests.
 #[derive(Debug)]
 pub(crate) struct JobTotals {
-    /// Jobs that ended before they had done what they ask for, since nobody simulates them for longer.
+    /// Jobs cut off by the longest simulated time, with more to do.
     pub(in crate::task) cut: Vec<usize>,
-    /// What the rates of each job came to, of its reads and of its writes.
+    /// Rate sums by job, for reads and for writes.
     pub(in crate::task) rates: Vec<[RateSums; 2]>,
 }
 
 impl JobTotals {
-    /// Nothing yet, of so many jobs.
+    /// No totals yet, for `jobs` jobs.
     pub(crate) fn new(jobs: usize) -> Self {
         Self {
             cut: Vec::new(),
@@ -31,68 +31,80 @@ impl JobTotals {
         }
     }
 
-    /// Jobs that ended before they had done what they ask for, in the order of the file.
+    /// Jobs cut off with more to do, in file order.
     pub(crate) fn cut_jobs(&self) -> Vec<usize> {
         let mut cut = self.cut.clone();
         cut.sort_unstable();
         cut
     }
 
-    /// The rates that the jobs of this workload ask for, and what was done.
+    /// The workload's requested and achieved rates.
     pub(crate) fn rates(&self, workload: &Workload) -> Vec<RateRun> {
         all(workload, &self.rates)
     }
 }
 
-/// A rate that a job asks for (fio's `rate` and `rate_iops`), and what was done.
+/// A rate requested by a job (fio's `rate` and `rate_iops`), and the rate achieved.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RateRun {
-    /// Which job of the file, from 0.
+    /// Job number in the file, from 0.
     pub job: usize,
     /// `read` or `write`.
     pub direction: &'static str,
     /// `1/s`: I/Os per second; `B/s`: bytes per second.
     pub unit: &'static str,
-    /// The rate of all processes of the job together.
+    /// Rate requested by all the job's processes together.
     pub asked: f64,
-    /// What they did while they ran, capped at `asked`. Each process counts from its own start.
+    /// Rate achieved while processes ran, capped at `asked`. Each process counts from its own start.
     pub done: f64,
 }
 
 impl RateRun {
-    /// The share of the rate that was done, 0 to 1.
+    /// A rate of each process, if the job asks for one.
+    fn new(
+        (job, direction): (usize, &'static str),
+        rate: Option<Rate>,
+        processes: f64,
+        sums: &RateSums,
+    ) -> Option<Self> {
+        let (unit, each) = match rate? {
+            Rate::Bytes(bytes) => ("B/s", bytes),
+            Rate::Ios(ios) => ("1/s", ios),
+        };
+        // A job shorter than one I/O has no meaningful rate.
+        let share = (sums.asked >= 1.0).then(|| sums.issued as f64 / sums.asked)?;
+        let asked = each as f64 * processes;
+        Some(Self {
+            job,
+            direction,
+            unit,
+            asked,
+            done: asked * share.min(1.0),
+        })
+    }
+
+    /// Achieved share of the rate, 0 to 1.
     pub fn share(&self) -> f64 {
         self.done / self.asked
     }
 }
 
-/// The rates of a workload; `sums` has those of reads and of writes of each job.
+/// A workload's rates; `sums` has reads and writes by job.
 fn all(workload: &Workload, sums: &[[RateSums; 2]]) -> Vec<RateRun> {
     let Workload::Fio(file) = workload else {
         return Vec::new();
     };
-    let of_job = |(job, (of, sums)): (usize, (&FioJob, &[RateSums; 2]))| {
-        let rates = of.rates();
-        let each = [("read", rates.read), ("write", rates.write)];
-        let processes = f64::from(of.numjobs);
-        let of_direction = move |((direction, rate), sums): ((&'static str, _), RateSums)| {
-            let (unit, rate) = match rate? {
-                Rate::Bytes(bytes) => ("B/s", bytes),
-                Rate::Ios(ios) => ("1/s", ios),
-            };
-            let asked = rate as f64 * processes;
-            // Of a job that ran for less than one of its I/Os nothing can be said.
-            let share = (sums.asked >= 1.0).then(|| sums.issued as f64 / sums.asked)?;
-            Some(RateRun {
-                job,
-                direction,
-                unit,
-                asked,
-                done: asked * share.min(1.0),
-            })
-        };
-        each.into_iter().zip(*sums).filter_map(of_direction)
-    };
-    let jobs = file.jobs.iter().zip(sums).enumerate();
-    jobs.flat_map(of_job).collect()
+    let mut runs = Vec::new();
+    for (number, (job, [reads, writes])) in file.jobs.iter().zip(sums).enumerate() {
+        let rates = job.rates();
+        let processes = f64::from(job.numjobs);
+        runs.extend(RateRun::new((number, "read"), rates.read, processes, reads));
+        runs.extend(RateRun::new(
+            (number, "write"),
+            rates.write,
+            processes,
+            writes,
+        ));
+    }
+    runs
 }

@@ -1,4 +1,4 @@
-//! What becomes of a job of a fio file.
+//! A fio file's jobs, compiled.
 
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::DriveModel;
@@ -21,7 +21,7 @@ const MAX_BLOCK: u64 = 1 << 30;
 /// The longest run in ns: a year.
 const MAX_TIME: u64 = 365 * 24 * 3_600_000_000_000;
 
-/// The longest that a job is simulated which says how much it does, and not how long.
+/// The longest simulated time for a job that says how much it does, and not how long.
 pub const LONGEST_UNTIMED: Nanoseconds = Nanoseconds(60_000_000_000);
 
 /// Cycles that fio takes to fill a KiB of a buffer with random data (`refill_buffers`). Measured: fio 3.33 and its null
@@ -77,6 +77,22 @@ pub(crate) struct PauseRule {
     pub(super) every: Option<u64>,
 }
 
+impl PauseRule {
+    /// The rule of a job.
+    fn new(job: &FioJob) -> Self {
+        let every = (job.thinktime_iotime.0 > 0).then_some(job.thinktime_iotime.0);
+        Self {
+            requests: match job.thinktime_blocks {
+                // As fio, which looks after each I/O.
+                Some(blocks) => Some(u64::from(blocks.max(1))),
+                None => every.is_none().then_some(1),
+            },
+            by_issue: job.thinktime_counts == ThinkBlocks::Issue,
+            every: every.map(|every| every.saturating_add(job.thinktime.0)),
+        }
+    }
+}
+
 /// One job of the workload: what each of its processes does.
 #[derive(Clone, Debug)]
 pub(crate) struct JobSetup {
@@ -97,13 +113,13 @@ pub(crate) struct JobSetup {
     pub(super) ramp: u64,
     /// Each process starts so many ns after the group, from and to.
     pub(super) delay: [u64; 2],
-    /// Its end is the end of its group, or of everything.
+    /// The job's end is the group's end, or everything's.
     pub(super) exit: Option<ExitWhat>,
     /// Index of the job that has to end before it starts.
     pub(super) wait_for: Option<usize>,
     /// The CPUs that its processes may run on in turn, as indices of [`crate::task::rtapp::program::Programs::cpu_sets`]; empty: all.
     pub(super) cpu_sets: Vec<usize>,
-    /// The longest simulated time ends it, and no limit of its own.
+    /// The longest simulated time ends the job, and no limit of its own.
     pub(super) cut: bool,
     /// Time from one read, and from one write, to the next, if that is limited.
     pub(super) periods: Option<[Period; 2]>,
@@ -115,12 +131,12 @@ pub(crate) struct JobSetup {
     pub(super) block: [u64; 2],
     /// How each process goes through its file, where its limits do not say that.
     pub(super) walk: Option<Walk>,
-    /// Which of its writes are trims, of no data.
+    /// Which writes are trims, without data.
     pub(super) trims: Trims,
-    /// Work on a KiB of the buffer of a read and of a write that is not part of their latency: filling it before it is
-    /// written, checking it after it was read.
+    /// Work on a KiB of a read's and a write's buffer outside the latency: filling before the write, checking after
+    /// the read.
     pub(super) buffer_cycles: [Cycles; 2],
-    /// Work on each 512 bytes of what is written that is part of its latency.
+    /// Work on each 512 bytes written, inside the latency.
     pub(super) content_cycles: Cycles,
     /// How nice its processes are.
     pub(super) class: Class,
@@ -130,7 +146,7 @@ pub(crate) struct JobSetup {
     pub(super) random: bool,
     /// Bytes that offsets cover.
     pub(super) span: u64,
-    /// Each request is submitted by a system call of its own, which does not wait for it.
+    /// Each request is submitted by a separate system call, which does not wait for the request.
     pub(in crate::task) submits_alone: bool,
     /// Waiting for a completion counts as I/O wait.
     pub(super) iowait: bool,
@@ -142,7 +158,7 @@ pub(crate) struct JobSetup {
     pub(super) paced: bool,
     /// Writes after which a process flushes the drive, by fsync and by fdatasync; 0: never.
     pub(in crate::task) flushes: [u64; 2],
-    /// A process flushes after its last write, and after that of each way through its files.
+    /// A process flushes after the last write, and at the end of each way through the files.
     pub(super) flushes_at_end: bool,
     pub(super) flushes_each_way: bool,
     pub(super) writes_as: RequestKind,
@@ -150,7 +166,7 @@ pub(crate) struct JobSetup {
     pub(super) think_spin: u64,
     pub(super) think_cycles: Cycles,
     pub(super) pauses: PauseRule,
-    /// Mean distance of reads and of writes in us, if they are those of a Poisson process.
+    /// Mean distance between reads and between writes in us, for Poisson processes.
     pub(super) poisson: Option<[u64; 2]>,
     /// Time in pauses is not made up for by a higher rate.
     pub(super) forgives_pauses: bool,
@@ -181,7 +197,7 @@ impl JobSetup {
         self.bytes.is_none_or(|n| bytes < n) && self.requests.is_none_or(|n| requests < n)
     }
 
-    /// Work of a write of so many bytes that its latency includes, besides that of the kernel.
+    /// A write's work inside the latency, besides the kernel's.
     #[inline(always)]
     pub(in crate::task) fn content_work(&self, bytes: u64) -> Cycles {
         self.content_cycles * (bytes / 512)
@@ -205,7 +221,23 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// The mean distance of I/Os of so many units in us, as whole numbers as fio has it (`usec_for_io()`).
+    /// A direction's period, whose smallest block is `block`; block sizes vary or not.
+    fn new(rate: Option<Rate>, block: u64, vary: bool) -> Self {
+        match rate {
+            Some(Rate::Bytes(bytes)) => Self {
+                ns: u128::from(if vary { 1 } else { block }) * 1_000_000_000,
+                requests: u128::from(bytes),
+            },
+            Some(Rate::Ios(ios)) => Self {
+                ns: 1_000_000_000,
+                requests: u128::from(ios) * u128::from(if vary { block } else { 1 }),
+            },
+            // A direction without a limit.
+            None => Self { ns: 0, requests: 1 },
+        }
+    }
+
+    /// The mean distance between I/Os with this many units in us, as whole numbers as in fio (`usec_for_io()`).
     pub(crate) fn mean_us(self, units: u64) -> u64 {
         let per_second = self.requests * 1_000_000_000 / (self.ns * u128::from(units)).max(1);
         match per_second {
@@ -216,7 +248,7 @@ impl Period {
         }
     }
 
-    /// Before this time, in ns from the start of the job, the request of this number does not begin.
+    /// The request with this number does not begin before this time, in ns from the job's start.
     pub(crate) fn start_of(self, request: u64) -> u64 {
         (u128::from(request) * self.ns / self.requests) as u64
     }
@@ -288,21 +320,10 @@ fn with_gaps(size: u64, block: u64, skip: i64) -> u64 {
 fn periods(job: &FioJob) -> Option<[Period; 2]> {
     // Where sizes vary, fio counts bytes, and an I/O of rate_iops has those of the smallest.
     let vary = job.block_sizes.vary();
-    let period = |rate: Option<Rate>, block: u64| match rate {
-        Some(Rate::Bytes(bytes)) => Period {
-            ns: u128::from(if vary { 1 } else { block }) * 1_000_000_000,
-            requests: u128::from(bytes),
-        },
-        Some(Rate::Ios(ios)) => Period {
-            ns: 1_000_000_000,
-            requests: u128::from(ios) * u128::from(if vary { block } else { 1 }),
-        },
-        // A direction without a limit.
-        None => Period { ns: 0, requests: 1 },
-    };
     let rates = job.rates();
     let [least, _] = bounds(job);
-    let both = [period(rates.read, least[0]), period(rates.write, least[1])];
+    let both = [(rates.read, least[0]), (rates.write, least[1])]
+        .map(|(rate, block)| Period::new(rate, block, vary));
     both.iter().any(|p| p.ns > 0).then_some(both)
 }
 
@@ -348,100 +369,27 @@ pub(crate) fn jobs(
     Ok(setups)
 }
 
+/// One job on a drive, in a group of jobs.
+///
+/// # Errors
+/// The job asks for something that is not modelled.
 fn job(
     job: &FioJob,
     group: usize,
     drive: &DriveModel,
     io_uring_iowait: bool,
 ) -> Result<JobSetup, SimError> {
-    let unsupported = |what: &str| SimError::Workload {
+    check_job(job, drive).map_err(|what| SimError::Workload {
         job: job.name.clone(),
-        what: what.to_owned(),
-    };
-    for (time, most, what) in [
-        (
-            job.thinktime,
-            MAX_THINK_TIME,
-            "thinktime of more than ten years",
-        ),
-        (
-            job.thinktime_spin,
-            MAX_SPIN,
-            "thinktime_spin of more than a quarter of an hour",
-        ),
-    ] {
-        if time > most {
-            return Err(unsupported(what));
-        }
-    }
-    let read_percent = match (job.rw.reads(), job.rw.writes()) {
-        (true, true) => job.rwmixread,
-        (true, false) => 100,
-        _ => 0,
-    };
-    let flush = match job {
-        FioJob { sync: true, .. } => Some("sync=1"),
-        job if job.fsync > 0 || job.fdatasync > 0 => Some("fsync"),
-        // One flush at the end of a job is left out where nobody knows its time.
-        _ => None,
-    };
-    if let Some(flush) = flush
-        && job.rw.writes()
-        && !drive.flush_us.is_given()
-    {
-        return Err(unsupported(&format!(
-            "{flush} on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
-             drive without a volatile cache",
-        )));
-    }
+        what,
+    })?;
+    let read_percent = read_percent(job);
     // The kernel sends no flush to a drive without a volatile cache, but writes back what is dirty.
     let volatile = drive.flush_us.micros().0 > 0;
     let flushes = job.rw.writes() && (volatile || job.buffers_writes());
     let cache = CacheJob::new(job, drive.capacity());
-    let [least, most] = bounds(job);
-    // The drive's service times are those of 4 KiB requests.
-    for (used, bytes, key, rate) in [
-        (
-            read_percent > 0,
-            most[0],
-            "read_mb_per_s",
-            &drive.read_mb_per_s,
-        ),
-        (
-            read_percent < 100,
-            most[1],
-            "write_mb_per_s",
-            &drive.write_mb_per_s,
-        ),
-    ] {
-        if used && bytes > MAX_BLOCK {
-            return Err(unsupported("blocks of more than 1 GiB"));
-        }
-        if used && bytes > BLOCK && rate.value <= 0.0 {
-            return Err(unsupported(&format!(
-                "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
-            )));
-        }
-    }
-    if job.buffers_writes() && drive.write_mb_per_s.value <= 0.0 {
-        return Err(unsupported(
-            "buffered writes, which are written back in large requests, on a drive whose rate is not known; give \
-             drive.write_mb_per_s in the machine's file, or set direct=1",
-        ));
-    }
+    let [least, _] = bounds(job);
     let limits = job.limits(drive.capacity());
-    let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
-    let bytes = limits.bytes.map(|bytes| {
-        if one_way && job.step != 0 {
-            with_gaps(bytes, least[usize::from(read_percent == 0)], job.step)
-        } else {
-            bytes
-        }
-    });
-    if bytes == Some(0) {
-        return Err(unsupported("a size of less than a block"));
-    }
-    check_times(job).map_err(|what| unsupported(&what))?;
     let ramp = job.ramp_time.unwrap_or(Nanoseconds::ZERO);
     let longest = job.at_most.or(limits.time).unwrap_or(LONGEST_UNTIMED);
     let end = limits.time.unwrap_or(longest).min(longest).0;
@@ -450,7 +398,6 @@ fn job(
     let walk = Walk::for_job(job, drive.capacity());
     let counts_bytes = job.block_sizes.vary();
     let units = if counts_bytes { least } else { [1; 2] };
-    let every = (job.thinktime_iotime.0 > 0).then_some(job.thinktime_iotime.0);
     Ok(JobSetup {
         name: job.name.clone(),
         paced: periods.is_some() || job.thinktime.0 > 0,
@@ -472,7 +419,7 @@ fn job(
         exit: job.exitall.then_some(job.exit_what),
         wait_for: None,
         cpu_sets: Vec::new(),
-        bytes,
+        bytes: transferred_bytes(job, drive),
         requests: limits.ios,
         block: both(job, &job.block_size),
         settles_size: walk.is_some()
@@ -492,27 +439,15 @@ fn job(
         },
         flushes_at_end: flushes && (job.end_fsync || job.fsync_on_close),
         flushes_each_way: !job.time_based,
-        // The kernel has a direct write of `O_SYNC` on the media by REQ_FUA, and flushes besides if the system call waits for it
-        // (`blkdev_write_iter()`, Linux 6.12).
         writes_as: if !(job.sync && flushes) || cache.is_some() {
             RequestKind::Plain
-        } else if job.ioengine.is_synchronous() || job.ioengine == IoEngine::Posixaio {
-            RequestKind::Synchronous
         } else {
-            RequestKind::Through
+            durable_write(job)
         },
         think_time: job.thinktime.0,
         think_spin: job.thinktime_spin.0,
         think_cycles: job.thinkcycles,
-        pauses: PauseRule {
-            requests: match job.thinktime_blocks {
-                // As fio, which looks after each I/O.
-                Some(blocks) => Some(u64::from(blocks.max(1))),
-                None => every.is_none().then_some(1),
-            },
-            by_issue: job.thinktime_counts == ThinkBlocks::Issue,
-            every: every.map(|every| every.saturating_add(job.thinktime.0)),
-        },
+        pauses: PauseRule::new(job),
         poisson: periods
             .filter(|_| job.rate_poisson)
             .map(|periods| [0, 1].map(|i| periods[i].mean_us(units[i]))),
@@ -520,4 +455,111 @@ fn job(
         counts_bytes,
         units,
     })
+}
+
+/// Share of a job's reads, 0 to 100.
+fn read_percent(job: &FioJob) -> u8 {
+    match (job.rw.reads(), job.rw.writes()) {
+        (true, true) => job.rwmixread,
+        (true, false) => 100,
+        _ => 0,
+    }
+}
+
+/// Kind of a durable write (`O_SYNC`): the kernel has a direct one on the media by REQ_FUA, and flushes besides if the system
+/// call waits for the write (`blkdev_write_iter()`, Linux 6.12).
+fn durable_write(job: &FioJob) -> RequestKind {
+    if job.ioengine.is_synchronous() || job.ioengine == IoEngine::Posixaio {
+        RequestKind::Synchronous
+    } else {
+        RequestKind::Through
+    }
+}
+
+/// Bytes that each process transfers, if the job limits them.
+fn transferred_bytes(job: &FioJob, drive: &DriveModel) -> Option<u64> {
+    let read_percent = read_percent(job);
+    let one_way = matches!(read_percent, 0 | 100) && !job.rw.is_random();
+    let bytes = job.limits(drive.capacity()).bytes?;
+    if one_way && job.step != 0 {
+        let [least, _] = bounds(job);
+        return Some(with_gaps(
+            bytes,
+            least[usize::from(read_percent == 0)],
+            job.step,
+        ));
+    }
+    Some(bytes)
+}
+
+/// Whether a job is modelled on a drive.
+///
+/// # Errors
+/// The first thing that is not modelled.
+fn check_job(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+    if job.thinktime > MAX_THINK_TIME {
+        return Err("thinktime of more than ten years".to_owned());
+    }
+    if job.thinktime_spin > MAX_SPIN {
+        return Err("thinktime_spin of more than a quarter of an hour".to_owned());
+    }
+    check_flushes(job, drive)?;
+    check_blocks(job, drive)?;
+    if transferred_bytes(job, drive) == Some(0) {
+        return Err("a size of less than a block".to_owned());
+    }
+    check_times(job)
+}
+
+/// Whether a drive's time for a flush is known, if a job flushes.
+fn check_flushes(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+    let flush = match job {
+        FioJob { sync: true, .. } => "sync=1",
+        job if job.fsync > 0 || job.fdatasync > 0 => "fsync",
+        // One flush at the end of a job is left out where nobody knows its time.
+        _ => return Ok(()),
+    };
+    if job.rw.writes() && !drive.flush_us.is_given() {
+        return Err(format!(
+            "{flush} on a drive whose time of a flush is not known. Give drive.flush_us in the machine's file, 0 for a \
+             drive without a volatile cache",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a drive's rate is known, if a job transfers more than 4 KiB at once: the drive's service times are those of 4 KiB requests.
+fn check_blocks(job: &FioJob, drive: &DriveModel) -> Result<(), String> {
+    let read_percent = read_percent(job);
+    let [_, most] = bounds(job);
+    let reads = (
+        read_percent > 0,
+        most[0],
+        "read_mb_per_s",
+        &drive.read_mb_per_s,
+    );
+    let writes = (
+        read_percent < 100,
+        most[1],
+        "write_mb_per_s",
+        &drive.write_mb_per_s,
+    );
+    for (used, bytes, key, rate) in [reads, writes] {
+        if used && bytes > MAX_BLOCK {
+            return Err("blocks of more than 1 GiB".to_owned());
+        }
+        if used && bytes > BLOCK && rate.value <= 0.0 {
+            return Err(format!(
+                "blocks of more than 4k on a drive whose rate is not known; give drive.{key} in the machine's file"
+            ));
+        }
+    }
+    if job.buffers_writes() && drive.write_mb_per_s.value <= 0.0 {
+        return Err(
+            "buffered writes, which are written back in large requests, on a drive whose rate is not known; give \
+             drive.write_mb_per_s in the machine's file, or set direct=1"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }

@@ -3,10 +3,12 @@
 use wakepath_policies::psd::Grant;
 
 use crate::core::basics::{CpuId, Cycles, TaskId, Timer};
+use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::observe::observer::Observer;
+use crate::page_cache::events::CallTurn;
+use crate::task::events::TaskTurn;
 use crate::task::fio::setup::JobSetup;
 use crate::task::state::{Kind, Step, Task};
 
@@ -33,10 +35,10 @@ enum Delay {
 impl<O: Observer> Engine<'_, O> {
     /// A process has done its segment of work.
     #[inline(always)]
-    pub(in crate::task) fn jobs_turn(&mut self, cpu: CpuId, task: TaskId) {
+    pub(in crate::task) fn end_process_segment(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         let t = &self.tasks[task];
         let Kind::FioProcess(process) = &t.kind else {
-            return;
+            return TaskTurn::Free;
         };
         match t.step {
             Step::Submit => {
@@ -55,12 +57,18 @@ impl<O: Observer> Engine<'_, O> {
                 }
             }
             Step::Spin => return self.rest(cpu, task),
-            Step::Call => return self.calls_turn(cpu, task),
+            Step::Call => match self.continue_call(cpu, task) {
+                CallTurn::Works => return TaskTurn::Busy,
+                CallTurn::Sleeps => return TaskTurn::Free,
+                CallTurn::Over => {}
+            },
             // It woke up before its pause was over.
-            Step::Think if process.pauses_until() > self.now => return self.rest(cpu, task),
+            Step::Think if process.pauses_until() > self.context.now() => {
+                return self.rest(cpu, task);
+            }
             Step::Deactivate | Step::Think | Step::Wait | Step::Thread | Step::Worker => {}
         }
-        self.plan(cpu, task);
+        self.plan(cpu, task)
     }
 
     /// Whether a write of a process is on the media, and its system call goes on to flush the drive.
@@ -77,7 +85,7 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         let job = &self.setup.jobs[process.job];
-        let (direction, bytes) = process.take_next(job, t.requests.begun, &mut self.random);
+        let (direction, bytes) = process.take_next(job, t.requests.begun, self.context.random());
         let data = if job.has_data(process.submitted) {
             bytes
         } else {
@@ -98,38 +106,43 @@ impl<O: Observer> Engine<'_, O> {
         let Some(job) = job.filter(|_| !modelled) else {
             return;
         };
-        self.give_up(SimError::Workload {
+        self.context.give_up(SimError::Workload {
             job: job.name.clone(),
             what: "buffered reads beyond its size, which the page cache has by then; give a larger size, or direct=1"
                 .to_owned(),
         });
     }
 
-    /// Decides a job's next step and starts it, or blocks it.
-    pub(crate) fn plan(&mut self, cpu: CpuId, task: TaskId) {
+    /// Decides what a process does next, and begins that.
+    pub(in crate::task) fn plan(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         match self.next_step(cpu, task) {
-            Plan::Work(work) => self.execute(cpu, Mode::Task, work),
-            Plan::Spin(until) => self.spin_until(cpu, task, until),
+            Plan::Work(work) => {
+                self.execute(cpu, Mode::Task, work);
+                TaskTurn::Busy
+            }
+            Plan::Spin(until) => {
+                self.spin_until(cpu, task, until);
+                TaskTurn::Busy
+            }
             Plan::Sleep { iowait } => {
                 if let Some(work) = self.deactivate(task) {
                     self.execute(cpu, Mode::Task, work);
-                } else {
-                    self.sleep(cpu, task, iowait);
-                    self.next(cpu);
+                    return TaskTurn::Busy;
                 }
+                self.sleep(cpu, task, iowait);
+                TaskTurn::Free
             }
             Plan::End => {
-                self.end_process();
+                self.context.end_process();
                 self.note_cut(task);
                 self.note_rates(task);
-                self.block(cpu, task, false);
-                if let Some(job) = self.tasks[task].owner() {
-                    self.job_process_ended(job);
-                }
+                self.sleep(cpu, task, false);
+                (self.tasks[task].owner()).map_or(TaskTurn::Free, TaskTurn::Ended)
             }
         }
     }
 
+    /// Decides what a process does next.
     #[inline(always)]
     fn next_step(&mut self, cpu: CpuId, task: TaskId) -> Plan {
         let t = &mut self.tasks[task];
@@ -147,8 +160,8 @@ impl<O: Observer> Engine<'_, O> {
             }
             return t.wait_for_requests(job);
         }
-        let goes_on = self.now < process.ends
-            && !self.jobs.ending
+        let goes_on = self.context.now() < process.ends
+            && !self.workload.jobs.ending
             && job.has_more(process.submitted, process.bytes);
         let more = goes_on && !process.pass_is_over;
         let flush = job.flushes != [0, 0] && more && !full && process.flush_is_due(job.flushes);
@@ -225,12 +238,12 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         };
         let job = &self.setup.jobs[process.job];
-        process.begin_pause(self.now, self.now + job.think_time);
+        process.begin_pause(self.context.now(), self.context.now() + job.think_time);
         if job.think_spin > 0 {
-            return Plan::Spin(self.now + job.think_spin);
+            return Plan::Spin(self.context.now() + job.think_spin);
         }
         t.begin(Step::Think, 0);
-        self.pause_until(cpu, task, self.now + job.think_time)
+        self.pause_until(cpu, task, self.context.now() + job.think_time)
     }
 
     /// A process begins its next request, whose size is settled before.
@@ -240,7 +253,7 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         };
         let job = &self.setup.jobs[process.job];
-        let Some(bytes) = process.next_bytes(job, &mut self.random) else {
+        let Some(bytes) = process.next_bytes(job, self.context.random()) else {
             process.pass_is_over = true;
             return self.next_step(cpu, task);
         };
@@ -272,12 +285,13 @@ impl<O: Observer> Engine<'_, O> {
 
     /// A write is on the media, and its system call flushes the drive.
     #[cold]
-    fn begin_flush(&mut self, cpu: CpuId, task: TaskId) {
+    fn begin_flush(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         if let Kind::FioProcess(process) = &mut self.tasks[task].kind {
             process.flushing = true;
         }
         let work = self.begin_submission(task, 0);
         self.execute(cpu, Mode::Task, work);
+        TaskTurn::Busy
     }
 
     /// Takes down a job that ends at the longest time that it is simulated for, with more to do.
@@ -287,10 +301,10 @@ impl<O: Observer> Engine<'_, O> {
         };
         let index = process.job;
         let job = &self.setup.jobs[index];
-        let over = self.now >= process.ends;
+        let over = self.context.now() >= process.ends;
         let unfinished = job.has_more(process.submitted, process.bytes);
-        if job.cut && over && unfinished && !self.job_totals.cut.contains(&index) {
-            self.job_totals.cut.push(index);
+        if job.cut && over && unfinished && !self.workload.job_totals.cut.contains(&index) {
+            self.workload.job_totals.cut.push(index);
         }
     }
 
@@ -303,9 +317,12 @@ impl<O: Observer> Engine<'_, O> {
         let Some(periods) = job.periods else {
             return;
         };
-        let time = self.now.saturating_sub(process.started);
+        let time = self.context.now().saturating_sub(process.started);
         let is_poisson = job.poisson.is_some();
-        for (direction, sums) in self.job_totals.rates[process.job].iter_mut().enumerate() {
+        for (direction, sums) in self.workload.job_totals.rates[process.job]
+            .iter_mut()
+            .enumerate()
+        {
             let (period, issued) = (periods[direction], process.issued[direction]);
             // A Poisson process asks for the arrivals that were drawn, however many its rate makes on average. Behind its time,
             // it has not drawn all of them.
@@ -327,9 +344,10 @@ impl<O: Observer> Engine<'_, O> {
         };
         let job = &self.setup.jobs[process.job];
         let in_flight = t.requests.in_flight;
-        let pauses = job.think_time > 0 && process.pause_is_due(job.pauses, in_flight, self.now);
+        let pauses =
+            job.think_time > 0 && process.pause_is_due(job.pauses, in_flight, self.context.now());
         let until = if ready {
-            process.held_back(job, self.now, &mut self.random)
+            process.held_back(job, self.context.now(), self.context.random())
         } else {
             None
         };
@@ -344,21 +362,22 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// A job has spun: as fio (`handle_thinktime()`), it sleeps for what is left of its pause.
-    fn rest(&mut self, cpu: CpuId, task: TaskId) {
+    fn rest(&mut self, cpu: CpuId, task: TaskId) -> TaskTurn {
         let t = &mut self.tasks[task];
         t.begin(Step::Think, 0);
         let until = match &t.kind {
             Kind::FioProcess(process) => process.pauses_until(),
             Kind::Thread(_) | Kind::KernelThread(_) => 0,
         };
-        if until > self.now {
-            match self.pause_until(cpu, task, until) {
-                Plan::Spin(until) => self.spin_until(cpu, task, until),
-                _ => self.block(cpu, task, false),
-            }
-        } else {
-            self.plan(cpu, task);
+        if until <= self.context.now() {
+            return self.plan(cpu, task);
         }
+        if let Plan::Spin(end) = self.pause_until(cpu, task, until) {
+            self.spin_until(cpu, task, end);
+            return TaskTurn::Busy;
+        }
+        self.sleep(cpu, task, false);
+        TaskTurn::Free
     }
 
     fn pause_until(&mut self, cpu: CpuId, task: TaskId, mut until: u64) -> Plan {
@@ -366,7 +385,7 @@ impl<O: Observer> Engine<'_, O> {
         if slack > 0 {
             // As fio's usec_sleep(): it sleeps for so much less, and looks at the clock for what is left then.
             let shortest = self.setup.cpu.shortest_sleep();
-            if until < self.now + shortest {
+            if until < self.context.now() + shortest {
                 return Plan::Spin(until);
             }
             until = until - shortest + slack;

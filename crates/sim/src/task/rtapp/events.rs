@@ -1,13 +1,14 @@
 //! Threads of rt-app tasks: what they do on a CPU, and how they wake each other.
 
 use crate::core::basics::{CpuId, Cycles, TaskId, Timer};
+use crate::core::observer::Observer;
 use crate::cpu::phase::Mode;
 use crate::engine::Engine;
 use crate::error::SimError;
-use crate::observe::observer::Observer;
-use crate::task::rtapp::program::{Op, TimerId};
+use crate::task::events::TaskTurn;
+use crate::task::rtapp::program::{Op, Stage, TimerId};
 use crate::task::rtapp::state::{
-    Blocked, Halt, Next, Signalled, Thread, ThreadId, ThreadTask, WakeParts, WakeUp,
+    Blocked, Halt, NextStep, Signalled, Thread, ThreadId, ThreadTask, WakeParts, WakeUp,
 };
 use crate::task::state::{Kind, Step, Task};
 
@@ -29,6 +30,13 @@ enum Turn {
     Move,
 }
 
+impl Turn {
+    /// The next step if the thread is `free` to go on, otherwise sleep.
+    fn on_if(free: bool) -> Self {
+        if free { Self::On } else { Self::Block }
+    }
+}
+
 /// Threads that are named in a diagnosis.
 const MAX_NAMED: usize = 8;
 
@@ -38,24 +46,24 @@ impl<O: Observer> Engine<'_, O> {
         let mut begun = vec![0; self.cpus.len()];
         if programs.lasts {
             // rt-app's main program, which sleeps for the duration.
-            self.begin_process();
+            self.context.begin_process();
         }
         for copy in 0..programs.copies as usize {
             for (index, program) in programs.tasks.iter().enumerate() {
                 for _ in 0..program.instances {
                     let task = self.tasks.len();
-                    let thread = self.threads.all.len();
+                    let thread = self.workload.threads.all.len();
                     let kind = Kind::Thread(ThreadTask::new(thread, index));
                     let mut new = Task::new(0, false, Step::Wait, kind);
                     new.entity.set_class(program.class);
                     let cpu_set = program.stages.first().and_then(|s| s.allowed);
                     new.entity.allow(cpu_set);
-                    let cpu = self.idlest_cpu(&new.entity, &begun);
+                    let cpu = self.placement().idlest_cpu(&new.entity, &begun);
                     begun[cpu] += 1;
                     new.cpu = cpu;
                     self.tasks.push(new);
-                    self.threads.add(programs, index, copy, task);
-                    self.begin_process();
+                    self.workload.threads.add(programs, index, copy, task);
+                    self.context.begin_process();
                     if program.delay == 0 {
                         self.wake_task(None, task, cpu);
                     } else {
@@ -67,233 +75,252 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// The current task of a CPU is a thread that has nothing to work on: takes its next steps.
-    /// Returns whether the CPU has something to do now.
-    pub(crate) fn thread_turn(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> bool {
+    pub(in crate::task) fn run_thread(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        id: ThreadId,
+    ) -> TaskTurn {
         self.thread_runs(cpu, id);
         self.tasks[task].step = Step::Wait;
         loop {
-            if !self.threads.step(self.now) {
-                let program = self.threads.all[id].program;
+            if !self.workload.threads.step(self.context.now()) {
+                let program = self.workload.threads.all[id].program;
                 let name = &self.setup.programs.tasks[program].name;
                 self.fail(format!(
                     "task '{name}' takes steps without end and without taking time"
                 ));
                 self.sleep(cpu, task, false);
-                return false;
+                return TaskTurn::Free;
             }
             match self.thread_step(cpu, task, id) {
                 Turn::On => {}
                 Turn::Work(cycles) => {
-                    self.threads.works(id);
+                    self.workload.threads.works(id);
                     self.tasks[task].begin(Step::Thread, cycles);
                     self.execute(cpu, Mode::Task, cycles);
-                    return true;
+                    return TaskTurn::Busy;
                 }
                 Turn::Until(time) => {
-                    self.threads.works(id);
+                    self.workload.threads.works(id);
                     self.spin_until(cpu, task, time);
-                    return true;
+                    return TaskTurn::Busy;
                 }
                 Turn::Write(bytes) => {
-                    self.threads.works(id);
+                    self.workload.threads.works(id);
                     self.begin_write(cpu, task, bytes);
-                    return true;
+                    return TaskTurn::Busy;
                 }
                 Turn::Yield => self.yield_cpu(cpu, task),
                 Turn::Block => {
-                    if self.threads.stuck() {
+                    if self.workload.threads.stuck() {
                         self.halt();
                     }
                     self.sleep(cpu, task, false);
-                    return false;
+                    return TaskTurn::Free;
                 }
                 Turn::Move => {
                     self.sleep(cpu, task, false);
                     let to = self.choose_cpu(task, None);
                     self.wake_task(Some(cpu), task, to);
-                    return false;
+                    return TaskTurn::Free;
                 }
             }
             if self.cpus[cpu].run_queue.needs_resched() {
-                return false;
+                return TaskTurn::Free;
             }
         }
     }
 
     /// Takes the step that a thread is at.
     fn thread_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) -> Turn {
-        let setup = self.setup;
-        if std::mem::take(&mut self.threads.all[id].done) {
+        if std::mem::take(&mut self.workload.threads.all[id].done) {
             self.pass(id);
         }
-        let thread = &mut self.threads.all[id];
-        let (program, copy) = (&setup.programs.tasks[thread.program], thread.copy);
+        let thread = &mut self.workload.threads.all[id];
+        let program = &self.setup.programs.tasks[thread.program];
         let (op, stage) = match thread.next(program) {
-            Next::Op(op, stage) => (op, stage),
-            Next::End => {
-                self.threads.end(id);
-                self.end_process();
+            NextStep::Op(op, stage) => (op, stage),
+            NextStep::End => {
+                self.workload.threads.end(id);
+                self.context.end_process();
                 return Turn::Block;
             }
         };
-        if let Some(stage) = stage {
-            let stage = &program.stages[stage];
-            let entity = &mut self.tasks[task].entity;
-            if let Some(class) = stage.class {
-                entity.set_class(class);
-            }
-            entity.allow(stage.allowed);
-            if !self.is_allowed(task, cpu) {
-                // The stage begins elsewhere.
-                self.threads.all[id].retry_stage();
-                return Turn::Move;
-            }
+        if let Some(stage) = stage
+            && !self.enter_stage(cpu, task, &program.stages[stage])
+        {
+            // The stage begins elsewhere.
+            self.workload.threads.all[id].retry_stage();
+            return Turn::Move;
         }
-        if let Op::Runtime(time) = op {
-            let until = *self.threads.all[id]
-                .run_until
-                .get_or_insert(self.now + time);
-            if until > self.now {
-                return Turn::Until(until);
-            }
-            self.threads.all[id].run_until = None;
-            self.threads.all[id].done = true;
-            return Turn::On;
-        }
-        if let Op::Run(cycles) = op {
-            // What is done when it comes back here.
-            if !std::mem::take(&mut self.threads.all[id].worked) && cycles > 0 {
-                self.threads.all[id].worked = true;
-                return Turn::Work(cycles);
-            }
-            self.threads.all[id].done = true;
-            return Turn::On;
-        }
-        let sleeps = self.threads.all[id].blocks_next(program);
-        // When the thread is back, it is past this step.
-        self.threads.all[id].done = true;
+        let thread = &mut self.workload.threads.all[id];
         match op {
-            Op::Run(_) | Op::Runtime(_) => Turn::On,
-            Op::Yield => Turn::Yield,
-            Op::Write(bytes) => Turn::Write(bytes),
+            Op::Runtime(time) => {
+                let until = *thread.run_until.get_or_insert(self.context.now() + time);
+                if until > self.context.now() {
+                    return Turn::Until(until);
+                }
+                thread.run_until = None;
+                thread.done = true;
+                Turn::On
+            }
+            Op::Run(cycles) => {
+                // Work done before the thread came back here.
+                if !std::mem::take(&mut thread.worked) && cycles > 0 {
+                    thread.worked = true;
+                    return Turn::Work(cycles);
+                }
+                thread.done = true;
+                Turn::On
+            }
+            _ => {
+                let sleeps_next = thread.blocks_next(program);
+                // A thread that comes back is past this step.
+                thread.done = true;
+                self.timed_step(cpu, task, id, op)
+                    .unwrap_or_else(|| self.locking_step(cpu, id, op, sleeps_next))
+            }
+        }
+    }
+
+    /// Applies the scheduling of a stage that a thread enters on a CPU. Returns whether the thread may stay on this CPU.
+    fn enter_stage(&mut self, cpu: CpuId, task: TaskId, stage: &Stage) -> bool {
+        let entity = &mut self.tasks[task].entity;
+        if let Some(class) = stage.class {
+            entity.set_class(class);
+        }
+        entity.allow(stage.allowed);
+        self.placement().is_allowed(task, cpu)
+    }
+
+    /// Takes a step that has to do with time or I/O. `None`: the step is none of these.
+    fn timed_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, op: Op) -> Option<Turn> {
+        let now = self.context.now();
+        match op {
+            Op::Yield => Some(Turn::Yield),
+            Op::Write(bytes) => Some(Turn::Write(bytes)),
             Op::Sleep(time) => {
-                self.sleep_until(cpu, task, id, self.now + time);
-                Turn::Block
+                self.sleep_until(cpu, task, id, now + time);
+                Some(Turn::Block)
             }
             Op::Timer {
                 timer,
                 period,
                 absolute,
             } => {
+                let copy = self.workload.threads.all[id].copy;
                 let timer = match timer {
                     TimerId::Own(_) => timer,
-                    TimerId::Shared(i) => TimerId::Shared(copy * setup.programs.shared_timers + i),
-                };
-                let now = self.now;
-                match self.threads.next_expiry(id, timer, period, absolute, now) {
-                    Some(at) => {
-                        self.sleep_until(cpu, task, id, at);
-                        Turn::Block
+                    TimerId::Shared(number) => {
+                        TimerId::Shared(copy * self.setup.programs.shared_timers + number)
                     }
-                    None => Turn::On,
-                }
+                };
+                let threads = &mut self.workload.threads;
+                let Some(at) = threads.next_expiry(id, timer, period, absolute, now) else {
+                    return Some(Turn::On);
+                };
+                self.sleep_until(cpu, task, id, at);
+                Some(Turn::Block)
             }
-            Op::Lock(mutex) => {
-                let mutex = copy * setup.programs.mutexes.len() + mutex;
-                if self.threads.lock(id, mutex) {
-                    Turn::On
-                } else {
-                    Turn::Block
-                }
-            }
+            _ => None,
+        }
+    }
+
+    /// Takes a step in which threads wait for each other. `sleeps_next`: the thread sleeps with its next step.
+    fn locking_step(&mut self, cpu: CpuId, id: ThreadId, op: Op, sleeps_next: bool) -> Turn {
+        let programs = &self.setup.programs;
+        let threads = &mut self.workload.threads;
+        let copy = threads.all[id].copy;
+        let first_mutex = copy * programs.mutexes.len();
+        let first_semaphore = copy * programs.semaphores.len();
+        let first_condition = copy * programs.conditions.len();
+        match op {
+            Op::Lock(mutex) => Turn::on_if(threads.lock(id, first_mutex + mutex)),
+            Op::BeginSync(mutex) => Turn::on_if(threads.begin_sync(id, first_mutex + mutex)),
+            Op::Pend(semaphore) => Turn::on_if(threads.pend(id, first_semaphore + semaphore)),
             Op::Unlock(mutex) => {
-                let mutex = copy * setup.programs.mutexes.len() + mutex;
-                if let Some(next) = self.threads.unlock(id, mutex) {
-                    self.wake_thread(cpu, sleeps, next);
-                }
-                Turn::On
-            }
-            Op::BeginSync(mutex) => {
-                let mutex = copy * setup.programs.mutexes.len() + mutex;
-                if self.threads.begin_sync(id, mutex) {
-                    Turn::On
-                } else {
-                    Turn::Block
-                }
+                let next = threads.unlock(id, first_mutex + mutex);
+                self.wake_threads(cpu, sleeps_next, next)
             }
             Op::EndSync(mutex) => {
-                let mutex = copy * setup.programs.mutexes.len() + mutex;
-                if let Some(next) = self.threads.end_sync(id, mutex) {
-                    self.wake_thread(cpu, sleeps, next);
-                }
-                Turn::On
+                let next = threads.end_sync(id, first_mutex + mutex);
+                self.wake_threads(cpu, sleeps_next, next)
             }
             Op::Post(semaphore) => {
-                let semaphore = copy * setup.programs.semaphores.len() + semaphore;
-                if let Some(next) = self.threads.post(semaphore) {
-                    self.wake_thread(cpu, sleeps, next);
-                }
-                Turn::On
-            }
-            Op::Pend(semaphore) => {
-                let semaphore = copy * setup.programs.semaphores.len() + semaphore;
-                if self.threads.pend(id, semaphore) {
-                    Turn::On
-                } else {
-                    Turn::Block
-                }
+                let next = threads.post(first_semaphore + semaphore);
+                self.wake_threads(cpu, sleeps_next, next)
             }
             Op::Wait { condition, mutex } => {
-                let condition = copy * setup.programs.conditions.len() + condition;
-                let mutex = mutex.map(|m| copy * setup.programs.mutexes.len() + m);
-                if let Some(next) = self.threads.wait(id, condition, mutex) {
-                    self.wake_thread(cpu, true, next);
-                }
+                let mutex = mutex.map(|mutex| first_mutex + mutex);
+                let next = threads.wait(id, first_condition + condition, mutex);
+                self.wake_threads(cpu, true, next);
                 Turn::Block
             }
             Op::Signal(condition) => {
-                let condition = copy * setup.programs.conditions.len() + condition;
-                if let Signalled::Wakes(next) = self.threads.signal(condition) {
-                    self.wake_thread(cpu, sleeps, next);
+                if let Signalled::Wakes(next) = threads.signal(first_condition + condition) {
+                    self.wake_thread(cpu, sleeps_next, next);
                 }
                 Turn::On
             }
             Op::Broadcast(condition) => {
-                let condition = copy * setup.programs.conditions.len() + condition;
-                loop {
-                    match self.threads.signal(condition) {
-                        Signalled::Nobody => return Turn::On,
-                        Signalled::WaitsForMutex => {}
-                        Signalled::Wakes(next) => self.wake_thread(cpu, sleeps, next),
-                    }
-                }
+                self.broadcast(cpu, sleeps_next, first_condition + condition)
             }
             Op::Barrier(barrier) => {
-                let users = setup.programs.barriers[barrier].1;
-                let barrier = copy * setup.programs.barriers.len() + barrier;
-                match self.threads.meet(id, barrier, users) {
-                    Some(others) => {
-                        for next in others {
-                            self.wake_thread(cpu, sleeps, next);
-                        }
-                        Turn::On
-                    }
+                let users = programs.barriers[barrier].1;
+                let number = copy * programs.barriers.len() + barrier;
+                match threads.meet(id, number, users) {
+                    Some(others) => self.wake_threads(cpu, sleeps_next, others),
                     None => Turn::Block,
                 }
+            }
+            Op::Run(_)
+            | Op::Runtime(_)
+            | Op::Yield
+            | Op::Write(_)
+            | Op::Sleep(_)
+            | Op::Timer { .. } => Turn::On,
+        }
+    }
+
+    /// Wakes all threads that wait for a condition, one after the other.
+    fn broadcast(&mut self, cpu: CpuId, sleeps_next: bool, condition: usize) -> Turn {
+        loop {
+            match self.workload.threads.signal(condition) {
+                Signalled::Nobody => return Turn::On,
+                Signalled::WaitsForMutex => {}
+                Signalled::Wakes(next) => self.wake_thread(cpu, sleeps_next, next),
             }
         }
     }
 
+    /// A thread that runs on `cpu` wakes others up, and goes on.
+    fn wake_threads(
+        &mut self,
+        cpu: CpuId,
+        sleeps_next: bool,
+        woken: impl IntoIterator<Item = ThreadId>,
+    ) -> Turn {
+        for thread in woken {
+            self.wake_thread(cpu, sleeps_next, thread);
+        }
+        Turn::On
+    }
+
     fn pass(&mut self, id: ThreadId) {
-        let thread = &mut self.threads.all[id];
-        let stats = &mut self.threads.stats[thread.program];
-        thread.pass(&self.setup.programs.tasks[thread.program], self.now, stats);
+        let thread = &mut self.workload.threads.all[id];
+        let stats = &mut self.workload.threads.stats[thread.program];
+        thread.pass(
+            &self.setup.programs.tasks[thread.program],
+            self.context.now(),
+            stats,
+        );
     }
 
     /// A thread that runs on `cpu`, and is about to sleep or not, wakes up another one.
     fn wake_thread(&mut self, cpu: CpuId, sleeps_next: bool, woken: ThreadId) {
-        let now = self.now;
-        let thread = &mut self.threads.all[woken];
+        let now = self.context.now();
+        let thread = &mut self.workload.threads.all[woken];
         let task = thread.task;
         thread.woken = Some(WakeUp {
             since: now,
@@ -302,7 +329,7 @@ impl<O: Observer> Engine<'_, O> {
         });
         let to = self.choose_cpu(task, Some((cpu, sleeps_next)));
         let ipi = self.wake_task(Some(cpu), task, to);
-        if let Some(wake) = &mut self.threads.all[woken].woken {
+        if let Some(wake) = &mut self.workload.threads.all[woken].woken {
             wake.ipi = ipi;
         }
     }
@@ -316,7 +343,7 @@ impl<O: Observer> Engine<'_, O> {
             self.setup.cpu.timer_slack()
         };
         let expiry = at.saturating_add(slack);
-        self.threads.all[id].woken = Some(WakeUp {
+        self.workload.threads.all[id].woken = Some(WakeUp {
             since: at,
             cut: expiry,
             parts: WakeParts {
@@ -332,39 +359,40 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn thread_timer(&mut self, cpu: CpuId, task: TaskId, id: ThreadId) {
         let to = self.choose_cpu(task, None);
         let ipi = self.wake_task(Some(cpu), task, to);
-        if let Some(wake) = &mut self.threads.all[id].woken {
-            let idle_exit = (self.cpus[cpu].awake_since().min(self.now)).saturating_sub(wake.cut);
+        if let Some(wake) = &mut self.workload.threads.all[id].woken {
+            let idle_exit =
+                (self.cpus[cpu].awake_since().min(self.context.now())).saturating_sub(wake.cut);
             wake.parts.idle_exit += idle_exit;
-            wake.parts.waiting += self.now - wake.cut - idle_exit;
-            wake.cut = self.now;
+            wake.parts.waiting += self.context.now() - wake.cut - idle_exit;
+            wake.cut = self.context.now();
             wake.ipi = ipi;
         }
     }
 
     /// A thread has got a CPU.
     fn thread_runs(&mut self, cpu: CpuId, id: ThreadId) {
-        let Some(mut wake) = self.threads.all[id].woken.take() else {
+        let Some(mut wake) = self.workload.threads.all[id].woken.take() else {
             return;
         };
-        let time = self.now - wake.cut;
+        let time = self.context.now() - wake.cut;
         let delivery = wake.ipi.min(time);
         let heard = wake.cut + delivery;
         let idle_exit = self.cpus[cpu].awake_since().saturating_sub(heard);
         wake.parts.delivery += delivery;
         wake.parts.idle_exit += idle_exit;
         wake.parts.waiting += time - delivery - idle_exit;
-        wake.cut = self.now;
-        let program = self.threads.all[id].program;
-        self.threads.stats[program].wake_up(&wake);
+        wake.cut = self.context.now();
+        let program = self.workload.threads.all[id].program;
+        self.workload.threads.stats[program].wake_up(&wake);
     }
 
     /// Every thread that has not ended waits for another one. rt-app sleeps on until its duration is over, and so does the run
     /// if anything has been done.
     fn halt(&mut self) {
         let waits = self.who_waits();
-        if self.setup.programs.lasts && self.threads.has_done_something() {
-            self.threads.halt = Some(Halt {
-                at: self.now,
+        if self.setup.programs.lasts && self.workload.threads.has_done_something() {
+            self.workload.threads.halt = Some(Halt {
+                at: self.context.now(),
                 waits,
             });
         } else {
@@ -375,13 +403,18 @@ impl<O: Observer> Engine<'_, O> {
     /// Why the threads of a task have done nothing until now; `None` if they have.
     pub(crate) fn why_never_ran(&self, program: usize) -> Option<String> {
         let task = &self.setup.programs.tasks[program];
-        if self.threads.stats[program].active || task.instances == 0 {
+        if self.workload.threads.stats[program].active || task.instances == 0 {
             return None;
         }
-        let mut threads = self.threads.all.iter().filter(|t| t.program == program);
+        let mut threads = self
+            .workload
+            .threads
+            .all
+            .iter()
+            .filter(|t| t.program == program);
         let first = threads.next()?;
         Some(match first.blocked {
-            Blocked::No if task.delay >= self.now => "its delay is not over".to_owned(),
+            Blocked::No if task.delay >= self.context.now() => "its delay is not over".to_owned(),
             Blocked::No if self.tasks[first.task].runnable => "it waits for a CPU".to_owned(),
             Blocked::No => "it sleeps".to_owned(),
             _ => format!("it waits {}", self.waits_for(first)),
@@ -390,8 +423,8 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Ends the run without a result.
     fn fail(&mut self, what: String) {
-        self.give_up(SimError::NoProgress {
-            seconds: self.now as f64 / 1e9,
+        self.context.give_up(SimError::NoProgress {
+            seconds: self.context.now() as f64 / 1e9,
             what,
         });
     }
@@ -399,7 +432,7 @@ impl<O: Observer> Engine<'_, O> {
     /// What the threads that have not ended wait for.
     fn who_waits(&self) -> String {
         let programs = &self.setup.programs;
-        let named: Vec<String> = (self.threads.all.iter())
+        let named: Vec<String> = (self.workload.threads.all.iter())
             .filter(|thread| !thread.ended)
             .map(|thread| {
                 let name = &programs.tasks[thread.program].name;
@@ -417,23 +450,20 @@ impl<O: Observer> Engine<'_, O> {
     /// What a thread waits for.
     fn waits_for(&self, thread: &Thread) -> String {
         let programs = &self.setup.programs;
-        let index = |number: usize, kinds: usize| number % kinds.max(1);
         match thread.blocked {
             Blocked::No => "for nothing".to_owned(),
             Blocked::Mutex(m) => format!(
                 "for the mutex \"{}\"",
-                programs.mutexes[index(m, programs.mutexes.len())]
+                programs.mutexes[m % programs.mutexes.len()]
             ),
-            Blocked::Condition(c) => {
-                programs.conditions[index(c, programs.conditions.len())].clone()
-            }
+            Blocked::Condition(c) => programs.conditions[c % programs.conditions.len()].clone(),
             Blocked::Barrier(b) => format!(
                 "at the barrier \"{}\"",
-                programs.barriers[index(b, programs.barriers.len())].0
+                programs.barriers[b % programs.barriers.len()].0
             ),
             Blocked::Semaphore(s) => format!(
                 "for the semaphore \"{}\"",
-                programs.semaphores[index(s, programs.semaphores.len())]
+                programs.semaphores[s % programs.semaphores.len()]
             ),
         }
     }

@@ -11,8 +11,8 @@ use crate::error::SimError;
 use crate::scheduler::state::Class;
 use crate::task::fio::setup::JobSetup;
 
-/// One step of a program. Mutexes, conditions, barriers, semaphores and shared timers are numbered within one
-/// copy of the workload.
+/// One step in a program. Mutexes, conditions, barriers, semaphores and shared timers are numbered within one copy of
+/// the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     /// So much work.
@@ -31,7 +31,7 @@ pub(crate) enum Op {
     Unlock(usize),
     /// Take a mutex for a `sync`, which the thread may have already.
     BeginSync(usize),
-    /// Give that back, unless the thread had it before.
+    /// Give the `sync`'s mutex back, unless owned before.
     EndSync(usize),
     /// Sleep until a condition is signalled, without the mutex, if there is one.
     Wait {
@@ -52,12 +52,12 @@ pub(crate) enum Op {
     Write(u64),
 }
 
-/// Whose timer it is.
+/// A timer's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimerId {
-    /// Of the thread.
+    /// The thread.
     Own(usize),
-    /// Of everybody who names it.
+    /// Everybody who names the timer.
     Shared(usize),
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Stage {
     pub(in crate::task) loops: Option<u64>,
     /// How the thread is scheduled from here on, if that changes.
     pub(in crate::task) class: Option<Class>,
-    /// Index of the CPUs that it may use here; `None`: all.
+    /// Index of the allowed CPU set here; `None`: all CPUs.
     pub(in crate::task) allowed: Option<usize>,
     pub(in crate::task) ops: Vec<Op>,
 }
@@ -114,7 +114,7 @@ pub(crate) struct Programs {
 struct Numbers(BTreeMap<String, usize>);
 
 impl Numbers {
-    fn of(&mut self, name: String) -> usize {
+    fn number_for(&mut self, name: String) -> usize {
         let next = self.0.len();
         *self.0.entry(name).or_insert(next)
     }
@@ -139,7 +139,7 @@ struct Compiler<'a> {
     barrier_users: Vec<u32>,
     timers: Numbers,
     cpu_sets: Vec<Vec<bool>>,
-    /// What is not modelled: line and name of the task, and what it asks for.
+    /// An unmodelled request: the task's line and name, and what the task asks for.
     refused: BTreeSet<(usize, &'a str, String)>,
     task: &'a RtTask,
 }
@@ -185,11 +185,12 @@ impl Programs {
         if there.is_empty() {
             return Vec::new();
         }
-        let set = |cpus: &[usize]| (0..machine_cpus).map(|cpu| cpus.contains(&cpu)).collect();
-        let sets: Vec<Vec<bool>> = match job.cpus_policy {
-            CpusPolicy::Shared => vec![set(&there)],
-            CpusPolicy::Split => there.chunks(1).map(set).collect(),
+        let size = match job.cpus_policy {
+            CpusPolicy::Shared => there.len(),
+            CpusPolicy::Split => 1,
         };
+        let sets = (there.chunks(size))
+            .map(|set| (0..machine_cpus).map(|cpu| set.contains(&cpu)).collect());
         let first = self.cpu_sets.len();
         self.cpu_sets.extend(sets);
         (first..self.cpu_sets.len()).collect()
@@ -256,6 +257,16 @@ impl Programs {
     }
 }
 
+/// What a thread waits for that suspends itself.
+fn suspended(name: &str) -> String {
+    format!("to be resumed (\"suspend\": \"{name}\")")
+}
+
+/// What a thread waits for at a condition.
+fn signalled(name: &str) -> String {
+    format!("for the condition \"{name}\"")
+}
+
 impl Compiler<'_> {
     fn refuse(&mut self, what: String) {
         self.refused.insert((self.task.line, &self.task.name, what));
@@ -312,8 +323,6 @@ impl Compiler<'_> {
     }
 
     fn event(&mut self, event: &RtAppEvent, own_timers: &mut Numbers, ops: &mut Vec<Op>) {
-        let suspended = |name: &String| format!("to be resumed (\"suspend\": \"{name}\")");
-        let signalled = |name: &String| format!("for the condition \"{name}\"");
         let op = match event {
             RtAppEvent::Run(time) => Op::Run(self.cycles(*time)),
             RtAppEvent::Runtime(time) => Op::Runtime(time.0),
@@ -324,26 +333,28 @@ impl Compiler<'_> {
                 absolute,
             } => Op::Timer {
                 timer: if timer.starts_with("unique") {
-                    TimerId::Own(own_timers.of(timer.clone()))
+                    TimerId::Own(own_timers.number_for(timer.clone()))
                 } else {
-                    TimerId::Shared(self.timers.of(timer.clone()))
+                    TimerId::Shared(self.timers.number_for(timer.clone()))
                 },
                 period: period.0,
                 absolute: *absolute,
             },
-            RtAppEvent::Lock(mutex) => Op::Lock(self.mutexes.of(mutex.clone())),
-            RtAppEvent::Unlock(mutex) => Op::Unlock(self.mutexes.of(mutex.clone())),
+            RtAppEvent::Lock(mutex) => Op::Lock(self.mutexes.number_for(mutex.clone())),
+            RtAppEvent::Unlock(mutex) => Op::Unlock(self.mutexes.number_for(mutex.clone())),
             RtAppEvent::Wait { condition, mutex } => Op::Wait {
-                condition: self.conditions.of(signalled(condition)),
-                mutex: Some(self.mutexes.of(mutex.clone())),
+                condition: self.conditions.number_for(signalled(condition)),
+                mutex: Some(self.mutexes.number_for(mutex.clone())),
             },
-            RtAppEvent::Signal(condition) => Op::Signal(self.conditions.of(signalled(condition))),
+            RtAppEvent::Signal(condition) => {
+                Op::Signal(self.conditions.number_for(signalled(condition)))
+            }
             RtAppEvent::Broadcast(condition) => {
-                Op::Broadcast(self.conditions.of(signalled(condition)))
+                Op::Broadcast(self.conditions.number_for(signalled(condition)))
             }
             RtAppEvent::Sync { condition, mutex } => {
-                let mutex = self.mutexes.of(mutex.clone());
-                let condition = self.conditions.of(signalled(condition));
+                let mutex = self.mutexes.number_for(mutex.clone());
+                let condition = self.conditions.number_for(signalled(condition));
                 ops.extend([Op::BeginSync(mutex), Op::Signal(condition)]);
                 ops.push(Op::Wait {
                     condition,
@@ -352,7 +363,7 @@ impl Compiler<'_> {
                 Op::EndSync(mutex)
             }
             RtAppEvent::Barrier(barrier) => {
-                let barrier = self.barriers.of(barrier.clone());
+                let barrier = self.barriers.number_for(barrier.clone());
                 if barrier == self.barrier_users.len() {
                     self.barrier_users.push(0);
                 }
@@ -360,12 +371,12 @@ impl Compiler<'_> {
                 Op::Barrier(barrier)
             }
             RtAppEvent::Suspend(name) => Op::Wait {
-                condition: self.conditions.of(suspended(name)),
+                condition: self.conditions.number_for(suspended(name)),
                 mutex: None,
             },
-            RtAppEvent::Resume(name) => Op::Broadcast(self.conditions.of(suspended(name))),
-            RtAppEvent::SemPost(name) => Op::Post(self.semaphores.of(name.clone())),
-            RtAppEvent::SemWait(name) => Op::Pend(self.semaphores.of(name.clone())),
+            RtAppEvent::Resume(name) => Op::Broadcast(self.conditions.number_for(suspended(name))),
+            RtAppEvent::SemPost(name) => Op::Post(self.semaphores.number_for(name.clone())),
+            RtAppEvent::SemWait(name) => Op::Pend(self.semaphores.number_for(name.clone())),
             RtAppEvent::Yield => Op::Yield,
             RtAppEvent::Mem(_) => {
                 let what = "the speed of memory (mem); say how long the work takes with run";

@@ -1,4 +1,4 @@
-//! What came of the threads of an rt-app workload.
+//! An rt-app workload's thread figures.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -9,18 +9,18 @@ use crate::task::rtapp::state::{TaskStats, ThreadTotals};
 /// The threads of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadsRun {
-    /// Loops that the threads of the task that the file names first have completed, per second.
+    /// Loops completed by the first-named task's threads, per second.
     pub operations_per_second: f64,
-    /// The number of these loops.
+    /// Number of these loops.
     pub operations: u64,
     /// Times that a task changed its CPU.
     pub migrations: u64,
-    /// Each task of the file, all of its threads together.
+    /// Each task in the file, all threads together.
     pub tasks: Vec<TaskRun>,
     /// The end of the run was imposed by `--seconds` or a default, not by the file.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub time_capped: bool,
-    /// From when on every thread that had not ended waited for another one, if the run went on after that.
+    /// When every thread not ended began to wait for another one, if the run went on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halted: Option<Halted>,
 }
@@ -30,31 +30,31 @@ pub struct ThreadsRun {
 pub struct Halted {
     /// Seconds from the start.
     pub after_seconds: f64,
-    /// Who waits for what.
+    /// Which thread waits for what.
     pub waits: String,
 }
 
-/// What the threads of a task did.
+/// A task's thread figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskRun {
-    /// Its name.
+    /// Task name.
     pub name: String,
-    /// Number of its threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Times that its phases were gone through.
+    /// Times that the phases were gone through.
     pub loops: u64,
     /// The same per second.
     pub loops_per_second: f64,
-    /// How long one took, in microseconds.
+    /// A loop's duration, in microseconds.
     pub loop_us: Spread,
     /// Times that a thread was woken up.
     pub wake_ups: u64,
     /// From the cause of a wake-up (the time for which a timer is set, the waker's call) until the thread has a
     /// CPU, in microseconds.
     pub wake_us: Spread,
-    /// What the mean of that is made of.
+    /// The mean's parts.
     pub wake_parts: WakeAttribution,
-    /// Why it has neither worked nor completed a loop, if it has not.
+    /// Why the task has neither worked nor completed a loop, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub never_ran: Option<String>,
 }

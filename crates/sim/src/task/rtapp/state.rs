@@ -1,4 +1,4 @@
-//! Threads of rt-app tasks: how far each is in its program, and what they wait for each other with.
+//! rt-app threads: progress by thread, and locks to wait for each other.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use crate::task::rtapp::program::{Op, Program, Programs, TimerId};
 
 pub(crate) type ThreadId = usize;
 
-/// The state of a task that is a thread of an rt-app task.
+/// The state that only a task for an rt-app thread has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadTask {
     pub(in crate::task) thread: ThreadId,
-    /// Index of its rt-app task.
+    /// The rt-app task's index.
     pub(in crate::task) program: usize,
-    /// Bytes of the request that it has under way.
+    /// Bytes in the request under way.
     pub(in crate::task) writes: u64,
     /// The next block to write: a thread writes one after the other, for ever.
     next_block: u64,
@@ -31,7 +31,7 @@ impl ThreadTask {
         }
     }
 
-    /// Where its next write of so many bytes begins.
+    /// Where the next write begins.
     pub(in crate::task) fn next_offset(&mut self, bytes: u64) -> u64 {
         let block = self.next_block;
         self.next_block = (block + 1) % (u64::MAX / bytes);
@@ -39,13 +39,13 @@ impl ThreadTask {
     }
 }
 
-/// Significant figures of the histograms: there are two for every task.
+/// Significant figures in histograms: every task has two.
 const FIGURES: u8 = 2;
 
 /// Steps that may be taken without time going on, all threads together.
 const MAX_STEPS_AT_ONCE: u32 = 1_000_000;
 
-/// What a thread is blocked by.
+/// What blocks a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocked {
     /// Nothing, or time.
@@ -64,42 +64,42 @@ pub(crate) struct Thread {
     pub(in crate::task) copy: usize,
     stage: usize,
     op: usize,
-    /// Left of the program's and of the stage's loops, the present one included; `None`: for ever.
+    /// Loops left in the program and in the stage, including the present; `None`: for ever.
     loops: Option<u64>,
     stage_loops: Option<u64>,
     /// The scheduling of the present stage is in force.
     entered: bool,
     /// When the present loop of the program began.
     loop_began: u64,
-    /// The present step has been taken; what is left is to pass it.
+    /// The present step has been taken; only passing is left.
     pub(in crate::task) done: bool,
-    /// The work of the present step has been done, or is in progress.
+    /// The present step's work has been done, or is in progress.
     pub(in crate::task) worked: bool,
     /// End of a `runtime` in progress.
     pub(in crate::task) run_until: Option<u64>,
-    /// When each of its timers expires next.
+    /// When each own timer expires next.
     timers: Vec<Option<u64>>,
     pub(in crate::task) blocked: Blocked,
-    /// It had the mutex of its `sync` before.
+    /// The thread had the `sync`'s mutex before.
     keeps_mutex: bool,
-    /// It has been woken up and has not run since.
+    /// The thread has been woken up and has not run since.
     pub(in crate::task) woken: Option<WakeUp>,
     pub(in crate::task) ended: bool,
 }
 
-/// A wake-up on its way.
+/// A pending wake-up.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeUp {
-    /// When its cause occurred.
+    /// When the cause occurred.
     pub(in crate::task) since: u64,
-    /// Up to when its time is attributed.
+    /// Latency is attributed up to this time.
     pub(in crate::task) cut: u64,
-    /// How long the CPU takes to hear of it.
+    /// Delay before the CPU hears about the wake-up.
     pub(in crate::task) ipi: u64,
     pub(in crate::task) parts: WakeParts,
 }
 
-/// What the latency of a wake-up is made of, in ns.
+/// A wake-up's latency by part, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeParts {
     /// The timer expiring later than asked for.
@@ -112,12 +112,12 @@ pub(crate) struct WakeParts {
     pub(in crate::task) waiting: u64,
 }
 
-/// What came of a task's threads.
+/// A task's counts over all threads.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskStats {
-    /// What ends before this time is not counted.
+    /// Earlier ends are not counted.
     from: u64,
-    /// A thread of it has worked, or completed a loop.
+    /// A thread has worked, or completed a loop.
     pub(in crate::task) active: bool,
     pub(in crate::task) loops: u64,
     pub(in crate::task) loop_sum: u128,
@@ -128,19 +128,22 @@ pub(crate) struct TaskStats {
     pub(in crate::task) wake_parts: [u128; 4],
 }
 
+#[expect(clippy::expect_used, reason = "the number of figures is a constant")]
+fn empty_histogram() -> Histogram<u64> {
+    Histogram::new(FIGURES).expect("valid figures")
+}
+
 impl TaskStats {
     fn new(from: u64) -> Self {
-        #[expect(clippy::expect_used, reason = "the number of figures is a constant")]
-        let histogram = || Histogram::new(FIGURES).expect("valid figures");
         Self {
             from,
             active: false,
             loops: 0,
             loop_sum: 0,
-            loop_times: histogram(),
+            loop_times: empty_histogram(),
             wake_ups: 0,
             wake_sum: 0,
-            wake_times: histogram(),
+            wake_times: empty_histogram(),
             wake_parts: [0; 4],
         }
     }
@@ -159,7 +162,7 @@ impl TaskStats {
         debug_assert_eq!(latency, slack + delivery + idle_exit + waiting);
         self.wake_ups += 1;
         self.wake_sum += u128::from(latency);
-        // It grows with what it is given, so this cannot fail.
+        // The histogram grows as needed, so this cannot fail.
         let _ = self.wake_times.record(latency);
         for (sum, part) in self
             .wake_parts
@@ -194,14 +197,14 @@ struct Semaphore {
     waiters: VecDeque<ThreadId>,
 }
 
-/// Someone who waits for a condition, and the mutex that they want back.
+/// A thread waiting for a condition, and the mutex wanted back.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     thread: ThreadId,
     mutex: Option<usize>,
 }
 
-/// All threads of a run.
+/// A run's threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     pub(in crate::task) all: Vec<Thread>,
@@ -211,31 +214,31 @@ pub(crate) struct Threads {
     barriers: Vec<Vec<ThreadId>>,
     semaphores: Vec<Semaphore>,
     timers: Vec<Option<u64>>,
-    /// Threads that have not ended, and those of them that wait for another thread.
+    /// Threads not ended, and threads among them waiting for another thread.
     pub(in crate::task) running: usize,
     waiting: usize,
     steps: u32,
     steps_at: u64,
-    /// Since when every thread that has not ended waits for another one, and for what.
+    /// When every thread not ended began to wait for another one, and for what.
     pub(super) halt: Option<Halt>,
 }
 
-/// From when on no thread of a workload can do anything.
+/// A halt: no thread in the workload can do anything any more.
 #[derive(Clone, Debug)]
 pub(crate) struct Halt {
     pub(in crate::task) at: u64,
-    /// Who waits for what.
+    /// Which thread waits for what.
     pub(in crate::task) waits: String,
 }
 
-/// What the threads of a run came to.
+/// A run's thread totals.
 #[derive(Debug)]
 pub(crate) struct ThreadTotals {
     /// By rt-app task.
     pub(super) stats: Vec<TaskStats>,
-    /// By rt-app task, why it has done nothing, if it has not.
+    /// By rt-app task, why no thread has done anything, if so.
     pub(super) never_ran: Vec<Option<String>>,
-    /// The run ended before its threads did, or before the duration of their file was over.
+    /// The run ended before the threads did, or before the file's duration was over.
     pub(super) time_capped: bool,
     /// If the threads came to a halt before the run's end.
     pub(super) halt: Option<Halt>,
@@ -244,7 +247,7 @@ pub(crate) struct ThreadTotals {
 }
 
 impl Threads {
-    /// What the threads came to, with what they do not know themselves.
+    /// Thread totals, with facts from outside.
     pub(crate) fn into_totals(
         self,
         never_ran: Vec<Option<String>>,
@@ -275,21 +278,21 @@ impl Threads {
     }
 
     pub(crate) fn add(&mut self, programs: &Programs, program: usize, copy: usize, task: TaskId) {
-        let of = &programs.tasks[program];
+        let task_program = &programs.tasks[program];
         self.all.push(Thread {
             task,
             program,
             copy,
             stage: 0,
             op: 0,
-            loops: of.loops,
-            stage_loops: of.stages.first().and_then(|s| s.loops),
+            loops: task_program.loops,
+            stage_loops: task_program.stages.first().and_then(|s| s.loops),
             entered: false,
-            loop_began: of.delay,
+            loop_began: task_program.delay,
             done: false,
             worked: false,
             run_until: None,
-            timers: vec![None; of.own_timers],
+            timers: vec![None; task_program.own_timers],
             blocked: Blocked::No,
             keeps_mutex: false,
             woken: None,
@@ -298,7 +301,7 @@ impl Threads {
         self.running += 1;
     }
 
-    /// Takes note of a step. Returns false if time has stood still for too many of them.
+    /// Notes a step. Returns false if too many steps took no time.
     pub(crate) fn step(&mut self, now: u64) -> bool {
         if self.steps_at != now {
             self.steps_at = now;
@@ -328,38 +331,38 @@ impl Threads {
         self.running -= 1;
     }
 
-    /// Takes a mutex, or waits for it. Returns whether it has it.
+    /// Takes a mutex, or waits for it. Returns whether the thread has the mutex.
     pub(crate) fn lock(&mut self, thread: ThreadId, mutex: usize) -> bool {
-        let of = &mut self.mutexes[mutex];
-        if of.owner.is_none() {
-            of.owner = Some(thread);
+        let lock = &mut self.mutexes[mutex];
+        if lock.owner.is_none() {
+            lock.owner = Some(thread);
             return true;
         }
-        of.waiters.push_back(thread);
+        lock.waiters.push_back(thread);
         self.block(thread, Blocked::Mutex(mutex));
         false
     }
 
-    /// Gives a mutex back, if the thread has it. Returns who has it now and is to be woken up.
+    /// Gives a mutex back, if owned. Returns the next owner, to be woken up.
     pub(crate) fn unlock(&mut self, thread: ThreadId, mutex: usize) -> Option<ThreadId> {
-        let of = &mut self.mutexes[mutex];
-        if of.owner != Some(thread) {
+        let lock = &mut self.mutexes[mutex];
+        if lock.owner != Some(thread) {
             return None;
         }
-        of.owner = of.waiters.pop_front();
-        let next = of.owner?;
+        lock.owner = lock.waiters.pop_front();
+        let next = lock.owner?;
         self.unblock(next);
         Some(next)
     }
 
-    /// Takes the mutex of a `sync`, unless the thread has it. Returns whether it has it now.
+    /// Takes a `sync`'s mutex, unless owned. Returns whether the thread has the mutex now.
     pub(crate) fn begin_sync(&mut self, thread: ThreadId, mutex: usize) -> bool {
         let has_it = self.mutexes[mutex].owner == Some(thread);
         self.all[thread].keeps_mutex = has_it;
         has_it || self.lock(thread, mutex)
     }
 
-    /// Gives the mutex of a `sync` back, unless the thread had it before. Returns who is to be woken up.
+    /// Gives a `sync`'s mutex back, unless owned before. Returns the thread to be woken up.
     pub(crate) fn end_sync(&mut self, thread: ThreadId, mutex: usize) -> Option<ThreadId> {
         if std::mem::take(&mut self.all[thread].keeps_mutex) {
             return None;
@@ -367,7 +370,7 @@ impl Threads {
         self.unlock(thread, mutex)
     }
 
-    /// Counts a semaphore up. Returns who waited for it and is to be woken up.
+    /// Counts a semaphore up. Returns a waiting thread, to be woken up.
     pub(crate) fn post(&mut self, semaphore: usize) -> Option<ThreadId> {
         let semaphore = &mut self.semaphores[semaphore];
         let Some(first) = semaphore.waiters.pop_front() else {
@@ -378,7 +381,7 @@ impl Threads {
         Some(first)
     }
 
-    /// Counts a semaphore down, or waits for it. Returns whether it could be.
+    /// Counts a semaphore down, or waits. Returns whether the count was enough.
     pub(crate) fn pend(&mut self, thread: ThreadId, semaphore: usize) -> bool {
         let counter = &mut self.semaphores[semaphore];
         if counter.count > 0 {
@@ -413,8 +416,7 @@ impl Threads {
         mutex.and_then(|mutex| self.unlock(thread, mutex))
     }
 
-    /// Takes the first that waits for a condition off it. Returns it if it can go on, and does not have
-    /// to wait for its mutex first.
+    /// Takes a condition's first waiter off. Returns the thread if free to go on without its mutex's owner.
     pub(crate) fn signal(&mut self, condition: usize) -> Signalled {
         let Some(Waiter { thread, mutex }) = self.conditions[condition].pop_front() else {
             return Signalled::Nobody;
@@ -426,7 +428,7 @@ impl Threads {
         }
     }
 
-    /// Comes to a barrier of `users`. Returns those to be woken up if it is the last.
+    /// Comes to a barrier for `users`. The last one returns the threads to be woken up.
     pub(crate) fn meet(
         &mut self,
         thread: ThreadId,
@@ -445,7 +447,7 @@ impl Threads {
         Some(all)
     }
 
-    /// The next expiry of a timer, or `None` if that has passed.
+    /// A timer's next expiry, or `None` if passed.
     pub(crate) fn next_expiry(
         &mut self,
         thread: ThreadId,
@@ -454,20 +456,20 @@ impl Threads {
         absolute: bool,
         now: u64,
     ) -> Option<u64> {
-        let of = &mut self.all[thread];
+        let own = &mut self.all[thread];
         let next = match timer {
-            TimerId::Own(index) => &mut of.timers[index],
+            TimerId::Own(index) => &mut own.timers[index],
             TimerId::Shared(index) => &mut self.timers[index],
         };
-        // A timer runs from the start of the loop in which it is first used.
-        let at = next.unwrap_or(of.loop_began) + period;
+        // A timer runs from the loop's start where first used.
+        let at = next.unwrap_or(own.loop_began) + period;
         let missed = at <= now;
         *next = Some(if missed && !absolute { now } else { at });
         (!missed).then_some(at)
     }
 }
 
-/// What a signal did.
+/// A signal's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signalled {
     Nobody,
@@ -475,25 +477,25 @@ pub(crate) enum Signalled {
     Wakes(ThreadId),
 }
 
-/// Where a thread is in its program.
-pub(crate) enum Next {
-    /// At this step, of this stage if it has just been entered.
+/// A thread's place in the program.
+pub(crate) enum NextStep {
+    /// At this step, in this stage if just entered.
     Op(Op, Option<usize>),
     End,
 }
 
 impl Thread {
-    /// The step that it is to take now.
-    pub(crate) fn next(&mut self, program: &Program) -> Next {
+    /// The step to take now.
+    pub(crate) fn next(&mut self, program: &Program) -> NextStep {
         let Some(op) = program
             .stages
             .get(self.stage)
             .and_then(|s| s.ops.get(self.op))
         else {
-            return Next::End;
+            return NextStep::End;
         };
         let entered = !std::mem::replace(&mut self.entered, true);
-        Next::Op(*op, entered.then_some(self.stage))
+        NextStep::Op(*op, entered.then_some(self.stage))
     }
 
     /// Enters the present stage once more, on another CPU.
@@ -518,7 +520,7 @@ impl Thread {
         )
     }
 
-    /// Goes past the present step. Takes note of every loop of the program that it completes.
+    /// Goes past the present step. Notes every completed program loop.
     pub(crate) fn pass(&mut self, program: &Program, now: u64, stats: &mut TaskStats) {
         self.op += 1;
         let stage = &program.stages[self.stage];

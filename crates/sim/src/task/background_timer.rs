@@ -4,11 +4,11 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{Background, BackgroundTimer as TimerKind, Instances};
 
 /// The first kernel whose awake CPUs take over timers of the timer wheel from CPUs that sleep (`kernel/time/timer_migration.c`).
-const PULLS_TIMERS: (u16, u16, u16) = (6, 9, 0);
+const TIMERS_MIGRATE: (u16, u16, u16) = (6, 9, 0);
 
-/// Whether awake CPUs take over timers of sleeping CPUs, from [`PULLS_TIMERS`] on. An unknown kernel is as Linux 6.12.
-fn pulls_timers(machine: &Machine) -> bool {
-    (machine.kernel).is_none_or(|kernel| kernel.release() >= PULLS_TIMERS)
+/// Whether awake CPUs take over timers of sleeping CPUs, from [`TIMERS_MIGRATE`] on. An unknown kernel is as Linux 6.12.
+fn timers_migrate(machine: &Machine) -> bool {
+    (machine.kernel).is_none_or(|kernel| kernel.release() >= TIMERS_MIGRATE)
 }
 
 /// The timer of a source of background work.
@@ -24,7 +24,7 @@ pub(crate) struct BackgroundTimer {
     /// One timer for the machine, whose task the scheduler places; otherwise one for each CPU.
     pub(super) roams: bool,
     /// Another CPU takes the timer over while its own CPU sleeps.
-    pub(super) pulled: bool,
+    pub(super) migratory: bool,
 }
 
 impl BackgroundTimer {
@@ -40,7 +40,7 @@ impl BackgroundTimer {
             },
             wheel,
             roams,
-            pulled: roams && wheel && pulls_timers(machine),
+            migratory: roams && wheel && timers_migrate(machine),
         }
     }
 
@@ -54,17 +54,7 @@ impl BackgroundTimer {
             slack: 0,
             wheel: true,
             roams: true,
-            pulled: pulls_timers(machine),
+            migratory: timers_migrate(machine),
         }
-    }
-
-    /// Whether this is a timer of the timer wheel.
-    pub(crate) fn is_on_wheel(&self) -> bool {
-        self.wheel
-    }
-
-    /// Whether another CPU takes the timer over while its own CPU sleeps.
-    pub(crate) fn is_pulled(&self) -> bool {
-        self.pulled
     }
 }

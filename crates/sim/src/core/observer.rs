@@ -1,38 +1,32 @@
-//! What somebody who watches a run gets to see, for example to draw a timeline.
+//! Observers watch a run, for example to draw a timeline.
 //!
-//! The engine is generic over its observer. [`Unobserved`] compiles to nothing, so a run that
-//! nobody watches pays nothing. An observer sees everything in order of time and cannot change it.
+//! The engine is generic over the observer. [`Unobserved`] compiles to nothing, so a run without observer pays
+//! nothing. An observer sees everything in time order and cannot change anything.
 
 use wakepath_policies::idle::{IdleDecision, IdleOutcome, IdleQuery};
 use wakepath_units::{Kilohertz, Nanoseconds};
 
-use crate::cpu::state::{Cpu, Doing};
-
-use crate::block::request::Request;
-use crate::core::basics::Interrupt;
-use crate::task::state::{Step, Task};
-
-/// What a CPU does from now on.
+/// A CPU's activity from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// It is in the idle state of this index, or on its way into it.
+    /// The CPU is in the idle state with this index, or entering.
     Idle(usize),
-    /// It is leaving its idle state.
+    /// The CPU is leaving an idle state.
     Waking,
-    /// It runs a task.
+    /// The CPU runs a task.
     Task {
         /// Number of the task, the kernel workers first.
         task: usize,
-        /// Index of the job or rt-app task to which it belongs; `None` for a kernel worker.
+        /// Index of the task's job or rt-app task; `None` for a kernel worker.
         job: Option<usize>,
-        /// What for.
+        /// Purpose.
         work: Work,
     },
-    /// It serves an interrupt.
+    /// The CPU serves an interrupt.
     Interrupt(InterruptKind),
 }
 
-/// What a task works on.
+/// A task's present work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Submission of a request.
@@ -41,22 +35,22 @@ pub enum Work {
     Resume,
     /// Think time.
     Think,
-    /// What an rt-app task says.
+    /// Work from an rt-app file.
     Run,
     /// Background work of the kernel.
     Background,
 }
 
-/// What an interrupt is for.
+/// Purposes for an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptKind {
-    /// A drive has finished the request of this number, or a piece of it.
+    /// A drive has finished this request, or a piece.
     Completion(usize),
     /// The scheduler's tick, or RCU's soft interrupt after it.
     Tick,
     /// Another timer.
     Timer,
-    /// Another CPU has queued a task here, or schedutil wakes its thread.
+    /// Another CPU has queued a task here, or schedutil wakes a thread.
     Reschedule,
 }
 
@@ -69,56 +63,56 @@ pub enum RequestOrigin {
     Flush,
     /// The page cache, which reads or writes back.
     PageCache,
-    /// A task's call that the page cache did alone: no drive has it.
+    /// A task's call done by the page cache alone: no drive sees the request.
     Cached,
 }
 
-/// A point on a request's way. Requests have numbers while they are on their way; a number is used
-/// again afterwards.
+/// A point on a request's way. Requests have numbers between submission and completion; numbers are used again
+/// afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestStep {
     /// A task begins to submit a request, at most one at a time.
     Begun {
-        /// Number of the task.
+        /// Task number.
         task: usize,
     },
     /// The drive has got it.
     Issued {
-        /// Number of the task.
+        /// Task number.
         task: usize,
-        /// Number of the request from now on.
+        /// Request number from now on.
         request: usize,
-        /// Whether it is a read; a write otherwise.
+        /// A read; otherwise a write.
         read: bool,
         /// Bytes to transfer; 0 for a flush.
         bytes: u64,
-        /// Who made it.
+        /// Origin.
         origin: RequestOrigin,
     },
-    /// The drive has finished it.
+    /// The drive has finished the request.
     Served {
-        /// Number of the request.
+        /// Request number.
         request: usize,
     },
     /// The completion interrupt has been served.
     Delivered {
-        /// Number of the request.
+        /// Request number.
         request: usize,
-        /// The CPU that served it.
+        /// The interrupted CPU.
         cpu: usize,
     },
-    /// The task has it.
+    /// The task has the request back.
     Completed {
-        /// Number of the request, free from now on.
+        /// Request number, free from now on.
         request: usize,
     },
 }
 
-/// Watches a run. Every method does nothing unless it is implemented.
+/// Watches a run. Every method does nothing by default.
 ///
-/// Times count from the start of the run and never go back. The same run makes the same calls.
+/// Times count from the run's start and never go back. The same run makes the same calls.
 pub trait Observer {
-    /// Whether there is anything to tell. The engine asks at compile time.
+    /// Whether the observer wants any call. The engine asks at compile time.
     const WATCHES: bool = true;
 
     /// A CPU does something else from now on, or goes on with the same after a cut.
@@ -126,12 +120,12 @@ pub trait Observer {
         let _ = (now, cpu, activity);
     }
 
-    /// A CPU that goes idle has asked its governor, under a PSD lease or not.
+    /// A CPU about to go idle has asked the governor, under a PSD lease or not.
     fn idle_choice(&mut self, cpu: usize, query: &IdleQuery, decision: IdleDecision) {
         let _ = (cpu, query, decision);
     }
 
-    /// The governor of a CPU is told what came of its last choice.
+    /// A CPU's governor hears how the last choice turned out.
     fn idle_outcome(&mut self, cpu: usize, outcome: &IdleOutcome) {
         let _ = (cpu, outcome);
     }
@@ -179,38 +173,4 @@ pub struct Unobserved;
 
 impl Observer for Unobserved {
     const WATCHES: bool = false;
-}
-
-impl Activity {
-    pub(crate) fn of(cpu: &Cpu, tasks: &[Task], requests: &[Request]) -> Self {
-        match cpu.doing() {
-            Doing::Idle(state) => Self::Idle(state),
-            Doing::Waking => Self::Waking,
-            Doing::Interrupt(interrupt) => Self::Interrupt(match interrupt {
-                Interrupt::Completion(request) => {
-                    InterruptKind::Completion(requests[request].number_of_whole(request))
-                }
-                Interrupt::Tick | Interrupt::Rcu => InterruptKind::Tick,
-                Interrupt::Timer(_) => InterruptKind::Timer,
-                Interrupt::Reschedule | Interrupt::Frequency(_) => InterruptKind::Reschedule,
-            }),
-            Doing::Task => {
-                let task = cpu.run_queue.current().unwrap_or_default();
-                let running = &tasks[task];
-                Self::Task {
-                    task,
-                    job: running.owner(),
-                    work: match running.step() {
-                        Step::Call if running.is_kernel_thread() => Work::Background,
-                        Step::Submit | Step::Deactivate | Step::Call => Work::Submit,
-                        Step::Resume | Step::Wait => Work::Resume,
-                        Step::Spin if running.is_thread() => Work::Run,
-                        Step::Think | Step::Spin => Work::Think,
-                        Step::Thread => Work::Run,
-                        Step::Worker => Work::Background,
-                    },
-                }
-            }
-        }
-    }
 }

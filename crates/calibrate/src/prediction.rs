@@ -1,0 +1,334 @@
+//! Differences between simulated and measured jobs.
+
+use serde::Serialize;
+use wakepath_hardware::machine::{MetricErrors, PredictionError, RankingAgreement};
+use wakepath_measure::Conditions;
+use wakepath_results::RunRecord;
+use wakepath_units::median;
+
+/// Latency, rate and power of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct JobFigures {
+    /// Mean latency in us.
+    pub mean_us: f64,
+    /// 99th percentile of latency in us.
+    pub p99_us: f64,
+    /// Requests per second.
+    pub iops: f64,
+    /// Package power in mW; absent without counters or a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package_mw: Option<f64>,
+}
+
+/// A job under a policy set, on the machine and in the simulator, over all rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct JobPrediction {
+    /// Name of the job.
+    pub job: String,
+    /// Policy set.
+    pub policy: String,
+    /// Rounds of calibrating, predicting and measuring.
+    pub rounds: Vec<PredictionRound>,
+}
+
+/// A job in a round: measured, and simulated with what the round's calibration found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PredictionRound {
+    /// Each run on the machine.
+    pub live: Vec<JobFigures>,
+    /// The job in the simulator, with the calibrated machine.
+    pub simulated: JobFigures,
+    /// The same with the machine as captured.
+    pub uncalibrated: JobFigures,
+}
+
+impl JobFigures {
+    /// Median figures over runs; `None` without runs.
+    pub(crate) fn median_of_runs(runs: &[RunRecord]) -> Option<Self> {
+        let all: Option<Vec<Self>> = runs.iter().map(Self::from_run).collect();
+        Self::median_of(all?)
+    }
+
+    /// Figures of one run; `None` if it lacks one that every job has.
+    pub(crate) fn from_run(run: &RunRecord) -> Option<Self> {
+        // A simulated machine without power has a mean of 0.
+        let simulated = metric(run, "mean_mw").filter(|mw| *mw > 0.0);
+        let without_drive = simulated.map(|mw| mw - metric(run, "drive_mw").unwrap_or(0.0));
+        Some(Self {
+            mean_us: metric(run, "mean_us")?,
+            p99_us: metric(run, "p99_us")?,
+            iops: metric(run, "iops")?,
+            package_mw: metric(run, "package_mw").or(without_drive),
+        })
+    }
+
+    fn median_of(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let all: Vec<Self> = all.into_iter().collect();
+        Some(Self {
+            mean_us: median(all.iter().map(|figures| figures.mean_us))?,
+            p99_us: median(all.iter().map(|figures| figures.p99_us))?,
+            iops: median(all.iter().map(|figures| figures.iops))?,
+            package_mw: median(all.iter().filter_map(|figures| figures.package_mw)),
+        })
+    }
+
+    /// By how many per cent these figures are above others: mean, p99, IOPS.
+    pub fn percent_above(&self, other: &Self) -> [f64; 3] {
+        let ratios = [
+            self.mean_us / other.mean_us,
+            self.p99_us / other.p99_us,
+            self.iops / other.iops,
+        ];
+        ratios.map(|ratio| (ratio - 1.0) * 100.0)
+    }
+
+    /// By how many per cent the power is above another, if both are known.
+    fn power_percent_above(&self, other: &Self) -> Option<f64> {
+        let (own, other) = (self.package_mw?, other.package_mw?);
+        Some((own / other - 1.0) * 100.0)
+    }
+}
+
+impl JobPrediction {
+    /// Medians over all runs on the machine; `None` without runs.
+    pub fn live(&self) -> Option<JobFigures> {
+        JobFigures::median_of(self.live_runs())
+    }
+
+    /// Medians over rounds from simulations with the calibrated machine.
+    pub fn simulated(&self) -> Option<JobFigures> {
+        JobFigures::median_of(self.rounds.iter().map(|round| round.simulated))
+    }
+
+    /// Median signed errors in per cent of simulations with the calibrated machine, over rounds: mean, p99, IOPS.
+    pub fn errors(&self) -> Option<[f64; 3]> {
+        median_of_each(&self.errors_by_round(|round| round.simulated))
+    }
+
+    /// Median signed errors in per cent of simulations with the machine as captured.
+    pub fn uncalibrated_errors(&self) -> Option<[f64; 3]> {
+        median_of_each(&self.errors_by_round(|round| round.uncalibrated))
+    }
+
+    /// Median differences without sign between any two runs of the job on the machine; `None` with a single run.
+    pub fn differences_from_itself(&self) -> Option<[f64; 3]> {
+        let runs: Vec<JobFigures> = self.live_runs().collect();
+        let pairs = runs
+            .iter()
+            .enumerate()
+            .flat_map(|(index, one)| runs[..index].iter().map(move |other| (one, other)));
+        let differences: Vec<[f64; 3]> = pairs
+            .map(|(one, other)| one.percent_above(other).map(f64::abs))
+            .collect();
+        median_of_each(&differences)
+    }
+
+    fn live_runs(&self) -> impl Iterator<Item = JobFigures> {
+        self.rounds
+            .iter()
+            .flat_map(|round| round.live.iter().copied())
+    }
+
+    fn errors_by_round(&self, predicted: fn(&PredictionRound) -> JobFigures) -> Vec<[f64; 3]> {
+        let errors = self.rounds.iter().filter_map(|round| {
+            let live = JobFigures::median_of(round.live.iter().copied())?;
+            Some(predicted(round).percent_above(&live))
+        });
+        errors.collect()
+    }
+
+    fn power_errors(&self) -> impl Iterator<Item = f64> {
+        self.rounds.iter().filter_map(|round| {
+            let live = JobFigures::median_of(round.live.iter().copied())?;
+            round.simulated.power_percent_above(&live).map(f64::abs)
+        })
+    }
+}
+
+/// A run's metric by name.
+fn metric(run: &RunRecord, name: &str) -> Option<f64> {
+    let found = run.metrics.iter().find(|(metric, _)| metric == name);
+    found.map(|(_, value)| *value)
+}
+
+/// Median of each column; `None` without rows.
+fn median_of_each(rows: &[[f64; 3]]) -> Option<[f64; 3]> {
+    let medians = [0, 1, 2].map(|column| median(rows.iter().map(|row| row[column])));
+    match medians {
+        [Some(mean), Some(p99), Some(iops)] => Some([mean, p99, iops]),
+        _ => None,
+    }
+}
+
+/// Rounded to tenths of a per cent.
+fn metric_errors(percents: [f64; 3]) -> MetricErrors {
+    let [mean_percent, p99_percent, iops_percent] = percents.map(round_to_tenth);
+    MetricErrors {
+        mean_percent,
+        p99_percent,
+        iops_percent,
+    }
+}
+
+fn round_to_tenth(percent: f64) -> f64 {
+    (percent * 10.0).round() / 10.0
+}
+
+/// The median error over jobs and rounds under the first policy set; `None` without jobs.
+pub fn prediction_error(
+    jobs: &[JobPrediction],
+    conditions: &Conditions,
+) -> Option<PredictionError> {
+    let policy = &jobs.first()?.policy;
+    let compared: Vec<&JobPrediction> = jobs.iter().filter(|job| job.policy == *policy).collect();
+    let error = median_error(&compared, |round| round.simulated)?;
+    let itself: Vec<[f64; 3]> = compared
+        .iter()
+        .filter_map(|job| job.differences_from_itself())
+        .collect();
+    Some(PredictionError {
+        jobs: compared.len(),
+        rounds: compared.iter().map(|job| job.rounds.len()).max()?,
+        mean_percent: error.mean_percent,
+        p99_percent: error.p99_percent,
+        iops_percent: error.iops_percent,
+        package_percent: median(compared.iter().flat_map(|job| job.power_errors()))
+            .map(round_to_tenth),
+        date: conditions.date.clone(),
+        kernel: conditions.kernel.clone(),
+        ranking: compare_rankings(jobs),
+        itself: median_of_each(&itself).map(metric_errors),
+        uncalibrated: median_error(&compared, |round| round.uncalibrated),
+    })
+}
+
+/// Median error without sign over jobs and rounds.
+fn median_error(
+    jobs: &[&JobPrediction],
+    predicted: fn(&PredictionRound) -> JobFigures,
+) -> Option<MetricErrors> {
+    let errors: Vec<[f64; 3]> = jobs
+        .iter()
+        .flat_map(|job| job.errors_by_round(predicted))
+        .map(|error| error.map(f64::abs))
+        .collect();
+    median_of_each(&errors).map(metric_errors)
+}
+
+/// Whether the first two policy sets rank alike, live and simulated, by mean latency. Jobs count whose sets differ by more
+/// than the machine differs from itself. `None`: one policy set ran.
+fn compare_rankings(jobs: &[JobPrediction]) -> Option<RankingAgreement> {
+    let first = &jobs.first()?.policy;
+    let mut agreement = RankingAgreement { jobs: 0, alike: 0 };
+    let mut has_two = false;
+    for one in jobs.iter().filter(|job| job.policy == *first) {
+        let mut others = jobs.iter();
+        let Some(other) = others.find(|job| job.job == one.job && job.policy != *first) else {
+            continue;
+        };
+        has_two = true;
+        let Some((live, simulated)) = mean_ratios(one, other) else {
+            continue;
+        };
+        let noise = [one, other].map(|job| {
+            let differences = job.differences_from_itself();
+            differences.map_or(0.0, |[mean, ..]| mean)
+        });
+        if (live - 1.0).abs() * 100.0 > noise[0].max(noise[1]) {
+            agreement.jobs += 1;
+            agreement.alike += usize::from((live > 1.0) == (simulated > 1.0));
+        }
+    }
+    has_two.then_some(agreement)
+}
+
+/// Mean latency of one prediction over that of another: on the machine, and simulated.
+fn mean_ratios(one: &JobPrediction, other: &JobPrediction) -> Option<(f64, f64)> {
+    Some((
+        one.live()?.mean_us / other.live()?.mean_us,
+        one.simulated()?.mean_us / other.simulated()?.mean_us,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(mean_us: f64) -> JobFigures {
+        JobFigures {
+            mean_us,
+            p99_us: 2.0 * mean_us,
+            iops: 1e6 / mean_us,
+            package_mw: None,
+        }
+    }
+
+    fn conditions() -> Conditions {
+        Conditions {
+            date: "2026-11-27".to_owned(),
+            kernel: "6.12.48".to_owned(),
+            busy_percent: None,
+        }
+    }
+
+    fn prediction(policy: &str, live: &[f64], simulated: f64) -> JobPrediction {
+        JobPrediction {
+            job: "reads".to_owned(),
+            policy: policy.to_owned(),
+            rounds: vec![PredictionRound {
+                live: live.iter().copied().map(figures).collect(),
+                simulated: figures(simulated),
+                uncalibrated: figures(150.0),
+            }],
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_prediction_is_the_median_over_jobs() {
+        let jobs =
+            [90.0, 104.0, 125.0].map(|simulated| prediction("unchanged", &[100.0], simulated));
+        let error = prediction_error(&jobs, &conditions()).unwrap();
+        assert!((error.mean_percent - 10.0).abs() < 1e-9);
+        assert!((error.iops_percent - 11.1).abs() < 1e-9);
+        assert_eq!(error.itself, None);
+        assert!((error.uncalibrated.unwrap().mean_percent - 50.0).abs() < 1e-9);
+        assert_eq!(
+            error.to_string(),
+            "mean within 10 %, p99 10 %, IOPS 11 % (3 jobs, 2026-11-27, Linux 6.12.48)"
+        );
+        assert_eq!(prediction_error(&[], &conditions()), None);
+    }
+
+    #[test]
+    fn the_machine_is_compared_with_itself() {
+        let runs = [prediction("unchanged", &[100.0, 110.0], 105.0)];
+        let itself = prediction_error(&runs, &conditions())
+            .unwrap()
+            .itself
+            .unwrap();
+        assert!((itself.mean_percent - 10.0).abs() < 1e-9);
+        assert!((itself.iops_percent - 9.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn policies_rank_where_they_differ_by_more_than_the_machine_from_itself() {
+        let clear = [
+            prediction("unchanged", &[100.0, 101.0], 90.0),
+            prediction("shallow", &[80.0, 80.0], 80.0),
+        ];
+        let ranking = prediction_error(&clear, &conditions()).unwrap().ranking;
+        assert_eq!(ranking, Some(RankingAgreement { jobs: 1, alike: 1 }));
+        let wrong = [
+            prediction("unchanged", &[100.0, 101.0], 70.0),
+            prediction("shallow", &[80.0, 80.0], 80.0),
+        ];
+        let ranking = prediction_error(&wrong, &conditions()).unwrap().ranking;
+        assert_eq!(ranking, Some(RankingAgreement { jobs: 1, alike: 0 }));
+        let noisy = [
+            prediction("unchanged", &[70.0, 110.0], 70.0),
+            prediction("shallow", &[80.0, 80.0], 80.0),
+        ];
+        let ranking = prediction_error(&noisy, &conditions()).unwrap().ranking;
+        assert_eq!(ranking, Some(RankingAgreement { jobs: 0, alike: 0 }));
+    }
+}

@@ -1,0 +1,121 @@
+//! Jobs under policy sets, on the machine or in the simulator.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use toml::{Table, Value};
+use wakepath_hardware::Machine;
+use wakepath_measure::ExperimentControl;
+use wakepath_results::{RunOrigin, RunRecord};
+use wakepath_study::file::StudyError;
+use wakepath_study::plan::Plan;
+use wakepath_study::run::make_backend;
+
+use crate::error::CalibrateError;
+use crate::folder::Folder;
+use crate::job_list::CalibrationJob;
+
+/// The machine file beside the study.
+const MACHINE_FILE: &str = "machine.toml";
+
+/// Jobs to run, each under each policy set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobStudy<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) jobs: &'a [CalibrationJob],
+    /// Policy sets as text.
+    pub(crate) sets: &'a [&'static str],
+    /// Size of the data file in bytes.
+    pub(crate) file_bytes: u64,
+    pub(crate) seconds: f64,
+    pub(crate) repeats: u32,
+}
+
+impl JobStudy<'_> {
+    /// Runs of each job under each policy set on this machine: `[job][set][repeat]`.
+    pub(crate) fn measure(
+        &self,
+        control: ExperimentControl<'_>,
+        cancelled: &AtomicBool,
+    ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
+        self.run(&self.text(false), RunOrigin::Live, Some(control), cancelled)
+    }
+
+    /// The same on a simulated machine.
+    pub(crate) fn simulate(
+        &self,
+        machine: &Machine,
+        cancelled: &AtomicBool,
+    ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
+        let file = self.folder.path().join(MACHINE_FILE);
+        fs::write(&file, machine.to_toml()?).map_err(|source| CalibrateError::Folder {
+            path: file,
+            action: "writing the machine",
+            source,
+        })?;
+        self.run(&self.text(true), RunOrigin::Sim, None, cancelled)
+    }
+
+    /// The study file. Nothing is left out at the start of a run: fio 3.33 makes no pauses after a `ramp_time` until it
+    /// has sent as many requests as in it (mended by its commit cfc4ad2e).
+    fn text(&self, has_machine: bool) -> String {
+        let data = self.folder.data_file().display().to_string();
+        let mib = self.file_bytes >> 20;
+        let jobs = self.jobs.iter();
+        let workloads = jobs.map(|job| job.workload(&data, mib, self.seconds));
+        let sets = self.sets.iter().map(|set| {
+            Value::Table(Table::from_iter([
+                ("name".to_owned(), Value::from(*set)),
+                ("set".to_owned(), Value::from(*set)),
+            ]))
+        });
+        let mut study = Table::from_iter([
+            ("name".to_owned(), Value::from("calibration")),
+            ("title".to_owned(), Value::from("Jobs of a calibration")),
+            ("repeats".to_owned(), Value::from(i64::from(self.repeats))),
+            ("warm_up_s".to_owned(), Value::from(0.0)),
+            ("workload".to_owned(), Value::Array(workloads.collect())),
+            ("policy".to_owned(), Value::Array(sets.collect())),
+        ]);
+        if has_machine {
+            study.insert("machine".to_owned(), Value::from(MACHINE_FILE));
+        }
+        study.to_string()
+    }
+
+    fn run(
+        &self,
+        text: &str,
+        origin: RunOrigin,
+        control: Option<ExperimentControl<'_>>,
+        cancelled: &AtomicBool,
+    ) -> Result<Vec<Vec<Vec<RunRecord>>>, CalibrateError> {
+        let plan = Plan::from_text(text, "calibration", self.folder.path(), origin)?;
+        let backend = make_backend(&plan)?;
+        backend.begin()?;
+        let mut runs = vec![vec![Vec::new(); self.sets.len()]; self.jobs.len()];
+        let mut result = Ok(());
+        for (position, index) in (0..plan.runs()).enumerate() {
+            let cell = plan.cell(index);
+            let mut run = RunRecord::new(plan.key(index), None, cell.repeat, position as u32);
+            result = backend.run(cell, &mut run, cancelled);
+            if result.is_err() || cancelled.load(Ordering::Relaxed) {
+                break;
+            }
+            if let Some(control) = control {
+                control.finish_steps(1);
+            }
+            let sets = runs.get_mut(cell.workload);
+            if let Some(runs) = sets.and_then(|sets| sets.get_mut(cell.policy)) {
+                runs.push(run);
+            }
+        }
+        // What was changed is put back before an error is told.
+        backend.end()?;
+        result?;
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(StudyError::Interrupted.into());
+        }
+        Ok(runs)
+    }
+}

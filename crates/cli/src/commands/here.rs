@@ -1,0 +1,54 @@
+//! The calibrated description of the running machine: which machine a command takes, and which figures are stale.
+
+use std::collections::BTreeMap;
+
+use wakepath_calibrate::{StaleFigure, find_stale_figures};
+use wakepath_hardware::Machine;
+use wakepath_hardware::machine::{HERE, calibrated_file};
+use wakepath_system::System;
+
+use crate::messages::warning;
+
+/// The machine of a name, or else the calibrated one, with a line that says which was taken.
+pub(super) fn find_machine(name: Option<&str>) -> anyhow::Result<(Machine, Option<String>)> {
+    if let Some(name) = name {
+        return Ok((Machine::find(name)?, None));
+    }
+    let Some(file) = calibrated_file() else {
+        anyhow::bail!(
+            "no machine is named, and this one is not calibrated; name one of `wakepath machine list` or a machine file by \
+             --machine, or run `sudo wakepath calibrate --folder DIR`"
+        );
+    };
+    let machine = Machine::load(&file)?;
+    let line = format!("machine: {HERE}, {} ({})", machine.title, file.display());
+    Ok((machine, Some(line)))
+}
+
+/// Whether a name stands for the calibrated machine.
+fn is_here(name: Option<&str>) -> bool {
+    name.is_none_or(|name| name == HERE)
+}
+
+/// Measured figures from another state of this machine; none of machines by another name, which may be anywhere.
+pub(super) fn stale_figures(name: Option<&str>, machine: &Machine) -> Vec<StaleFigure> {
+    if !is_here(name) {
+        return Vec::new();
+    }
+    find_stale_figures(machine, &System::live())
+}
+
+/// Warns of measured figures from another state of this machine, once for each change.
+pub(super) fn tell_stale_figures(name: Option<&str>, machine: &Machine) {
+    let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for figure in stale_figures(name, machine) {
+        let changes = figure.changes.join(", ");
+        keys.entry(changes).or_default().push(figure.key);
+    }
+    for (changes, keys) in keys {
+        warning!(
+            "stale figures ({changes}): {}; `wakepath calibrate` measures them again",
+            keys.join(", ")
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! `wakepath measure background`: what wakes the CPUs of a machine at rest.
+
+use std::time::Duration;
+
+use wakepath_measure::ExperimentControl;
+use wakepath_measure::background::{
+    BackgroundMeasurement, BackgroundPlan, CauseKind, CauseRate, measure,
+};
+use wakepath_system::System;
+
+use super::experiment::{PlanReport, announce, print_notes};
+use crate::messages::tell;
+use crate::output::{self, Format, Screen};
+use crate::{until, waiting};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  wakepath measure background
+  wakepath measure background --time 10s --format csv")]
+pub(super) struct Args {
+    /// How long to watch.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = until::duration)]
+    time: Duration,
+    /// Say what would be done and how long that takes, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    let plan = BackgroundPlan::new(args.time);
+    let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
+    if args.dry_run {
+        return report.print(args.format, out);
+    }
+    tell!("{}", announce(&report.does, plan.duration(), ""));
+    let system = System::live();
+    let result = waiting::counting(
+        waiting::Jobs::one(),
+        plan.steps(),
+        "steps",
+        |finished, cancelled| {
+            let control = ExperimentControl::new(finished, cancelled);
+            Ok(measure(&system, &plan, control)?)
+        },
+    )?;
+    print_notes(&result.notes);
+    match args.format {
+        Format::Json => output::json(out, &result),
+        Format::Csv => output::csv(out, CSV_HEADER, csv_rows(&result)),
+        Format::Table => print_tables(&result, out),
+    }
+}
+
+const HEADER: [&str; 5] = ["cause", "per s", "busiest CPU", "per s there", "kind"];
+const CSV_HEADER: [&str; 4] = ["kind", "cause", "CPU", "per s"];
+
+const fn name_kind(kind: CauseKind) -> &'static str {
+    match kind {
+        CauseKind::Interrupt => "interrupt",
+        CauseKind::SoftInterrupt => "soft interrupt",
+        CauseKind::IdleState => "idle periods",
+    }
+}
+
+/// A row for each cause.
+fn rows(result: &BackgroundMeasurement) -> Vec<[String; 5]> {
+    let row = |cause: &CauseRate| {
+        let by_cpu = cause.by_cpu.iter().zip(&result.cpus);
+        let busiest = by_cpu.max_by(|a, b| a.0.total_cmp(b.0));
+        [
+            cause.name.clone(),
+            format!("{:.1}", cause.per_second),
+            busiest.map_or_else(String::new, |(_, cpu)| cpu.to_string()),
+            busiest.map_or_else(String::new, |(rate, _)| format!("{rate:.1}")),
+            name_kind(cause.kind).to_owned(),
+        ]
+    };
+    result.causes.iter().map(row).collect()
+}
+
+/// A row for each cause and CPU.
+fn csv_rows(result: &BackgroundMeasurement) -> impl Iterator<Item = [String; 4]> {
+    result.causes.iter().flat_map(|cause| {
+        let by_cpu = cause.by_cpu.iter().zip(&result.cpus);
+        by_cpu.map(|(rate, cpu)| {
+            [
+                name_kind(cause.kind).to_owned(),
+                cause.name.clone(),
+                cpu.to_string(),
+                format!("{rate:.3}"),
+            ]
+        })
+    })
+}
+
+fn print_tables(result: &BackgroundMeasurement, out: &mut Screen) -> anyhow::Result<()> {
+    let known = |value: Option<f64>, unit: &str| {
+        value.map_or_else(
+            || "not known".to_owned(),
+            |value| format!("{value:.1}{unit}"),
+        )
+    };
+    out.prose(
+        &format!(
+            "watched for {:.0} s, {}, Linux {}: context switches {}, CPUs busy {}",
+            result.seconds,
+            result.conditions.date,
+            result.conditions.kernel,
+            known(result.context_switches, " per s"),
+            known(result.busy_percent, " %")
+        ),
+        2,
+    )?;
+    output::table(out, HEADER, rows(result))
+}

@@ -1,0 +1,113 @@
+//! `wakepath measure power`: what the machine draws at rest, with busy CPUs, and in each idle state.
+
+use std::time::Duration;
+
+use rustix::process::geteuid;
+use wakepath_measure::ExperimentControl;
+use wakepath_measure::power::{
+    PowerCondition, PowerEstimate, PowerFigure, PowerMeasurement, PowerPlan, measure,
+};
+
+use super::experiment::{PlanReport, announce, print_notes};
+use crate::commands::live::RootArgs;
+use crate::messages::tell;
+use crate::output::{self, Format, Screen};
+use crate::{until, waiting};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo wakepath measure power --dry-run
+  sudo wakepath measure power --time 2m")]
+pub(super) struct Args {
+    /// How long to measure [default: 8 s for each condition].
+    #[arg(long, value_name = "TIME", value_parser = until::duration)]
+    time: Option<Duration>,
+    /// Say what would be done and how long that takes, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    root: RootArgs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    let system = args.root.system()?;
+    let captured = args.root.directory().is_some();
+    anyhow::ensure!(
+        args.dry_run || !captured,
+        "--root: a captured machine cannot be measured; --dry-run says what would be done there"
+    );
+    let forced = captured || geteuid().is_root();
+    let plan = PowerPlan::new(&system, forced, args.time)?;
+    let report = PlanReport::new(plan.steps(), plan.duration(), plan.describe());
+    if args.dry_run {
+        return report.print(args.format, out);
+    }
+    tell!("{}", announce(&report.does, plan.duration(), ""));
+    let result = waiting::counting(
+        waiting::Jobs::one(),
+        plan.steps(),
+        "steps",
+        |finished, cancelled| {
+            let control = ExperimentControl::new(finished, cancelled);
+            Ok(measure(&system, &plan, control)?)
+        },
+    )?;
+    print_notes(&result.notes);
+    match args.format {
+        Format::Json => output::json(out, &result),
+        Format::Csv => output::csv(out, HEADER, rows(&result)),
+        Format::Table => output::table(out, HEADER, rows(&result)),
+    }
+}
+
+const HEADER: [&str; 9] = [
+    "source",
+    "condition",
+    "n",
+    "mW",
+    "from",
+    "to",
+    "each CPU above deepest mW",
+    "from",
+    "to",
+];
+
+fn rows(result: &PowerMeasurement) -> Vec<[String; 9]> {
+    result.figures.iter().map(row).collect()
+}
+
+fn row(figure: &PowerFigure) -> [String; 9] {
+    let [mw, low, high] = texts(Some(figure.power));
+    let [above, above_low, above_high] = texts(figure.each_cpu_above_deepest);
+    [
+        figure.source.clone(),
+        describe_condition(&figure.condition),
+        figure.n.to_string(),
+        mw,
+        low,
+        high,
+        above,
+        above_low,
+        above_high,
+    ]
+}
+
+/// Value and interval; empty if not known.
+fn texts(estimate: Option<PowerEstimate>) -> [String; 3] {
+    let parts = estimate.map(|estimate| [estimate.mw, estimate.low, estimate.high]);
+    std::array::from_fn(|part| {
+        parts.map_or_else(String::new, |parts| format!("{:.0}", parts[part]))
+    })
+}
+
+fn describe_condition(condition: &PowerCondition) -> String {
+    match condition {
+        PowerCondition::Rest => "at rest, as it is".to_owned(),
+        PowerCondition::Busy(1) => "1 CPU busy".to_owned(),
+        PowerCondition::Busy(number) => format!("{number} CPUs busy"),
+        PowerCondition::State(name) => format!("at rest, only {name} allowed"),
+    }
+}

@@ -1,0 +1,98 @@
+//! `wakepath workload`: workloads from what was recorded.
+
+mod job;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use wakepath_trace::recording::Reader;
+use wakepath_trace::task_io::{TaskIoProfile, collect_task_io};
+
+use crate::messages::{note, warning};
+use crate::new_file;
+use crate::output::Screen;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Make fio jobs of the tasks that did I/O in a recording, as closed loops.
+    Extract(ExtractArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  wakepath workload extract wakepath.parquet -o mine.fio
+  wakepath sim mine.fio --machine my-machine/machine.toml --policy menu --policy 'menu + psd'")]
+struct ExtractArgs {
+    /// Recording by `wakepath record`, `wakepath import` or `wakepath sim --record`.
+    recording: PathBuf,
+    /// Job file to write.
+    #[arg(short, long, value_name = "FILE.fio")]
+    output: PathBuf,
+    /// Replace the job file if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    match &args.command {
+        Action::Extract(args) => extract(args, out),
+    }
+}
+
+fn extract(args: &ExtractArgs, out: &mut Screen) -> anyhow::Result<()> {
+    let output = args.output.display();
+    new_file::check(&args.output, args.force).with_context(|| output.to_string())?;
+    let name = args.recording.display().to_string();
+    let profile = collect_task_io(&mut Reader::open(&args.recording)?)?;
+    let jobs = job::jobs(&profile);
+    ensure!(
+        !jobs.is_empty(),
+        "{name}: no task with at least {} requests that it waited for. A workload needs block requests with their \
+         submitters, as `wakepath record` writes them (schema 2)",
+        job::FEWEST_REQUESTS
+    );
+    let text = job::write_file(&name, &profile, &jobs);
+    new_file::write(&args.output, args.force, |mut file| {
+        Ok(file.write_all(text.as_bytes())?)
+    })
+    .with_context(|| output.to_string())?;
+    tell_left_out(&profile, &jobs);
+    writeln!(
+        out,
+        "{output}: {} jobs, from {} tasks with I/O over {:.3} s",
+        jobs.len(),
+        profile.tasks.len(),
+        profile.duration_ns as f64 / 1e9
+    )?;
+    Ok(())
+}
+
+/// Says which requests are in no job.
+fn tell_left_out(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
+    let rare = profile.tasks.len() - jobs.len();
+    if rare > 0 {
+        note!(
+            "{rare} tasks are left out: fewer than {} requests, or beyond the first {} tasks",
+            job::FEWEST_REQUESTS,
+            job::MOST_JOBS
+        );
+    }
+    let left_out = [
+        (
+            profile.background,
+            "that nobody waits for, as write-back makes them",
+        ),
+        (profile.unknown_submitter, "without a recorded submitter"),
+        (profile.without_data, "without data, as flushes"),
+    ];
+    for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
+        warning!("{count} requests {what} are in no job");
+    }
+}

@@ -1,0 +1,207 @@
+//! fio jobs for tasks' I/O.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use wakepath_trace::task_io::{RequestSize, TaskIo, TaskIoProfile};
+use wakepath_units::printable::one_line;
+
+/// A task with fewer requests is no load.
+pub(super) const FEWEST_REQUESTS: u64 = 10;
+/// Most tasks that become jobs, by number of requests.
+pub(super) const MOST_JOBS: usize = 64;
+/// A shorter CPU burst is the cost of the request itself, which every machine has anyway, in ns.
+const SHORTEST_BURST: u64 = 20_000;
+/// Most sizes in a job's `bssplit`.
+const MOST_SIZES: usize = 10;
+/// Largest area of a job, in bytes: a larger file differs for real drives only.
+const LARGEST_AREA: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+/// A task that becomes a job.
+pub(super) struct Job<'a> {
+    name: String,
+    task: u32,
+    io: &'a TaskIo,
+}
+
+/// The tasks that become jobs, busiest first.
+pub(super) fn jobs(profile: &TaskIoProfile) -> Vec<Job<'_>> {
+    let mut tasks: Vec<(u32, &TaskIo)> = profile
+        .tasks
+        .iter()
+        .map(|(task, io)| (*task, io))
+        .filter(|(_, io)| all_requests(io) >= FEWEST_REQUESTS)
+        .collect();
+    tasks.sort_by_key(|(task, io)| (std::cmp::Reverse(all_requests(io)), *task));
+    tasks.truncate(MOST_JOBS);
+    let mut names = BTreeSet::new();
+    let jobs = tasks.into_iter().map(|(task, io)| {
+        let plain = job_name(io, task);
+        let name = if names.insert(plain.clone()) {
+            plain
+        } else {
+            format!("{plain}-{task}")
+        };
+        Job { name, task, io }
+    });
+    jobs.collect()
+}
+
+/// A section name from the task's name.
+fn job_name(io: &TaskIo, task: u32) -> String {
+    let recorded = io.name.as_deref().unwrap_or_default().chars();
+    let name: String = recorded
+        .map(|c| {
+            let is_plain = c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if is_plain { c } else { '_' }
+        })
+        .collect();
+    // `global` is no job in fio.
+    if name.is_empty() || name.eq_ignore_ascii_case("global") {
+        format!("task-{task}")
+    } else {
+        name
+    }
+}
+
+fn all_requests(io: &TaskIo) -> u64 {
+    io.requests(false) + io.requests(true)
+}
+
+/// The job file.
+pub(super) fn write_file(recording: &str, profile: &TaskIoProfile, jobs: &[Job<'_>]) -> String {
+    let seconds = profile.duration_ns.div_ceil(1_000_000_000).max(1);
+    let mut text = format!(
+        "; Made by wakepath workload extract of {}: each task is a closed loop.\n\
+         [global]\ndirect=1\ntime_based=1\nruntime={seconds}s\n",
+        one_line(recording)
+    );
+    for job in jobs {
+        write_job(&mut text, job);
+    }
+    text
+}
+
+fn write_job(text: &mut String, job: &Job<'_>) {
+    let io = job.io;
+    let [reads, writes] = [io.requests(false), io.requests(true)];
+    let mut lines = vec![format!(
+        "; task {}: {reads} reads, {writes} writes",
+        job.task
+    )];
+    if io.most_in_flight > 1 {
+        lines.push("ioengine=io_uring".to_owned());
+        lines.push(format!("iodepth={}", io.most_in_flight));
+    } else {
+        lines.push("ioengine=psync".to_owned());
+    }
+    lines.push(format!("rw={}", pattern(io)));
+    if reads > 0 && writes > 0 {
+        let percent = 100.0 * reads as f64 / (reads + writes) as f64;
+        lines.push(format!("rwmixread={percent:.0}"));
+    }
+    lines.push(block_sizes(io));
+    lines.push(format!("size={}m", area(io) / MIB));
+    lines.extend(think_time(io));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\n[{}]\n{}", job.name, lines.join("\n"));
+}
+
+/// fio's `rw`: sequential if most requests follow the last.
+fn pattern(io: &TaskIo) -> &'static str {
+    let sequential = 2 * io.sequential > all_requests(io);
+    match (io.requests(false) > 0, io.requests(true) > 0, sequential) {
+        (true, true, true) => "rw",
+        (true, true, false) => "randrw",
+        (true, false, true) => "read",
+        (true, false, false) => "randread",
+        (false, _, true) => "write",
+        (false, _, false) => "randwrite",
+    }
+}
+
+/// fio's `bs` or `bssplit`, with reads before writes.
+fn block_sizes(io: &TaskIo) -> String {
+    let sizes = [false, true].map(|write| {
+        let mut sizes: Vec<(RequestSize, u64)> = io
+            .sizes
+            .iter()
+            .map(|(size, count)| (*size, *count))
+            .filter(|(size, _)| size.write == write)
+            .collect();
+        sizes.sort_by_key(|(size, count)| (std::cmp::Reverse(*count), *size));
+        sizes.truncate(MOST_SIZES);
+        sizes
+    });
+    let used: Vec<&Vec<(RequestSize, u64)>> =
+        sizes.iter().filter(|sizes| !sizes.is_empty()).collect();
+    let key = if used.iter().all(|sizes| sizes.len() == 1) {
+        "bs"
+    } else {
+        "bssplit"
+    };
+    let parts: Vec<String> = sizes
+        .iter()
+        .filter(|sizes| !sizes.is_empty())
+        .map(|sizes| size_shares(sizes, key == "bs"))
+        .collect();
+    // A single list counts for reads and writes alike.
+    format!("{key}={}", parts.join(","))
+}
+
+/// Sizes with their shares in %; the last size has the rest.
+fn size_shares(sizes: &[(RequestSize, u64)], alone: bool) -> String {
+    let all: u64 = sizes.iter().map(|(_, count)| count).sum();
+    let last = sizes.len().saturating_sub(1);
+    let shares = sizes.iter().enumerate().map(|(index, (size, count))| {
+        let bytes = in_kibibytes(size.bytes);
+        match index {
+            _ if alone => bytes,
+            index if index == last => format!("{bytes}/"),
+            _ => format!("{bytes}/{}", 100 * count / all.max(1)),
+        }
+    });
+    shares.collect::<Vec<_>>().join(":")
+}
+
+fn in_kibibytes(bytes: u32) -> String {
+    if bytes.is_multiple_of(1024) {
+        format!("{}k", bytes / 1024)
+    } else {
+        bytes.to_string()
+    }
+}
+
+/// The area that a job works on: whole mebibytes, and room for the largest request.
+fn area(io: &TaskIo) -> u64 {
+    let sectors = io.end_sector.saturating_sub(io.first_sector);
+    let largest = io.sizes.keys().map(|size| size.bytes).max().unwrap_or(0);
+    let bytes = sectors.saturating_mul(512).min(LARGEST_AREA);
+    bytes.max(u64::from(largest)).div_ceil(MIB).max(1) * MIB
+}
+
+/// fio's options for pauses: the mean pause, after as many requests as came between pauses.
+fn think_time(io: &TaskIo) -> Vec<String> {
+    let burst = io.burst_ns / io.bursts.max(1);
+    let spin = if burst < SHORTEST_BURST { 0 } else { burst };
+    let per_pause = all_requests(io) as f64 / io.pauses.max(1) as f64;
+    let blocks = if io.pauses == 0 {
+        1
+    } else {
+        (per_pause.round() as u64).max(1)
+    };
+    let asleep = io.asleep_ns / io.pauses.max(1);
+    let [pause_us, spin_us] = [asleep + spin * blocks, spin * blocks].map(|ns| (ns + 500) / 1000);
+    let mut lines = Vec::new();
+    if pause_us > 0 {
+        lines.push(format!("thinktime={pause_us}us"));
+    }
+    if spin_us > 0 {
+        lines.push(format!("thinktime_spin={spin_us}us"));
+    }
+    if pause_us > 0 && blocks > 1 {
+        lines.push(format!("thinktime_blocks={blocks}"));
+    }
+    lines
+}

@@ -1,0 +1,333 @@
+//! What wakes the CPUs of a machine at rest: interrupts by cause, soft interrupts, and idle periods, for each CPU.
+//!
+//! Only counters of the kernel are read, before and after; nothing is changed, and no root is needed. The kernel counts
+//! causes, and not the programs behind them: which program set a timer is not known here.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use wakepath_system::{Root, System};
+use wakepath_units::printable;
+
+use crate::conditions::CpuTimes;
+use crate::{Conditions, ExperimentControl, MeasureError};
+
+/// How long the machine is watched between two looks for a signal.
+const STEP: Duration = Duration::from_secs(1);
+
+/// How long to watch a machine at rest.
+#[derive(Clone, Copy, Debug)]
+pub struct BackgroundPlan {
+    steps: usize,
+}
+
+/// What a count is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CauseKind {
+    /// An interrupt, by `/proc/interrupts`.
+    Interrupt,
+    /// A soft interrupt, such as timers and RCU, by `/proc/softirqs`.
+    SoftInterrupt,
+    /// Periods in an idle state, by its `usage`; each ends with a wake-up.
+    IdleState,
+}
+
+/// How often something happened on each CPU.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CauseRate {
+    /// Kind of cause.
+    pub kind: CauseKind,
+    /// Name, as the kernel prints it.
+    pub name: String,
+    /// Times per second on all CPUs.
+    pub per_second: f64,
+    /// Times per second by CPU, in the order of [`BackgroundMeasurement::cpus`].
+    pub by_cpu: Vec<f64>,
+}
+
+/// What a machine does at rest.
+#[derive(Clone, Debug, Serialize)]
+pub struct BackgroundMeasurement {
+    /// Day, kernel, other work.
+    pub conditions: Conditions,
+    /// How long the machine was watched, in seconds.
+    pub seconds: f64,
+    /// Numbers of the CPUs.
+    pub cpus: Vec<usize>,
+    /// Context switches per second, on all CPUs; absent: not known.
+    pub context_switches: Option<f64>,
+    /// Share of all CPUs' time that was busy, in per cent; absent: not known.
+    pub busy_percent: Option<f64>,
+    /// Causes, most frequent first within their kind.
+    pub causes: Vec<CauseRate>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl BackgroundPlan {
+    /// Watches for a time, at least a second.
+    pub fn new(time: Duration) -> Self {
+        Self {
+            steps: time.as_secs_f64().round().max(1.0) as usize,
+        }
+    }
+
+    /// Number of steps.
+    pub const fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// Time of all steps.
+    pub fn duration(&self) -> Duration {
+        STEP * self.steps as u32
+    }
+
+    /// What is done, for people.
+    pub fn describe(&self) -> Vec<String> {
+        vec![
+            "reads the kernel's counters of interrupts, soft interrupts and idle states before and after; changes nothing"
+                .to_owned(),
+            "leave the machine alone meanwhile: what it does then is in the figures".to_owned(),
+        ]
+    }
+}
+
+/// Watches a machine.
+///
+/// # Errors
+/// The kernel tells no interrupts, or a signal came within the first second.
+pub fn measure(
+    system: &System,
+    plan: &BackgroundPlan,
+    control: ExperimentControl<'_>,
+) -> Result<BackgroundMeasurement, MeasureError> {
+    let conditions = Conditions::observe(system, control);
+    let before = CounterSnapshot::take(system)?;
+    let began = Instant::now();
+    for _ in 0..plan.steps {
+        control.sleep(STEP);
+        if control.is_cancelled() {
+            break;
+        }
+        control.finish_step();
+    }
+    if began.elapsed() < STEP {
+        return Err(MeasureError::Cancelled);
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let after = CounterSnapshot::take(system)?;
+    Ok(after.rates_since(&before, seconds, conditions))
+}
+
+/// Counts by kind, name and CPU.
+type Counts = BTreeMap<(CauseKind, String), BTreeMap<usize, u64>>;
+
+/// The kernel's counters at one moment.
+struct CounterSnapshot {
+    counts: Counts,
+    context_switches: Option<u64>,
+    times: Option<CpuTimes>,
+}
+
+impl CounterSnapshot {
+    fn take(system: &System) -> Result<Self, MeasureError> {
+        let root = system.root();
+        let mut counts = Counts::new();
+        let interrupts = root.optional("proc/interrupts").ok_or_else(|| {
+            MeasureError::Impossible(
+                "/proc/interrupts cannot be read; mount /proc, or run outside of the container"
+                    .to_owned(),
+            )
+        })?;
+        add_table(&mut counts, CauseKind::Interrupt, &interrupts);
+        if let Some(text) = root.optional("proc/softirqs") {
+            add_table(&mut counts, CauseKind::SoftInterrupt, &text);
+        }
+        for cpu in system.cpus() {
+            for count in system.idle_counts(cpu) {
+                let name = printable::one_line(&count.state.name).into_owned();
+                let by_cpu = counts.entry((CauseKind::IdleState, name)).or_default();
+                by_cpu.insert(cpu, count.usage);
+            }
+        }
+        Ok(Self {
+            counts,
+            context_switches: read_context_switches(root),
+            times: CpuTimes::read(root),
+        })
+    }
+
+    fn rates_since(
+        &self,
+        before: &Self,
+        seconds: f64,
+        conditions: Conditions,
+    ) -> BackgroundMeasurement {
+        let mut cpus: Vec<usize> = self
+            .counts
+            .values()
+            .flat_map(|by| by.keys().copied())
+            .collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let mut causes: Vec<CauseRate> = Vec::new();
+        for ((kind, name), now) in &self.counts {
+            let then = before.counts.get(&(*kind, name.clone()));
+            let by_cpu = cpus.iter().map(|cpu| {
+                let count =
+                    |by: Option<&BTreeMap<usize, u64>>| by.and_then(|by| by.get(cpu)).copied();
+                // A cause that is new began at 0; one that was counted anew is left out.
+                let past = count(then).unwrap_or(0);
+                count(Some(now)).unwrap_or(0).saturating_sub(past) as f64 / seconds
+            });
+            let by_cpu: Vec<f64> = by_cpu.collect();
+            let per_second: f64 = by_cpu.iter().sum();
+            if per_second > 0.0 {
+                causes.push(CauseRate {
+                    kind: *kind,
+                    name: name.clone(),
+                    per_second,
+                    by_cpu,
+                });
+            }
+        }
+        causes.sort_by(|a, b| {
+            let rates = b.per_second.total_cmp(&a.per_second);
+            a.kind.cmp(&b.kind).then(rates)
+        });
+        let switches = self.context_switches.zip(before.context_switches);
+        let times = self.times.zip(before.times);
+        BackgroundMeasurement {
+            notes: conditions.note_on_load().into_iter().collect(),
+            conditions,
+            seconds,
+            cpus,
+            context_switches: switches.map(|(now, then)| now.saturating_sub(then) as f64 / seconds),
+            busy_percent: times.and_then(|(now, then)| now.busy_percent_since(then)),
+            causes,
+        }
+    }
+}
+
+/// Adds a table of counts by CPU: a head of CPU numbers, then lines of a name, counts and perhaps a description.
+fn add_table(counts: &mut Counts, kind: CauseKind, text: &str) {
+    let mut lines = text.lines();
+    let head = lines.next().unwrap_or_default();
+    let cpus: Vec<usize> = head
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("CPU")?.parse().ok())
+        .collect();
+    if cpus.is_empty() {
+        return;
+    }
+    for line in lines {
+        let Some((label, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let numbers: Vec<u64> = words.iter().map_while(|word| word.parse().ok()).collect();
+        // Lines with a single count, such as ERR, are of no CPU.
+        if numbers.len() < cpus.len() {
+            continue;
+        }
+        let name = name_cause(label.trim(), &words[cpus.len()..]);
+        let by_cpu = counts.entry((kind, name)).or_default();
+        for (cpu, number) in cpus.iter().zip(&numbers) {
+            let count = by_cpu.entry(*cpu).or_default();
+            *count = count.saturating_add(*number);
+        }
+    }
+}
+
+/// Counts of numbered interrupts, which are of devices, by name and CPU.
+pub(crate) fn numbered_interrupts(text: &str) -> BTreeMap<String, BTreeMap<usize, u64>> {
+    let lines: Vec<&str> = text.lines().filter(|line| is_of_device(line)).collect();
+    let mut counts = Counts::new();
+    add_table(&mut counts, CauseKind::Interrupt, &lines.join("\n"));
+    let named = counts.into_iter();
+    named.map(|((_, name), by_cpu)| (name, by_cpu)).collect()
+}
+
+/// Whether a line of `/proc/interrupts` is its head, or of a device.
+fn is_of_device(line: &str) -> bool {
+    let label = line.split(':').next().unwrap_or_default().trim();
+    line.contains("CPU") || !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Names a cause: numbered interrupts by their device, behind controller and trigger; others by label and description.
+fn name_cause(label: &str, description: &[&str]) -> String {
+    let is_numbered = label.bytes().all(|b| b.is_ascii_digit());
+    let words = match description {
+        [_, _, device @ ..] if is_numbered && !device.is_empty() => device,
+        all => all,
+    };
+    let name = if is_numbered {
+        format!("{} (interrupt {label})", words.join(" "))
+    } else {
+        format!("{label} {}", words.join(" "))
+    };
+    printable::one_line(name.trim()).into_owned()
+}
+
+fn read_context_switches(root: &Root) -> Option<u64> {
+    let stat = root.optional("proc/stat")?;
+    let mut lines = stat.lines();
+    lines.find_map(|line| line.strip_prefix("ctxt ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "           CPU0       CPU3\n 24:          1          0  IO-APIC   5-edge      nvme0q1\n\
+                          LOC:     100     200   Local timer interrupts\nERR:          0\n";
+    const AFTER: &str = "           CPU0       CPU3\n 24:          1          20  IO-APIC   5-edge      nvme0q1\n\
+                         LOC:     150     200   Local timer interrupts\nERR:          4\n";
+
+    fn snapshot(text: &str) -> CounterSnapshot {
+        let mut counts = Counts::new();
+        add_table(&mut counts, CauseKind::Interrupt, text);
+        CounterSnapshot {
+            counts,
+            context_switches: None,
+            times: None,
+        }
+    }
+
+    fn conditions() -> Conditions {
+        Conditions {
+            date: "2026-11-27".to_owned(),
+            kernel: "6.12.48".to_owned(),
+            busy_percent: None,
+        }
+    }
+
+    #[test]
+    fn rates_are_by_cause_and_cpu() {
+        let result = snapshot(AFTER).rates_since(&snapshot(BEFORE), 10.0, conditions());
+        assert_eq!(result.cpus, [0, 3]);
+        let found: Vec<(&str, &[f64])> = result
+            .causes
+            .iter()
+            .map(|cause| (cause.name.as_str(), cause.by_cpu.as_slice()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("LOC Local timer interrupts", &[5.0, 0.0][..]),
+                ("nvme0q1 (interrupt 24)", &[0.0, 2.0][..]),
+            ]
+        );
+    }
+
+    #[test]
+    fn tables_that_are_none_have_no_causes() {
+        for text in ["", "CPU0\n", "CPU0 CPU1\n 1: 5\n", "no table\n: : :\n"] {
+            assert!(snapshot(text).counts.is_empty(), "{text}");
+        }
+        let full = format!("CPU0\n 1: {0}\n 1: {0}\n", u64::MAX);
+        assert_eq!(snapshot(&full).counts.len(), 1);
+    }
+}

@@ -1,0 +1,496 @@
+//! What the CPU does for an I/O: work of the waiting task by depth, where completions arrive, and what a system call, a
+//! context switch and a tick take.
+//!
+//! Times are from the scheduler's account of each thread (`/proc/thread-self/schedstat`), and from the clock. CPUs are
+//! held in their first idle state meanwhile, where the user may do that.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use serde::Serialize;
+use wakepath_system::{Root, System};
+use wakepath_units::median;
+
+use crate::drive::random_block;
+use crate::summary::{Estimate, LatencySummary};
+use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
+use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
+
+/// Requests in flight, each in a thread.
+const DEPTHS: [usize; 4] = [1, 2, 4, 8];
+/// Steps besides the loads: system call, context switch, ticks.
+const OTHER_STEPS: usize = 3;
+/// Interruptions of a spinning thread from this length on, in ns, are somebody else's work.
+const LEAST_INTERRUPTION: u64 = 700;
+/// An interrupt line has completions if it came at least this often for each request.
+const COMPLETIONS_PER_REQUEST: f64 = 0.1;
+/// Calls between two looks at the clock.
+const CALLS: u32 = 1000;
+
+/// What to measure of the I/O path, and for how long.
+#[derive(Clone, Debug)]
+pub struct PathPlan {
+    target: TestTarget,
+    step: Duration,
+}
+
+/// CPU work for reads at a depth.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathLoad {
+    /// Reads in flight, each in a thread.
+    pub depth: usize,
+    /// 4 KiB direct random reads that were made.
+    pub reads: u64,
+    /// Latency as the program sees it.
+    pub latency: LatencySummary,
+    /// CPU time of the reading thread for each read in ns: from the call to the sleep, and from the wake-up to the return. Absent:
+    /// the kernel keeps no account.
+    pub task_ns: Option<f64>,
+    /// Time for each read that the thread was ready to run and did not, in ns; absent as above.
+    pub waiting_ns: Option<f64>,
+    /// Interrupt lines that came with the reads, most frequent first.
+    pub completions: Vec<CompletionLine>,
+}
+
+/// An interrupt line that came with reads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CompletionLine {
+    /// Its line of `/proc/interrupts`: number and device.
+    pub name: String,
+    /// Interrupts for each read; below 1 where one interrupt completes several.
+    pub per_read: f64,
+    /// Share of its interrupts by CPU, where any came.
+    pub shares: Vec<(usize, f64)>,
+}
+
+/// Interruptions of a thread that only looks at the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interruptions {
+    /// Interruptions per second.
+    pub per_second: f64,
+    /// Median length in ns: at about the tick rate, what a tick takes.
+    pub median_ns: f64,
+}
+
+/// Result of an experiment on the I/O path.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathMeasurement {
+    /// File or device.
+    pub file: String,
+    /// Day, kernel, other work.
+    pub conditions: Conditions,
+    /// Whether CPUs were held in their first idle state. If not, idle exits are in the latencies.
+    pub held_shallow: bool,
+    /// Reads by depth.
+    pub loads: Vec<PathLoad>,
+    /// A short system call (`getppid`).
+    pub system_call: Option<Estimate>,
+    /// A hand-over from one thread to another on one CPU: wake-up and context switch.
+    pub context_switch: Option<Estimate>,
+    /// What interrupts a thread that spins.
+    pub interruptions: Option<Interruptions>,
+    /// Whether all steps were done.
+    pub complete: bool,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl PathPlan {
+    /// Plans the experiment over a file that is there; `time` is for all steps together.
+    pub fn new(file: impl Into<std::path::PathBuf>, time: Duration) -> Self {
+        let steps = (DEPTHS.len() + OTHER_STEPS) as u32;
+        Self {
+            target: TestTarget::Read(file.into()),
+            step: (time / steps).max(Duration::from_millis(20)),
+        }
+    }
+
+    /// Number of steps.
+    pub const fn steps(&self) -> usize {
+        DEPTHS.len() + OTHER_STEPS
+    }
+
+    /// Time of all steps.
+    pub fn duration(&self) -> Duration {
+        self.step * self.steps() as u32
+    }
+
+    /// Checks the file.
+    ///
+    /// # Errors
+    /// As [`TestTarget::check`].
+    pub fn check(&self) -> Result<(), MeasureError> {
+        self.target.check()
+    }
+
+    /// What is done, for people.
+    pub fn describe(&self) -> Vec<String> {
+        vec![
+            format!(
+                "reads {} past the page cache, with 1 to 8 reads in flight; nothing is written",
+                self.target.path().display()
+            ),
+            "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state (needs root)".to_owned(),
+            "times system calls, context switches and the interruptions of a spinning thread".to_owned(),
+        ]
+    }
+}
+
+/// Carries the plan out. CPUs may sleep again when it returns, whatever happened.
+///
+/// # Errors
+/// The file cannot serve, a read fails, another wakepath changes settings, or a signal came before the first result.
+pub fn measure(
+    system: &System,
+    plan: &PathPlan,
+    control: ExperimentControl<'_>,
+) -> Result<PathMeasurement, MeasureError> {
+    let hold = ShallowHold::take(system)?;
+    let conditions = Conditions::observe(system, control);
+    let file = TestFile::open(&plan.target, system, control)?;
+    let mut result = PathMeasurement {
+        file: plan.target.path().display().to_string(),
+        held_shallow: hold.refusal().is_none(),
+        loads: Vec::new(),
+        system_call: None,
+        context_switch: None,
+        interruptions: None,
+        complete: false,
+        notes: conditions.note_on_load().into_iter().collect(),
+        conditions,
+    };
+    result.notes.extend(hold.refusal().map(|why| {
+        format!("CPUs may have slept meanwhile, and their idle exits are in the latencies: {why}")
+    }));
+    let outcome = run_steps(system, plan, &file, &mut result, control);
+    if let Err(unrestored) = MeasureError::with_release(outcome, hold.release())? {
+        result.notes.push(unrestored.to_string());
+    }
+    result.complete = !control.is_cancelled();
+    if result.loads.is_empty() {
+        return Err(MeasureError::Cancelled);
+    }
+    Ok(result)
+}
+
+fn run_steps(
+    system: &System,
+    plan: &PathPlan,
+    file: &TestFile,
+    result: &mut PathMeasurement,
+    control: ExperimentControl<'_>,
+) -> Result<(), MeasureError> {
+    for depth in DEPTHS {
+        if control.is_cancelled() {
+            return Ok(());
+        }
+        let load = measure_load(system.root(), file, depth, plan.step, control)
+            .map_err(|error| file.error("reading it", error))?;
+        result.loads.extend(load);
+        control.finish_step();
+    }
+    result.system_call = time_system_calls(plan.step, control);
+    control.finish_step();
+    let cpu = system.cpus().last().copied().unwrap_or(0);
+    result.context_switch = time_context_switches(cpu, plan.step, control)?;
+    control.finish_step();
+    result.interruptions = watch_interruptions(cpu, plan.step, control)?;
+    control.finish_step();
+    Ok(())
+}
+
+/// What one thread of a load did.
+#[derive(Default)]
+struct ThreadWork {
+    latencies: Vec<u64>,
+    /// On the CPU, and ready but waiting, in ns.
+    account: Option<[u64; 2]>,
+}
+
+fn measure_load(
+    root: &Root,
+    file: &TestFile,
+    depth: usize,
+    time: Duration,
+    control: ExperimentControl<'_>,
+) -> io::Result<Option<PathLoad>> {
+    let before = read_interrupts(root);
+    let done: Mutex<Vec<io::Result<ThreadWork>>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..depth {
+            let done = &done;
+            scope.spawn(move || {
+                let work = read_for(file, thread as u64, time, control);
+                done.lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .push(work);
+            });
+        }
+    });
+    let after = read_interrupts(root);
+    let works: io::Result<Vec<ThreadWork>> = done
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .into_iter()
+        .collect();
+    let works = works?;
+    let latencies: Vec<u64> = works
+        .iter()
+        .flat_map(|work| work.latencies.iter().copied())
+        .collect();
+    let Some(latency) = LatencySummary::new(&latencies) else {
+        return Ok(None);
+    };
+    let accounts: Option<Vec<[u64; 2]>> = works.iter().map(|work| work.account).collect();
+    let per_read = |part: usize| {
+        let total: u64 = accounts.as_ref()?.iter().map(|account| account[part]).sum();
+        Some(total as f64 / latency.n as f64)
+    };
+    Ok(Some(PathLoad {
+        depth,
+        reads: latency.n,
+        task_ns: per_read(0),
+        waiting_ns: per_read(1),
+        completions: find_completions(&before, &after, latency.n),
+        latency,
+    }))
+}
+
+fn read_for(
+    file: &TestFile,
+    seed: u64,
+    time: Duration,
+    control: ExperimentControl<'_>,
+) -> io::Result<ThreadWork> {
+    let mut buffer = AlignedBuffer::new(ALIGNMENT);
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut latencies = Vec::new();
+    let account = read_account();
+    let end = Instant::now() + time;
+    while Instant::now() < end && !control.is_cancelled() {
+        let offset = random_block(&mut random, file.bytes());
+        let began = Instant::now();
+        let read = rustix::io::pread(file.file(), buffer.bytes_mut(), offset)?;
+        if read != ALIGNMENT {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        latencies.push(began.elapsed().as_nanos() as u64);
+    }
+    let spent = account.zip(read_account());
+    Ok(ThreadWork {
+        latencies,
+        account: spent.map(|(then, now)| [0, 1].map(|part| now[part].saturating_sub(then[part]))),
+    })
+}
+
+/// The calling thread's time on a CPU and on a run queue in ns (Documentation/scheduler/sched-stats.rst).
+fn read_account() -> Option<[u64; 2]> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
+}
+
+/// Counts of numbered interrupts by line and CPU.
+type InterruptCounts = BTreeMap<String, BTreeMap<usize, u64>>;
+
+fn read_interrupts(root: &Root) -> InterruptCounts {
+    let text = root.optional("proc/interrupts").unwrap_or_default();
+    crate::background::numbered_interrupts(&text)
+}
+
+/// Lines that came often enough to be the completions of reads.
+fn find_completions(
+    before: &InterruptCounts,
+    after: &InterruptCounts,
+    reads: u64,
+) -> Vec<CompletionLine> {
+    let mut lines: Vec<CompletionLine> = Vec::new();
+    for (name, now) in after {
+        let then = before.get(name);
+        let came: Vec<(usize, u64)> = now
+            .iter()
+            .map(|(cpu, count)| {
+                let past = then.and_then(|then| then.get(cpu)).copied().unwrap_or(0);
+                (*cpu, count.saturating_sub(past))
+            })
+            .collect();
+        let total: u64 = came.iter().map(|(_, count)| count).sum();
+        let per_read = total as f64 / reads.max(1) as f64;
+        if per_read >= COMPLETIONS_PER_REQUEST {
+            let shares = came.iter().filter(|(_, count)| *count > 0);
+            lines.push(CompletionLine {
+                name: name.clone(),
+                per_read,
+                shares: shares
+                    .map(|(cpu, count)| (*cpu, *count as f64 / total as f64))
+                    .collect(),
+            });
+        }
+    }
+    lines.sort_by(|a, b| b.per_read.total_cmp(&a.per_read));
+    lines
+}
+
+/// Time of a system call, from the means of many.
+fn time_system_calls(time: Duration, control: ExperimentControl<'_>) -> Option<Estimate> {
+    let end = Instant::now() + time;
+    let mut samples = Vec::new();
+    while Instant::now() < end && !control.is_cancelled() {
+        let began = Instant::now();
+        for _ in 0..CALLS {
+            std::hint::black_box(rustix::process::getppid());
+        }
+        // A thousandth of the time of a thousand calls, in thousandths of ns.
+        samples.push(began.elapsed().as_nanos() as u64);
+    }
+    let summary = LatencySummary::new(&samples)?;
+    Some(summary.median.divided_by(f64::from(CALLS)))
+}
+
+/// Time of a hand-over between two threads of one CPU, from rounds of two.
+fn time_context_switches(
+    cpu: usize,
+    time: Duration,
+    control: ExperimentControl<'_>,
+) -> Result<Option<Estimate>, MeasureError> {
+    let shared_turn = AtomicUsize::new(0);
+    let turn = &shared_turn;
+    let end = Instant::now() + time;
+    let mut samples = Vec::new();
+    let failed = std::thread::scope(|scope| {
+        let main = std::thread::Builder::new().name("first".to_owned());
+        let first = main.spawn_scoped(scope, || -> Result<Vec<u64>, MeasureError> {
+            pin::pin_to(cpu)?;
+            let own = std::thread::current();
+            let partner = std::thread::Builder::new()
+                .name("second".to_owned())
+                .spawn_scoped(scope, move || answer_turns(cpu, turn, &own))
+                .map_err(|e| MeasureError::Impossible(format!("no thread can be started: {e}")))?;
+            let mut rounds = Vec::new();
+            while Instant::now() < end && !control.is_cancelled() {
+                let began = Instant::now();
+                turn.store(1, Ordering::Release);
+                partner.thread().unpark();
+                while turn.load(Ordering::Acquire) == 1 {
+                    std::thread::park_timeout(Duration::from_millis(100));
+                }
+                rounds.push(began.elapsed().as_nanos() as u64);
+            }
+            turn.store(2, Ordering::Release);
+            partner.thread().unpark();
+            Ok(rounds)
+        });
+        match first.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(Ok(rounds))) => {
+                samples = rounds;
+                None
+            }
+            Ok(Ok(Err(error))) => Some(error),
+            Ok(Err(_)) | Err(_) => Some(MeasureError::Impossible(
+                "the threads that switch could not be run".to_owned(),
+            )),
+        }
+    });
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    Ok(LatencySummary::new(&samples).map(|rounds| rounds.median.divided_by(2.0)))
+}
+
+/// The second of two threads: hands each turn back.
+fn answer_turns(cpu: usize, turn: &AtomicUsize, partner: &std::thread::Thread) {
+    // On another CPU the hand-over would be measured all the same, with an interrupt; the first thread is pinned.
+    let _ = pin::pin_to(cpu);
+    loop {
+        match turn.load(Ordering::Acquire) {
+            1 => {
+                turn.store(0, Ordering::Release);
+                partner.unpark();
+            }
+            2 => return,
+            _ => std::thread::park_timeout(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// Watches the clock on a CPU for jumps: work of others, at rest mostly ticks.
+fn watch_interruptions(
+    cpu: usize,
+    time: Duration,
+    control: ExperimentControl<'_>,
+) -> Result<Option<Interruptions>, MeasureError> {
+    let watched = std::thread::scope(|scope| {
+        let spinner = std::thread::Builder::new().name("spinner".to_owned());
+        let started = spinner.spawn_scoped(scope, || -> Result<(f64, Vec<u64>), MeasureError> {
+            pin::pin_to(cpu)?;
+            let began = Instant::now();
+            let mut last = began;
+            let mut jumps = Vec::new();
+            while last.duration_since(began) < time && !control.is_cancelled() {
+                let now = Instant::now();
+                let gap = now.duration_since(last).as_nanos() as u64;
+                if gap >= LEAST_INTERRUPTION {
+                    jumps.push(gap);
+                }
+                last = now;
+            }
+            Ok((began.elapsed().as_secs_f64(), jumps))
+        });
+        started.map(std::thread::ScopedJoinHandle::join)
+    });
+    let (seconds, jumps) = match watched {
+        Ok(Ok(result)) => result?,
+        Ok(Err(_)) | Err(_) => return Ok(None),
+    };
+    let Some(median_ns) = median(jumps.iter().map(|ns| *ns as f64)) else {
+        return Ok(None);
+    };
+    Ok(Some(Interruptions {
+        per_second: jumps.len() as f64 / seconds.max(1e-9),
+        median_ns,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(text: &str) -> InterruptCounts {
+        crate::background::numbered_interrupts(text)
+    }
+
+    #[test]
+    fn completions_are_the_lines_that_came_with_reads() {
+        let before = counts(
+            " CPU0 CPU1\n 24: 1 0 PCI-MSIX 0-edge nvme0q1\n 25: 5 5 PCI-MSIX 1-edge eth0\n LOC: 1 1 timers\n",
+        );
+        let after = counts(
+            " CPU0 CPU1\n 24: 26 75 PCI-MSIX 0-edge nvme0q1\n 25: 6 6 PCI-MSIX 1-edge eth0\n LOC: 99 99 timers\n",
+        );
+        let found = find_completions(&before, &after, 200);
+        assert_eq!(
+            found,
+            [CompletionLine {
+                name: "nvme0q1 (interrupt 24)".to_owned(),
+                per_read: 0.5,
+                shares: vec![(0, 0.25), (1, 0.75)],
+            }]
+        );
+    }
+
+    #[test]
+    fn a_thread_has_an_account() {
+        let Some(before) = read_account() else { return };
+        let end = Instant::now() + Duration::from_millis(5);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        let after = read_account().unwrap();
+        assert!(after[0] >= before[0] && after[1] >= before[1]);
+    }
+}

@@ -1,0 +1,445 @@
+//! What a machine draws at rest, with busy CPUs, and with all CPUs kept in one idle state.
+//!
+//! Power is read where the machine has counters or sensors. A virtual machine has none of its own, and gets no figures. The
+//! power of a state is what the machine draws with only that state allowed, less what it draws with the deepest: a
+//! difference, so that everything else drops out. What the hardware did with the request is not verified.
+
+mod source;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use wakepath_settings::{Hold, Session, SettingsPlan, WantedSetting};
+use wakepath_system::setting::find;
+use wakepath_system::{At, Root, SettingKey, StateInfo, System};
+
+use self::source::PowerReading;
+use crate::summary::estimate_mean_of;
+use crate::wake::{choose_governor, state_key};
+use crate::{Conditions, ExperimentControl, MeasureError, pin};
+
+pub use self::source::{PowerSource, PowerSourceKind};
+
+/// Time between two readings: counters of energy move about once in a millisecond, sensors once in a second.
+const BETWEEN_READINGS: Duration = Duration::from_secs(1);
+/// Readings of a step in which the machine comes to rest; they do not count.
+const SETTLING: usize = 2;
+/// Fewest readings of a step that count.
+const FEWEST_READINGS: usize = 3;
+/// Time of a step by default.
+const STEP_TIME: Duration = Duration::from_secs(8);
+
+/// What the machine does while its power is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "condition", content = "of")]
+pub enum PowerCondition {
+    /// Nothing, under the settings of now.
+    Rest,
+    /// So many CPUs spin.
+    Busy(usize),
+    /// Nothing, with one idle state allowed on all CPUs.
+    State(String),
+}
+
+/// Conditions to measure, and for how long.
+#[derive(Clone, Debug)]
+pub struct PowerPlan {
+    cpus: Vec<usize>,
+    /// States that all CPUs have, shallowest first; empty without root.
+    states: Vec<StateInfo>,
+    governor: Option<&'static str>,
+    conditions: Vec<PowerCondition>,
+    readings: usize,
+    /// Time between two readings.
+    between: Duration,
+}
+
+/// A mean power with its 95 % interval, in mW.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PowerEstimate {
+    /// Mean.
+    pub mw: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+/// Power of a source under a condition.
+#[derive(Clone, Debug, Serialize)]
+pub struct PowerFigure {
+    /// Name of the source.
+    pub source: String,
+    /// What the machine did.
+    #[serde(flatten)]
+    pub condition: PowerCondition,
+    /// Number of readings.
+    pub n: usize,
+    /// What the source drew.
+    pub power: PowerEstimate,
+    /// What each CPU drew more than with the deepest state allowed; absent for conditions other than states.
+    pub each_cpu_above_deepest: Option<PowerEstimate>,
+}
+
+/// Result of an experiment on power.
+#[derive(Clone, Debug, Serialize)]
+pub struct PowerMeasurement {
+    /// Day, kernel, other work.
+    pub conditions: Conditions,
+    /// Sources of power; they overlap, and are never added.
+    pub sources: Vec<PowerSource>,
+    /// Power by condition and source.
+    pub figures: Vec<PowerFigure>,
+    /// Whether all steps were done.
+    pub complete: bool,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl PowerPlan {
+    /// Plans the experiment. `forced`: one idle state at a time, which needs root.
+    ///
+    /// # Errors
+    /// The machine has neither counters of energy nor sensors of power.
+    pub fn new(
+        system: &System,
+        forced: bool,
+        time: Option<Duration>,
+    ) -> Result<Self, MeasureError> {
+        if PowerSource::find_all(system.root()).is_empty() {
+            return Err(MeasureError::Impossible(
+                "this machine tells no power: no RAPL domain in /sys/class/powercap, no power sensor in /sys/class/hwmon, and no \
+                 battery that discharges. RAPL needs root and the module intel_rapl_msr; a virtual machine has none of these, and its \
+                 power stays unknown"
+                    .to_owned(),
+            ));
+        }
+        let cpus = system.cpus();
+        let governor = if forced {
+            choose_governor(system).ok()
+        } else {
+            None
+        };
+        let states = match governor {
+            Some(_) => common_states(system, &cpus),
+            None => Vec::new(),
+        };
+        let mut conditions = vec![PowerCondition::Rest, PowerCondition::Busy(1)];
+        if cpus.len() > 1 {
+            conditions.push(PowerCondition::Busy(cpus.len()));
+        }
+        let named = states.iter().rev().filter(|state| !state.polling);
+        conditions.extend(named.map(|state| PowerCondition::State(state.name.clone())));
+        let step = time.map_or(STEP_TIME, |time| time / conditions.len() as u32);
+        let readings = (step.as_secs_f64() / BETWEEN_READINGS.as_secs_f64()) as usize;
+        Ok(Self {
+            cpus,
+            states,
+            governor: governor.flatten(),
+            conditions,
+            readings: readings.saturating_sub(SETTLING).max(FEWEST_READINGS),
+            between: BETWEEN_READINGS,
+        })
+    }
+
+    /// A plan that is over at once: for tests, whose figures nobody believes.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn short(system: &System, forced: bool) -> Result<Self, MeasureError> {
+        let plan = Self::new(system, forced, Some(Duration::ZERO))?;
+        Ok(Self {
+            between: Duration::from_millis(5),
+            ..plan
+        })
+    }
+
+    /// Number of steps.
+    pub const fn steps(&self) -> usize {
+        self.conditions.len()
+    }
+
+    /// Time of all steps.
+    pub fn duration(&self) -> Duration {
+        self.between * ((self.readings + SETTLING) * self.steps()) as u32
+    }
+
+    /// What is done, for people.
+    pub fn describe(&self) -> Vec<String> {
+        let mut lines = vec![
+            "reads the energy and power that the machine tells, at rest and while CPUs spin"
+                .to_owned(),
+        ];
+        if self.states.is_empty() {
+            lines.push(
+                "changes nothing: one idle state at a time needs root, and menu or teo".to_owned(),
+            );
+        } else {
+            let names: Vec<&str> = self
+                .states
+                .iter()
+                .map(|state| state.name.as_str())
+                .collect();
+            lines.push(format!(
+                "allows one idle state at a time on all CPUs, by the disable files of the others: {}",
+                names.join(", ")
+            ));
+        }
+        lines.extend(self.governor.map(|governor| {
+            format!("runs the idle governor {governor} meanwhile: the present one does not keep off disabled states")
+        }));
+        lines
+    }
+
+    /// Settings to change, each with a possible value.
+    fn settings(&self) -> Vec<(SettingKey, String)> {
+        let governor =
+            find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
+        let mut all: Vec<(SettingKey, String)> = governor
+            .zip(self.governor.map(str::to_owned))
+            .into_iter()
+            .collect();
+        for cpu in &self.cpus {
+            let keys = self
+                .states
+                .iter()
+                .filter_map(|state| state_key(*cpu, state.index));
+            all.extend(keys.map(|key| (key, "1".to_owned())));
+        }
+        all
+    }
+}
+
+/// Idle states of the first CPU, if all CPUs have the same.
+fn common_states(system: &System, cpus: &[usize]) -> Vec<StateInfo> {
+    let Some(first) = cpus.first() else {
+        return Vec::new();
+    };
+    let states = system.idle_states(*first);
+    let own = state_names(system, *first);
+    if cpus.iter().all(|cpu| state_names(system, *cpu) == own) {
+        states
+    } else {
+        Vec::new()
+    }
+}
+
+fn state_names(system: &System, cpu: usize) -> Vec<String> {
+    let states = system.idle_states(cpu).into_iter();
+    states.map(|state| state.name).collect()
+}
+
+/// Carries the plan out. All settings are put back when it returns.
+///
+/// # Errors
+/// Another wakepath changes settings, a setting cannot be changed, or a signal came before the first figure.
+pub fn measure(
+    system: &System,
+    plan: &PowerPlan,
+    control: ExperimentControl<'_>,
+) -> Result<PowerMeasurement, MeasureError> {
+    let hold = if plan.states.is_empty() {
+        None
+    } else {
+        let wanted = WantedSetting {
+            values: plan.settings(),
+            notes: Vec::new(),
+        };
+        // The lock first: an earlier plan could be out of date.
+        let session = Session::open(system)?;
+        Some(session.reserve(&SettingsPlan::new(system, wanted)?)?)
+    };
+    let conditions = Conditions::observe(system, control);
+    let mut result = PowerMeasurement {
+        sources: PowerSource::find_all(system.root()),
+        figures: Vec::new(),
+        complete: false,
+        notes: conditions.note_on_load().into_iter().collect(),
+        conditions,
+    };
+    let outcome = run_conditions(system, plan, hold.as_ref(), &mut result, control);
+    let released = hold.map_or(Ok(None), Hold::release);
+    match MeasureError::with_release(outcome, released.map_err(MeasureError::from))? {
+        Ok(Some((_, restored))) => {
+            result.notes.extend(restored.notes);
+            result.notes.extend(restored.away);
+        }
+        Ok(None) => {}
+        Err(error) => result.notes.push(error.to_string()),
+    }
+    result.complete = !control.is_cancelled();
+    if result.figures.is_empty() {
+        return Err(MeasureError::Cancelled);
+    }
+    result.set_differences(plan);
+    if !plan.states.is_empty() {
+        result.notes.push(
+            "states are requested, not verified: whether the hardware went so deep takes residency counters".to_owned(),
+        );
+    }
+    Ok(result)
+}
+
+fn run_conditions(
+    system: &System,
+    plan: &PowerPlan,
+    hold: Option<&Hold>,
+    result: &mut PowerMeasurement,
+    control: ExperimentControl<'_>,
+) -> Result<(), MeasureError> {
+    let governor = find("idle-governor").and_then(|setting| SettingKey::new(setting, At::System));
+    for condition in &plan.conditions {
+        if control.is_cancelled() {
+            break;
+        }
+        if let (PowerCondition::State(name), Some(hold)) = (condition, hold) {
+            if let Some((key, value)) = governor.as_ref().zip(plan.governor) {
+                hold.set(key, Some(value))?;
+            }
+            allow_only(plan, hold, name)?;
+        }
+        let busy: &[usize] = match condition {
+            PowerCondition::Busy(number) => &plan.cpus[..(*number).min(plan.cpus.len())],
+            _ => &[],
+        };
+        let samples = with_busy_cpus(busy, || read_power(system, plan, &result.sources, control));
+        for (source, milliwatts) in result.sources.iter().zip(samples) {
+            if let Some(power) = PowerEstimate::of_readings(&milliwatts) {
+                result.figures.push(PowerFigure {
+                    source: source.name.clone(),
+                    condition: condition.clone(),
+                    n: milliwatts.len(),
+                    power,
+                    each_cpu_above_deepest: None,
+                });
+            }
+        }
+        control.finish_step();
+    }
+    Ok(())
+}
+
+/// Switches a state on, then the others off, on all CPUs.
+fn allow_only(plan: &PowerPlan, hold: &Hold, name: &str) -> Result<(), MeasureError> {
+    for value in ["0", "1"] {
+        let meant = plan
+            .states
+            .iter()
+            .filter(|state| (state.name == name) == (value == "0"));
+        // First on, then off: a CPU is never without a state.
+        for state in meant {
+            for key in plan
+                .cpus
+                .iter()
+                .filter_map(|cpu| state_key(*cpu, state.index))
+            {
+                hold.set(&key, Some(value))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs a measurement while some CPUs spin.
+fn with_busy_cpus<T>(cpus: &[usize], measurement: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for cpu in cpus {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                // Unpinned threads spread over the CPUs, too.
+                let _ = pin::pin_to(*cpu);
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let result = measurement();
+        is_over.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// Power of each source in mW between readings, without those of the settling.
+fn read_power(
+    system: &System,
+    plan: &PowerPlan,
+    sources: &[PowerSource],
+    control: ExperimentControl<'_>,
+) -> Vec<Vec<f64>> {
+    let root = system.root();
+    let mut samples = vec![Vec::new(); sources.len()];
+    let mut at = Instant::now();
+    let mut before = read_all(root, sources);
+    for reading in 0..plan.readings + SETTLING {
+        control.sleep(plan.between);
+        if control.is_cancelled() {
+            break;
+        }
+        let after = read_all(root, sources);
+        let seconds = at.elapsed().as_secs_f64();
+        at = Instant::now();
+        for (index, source) in sources.iter().enumerate() {
+            let both = before[index].zip(after[index]);
+            let power = both.and_then(|(then, now)| source.milliwatts(then, now, seconds));
+            samples[index].extend(power.filter(|_| reading >= SETTLING));
+        }
+        before = after;
+    }
+    samples
+}
+
+fn read_all(root: &Root, sources: &[PowerSource]) -> Vec<Option<PowerReading>> {
+    sources.iter().map(|source| source.read(root)).collect()
+}
+
+impl PowerEstimate {
+    /// Mean of readings in mW; `None` without any.
+    fn of_readings(milliwatts: &[f64]) -> Option<Self> {
+        let (mw, reach) = estimate_mean_of(milliwatts)?;
+        Some(Self {
+            mw,
+            low: (mw - reach).max(0.0),
+            high: mw + reach,
+        })
+    }
+
+    /// The difference to another, independent estimate, for each of so many parts.
+    fn minus_for_each(self, other: Self, parts: usize) -> Self {
+        let parts = parts.max(1) as f64;
+        let mw = (self.mw - other.mw) / parts;
+        let below = (self.mw - self.low).hypot(other.high - other.mw) / parts;
+        let above = (self.high - self.mw).hypot(other.mw - other.low) / parts;
+        Self {
+            mw,
+            low: mw - below,
+            high: mw + above,
+        }
+    }
+}
+
+impl PowerMeasurement {
+    /// Sets what each CPU draws in a state beyond the deepest.
+    fn set_differences(&mut self, plan: &PowerPlan) {
+        let Some(deepest) = plan.states.last() else {
+            return;
+        };
+        let deepest = PowerCondition::State(deepest.name.clone());
+        let references: Vec<(String, PowerEstimate)> = self
+            .figures
+            .iter()
+            .filter(|figure| figure.condition == deepest)
+            .map(|figure| (figure.source.clone(), figure.power))
+            .collect();
+        for figure in &mut self.figures {
+            let is_state = matches!(figure.condition, PowerCondition::State(_));
+            let reference = references
+                .iter()
+                .find(|(source, _)| *source == figure.source);
+            figure.each_cpu_above_deepest = reference
+                .filter(|_| is_state)
+                .map(|(_, power)| figure.power.minus_for_each(*power, plan.cpus.len()));
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The CPU for a woken task.
+//!
+//! Placement follows `select_task_rq_fair()` in Linux 6.1: a woken task stays on the last CPU or comes to the waker,
+//! whichever is idle, else to an idle CPU in the same cluster, whole idle cores first. Unequal clusters are searched
+//! together.
+
+use std::ops::Range;
+
+use crate::core::basics::{CpuId, TaskId};
+use crate::cpu::state::Cpu;
+use crate::scheduler::state::Entity;
+use crate::setup::Setup;
+use crate::task::state::Task;
+
+/// Everything that the choice of a CPU depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Placement<'a> {
+    pub(super) setup: &'a Setup,
+    pub(super) cpus: &'a [Cpu<'a>],
+    pub(super) tasks: &'a [Task],
+}
+
+impl Placement<'_> {
+    /// Whether no task runs or wants to run on a CPU.
+    #[inline(always)]
+    pub(super) fn is_idle(self, cpu: CpuId) -> bool {
+        !self.cpus[cpu].run_queue.has_task()
+    }
+
+    /// Whether a task may run on a CPU.
+    #[inline(always)]
+    pub(crate) fn is_allowed(self, task: TaskId, cpu: CpuId) -> bool {
+        self.may_use(&self.tasks[task].entity, cpu)
+    }
+
+    /// Whether a task with this entity may run on a CPU.
+    #[inline(always)]
+    pub(super) fn may_use(self, entity: &Entity, cpu: CpuId) -> bool {
+        match entity.allowed {
+            None => self.setup.scheduler.isolated.get(cpu) != Some(&true),
+            Some(set) => self.setup.programs.allows(set, cpu),
+        }
+    }
+
+    /// The CPUs on the same core, including `cpu`.
+    pub(super) fn core(self, cpu: CpuId) -> Range<CpuId> {
+        self.setup.topology.core(self.cpus[cpu].cluster, cpu)
+    }
+
+    /// The CPU for a woken task. `waker` is the waking task's CPU, if a task wakes, and whether the waker is about to
+    /// sleep.
+    #[inline(always)]
+    pub(crate) fn choose_cpu(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+        let t = &self.tasks[task];
+        // The commonest case of what follows.
+        let stays = waker.is_none() && !self.setup.cpu.shares_cores() && t.entity.allowed.is_none();
+        if stays && self.is_idle(t.cpu) && self.fits(task, t.cpu) {
+            return t.cpu;
+        }
+        self.search_cpu(task, waker)
+    }
+
+    /// Searches the CPU for a woken task, beyond the commonest case.
+    #[inline(never)]
+    fn search_cpu(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+        let previous = self.tasks[task].cpu;
+        let mut near = previous;
+        if let Some((cpu, sleeps_next)) = waker
+            && sleeps_next
+            && self.cpus[cpu].run_queue.waiting.is_empty()
+            && self.is_allowed(task, cpu)
+        {
+            // The waker leaves the CPU to the woken task.
+            near = cpu;
+        }
+        if !self.fits(task, near)
+            && let Some(cpu) = self.bigger_idle_cpu(task, near)
+        {
+            return cpu;
+        }
+        let cluster = self.cpus[near].cluster;
+        let local = self.cpus[previous].cluster == cluster;
+        for cpu in [Some(near), local.then_some(previous)]
+            .into_iter()
+            .flatten()
+        {
+            if self.is_idle(cpu) && self.is_allowed(task, cpu) {
+                return cpu;
+            }
+        }
+        // Whom an interrupt wakes is looked for from the first CPU on.
+        let from = waker.map_or(0, |_| near);
+        if let Some(cpu) = self.idle_cpu_of(cluster, from, task) {
+            return cpu;
+        }
+        if self.setup.topology.is_unequal() {
+            // Never from a bigger to a smaller CPU: only balancing does so.
+            let least = self.setup.topology.cluster(cluster).capacity();
+            let mut others = (0..self.setup.topology.clusters().len())
+                .filter(|c| *c != cluster && self.setup.topology.cluster(*c).capacity() >= least);
+            if let Some(cpu) = others.find_map(|c| self.idle_cpu_of(c, 0, task)) {
+                return cpu;
+            }
+        }
+        ([near, previous].into_iter().chain(0..self.cpus.len()))
+            .find(|cpu| self.is_allowed(task, *cpu))
+            .unwrap_or(previous)
+    }
+
+    /// An idle CPU in a cluster, on an idle core if there is any: the next one after `from`, if `from` is in the
+    /// cluster.
+    pub(super) fn idle_cpu_of(self, cluster: usize, from: CpuId, task: TaskId) -> Option<CpuId> {
+        let cluster = self.setup.topology.cluster(cluster);
+        let cpus = cluster.cpus();
+        let mut thread = None;
+        // Round the cluster as `for_each_cpu_wrap()`: a search always from the first CPUs would take CPUs from tasks
+        // that just left, and leave the last CPUs unused.
+        let begin = if cpus.contains(&from) {
+            from
+        } else {
+            cpus.start
+        };
+        for cpu in (begin..cpus.end).chain(cpus.start..begin) {
+            if !self.is_idle(cpu) || !self.is_allowed(task, cpu) {
+                continue;
+            }
+            if cluster.threads_per_core() == 1 || self.core(cpu).all(|c| self.is_idle(c)) {
+                return Some(cpu);
+            }
+            thread = thread.or(Some(cpu));
+        }
+        thread
+    }
+
+    /// Whether a CPU is big enough for a task: the task's utilisation takes at most 4/5 (`fits_capacity()`, Linux
+    /// 6.1).
+    #[inline(always)]
+    pub(super) fn fits(self, task: TaskId, cpu: CpuId) -> bool {
+        !self.setup.topology.is_unequal() || {
+            let capacity = self
+                .setup
+                .topology
+                .cluster(self.cpus[cpu].cluster)
+                .capacity();
+            self.tasks[task].entity.load().get() * 5 <= capacity * 4
+        }
+    }
+
+    /// An idle CPU in a bigger cluster.
+    pub(super) fn bigger_idle_cpu(self, task: TaskId, than: CpuId) -> Option<CpuId> {
+        let capacity = self
+            .setup
+            .topology
+            .cluster(self.cpus[than].cluster)
+            .capacity();
+        (0..self.setup.topology.clusters().len())
+            .filter(|c| self.setup.topology.cluster(*c).capacity() > capacity)
+            .find_map(|c| self.idle_cpu_of(c, 0, task))
+    }
+
+    /// Whether all other CPUs of a CPU's core idle.
+    pub(super) fn has_core_alone(self, cpu: CpuId) -> bool {
+        let mut others = self.core(cpu).filter(|other| *other != cpu);
+        others.all(|other| self.is_idle(other))
+    }
+}

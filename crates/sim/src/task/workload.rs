@@ -1,0 +1,43 @@
+//! The jobs and threads of a run's workload.
+
+use crate::setup::Setup;
+use crate::task::fio::jobs::Jobs;
+use crate::task::fio::rates::JobTotals;
+use crate::task::rtapp::state::{ThreadTotals, Threads};
+
+/// Jobs and threads of a run, and what has been counted for each job.
+#[derive(Debug)]
+pub(crate) struct WorkloadState {
+    /// Threads of rt-app tasks.
+    pub(super) threads: Threads,
+    /// Which fio jobs have started and ended.
+    pub(super) jobs: Jobs,
+    pub(super) job_totals: JobTotals,
+}
+
+impl WorkloadState {
+    /// A workload that has not begun.
+    pub(crate) fn new(setup: &Setup) -> Self {
+        Self {
+            threads: Threads::new(&setup.programs),
+            jobs: Jobs::new(setup.jobs.len()),
+            job_totals: JobTotals::new(setup.jobs.len()),
+        }
+    }
+
+    /// Which jobs have started and ended.
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// Totals of threads and jobs, with what threads do not know themselves.
+    pub(crate) fn into_totals(
+        self,
+        never_ran: Vec<Option<String>>,
+        time_capped: bool,
+        migrations: u64,
+    ) -> (ThreadTotals, JobTotals) {
+        let threads = (self.threads).into_totals(never_ran, time_capped, migrations);
+        (threads, self.job_totals)
+    }
+}

@@ -1,0 +1,122 @@
+//! A CPU's idle periods, put together from the events around them.
+
+use wakepath_units::Nanoseconds;
+
+use super::{Before, IdleInputs, IdlePeriod};
+
+/// Puts a CPU's idle periods together: governor's call, entry, exit, and tasks in between, in order of time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IdleTracker {
+    call: Option<GovernorCall>,
+    /// Time and state of the entry.
+    entered: Option<(u64, u8)>,
+    ran_task: bool,
+    /// The CPU was idle before, so that the absence of tasks has a meaning.
+    has_history: bool,
+}
+
+/// A governor's call before an idle period.
+#[derive(Clone, Copy, Debug)]
+struct GovernorCall {
+    time: u64,
+    inputs: IdleInputs,
+    stop_tick: Option<bool>,
+}
+
+/// Why an exit ends no idle period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnpairedExit {
+    /// No entry was seen.
+    NoEntry,
+    /// The exit is earlier than the entry, because the clock went back.
+    Backwards,
+}
+
+impl IdleTracker {
+    /// Notes the governor's inputs and decision about the tick.
+    pub fn ask_governor(&mut self, time: Nanoseconds, inputs: IdleInputs, stop_tick: Option<bool>) {
+        self.call = Some(GovernorCall {
+            time: time.0,
+            inputs,
+            stop_tick,
+        });
+    }
+
+    /// Whether the governor was asked about the next idle period.
+    pub fn is_asked(&self) -> bool {
+        self.call.is_some()
+    }
+
+    /// Notes that a task ran.
+    pub fn run_task(&mut self) {
+        self.ran_task = true;
+    }
+
+    /// Whether the CPU is in an idle state.
+    pub(super) fn is_idle(&self) -> bool {
+        self.entered.is_some()
+    }
+
+    /// Enters an idle state.
+    pub fn enter(&mut self, time: Nanoseconds, state: u8) {
+        self.entered = Some((time.0, state));
+    }
+
+    /// Leaves the idle state. Returns the idle period, unless the entry is missing.
+    pub fn exit(&mut self, time: Nanoseconds) -> Option<IdlePeriod> {
+        self.pair_exit(time).ok()
+    }
+
+    /// Leaves the idle state. Returns the idle period, or why there is none.
+    pub(super) fn pair_exit(&mut self, time: Nanoseconds) -> Result<IdlePeriod, UnpairedExit> {
+        let before = self.before();
+        let call = self.call.take();
+        let (entered, state) = self.entered.take().ok_or(UnpairedExit::NoEntry)?;
+        let duration = time.0.checked_sub(entered).ok_or(UnpairedExit::Backwards)?;
+        Ok(IdlePeriod {
+            state,
+            duration: Nanoseconds(duration),
+            inputs: call.map_or_else(IdleInputs::default, |call| call.inputs_at(entered)),
+            before,
+            stop_tick: call.and_then(|call| call.stop_tick),
+            ..IdlePeriod::default()
+        })
+    }
+
+    /// Ends the governor's call without an idle state: work came first, or the driver refused. Returns an idle period
+    /// without a length in the state that the governor chose, unless the governor was not asked.
+    pub fn refuse(&mut self, state: u8) -> Option<IdlePeriod> {
+        let call = self.call.take()?;
+        Some(IdlePeriod {
+            state,
+            inputs: call.inputs,
+            before: self.before(),
+            stop_tick: call.stop_tick,
+            ..IdlePeriod::default()
+        })
+    }
+
+    /// The CPU's activity since the last idle period; starts anew for the next.
+    fn before(&mut self) -> Before {
+        let had_history = std::mem::replace(&mut self.has_history, true);
+        match (std::mem::take(&mut self.ran_task), had_history) {
+            (true, _) => Before::Task,
+            (false, true) => Before::IdleLoop,
+            (false, false) => Before::Unknown,
+        }
+    }
+}
+
+impl GovernorCall {
+    /// The inputs, with the time from the call to the entry.
+    fn inputs_at(self, entered: u64) -> IdleInputs {
+        let lead = entered.checked_sub(self.time);
+        IdleInputs {
+            select_lead: self
+                .inputs
+                .select_lead
+                .or_else(|| lead.and_then(|lead| u32::try_from(lead).ok())),
+            ..self.inputs
+        }
+    }
+}

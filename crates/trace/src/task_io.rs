@@ -1,0 +1,414 @@
+//! I/O of tasks in a recording: sizes, order, requests in flight, pauses and CPU bursts between requests.
+//!
+//! A pause starts when a task runs again after its last completion, so that neither the drive nor the wake-up is part of
+//! the pause. Within a pause, idle time on the task's CPU is sleep, less the exit latency at the end. The rest is a CPU
+//! burst. Sleep and burst stay the same under other policies, as far as the task is a closed loop.
+
+use std::collections::{BTreeMap, HashMap};
+
+use wakepath_units::Nanoseconds;
+
+use crate::recording::{
+    Block, Event, EventKind, IdlePeriod, Metadata, QueueStep, Reader, RecordingError, TaskStep,
+};
+
+/// Most tasks and most requests in flight that are followed: a damaged recording may have any number.
+const MAX_FOLLOWED: usize = 1 << 16;
+/// Most sizes of requests that are kept apart for a task.
+const MAX_SIZES: usize = 256;
+
+/// The I/O in a recording, by task.
+#[derive(Clone, Debug, Default)]
+pub struct TaskIoProfile {
+    /// Length of the recording in ns.
+    pub duration_ns: u64,
+    /// Tasks that waited for their requests, by thread number.
+    pub tasks: BTreeMap<u32, TaskIo>,
+    /// Requests without a waiting task, as from write-back and read-ahead.
+    pub background: u64,
+    /// Requests whose submitter is not known.
+    pub unknown_submitter: u64,
+    /// Requests without data, as flushes.
+    pub without_data: u64,
+}
+
+/// One task's I/O.
+#[derive(Clone, Debug, Default)]
+pub struct TaskIo {
+    /// The task's name, if recorded.
+    pub name: Option<String>,
+    /// Number of requests by direction and size.
+    pub sizes: BTreeMap<RequestSize, u64>,
+    /// Requests that begin where the last request of the same direction ended.
+    pub sequential: u64,
+    /// First sector of the lowest request.
+    pub first_sector: u64,
+    /// Sector behind the highest request.
+    pub end_sector: u64,
+    /// Most requests in flight at a time.
+    pub most_in_flight: u32,
+    /// Pauses in which the CPU slept.
+    pub pauses: u64,
+    /// Total time asleep in pauses, in ns, without exit latencies.
+    pub asleep_ns: u64,
+    /// Total CPU time between running again and the next request, in ns.
+    pub burst_ns: u64,
+    /// Requests with a known burst.
+    pub bursts: u64,
+}
+
+/// Direction and size of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestSize {
+    /// Whether the request writes.
+    pub write: bool,
+    /// Size in bytes.
+    pub bytes: u32,
+}
+
+impl TaskIo {
+    /// Number of requests that read, or that write.
+    pub fn requests(&self, write: bool) -> u64 {
+        let sizes = self.sizes.iter().filter(|(size, _)| size.write == write);
+        sizes.map(|(_, count)| count).sum()
+    }
+}
+
+/// Reads a recording to its end, and collects the I/O of its tasks.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn collect_task_io(reader: &mut Reader) -> Result<TaskIoProfile, RecordingError> {
+    let extent = reader.extent()?;
+    let mut collector = Collector::new(reader.metadata());
+    reader.for_each(|event| {
+        collector.take(&event);
+        Ok::<(), RecordingError>(())
+    })?;
+    let mut profile = collector.profile;
+    profile.duration_ns = extent.map_or(0, |(first, last)| last.0.saturating_sub(first.0));
+    for (task, io) in &mut profile.tasks {
+        io.name = reader.metadata().tasks.get(task).cloned();
+    }
+    Ok(profile)
+}
+
+/// A place on a device.
+type DeviceSector = (u32, u64);
+
+/// State of a task between its requests.
+#[derive(Clone, Copy, Debug, Default)]
+struct TaskState {
+    in_flight: u32,
+    /// End of the last request by direction: reads, writes.
+    next_sector: [Option<u64>; 2],
+    /// Time, CPU and the CPU's idle time when the task ran again after its last completion.
+    resumed: Option<Resume>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Resume {
+    time: u64,
+    cpu: u32,
+    idle_ns: u64,
+}
+
+/// Idle time of a CPU so far, in ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct CpuIdleTime {
+    total: u64,
+    /// Length of the last idle period.
+    last: u64,
+    /// Exit latency at the end of the last idle period.
+    last_exit: u64,
+}
+
+/// Collects tasks' I/O from events in order of time.
+struct Collector {
+    profile: TaskIoProfile,
+    states: HashMap<u32, TaskState>,
+    /// Submitter of each request in flight.
+    in_flight: BTreeMap<DeviceSector, u32>,
+    idle: HashMap<u32, CpuIdleTime>,
+    /// Exit latencies by CPU and state, in ns.
+    exit_latencies: HashMap<u32, Vec<u64>>,
+}
+
+impl Collector {
+    fn new(metadata: &Metadata) -> Self {
+        let mut exit_latencies = HashMap::new();
+        for group in &metadata.idle_states {
+            let exits: Vec<u64> = group.states.iter().map(|s| s.exit_latency.0).collect();
+            for cpu in &group.cpus {
+                exit_latencies.insert(*cpu, exits.clone());
+            }
+        }
+        Self {
+            profile: TaskIoProfile::default(),
+            states: HashMap::new(),
+            in_flight: BTreeMap::new(),
+            idle: HashMap::new(),
+            exit_latencies,
+        }
+    }
+
+    fn take(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::Idle(period) => self.add_idle(event.cpu, period),
+            EventKind::Queueing(QueueStep::Queued {
+                block,
+                task,
+                background,
+            }) => self.queue(event.time, event.cpu, block, *task, *background),
+            EventKind::Queueing(QueueStep::Remapped {
+                block,
+                from_device,
+                from_sector,
+            }) => {
+                if let Some(task) = self.in_flight.remove(&(*from_device, *from_sector)) {
+                    self.in_flight.insert((block.device, block.sector), task);
+                }
+            }
+            EventKind::BlockComplete(block) => self.complete(event.time, event.cpu, block),
+            EventKind::Task {
+                task,
+                step: TaskStep::Running,
+            } => self.resume(event.time, event.cpu, *task),
+            EventKind::Lost { .. } => {
+                self.in_flight.clear();
+                self.states.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn add_idle(&mut self, cpu: u32, period: &IdlePeriod) {
+        let exits = self.exit_latencies.get(&cpu);
+        let exit = exits.and_then(|exits| exits.get(usize::from(period.state)));
+        let idle = self.idle.entry(cpu).or_default();
+        idle.total = idle.total.saturating_add(period.duration.0);
+        idle.last = period.duration.0;
+        idle.last_exit = exit.copied().unwrap_or(0);
+    }
+
+    /// A task submits a bio.
+    fn queue(
+        &mut self,
+        time: Nanoseconds,
+        cpu: u32,
+        block: &Block,
+        task: Option<u32>,
+        background: bool,
+    ) {
+        if block.bytes == 0 {
+            self.profile.without_data += 1;
+            return;
+        }
+        if background {
+            self.profile.background += 1;
+            return;
+        }
+        let Some(task) = task else {
+            self.profile.unknown_submitter += 1;
+            return;
+        };
+        let place = (block.device, block.sector);
+        let followed = self.states.len() < MAX_FOLLOWED || self.states.contains_key(&task);
+        // A bio on a stacked device comes again on the device below.
+        if !followed
+            || self.in_flight.len() >= MAX_FOLLOWED
+            || self.in_flight.insert(place, task).is_some()
+        {
+            return;
+        }
+        let state = self.states.entry(task).or_default();
+        let io = self.profile.tasks.entry(task).or_default();
+        state.in_flight += 1;
+        io.most_in_flight = io.most_in_flight.max(state.in_flight);
+        io.add_request(block, &mut state.next_sector);
+        if let Some(resumed) = state.resumed.take() {
+            let idle = self.idle.get(&cpu).copied().unwrap_or_default();
+            io.add_pause(resumed, time.0, cpu, idle);
+        }
+    }
+
+    /// A request completes, perhaps with several bios inside.
+    fn complete(&mut self, time: Nanoseconds, cpu: u32, block: &Block) {
+        let sectors = u64::from(block.bytes.div_ceil(512)).max(1);
+        let first = (block.device, block.sector);
+        let end = (block.device, block.sector.saturating_add(sectors));
+        while let Some((&place, &task)) = self.in_flight.range(first..end).next() {
+            self.in_flight.remove(&place);
+            let Some(state) = self.states.get_mut(&task) else {
+                continue;
+            };
+            state.in_flight = state.in_flight.saturating_sub(1);
+            if state.in_flight == 0 {
+                // A task that polls never sleeps, so the completion counts until the task is seen to run again.
+                state.resumed = Some(Resume {
+                    time: time.0,
+                    cpu,
+                    idle_ns: self.idle.get(&cpu).map_or(0, |idle| idle.total),
+                });
+            }
+        }
+    }
+
+    /// A task runs again after waiting for I/O.
+    fn resume(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
+        let idle_ns = self.idle.get(&cpu).map_or(0, |idle| idle.total);
+        if let Some(state) = self.states.get_mut(&task)
+            && state.resumed.is_some()
+        {
+            state.resumed = Some(Resume {
+                time: time.0,
+                cpu,
+                idle_ns,
+            });
+        }
+    }
+}
+
+impl TaskIo {
+    fn add_request(&mut self, block: &Block, next_sector: &mut [Option<u64>; 2]) {
+        let size = RequestSize {
+            write: block.write,
+            bytes: block.bytes,
+        };
+        if self.sizes.len() < MAX_SIZES || self.sizes.contains_key(&size) {
+            *self.sizes.entry(size).or_default() += 1;
+        }
+        let end = block
+            .sector
+            .saturating_add(u64::from(block.bytes.div_ceil(512)));
+        let expected = next_sector[usize::from(block.write)].replace(end);
+        if expected.is_none() && self.end_sector == 0 {
+            self.first_sector = block.sector;
+        }
+        self.sequential += u64::from(expected == Some(block.sector));
+        self.first_sector = self.first_sector.min(block.sector);
+        self.end_sector = self.end_sector.max(end);
+    }
+
+    /// Divides the time since the task ran again into sleep and CPU burst.
+    fn add_pause(&mut self, resumed: Resume, now: u64, cpu: u32, idle: CpuIdleTime) {
+        let pause = now.saturating_sub(resumed.time);
+        let idle_ns = if cpu == resumed.cpu {
+            idle.total.saturating_sub(resumed.idle_ns)
+        } else {
+            // The task came to another CPU, whose last idle period stands for the sleep.
+            idle.last
+        };
+        let idle_in_pause = idle_ns.min(pause);
+        let asleep_ns = idle_in_pause.saturating_sub(idle.last_exit);
+        self.pauses += u64::from(asleep_ns > 0);
+        self.asleep_ns = self.asleep_ns.saturating_add(asleep_ns);
+        self.burst_ns = self.burst_ns.saturating_add(pause - idle_in_pause);
+        self.bursts += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_hardware::IdleState;
+
+    use super::*;
+    use crate::recording::CpuIdleStates;
+
+    const US: u64 = 1_000;
+
+    fn read(sector: u64, bytes: u32) -> Block {
+        Block {
+            device: 1,
+            sector,
+            bytes,
+            write: false,
+        }
+    }
+
+    fn queued(block: Block, task: Option<u32>, background: bool) -> EventKind {
+        EventKind::Queueing(QueueStep::Queued {
+            block,
+            task,
+            background,
+        })
+    }
+
+    fn idle(us: u64) -> EventKind {
+        EventKind::Idle(IdlePeriod {
+            duration: Nanoseconds(us * US),
+            ..IdlePeriod::default()
+        })
+    }
+
+    /// Collects events on CPU 0, given with their times in us, on a machine whose state leaves in 10 us.
+    fn collect(events: &[(u64, EventKind)]) -> TaskIoProfile {
+        let state = IdleState {
+            name: "C1".to_owned(),
+            exit_latency: Nanoseconds(10 * US),
+            target_residency: Nanoseconds(10 * US),
+            polling: false,
+            disabled: false,
+        };
+        let metadata = Metadata {
+            idle_states: vec![CpuIdleStates {
+                cpus: vec![0],
+                states: vec![state],
+            }],
+            ..Metadata::default()
+        };
+        let mut collector = Collector::new(&metadata);
+        for (time, kind) in events {
+            collector.take(&Event {
+                time: Nanoseconds(time * US),
+                cpu: 0,
+                kind: *kind,
+            });
+        }
+        collector.profile
+    }
+
+    #[test]
+    fn a_pause_is_sleep_without_the_exit_and_a_burst() {
+        let task = 7;
+        let step = TaskStep::Running;
+        let profile = collect(&[
+            (0, queued(read(0, 4096), Some(task), false)),
+            (80, idle(70)),
+            (82, EventKind::BlockComplete(read(0, 4096))),
+            (85, EventKind::Task { task, step }),
+            (400, idle(310)),
+            (420, queued(read(8, 4096), Some(task), false)),
+        ]);
+        let io = &profile.tasks[&task];
+        assert_eq!((io.pauses, io.asleep_ns), (1, 300 * US));
+        assert_eq!((io.bursts, io.burst_ns), (1, 25 * US));
+        assert_eq!((io.requests(false), io.sequential), (2, 1));
+    }
+
+    #[test]
+    fn bios_that_were_merged_complete_together() {
+        let bios = [0, 8, 16].map(|sector| (0, queued(read(sector, 4096), Some(1), false)));
+        let complete = (50, EventKind::BlockComplete(read(0, 3 * 4096)));
+        let next = (60, queued(read(24, 4096), Some(1), false));
+        let profile = collect(&[&bios[..], &[complete, next]].concat());
+        let io = &profile.tasks[&1];
+        assert_eq!((io.most_in_flight, io.bursts), (3, 1));
+    }
+
+    #[test]
+    fn requests_without_a_waiting_task_are_counted_apart() {
+        let profile = collect(&[
+            (0, queued(read(0, 4096), Some(1), true)),
+            (1, queued(read(8, 4096), None, false)),
+            (2, queued(read(16, 0), Some(1), false)),
+        ]);
+        assert!(profile.tasks.is_empty());
+        let counts = [
+            profile.background,
+            profile.unknown_submitter,
+            profile.without_data,
+        ];
+        assert_eq!(counts, [1, 1, 1]);
+    }
+}
