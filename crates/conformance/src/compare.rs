@@ -10,6 +10,7 @@ use wakepath_units::TickRate;
 use crate::checks::{CheckResult, GovernorSetting, compare_batch, policy_name};
 use crate::generate;
 use crate::program::KernelProgram;
+use crate::record::Case;
 use crate::shrink::shrink;
 use crate::source::KernelSource;
 use crate::subject::Subject;
@@ -42,7 +43,7 @@ pub struct ReleaseRow {
 
 impl Amount {
     /// How many inputs a subject gets.
-    fn of(&self, subject: Subject) -> u64 {
+    fn inputs(&self, subject: Subject) -> u64 {
         match subject {
             Subject::PollLimit => self.tables,
             Subject::Apst => self.drives,
@@ -88,6 +89,14 @@ pub fn settings<'s>(
     Ok(settings)
 }
 
+/// A batch of inputs for a row of the result.
+#[derive(Clone, Copy)]
+struct Batch {
+    row: usize,
+    number: u64,
+    inputs: u64,
+}
+
 /// Compares everything and describes the first difference of each row in `failures`.
 pub fn run(
     sources: &[KernelSource],
@@ -105,63 +114,75 @@ pub fn run(
         .collect::<Result<Vec<_>>>()?;
 
     // A single list with all rows' batches, so that no thread idles at the end of a row.
-    let batches: Vec<(usize, u64, u64)> = settings
+    let batches: Vec<Batch> = settings
         .iter()
         .enumerate()
-        .flat_map(|(row, (setting, _))| {
-            let size = batch_size(setting.subject);
-            let inputs = amount.of(setting.subject);
-            // Batch 0 for APST has the drives from the library.
-            let first = u64::from(setting.subject == Subject::Apst);
-            let random = (0..inputs.div_ceil(size))
-                .map(move |i| (row, i + first, size.min(inputs - i * size)));
-            (0..first).map(move |batch| (row, batch, 0)).chain(random)
-        })
+        .flat_map(|(row, (setting, _))| split_row(row, setting.subject, amount))
         .collect();
     let outcomes = batches
         .par_iter()
-        .map(|&(row, batch, size)| {
-            let mut rng = generate::rng(seed, batch);
-            let setting = settings[row].0;
-            let outcome = compare_batch(setting, &programs[row], &mut rng, batch, size as usize);
-            outcome.with_context(|| format!("{}, batch {batch}", policy_name(setting)))
+        .map(|batch| {
+            let mut rng = generate::rng(seed, batch.number);
+            let setting = settings[batch.row].0;
+            let size = batch.inputs as usize;
+            compare_batch(setting, &programs[batch.row], &mut rng, batch.number, size)
+                .with_context(|| format!("{}, batch {}", policy_name(setting), batch.number))
         })
         .collect::<Result<Vec<_>>>()?;
 
     let mut rows = Vec::new();
     for (row, &(setting, source)) in settings.iter().enumerate() {
-        let mut sum = CheckResult::default();
-        for (&(_, batch, _), outcome) in batches.iter().zip(&outcomes).filter(|(b, _)| b.0 == row) {
-            sum.decisions += outcome.decisions;
-            sum.differences += outcome.differences;
-            if let (true, Some(first)) = (sum.first.is_none(), &outcome.first) {
-                eprintln!("DIFFERENCE (seed {seed}, batch {batch}): {}", first.text);
-                if let Some(case) = &first.case {
-                    save(setting, &programs[row], case, failures)?;
-                }
-                sum.first = Some(crate::checks::Difference {
-                    text: first.text.clone(),
-                    case: None,
-                });
+        let results: Vec<(u64, &CheckResult)> = batches
+            .iter()
+            .zip(&outcomes)
+            .filter(|(batch, _)| batch.row == row)
+            .map(|(batch, outcome)| (batch.number, outcome))
+            .collect();
+        if let Some((number, first)) = results
+            .iter()
+            .find_map(|(number, result)| Some((number, result.first.as_ref()?)))
+        {
+            eprintln!("DIFFERENCE (seed {seed}, batch {number}): {}", first.text);
+            if let Some(case) = &first.case {
+                save_case(setting, &programs[row], case, failures)?;
             }
         }
         rows.push(ReleaseRow {
             policy: policy_name(setting),
             source: source.describe(),
             hz: setting.subject.has_tick().then(|| setting.tick.hz()),
-            decisions: sum.decisions,
-            differences: sum.differences,
+            decisions: results.iter().map(|(_, result)| result.decisions).sum(),
+            differences: results.iter().map(|(_, result)| result.differences).sum(),
         });
     }
     Ok(rows)
 }
 
+/// The batches of a row.
+fn split_row(row: usize, subject: Subject, amount: Amount) -> impl Iterator<Item = Batch> {
+    let size = batch_size(subject);
+    let inputs = amount.inputs(subject);
+    // Batch 0 for APST has the drives from the library.
+    let first = u64::from(subject == Subject::Apst);
+    let library = (0..first).map(move |number| Batch {
+        row,
+        number,
+        inputs: 0,
+    });
+    let random = (0..inputs.div_ceil(size)).map(move |index| Batch {
+        row,
+        number: index + first,
+        inputs: size.min(inputs - index * size),
+    });
+    library.chain(random)
+}
+
 /// Shrinks a case that both sides decide differently and writes it where `wakepath policy idle` can
 /// read it.
-fn save(
+fn save_case(
     setting: GovernorSetting,
     program: &KernelProgram,
-    case: &crate::record::Case,
+    case: &Case,
     failures: &Path,
 ) -> Result<()> {
     let case = shrink(setting, program, case)?;

@@ -110,16 +110,19 @@ impl<'a> CFile<'a> {
 
     /// Where the whole word `name` stands in code.
     fn words<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
-        let is_word = |at: usize| {
-            let before = at.checked_sub(1).map(|i| self.code[i]);
-            let after = self.code.get(at + name.len()).copied();
-            ![before, after]
-                .into_iter()
-                .flatten()
-                .any(|b| is_word_char(char::from(b)))
-        };
-        (0..self.code.len().saturating_sub(name.len()))
-            .filter(move |&at| self.code[at..].starts_with(name.as_bytes()) && is_word(at))
+        (0..self.code.len().saturating_sub(name.len())).filter(move |&at| {
+            self.code[at..].starts_with(name.as_bytes()) && self.is_whole_word(at, name.len())
+        })
+    }
+
+    /// Whether no letter or digit stands beside the text of this length.
+    fn is_whole_word(&self, at: usize, length: usize) -> bool {
+        let before = at.checked_sub(1).map(|i| self.code[i]);
+        let after = self.code.get(at + length).copied();
+        ![before, after]
+            .into_iter()
+            .flatten()
+            .any(|b| is_word_char(char::from(b)))
     }
 
     /// How many braces are open at `at`.

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use wakepath_policies::psd::{BurstEvent, HeardLease, Lease, LeaseRule, PsdPolicy};
 use wakepath_units::{Nanoseconds, TickRate};
 
-use crate::program::{included, run_command};
+use crate::program::{included_headers, run_command};
 
 /// How long compiling and running may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -26,21 +26,21 @@ pub fn by_rule(policy: &PsdPolicy, tick: TickRate, ios: &[u64]) -> Vec<Range<u64
     for io in ios.iter().map(|ns| Nanoseconds(*ns)) {
         lease.io(io);
         if lease.holds(io) {
-            add(&mut leases, io.0..lease.end().0);
+            add_lease(&mut leases, io.0..lease.end().0);
         }
     }
     leases
 }
 
 /// Adds a lease. One that begins where another ends, or earlier, goes on with it.
-fn add(leases: &mut Vec<Range<u64>>, lease: Range<u64>) {
+fn add_lease(leases: &mut Vec<Range<u64>>, lease: Range<u64>) {
     match leases.last_mut().filter(|last| lease.start <= last.end) {
         Some(last) => last.end = lease.end,
         None => leases.push(lease),
     }
 }
 
-/// The same by the code itself: the module's, or the daemon's with its user space. The patch has none here.
+/// Leases by the code itself: the module's, or the daemon's with its user space. The patch has no code here.
 ///
 /// # Errors
 /// It cannot be compiled or run; a rule that has no code; a module whose leases begin later in a burst.
@@ -58,28 +58,9 @@ pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
         daemon || policy.start_after == 1,
         "the module's lease begins with the first I/O"
     );
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let source = crate_dir.join("../..").join(source);
-    let text = fs::read_to_string(&source).with_context(|| source.display().to_string())?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = tempfile::tempdir()?;
-    // The driver's text includes its kernel definitions, so the headers are empty.
-    for header in included(&text).chain(["kernel.h"]) {
-        let path = scratch.path().join(header);
-        fs::create_dir_all(path.parent().unwrap_or(scratch.path()))?;
-        fs::write(path, "")?;
-    }
-    let program = scratch.path().join("program");
-    let compiled = Command::new("gcc")
-        .args(["-std=gnu11", "-O1", "-w", "-I"])
-        .arg(scratch.path())
-        .arg(format!("-DSOURCE=\"{}\"", source.display()))
-        .arg("-o")
-        .arg(&program)
-        .arg(crate_dir.join("c").join(driver))
-        .output()
-        .context("cannot run gcc")?;
-    let complaint = String::from_utf8_lossy(&compiled.stderr);
-    ensure!(compiled.status.success(), "gcc failed:\n{complaint}");
+    let program = compile_driver(&root.join(source), driver, scratch.path())?;
     let mut input = String::new();
     for io in ios {
         let _ = writeln!(input, "{io}");
@@ -89,33 +70,59 @@ pub fn by_code(policy: &PsdPolicy, ios: &[u64]) -> Result<Vec<Range<u64>>> {
     if daemon {
         command.arg(policy.start_after.to_string());
     }
-    let said = String::from_utf8(run_command(&mut command, input.as_bytes(), LIMIT)?)?;
-    let numbers = said.split_ascii_whitespace().map(str::parse);
-    let numbers: Vec<u64> = numbers.collect::<Result<_, _>>()?;
+    let output = String::from_utf8(run_command(&mut command, input.as_bytes(), LIMIT)?)?;
+    let numbers: Vec<u64> = output
+        .split_ascii_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
     let (pairs, rest) = numbers.as_chunks::<2>();
-    ensure!(rest.is_empty(), "half a line: {said}");
+    ensure!(rest.is_empty(), "half a line: {output}");
     if daemon {
-        return Ok(heard(pairs));
+        return Ok(leases_from_events(pairs));
     }
     let mut leases = Vec::new();
     for [from, to] in pairs {
-        add(&mut leases, *from..*to);
+        add_lease(&mut leases, *from..*to);
     }
     Ok(leases)
 }
 
+/// Compiles a driver around code for the kernel.
+fn compile_driver(source: &Path, driver: &str, folder: &Path) -> Result<PathBuf> {
+    let text = fs::read_to_string(source).with_context(|| source.display().to_string())?;
+    // The driver's text includes its kernel definitions, so the headers are empty.
+    for header in included_headers(&text).chain(["kernel.h"]) {
+        let path = folder.join(header);
+        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        fs::write(path, "")?;
+    }
+    let program = folder.join("program");
+    let compiled = Command::new("gcc")
+        .args(["-std=gnu11", "-O1", "-w", "-I"])
+        .arg(folder)
+        .arg(format!("-DSOURCE=\"{}\"", source.display()))
+        .arg("-o")
+        .arg(&program)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("c").join(driver))
+        .output()
+        .context("cannot run gcc")?;
+    let errors = String::from_utf8_lossy(&compiled.stderr);
+    ensure!(compiled.status.success(), "gcc failed:\n{errors}");
+    Ok(program)
+}
+
 /// Leases as the daemon's user space sees them, from pairs with kind and time.
-fn heard(told: &[[u64; 2]]) -> Vec<Range<u64>> {
+fn leases_from_events(events: &[[u64; 2]]) -> Vec<Range<u64>> {
     let mut lease = HeardLease::default();
     let mut leases: Vec<Range<u64>> = Vec::new();
-    for [kind, time] in told {
+    for [kind, time] in events {
         let event = match kind {
             1 => BurstEvent::Io,
             _ => BurstEvent::Quiet,
         };
         lease.handle(event, *time);
         match (lease.change(), leases.last_mut()) {
-            (Some(true), _) => add(&mut leases, *time..u64::MAX),
+            (Some(true), _) => add_lease(&mut leases, *time..u64::MAX),
             (Some(false), Some(last)) => last.end = *time,
             _ => {}
         }

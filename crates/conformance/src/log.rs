@@ -17,14 +17,14 @@ use crate::subject::Subject;
 
 /// A governor of a kernel version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct KernelGovernor {
     /// The governor.
     pub subject: Subject,
     /// As in the name of Debian's source package, `6.12`.
     pub version: &'static str,
 }
 
-impl Named {
+impl KernelGovernor {
     /// Takes `menu@6.12` apart.
     ///
     /// # Errors
@@ -51,8 +51,8 @@ impl Named {
 ///
 /// # Errors
 /// A file cannot be read, or the governor cannot be compiled.
-pub fn answers(
-    governor: Named,
+pub fn kernel_answers(
+    governor: KernelGovernor,
     source: &KernelSource,
     tick: TickRate,
     states: &Path,
@@ -70,13 +70,16 @@ pub fn answers(
 }
 
 fn read_case(states: &Path, calls: &Path) -> Result<Case> {
-    let open = |path: &Path| {
-        let file = File::open(path).with_context(|| path.display().to_string())?;
-        anyhow::Ok((BufReader::new(file), path.display().to_string()))
-    };
-    let (states, states_name) = open(states)?;
-    let (calls, calls_name) = open(calls)?;
+    let (states, states_name) = open_file(states)?;
+    let (calls, calls_name) = open_file(calls)?;
     parse_case((states, &states_name), (calls, &calls_name))
+}
+
+/// An open file, with its name for messages.
+fn open_file(path: &Path) -> Result<(BufReader<File>, String)> {
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| name.clone())?;
+    Ok((BufReader::new(file), name))
 }
 
 /// A state table and a call log from their text; each with a name for messages.

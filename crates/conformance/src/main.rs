@@ -18,7 +18,6 @@ use wakepath_conformance::recorded;
 use wakepath_conformance::report::{Format, print};
 use wakepath_conformance::source::{self, KernelSource, cache_dir};
 use wakepath_conformance::subject::Subject;
-use wakepath_policies::idle::KernelVersion;
 use wakepath_units::TickRate;
 
 /// Compares wakepath's policies with the kernel's own C, taken from Debian's source packages and
@@ -36,97 +35,109 @@ struct Cli {
 #[derive(Subcommand)]
 enum Cmd {
     /// Compare every policy, kernel version and tick rate; not one decision may differ.
-    Run {
-        /// Tick rates to compare at, in Hz.
-        #[arg(long, value_delimiter = ',', default_values_t = [250, 1000])]
-        hz: Vec<u32>,
-        /// Calls per governor, kernel version and tick rate, and updates per boost.
-        #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-        calls: u64,
-        /// State tables for the polling limit.
-        #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
-        tables: u64,
-        /// Random drives for APST, besides all of the library; 0 is the library alone.
-        #[arg(long, default_value_t = 100_000)]
-        drives: u64,
-        /// Where to write the table and log that reproduce a difference.
-        #[arg(long, default_value = "target/conformance")]
-        failures: PathBuf,
-        #[command(flatten)]
-        common: Common,
-    },
+    Run(RunArguments),
     /// Alter the kernel's text on purpose; every alteration must show.
-    Mutants {
-        /// Batches of inputs after which an alteration counts as unnoticed.
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
-        batches: u64,
-        #[command(flatten)]
-        common: Common,
-    },
+    Mutants(BatchArguments),
     /// Count the branches of the kernel's governors that the inputs take.
-    Coverage {
-        /// Batches of inputs to run.
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
-        batches: u64,
-        #[command(flatten)]
-        common: Common,
-    },
+    Coverage(BatchArguments),
     /// Print the kernel's own answers to a governor call log, as `wakepath policy idle` prints ours.
-    Log {
-        /// The governor and its kernel version, such as menu@6.12.
-        #[arg(long)]
-        governor: String,
-        /// Ticks per second.
-        #[arg(long, default_value_t = 250)]
-        hz: u32,
-        /// The state table: name, exit_latency_ns, target_residency_ns, polling, disabled.
-        #[arg(long, value_name = "STATES.csv")]
-        states: PathBuf,
-        /// The log, of `wakepath replay --calls`.
-        #[arg(value_name = "CALLS.csv")]
-        calls: PathBuf,
-    },
+    Log(LogArguments),
     /// Time our governors and the kernel's C on the same logs.
-    Bench {
-        /// Interleaved repetitions; the medians over them are printed.
-        #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..))]
-        repetitions: u16,
-        /// Passes over the log per repetition; the fastest counts.
-        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-        passes: u32,
-        /// Ticks per second.
-        #[arg(long, default_value_t = 250)]
-        hz: u32,
-        #[command(flatten)]
-        common: Common,
-    },
+    Bench(BenchArguments),
     /// Write a generated state table and call log, as `wakepath policy idle` reads them.
-    WriteLog {
-        /// Where to write `states.csv` and `calls.csv`.
-        folder: PathBuf,
-        /// Number of calls.
-        #[arg(long, default_value_t = 1_000)]
-        calls: usize,
-        /// Ticks per second.
-        #[arg(long, default_value_t = 250)]
-        hz: u32,
-        /// Seed: the same seed, the same log.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-    },
+    WriteLog(WriteLogArguments),
     /// Our side of one benchmark, pinned and alone in its process.
     #[command(hide = true)]
-    BenchOurs {
-        governor: String,
-        version: String,
-        log: BenchLog,
-        #[arg(long)]
-        hz: u32,
-        #[arg(long)]
-        passes: u32,
-        #[arg(long)]
-        seed: u64,
-    },
+    BenchOurs(BenchOursArguments),
+}
+
+#[derive(Args)]
+struct RunArguments {
+    /// Tick rates to compare at, in Hz.
+    #[arg(long, value_delimiter = ',', default_values_t = [250, 1000])]
+    hz: Vec<u32>,
+    /// Calls per governor, kernel version and tick rate, and updates per boost.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    calls: u64,
+    /// State tables for the polling limit.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    tables: u64,
+    /// Random drives for APST, besides all of the library; 0 is the library alone.
+    #[arg(long, default_value_t = 100_000)]
+    drives: u64,
+    /// Where to write the table and log that reproduce a difference.
+    #[arg(long, default_value = "target/conformance")]
+    failures: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct BatchArguments {
+    /// Batches of inputs to run; of an alteration, at most so many.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    batches: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct LogArguments {
+    /// The governor and its kernel version, such as menu@6.12.
+    #[arg(long)]
+    governor: String,
+    /// Ticks per second.
+    #[arg(long, default_value_t = 250)]
+    hz: u32,
+    /// The state table: name, exit_latency_ns, target_residency_ns, polling, disabled.
+    #[arg(long, value_name = "STATES.csv")]
+    states: PathBuf,
+    /// The log, of `wakepath replay --calls`.
+    #[arg(value_name = "CALLS.csv")]
+    calls: PathBuf,
+}
+
+#[derive(Args)]
+struct BenchArguments {
+    /// Interleaved repetitions; the medians over them are printed.
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..))]
+    repetitions: u16,
+    /// Passes over the log per repetition; the fastest counts.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    passes: u32,
+    /// Ticks per second.
+    #[arg(long, default_value_t = 250)]
+    hz: u32,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args)]
+struct WriteLogArguments {
+    /// Where to write `states.csv` and `calls.csv`.
+    folder: PathBuf,
+    /// Number of calls.
+    #[arg(long, default_value_t = 1_000)]
+    calls: usize,
+    /// Ticks per second.
+    #[arg(long, default_value_t = 250)]
+    hz: u32,
+    /// Seed: the same seed, the same log.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Args)]
+struct BenchOursArguments {
+    governor: String,
+    version: String,
+    log: BenchLog,
+    #[arg(long)]
+    hz: u32,
+    #[arg(long)]
+    passes: u32,
+    #[arg(long)]
+    seed: u64,
 }
 
 #[derive(Args)]
@@ -167,128 +178,122 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all is well.
+/// Runs a command; `false` if something differs or was missed.
 fn run(cli: &Cli) -> Result<bool> {
-    let start = Instant::now();
     match &cli.command {
-        Cmd::Run {
-            hz,
-            calls,
-            tables,
-            drives,
-            failures,
-            common,
-        } => {
-            let ticks: Vec<_> = hz.iter().map(|&hz| tick_rate(hz)).collect::<Result<_>>()?;
-            let sources = common.set_up()?;
-            let amount = Amount {
-                calls: *calls,
-                tables: *tables,
-                drives: *drives,
-            };
-            let mut rows = compare::run(&sources, &ticks, amount, common.seed, failures)?;
-            rows.extend(recorded::compare()?);
-            print(&rows, common.format)?;
-            let decisions: u64 = rows.iter().map(|row| row.decisions).sum();
-            let differences: u64 = rows.iter().map(|row| row.differences).sum();
-            eprintln!(
-                "{decisions} decisions compared in {:.1} s, {differences} differ",
-                start.elapsed().as_secs_f64()
-            );
-            // Whoever compares nothing finds no difference, and must not count as one that agrees.
-            let idle = rows.iter().filter(|row| row.decisions == 0);
-            for row in idle.clone() {
-                eprintln!("{} with {}: nothing was compared", row.policy, row.source);
-            }
-            Ok(differences == 0 && idle.count() == 0)
-        }
-        Cmd::Mutants { batches, common } => {
-            let sources = common.set_up()?;
-            let rows = mutants::run(&sources, *batches, common.seed)?;
-            print(&rows, common.format)?;
-            let missed = rows.iter().filter(|row| !row.is_noticed()).count();
-            eprintln!(
-                "{} of {} alterations noticed in {:.1} s",
-                rows.len() - missed,
-                rows.len(),
-                start.elapsed().as_secs_f64()
-            );
-            Ok(missed == 0)
-        }
-        Cmd::Coverage { batches, common } => {
-            let sources = common.set_up()?;
-            print(
-                &coverage::run(&sources, *batches, common.seed)?,
-                common.format,
-            )?;
-            Ok(true)
-        }
-        Cmd::Log {
-            governor,
-            hz,
-            states,
-            calls,
-        } => {
-            let governor = log::Named::parse(governor)?;
-            let source = KernelSource::obtain(governor.version, &cache_dir())?;
-            eprintln!("answers of {}", source.describe());
-            let tick = tick_rate(*hz)?;
-            print!("{}", log::answers(governor, &source, tick, states, calls)?);
-            Ok(true)
-        }
-        Cmd::Bench {
-            repetitions,
-            passes,
-            hz,
-            common,
-        } => {
-            let sources = common.set_up()?;
-            let tick = tick_rate(*hz)?;
-            let rows = bench::run(
-                &sources,
-                tick,
-                usize::from(*repetitions),
-                *passes,
-                common.seed,
-            )?;
-            print(&rows, common.format)?;
-            Ok(true)
-        }
-        Cmd::WriteLog {
-            folder,
-            calls,
-            hz,
-            seed,
-        } => {
-            let tick = tick_rate(*hz)?.period().0 as i64;
-            let mut case = generate::governor_case(&mut generate::rng(*seed, 0), tick, *calls);
-            for call in &mut case.calls {
-                call.toggle = Toggle::default();
-            }
-            case.write(folder, "")?;
-            Ok(true)
-        }
-        Cmd::BenchOurs {
-            governor,
-            version,
-            log,
-            hz,
-            passes,
-            seed,
-        } => {
-            let subject =
-                Subject::named(governor).with_context(|| format!("no governor {governor}"))?;
-            let version: KernelVersion = version.parse()?;
-            let setting = GovernorSetting {
-                subject,
-                version,
-                tick: tick_rate(*hz)?,
-            };
-            let ns = bench::run_own_side(setting, *log, *passes, *seed)?;
-            println!("{ns:.3}");
-            Ok(true)
-        }
+        Cmd::Run(arguments) => return compare_all(arguments),
+        Cmd::Mutants(arguments) => return try_mutants(arguments),
+        Cmd::Coverage(arguments) => count_branches(arguments)?,
+        Cmd::Log(arguments) => print_kernel_answers(arguments)?,
+        Cmd::Bench(arguments) => compare_speed(arguments)?,
+        Cmd::WriteLog(arguments) => write_log(arguments)?,
+        Cmd::BenchOurs(arguments) => time_own_side(arguments)?,
     }
+    Ok(true)
+}
+
+/// Compares everything; `false` if a decision differs, or nothing was compared in some row.
+fn compare_all(arguments: &RunArguments) -> Result<bool> {
+    let start = Instant::now();
+    let common = &arguments.common;
+    let ticks: Vec<TickRate> = arguments
+        .hz
+        .iter()
+        .map(|hz| tick_rate(*hz))
+        .collect::<Result<_>>()?;
+    let sources = common.set_up()?;
+    let amount = Amount {
+        calls: arguments.calls,
+        tables: arguments.tables,
+        drives: arguments.drives,
+    };
+    let mut rows = compare::run(&sources, &ticks, amount, common.seed, &arguments.failures)?;
+    rows.extend(recorded::compare()?);
+    print(&rows, common.format)?;
+    let decisions: u64 = rows.iter().map(|row| row.decisions).sum();
+    let differences: u64 = rows.iter().map(|row| row.differences).sum();
+    eprintln!(
+        "{decisions} decisions compared in {:.1} s, {differences} differ",
+        start.elapsed().as_secs_f64()
+    );
+    // A row without decisions has no difference, and must not count as agreement.
+    let empty: Vec<_> = rows.iter().filter(|row| row.decisions == 0).collect();
+    for row in &empty {
+        eprintln!("{} with {}: nothing was compared", row.policy, row.source);
+    }
+    Ok(differences == 0 && empty.is_empty())
+}
+
+/// Tries every mutant; `false` if one was not noticed.
+fn try_mutants(arguments: &BatchArguments) -> Result<bool> {
+    let start = Instant::now();
+    let common = &arguments.common;
+    let sources = common.set_up()?;
+    let rows = mutants::try_mutants(&sources, arguments.batches, common.seed)?;
+    print(&rows, common.format)?;
+    let missed = rows.iter().filter(|row| !row.is_noticed()).count();
+    eprintln!(
+        "{} of {} alterations noticed in {:.1} s",
+        rows.len() - missed,
+        rows.len(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(missed == 0)
+}
+
+fn count_branches(arguments: &BatchArguments) -> Result<()> {
+    let common = &arguments.common;
+    let sources = common.set_up()?;
+    let rows = coverage::run(&sources, arguments.batches, common.seed)?;
+    print(&rows, common.format)
+}
+
+fn print_kernel_answers(arguments: &LogArguments) -> Result<()> {
+    let governor = log::KernelGovernor::parse(&arguments.governor)?;
+    let source = KernelSource::obtain(governor.version, &cache_dir())?;
+    eprintln!("answers of {}", source.describe());
+    let tick = tick_rate(arguments.hz)?;
+    let answers =
+        log::kernel_answers(governor, &source, tick, &arguments.states, &arguments.calls)?;
+    print!("{answers}");
+    Ok(())
+}
+
+fn compare_speed(arguments: &BenchArguments) -> Result<()> {
+    let common = &arguments.common;
+    let sources = common.set_up()?;
+    let rows = bench::run(
+        &sources,
+        tick_rate(arguments.hz)?,
+        usize::from(arguments.repetitions),
+        arguments.passes,
+        common.seed,
+    )?;
+    print(&rows, common.format)
+}
+
+/// Writes a generated log, without states that are switched on or off: the text format has no place for them.
+fn write_log(arguments: &WriteLogArguments) -> Result<()> {
+    let tick = tick_rate(arguments.hz)?.period().0 as i64;
+    let mut rng = generate::rng(arguments.seed, 0);
+    let mut case = generate::governor_case(&mut rng, tick, arguments.calls);
+    for call in &mut case.calls {
+        call.toggle = Toggle::default();
+    }
+    case.write(&arguments.folder, "")?;
+    Ok(())
+}
+
+fn time_own_side(arguments: &BenchOursArguments) -> Result<()> {
+    let governor = &arguments.governor;
+    let setting = GovernorSetting {
+        subject: Subject::named(governor).with_context(|| format!("no governor {governor}"))?,
+        version: arguments.version.parse()?,
+        tick: tick_rate(arguments.hz)?,
+    };
+    let ns = bench::run_own_side(setting, arguments.log, arguments.passes, arguments.seed)?;
+    println!("{ns:.3}");
+    Ok(())
 }
 
 fn tick_rate(hz: u32) -> Result<TickRate> {

@@ -4,11 +4,11 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::cut::CFile;
 use crate::program::run_command;
@@ -17,10 +17,10 @@ use crate::source::KernelSource;
 /// How long it may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a queue had until some time, in ns.
+/// A time during which a queue had the same tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch {
-    /// The time.
+    /// End, in ns.
     pub until: u64,
     /// Number of tasks, with a single running one.
     pub tasks: u32,
@@ -35,7 +35,7 @@ pub struct Signals {
     pub runnable: u32,
 }
 
-/// Both at the end of a stretch.
+/// Signals at the end of a stretch.
 #[derive(Clone, Copy, Debug)]
 pub struct PeltSums {
     /// Signals stored in the kernel, updated once per period of 1024 us.
@@ -49,11 +49,31 @@ pub struct PeltSums {
 /// # Errors
 /// The source has other functions; it cannot be compiled or run.
 pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<PeltSums>> {
-    let (pelt, header) = (
-        source.text("kernel/sched/pelt.c")?,
-        source.text("kernel/sched/pelt.h")?,
+    let scratch = tempfile::tempdir()?;
+    let program = compile_pelt(&cut_pelt(source)?, scratch.path())?;
+    let mut input = String::new();
+    for Stretch { until, tasks } in stretches {
+        let _ = writeln!(input, "{until} {tasks}");
+    }
+    let output = run_command(&mut Command::new(program), input.as_bytes(), LIMIT)?;
+    let answers: Vec<PeltSums> = String::from_utf8(output)?
+        .lines()
+        .map(parse_sums)
+        .collect::<Result<_>>()?;
+    ensure!(
+        answers.len() == stretches.len(),
+        "{} answers to {} stretches",
+        answers.len(),
+        stretches.len()
     );
-    let (pelt, header) = (CFile::new(&pelt), CFile::new(&header));
+    Ok(answers)
+}
+
+/// The functions that keep a queue's signals, and what they need.
+fn cut_pelt(source: &KernelSource) -> Result<String> {
+    let code = source.text("kernel/sched/pelt.c")?;
+    let header = source.text("kernel/sched/pelt.h")?;
+    let (code, header) = (CFile::new(&code), CFile::new(&header));
     let mut cut = source.text("kernel/sched/sched-pelt.h")?;
     cut += header.macro_definition("PELT_MIN_DIVIDER")?;
     cut += "\n";
@@ -66,10 +86,13 @@ pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<Pel
         "___update_load_avg",
     ] {
         cut += "\n";
-        cut += pelt.function(name)?;
+        cut += code.function(name)?;
     }
-    let scratch = tempfile::tempdir()?;
-    let (path, program) = (scratch.path().join("cut.h"), scratch.path().join("program"));
+    Ok(cut)
+}
+
+fn compile_pelt(cut: &str, folder: &Path) -> Result<PathBuf> {
+    let (path, program) = (folder.join("cut.h"), folder.join("program"));
     fs::write(&path, cut)?;
     let compiled = Command::new("gcc")
         .args(["-std=gnu11", "-O1", "-w"])
@@ -79,37 +102,29 @@ pub fn by_kernel(source: &KernelSource, stretches: &[Stretch]) -> Result<Vec<Pel
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("c/pelt_main.c"))
         .output()
         .context("cannot run gcc")?;
-    let complaint = String::from_utf8_lossy(&compiled.stderr);
-    ensure!(compiled.status.success(), "gcc failed:\n{complaint}");
-    let mut input = String::new();
-    for Stretch { until, tasks } in stretches {
-        let _ = writeln!(input, "{until} {tasks}");
-    }
-    let said = run_command(&mut Command::new(program), input.as_bytes(), LIMIT)?;
-    let answers: Vec<PeltSums> = String::from_utf8(said)?
-        .lines()
-        .map(|line| {
-            let numbers: Vec<u32> = line
-                .split(' ')
-                .map(str::parse)
-                .collect::<Result<_, _>>()
-                .with_context(|| line.to_owned())?;
-            let signals = |at: usize| Signals {
-                utilisation: numbers[at],
-                runnable: numbers[at + 1],
-            };
-            ensure!(numbers.len() == 4, "not four numbers: {line}");
-            Ok(PeltSums {
-                updated: signals(0),
-                now: signals(2),
-            })
-        })
-        .collect::<Result<_>>()?;
-    ensure!(
-        answers.len() == stretches.len(),
-        "{} answers to {} stretches",
-        answers.len(),
-        stretches.len()
-    );
-    Ok(answers)
+    let errors = String::from_utf8_lossy(&compiled.stderr);
+    ensure!(compiled.status.success(), "gcc failed:\n{errors}");
+    Ok(program)
+}
+
+/// A line of four numbers: both signals as stored, and both as of now.
+fn parse_sums(line: &str) -> Result<PeltSums> {
+    let numbers: Vec<u32> = line
+        .split(' ')
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .with_context(|| line.to_owned())?;
+    let [stored_utilisation, stored_runnable, utilisation, runnable] = numbers[..] else {
+        bail!("not four numbers: {line}");
+    };
+    Ok(PeltSums {
+        updated: Signals {
+            utilisation: stored_utilisation,
+            runnable: stored_runnable,
+        },
+        now: Signals {
+            utilisation,
+            runnable,
+        },
+    })
 }

@@ -89,8 +89,8 @@ impl KernelProgram {
         hz: u32,
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
-        let what = || format!("{} of {} at HZ={hz}", subject.name(), source.describe());
-        Self::try_build(flags, subject, source, hz, alteration).with_context(what)
+        Self::try_build(flags, subject, source, hz, alteration)
+            .with_context(|| format!("{} of {} at HZ={hz}", subject.name(), source.describe()))
     }
 
     fn try_build(
@@ -101,74 +101,22 @@ impl KernelProgram {
         alteration: Option<&Alteration>,
     ) -> Result<Self> {
         let scratch = tempfile::tempdir()?;
-        let dir = scratch.path();
-        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let drivers = [crates.join("conformance/c"), crates.join("governors/c")];
-        let driver = drivers.iter().map(|folder| folder.join(subject.driver()));
-        let driver = driver.into_iter().find(|file| file.is_file());
-        let driver = driver.with_context(|| format!("no driver {}", subject.driver()))?;
-        let path = dir.join("program");
-
-        let altered = |file: &str| {
-            let text = source.text(file)?;
-            match alteration {
-                Some(alteration) => alteration.apply(file, text),
-                None => Ok(text),
-            }
-        };
-
-        let mut compiler = Command::new("gcc");
+        let folder = scratch.path();
+        let path = folder.join("program");
+        let mut compiler = gcc_for_driver(subject, folder)?;
         compiler
             .args(flags)
-            // The language rules of a kernel build: signed overflow wraps there.
-            .args(["-std=gnu11", "-fno-strict-overflow"])
-            .args(["-fno-strict-aliasing", "-w"])
             .arg(format!("-DHZ={hz}"))
-            .arg("-I")
-            .arg(dir.join("include"))
             .arg("-o")
-            .arg(&path)
-            .arg(driver)
-            .arg(drivers[1].join("record.c"));
-        for folder in &drivers {
-            compiler.arg("-I").arg(folder);
-        }
-
+            .arg(&path);
         match recipe(subject) {
-            Recipe::Whole => {
-                let text = altered(subject.file())?;
-                forward_includes(&text, &dir.join("include"))?;
-                let header = "drivers/cpuidle/governors/gov.h";
-                if text.contains("\"gov.h\"") {
-                    fs::write(dir.join("gov.h"), altered(header)?)?;
-                } else if alteration.is_some_and(|a| a.file == header) {
-                    bail!("stale mutant: {} does not include gov.h", subject.file());
-                }
-                let file = dir.join("governor.c");
-                fs::write(&file, text)?;
-                compiler.arg(file);
-            }
+            Recipe::Whole => add_whole_file(&mut compiler, subject, source, alteration, folder)?,
             Recipe::Cut(pieces) => {
                 let cut = cut_pieces(&source.text(subject.file())?, pieces)?;
-                let cut = match alteration {
-                    Some(alteration) => alteration.apply(subject.file(), cut)?,
-                    None => cut,
-                };
-                if cut.contains("unsigned long sugov_iowait_apply(") {
-                    compiler.arg("-DAPPLY_RETURNS_BOOST");
-                }
-                if cut.contains("union perf_cached") {
-                    compiler.arg("-DPERF_CACHED");
-                }
-                if !cut.contains("amd_pstate_epp_update_limit") {
-                    compiler.arg("-DPASSIVE_ONLY");
-                }
-                let file = dir.join("cut.h");
-                fs::write(&file, cut)?;
-                compiler.arg(format!("-DCUT_SOURCE=\"{}\"", file.display()));
+                let altered = alter_text(alteration, subject.file(), cut)?;
+                add_cut(&mut compiler, &altered, folder)?;
             }
         }
-
         let output = compiler
             .output()
             .context("cannot run gcc, which the comparison needs (Debian package gcc)")?;
@@ -206,6 +154,78 @@ impl KernelProgram {
             input,
             self.limit,
         )
+    }
+}
+
+/// gcc with a subject's driver, and the language rules of a kernel build.
+fn gcc_for_driver(subject: Subject, folder: &Path) -> Result<Command> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = [crates.join("conformance/c"), crates.join("governors/c")];
+    let driver = folders
+        .iter()
+        .map(|folder| folder.join(subject.driver()))
+        .find(|file| file.is_file())
+        .with_context(|| format!("no driver {}", subject.driver()))?;
+    let mut compiler = Command::new("gcc");
+    compiler
+        // Signed overflow wraps in a kernel.
+        .args(["-std=gnu11", "-fno-strict-overflow"])
+        .args(["-fno-strict-aliasing", "-w"])
+        .arg("-I")
+        .arg(folder.join("include"))
+        .arg(driver)
+        .arg(folders[1].join("record.c"));
+    for folder in &folders {
+        compiler.arg("-I").arg(folder);
+    }
+    Ok(compiler)
+}
+
+/// Adds a kernel file as it is, with the header that governors share.
+fn add_whole_file(
+    compiler: &mut Command,
+    subject: Subject,
+    source: &KernelSource,
+    alteration: Option<&Alteration>,
+    folder: &Path,
+) -> Result<()> {
+    const SHARED_HEADER: &str = "drivers/cpuidle/governors/gov.h";
+    let text = alter_text(alteration, subject.file(), source.text(subject.file())?)?;
+    forward_includes(&text, &folder.join("include"))?;
+    if text.contains("\"gov.h\"") {
+        let header = alter_text(alteration, SHARED_HEADER, source.text(SHARED_HEADER)?)?;
+        fs::write(folder.join("gov.h"), header)?;
+    } else if alteration.is_some_and(|alteration| alteration.file == SHARED_HEADER) {
+        bail!("stale mutant: {} does not include gov.h", subject.file());
+    }
+    let file = folder.join("governor.c");
+    fs::write(&file, text)?;
+    compiler.arg(file);
+    Ok(())
+}
+
+/// Has the driver include pieces of a kernel file, and tells it what differs between kernels.
+fn add_cut(compiler: &mut Command, cut: &str, folder: &Path) -> Result<()> {
+    if cut.contains("unsigned long sugov_iowait_apply(") {
+        compiler.arg("-DAPPLY_RETURNS_BOOST");
+    }
+    if cut.contains("union perf_cached") {
+        compiler.arg("-DPERF_CACHED");
+    }
+    if !cut.contains("amd_pstate_epp_update_limit") {
+        compiler.arg("-DPASSIVE_ONLY");
+    }
+    let file = folder.join("cut.h");
+    fs::write(&file, cut)?;
+    compiler.arg(format!("-DCUT_SOURCE=\"{}\"", file.display()));
+    Ok(())
+}
+
+/// The text of a kernel file, altered if the alteration is for this file.
+fn alter_text(alteration: Option<&Alteration>, file: &str, text: String) -> Result<String> {
+    match alteration {
+        Some(alteration) => alteration.apply(file, text),
+        None => Ok(text),
     }
 }
 
@@ -247,10 +267,7 @@ pub fn run_command(command: &mut Command, input: &[u8], limit: Duration) -> Resu
             }
             pause = (pause * 2).min(Duration::from_millis(10));
         };
-        let read = |reader: thread::ScopedJoinHandle<'_, std::io::Result<Vec<u8>>>| {
-            reader.join().unwrap_or_else(|_| Ok(Vec::new()))
-        };
-        anyhow::Ok((status, read(output)?, read(errors)?))
+        anyhow::Ok((status, join_reader(output)?, join_reader(errors)?))
     })?;
     ensure!(
         status.success(),
@@ -262,6 +279,13 @@ pub fn run_command(command: &mut Command, input: &[u8], limit: Duration) -> Resu
     Ok(output)
 }
 
+/// What a thread of [`read_all`] read; nothing if the thread panicked.
+fn join_reader(
+    reader: thread::ScopedJoinHandle<'_, std::io::Result<Vec<u8>>>,
+) -> std::io::Result<Vec<u8>> {
+    reader.join().unwrap_or_else(|_| Ok(Vec::new()))
+}
+
 fn read_all(from: &mut impl Read) -> std::io::Result<Vec<u8>> {
     let mut all = Vec::new();
     from.read_to_end(&mut all)?;
@@ -269,7 +293,7 @@ fn read_all(from: &mut impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 /// The headers in angle brackets that a C file includes.
-pub(crate) fn included(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn included_headers(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix("#include")?;
         let (header, _) = rest.trim().strip_prefix('<')?.split_once('>')?;
@@ -279,7 +303,7 @@ pub(crate) fn included(text: &str) -> impl Iterator<Item = &str> {
 
 /// Makes each header that a kernel file includes a forwarder to our stand-ins.
 fn forward_includes(text: &str, include: &Path) -> Result<()> {
-    for header in included(text) {
+    for header in included_headers(text) {
         ensure!(
             !header.split('/').any(|part| part == ".."),
             "an include leaves the tree: {header}"

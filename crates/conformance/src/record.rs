@@ -378,14 +378,16 @@ impl ApstCommand {
 
     /// Reads one answer; `None` when nothing would be sent to the drive.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let word = |i: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[i * 8..i * 8 + 8]);
-            u64::from_le_bytes(word)
-        };
-        (word(0) != 0).then(|| Self {
-            enable: word(1) != 0,
-            entries: std::array::from_fn(|i| word(2 + i)),
+        let (words, _) = bytes.as_chunks::<8>();
+        let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
+        let (sent, enabled) = (words.next()?, words.next()?);
+        let mut entries = [0; 32];
+        for (entry, word) in entries.iter_mut().zip(words) {
+            *entry = word;
+        }
+        (sent != 0).then_some(Self {
+            enable: enabled != 0,
+            entries,
         })
     }
 }

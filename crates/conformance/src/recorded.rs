@@ -34,7 +34,7 @@ pub struct RecordedLog {
 
 /// What a release decided on a log.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct RecordedDecisions {
     /// `menu` or `teo`.
     pub subject: Subject,
     /// The release.
@@ -49,19 +49,14 @@ pub struct Decided {
 ///
 /// # Errors
 /// The data is damaged.
-pub fn logs() -> Result<Vec<RecordedLog>> {
+pub fn read_logs() -> Result<Vec<RecordedLog>> {
     let text = unpack(LOGS)?;
-    text.split("log ").skip(1).map(log).collect()
+    text.split("log ").skip(1).map(parse_log).collect()
 }
 
-fn log(text: &str) -> Result<RecordedLog> {
-    let parts = || {
-        let (head, rest) = text.split_once("\nstates\n")?;
-        let (states, calls) = rest.split_once("calls\n")?;
-        let (number, hz) = head.split_once(" hz ")?;
-        Some((number, hz, states, calls))
-    };
-    let (number, hz, states, calls) = parts().context("a log without head, states or calls")?;
+fn parse_log(text: &str) -> Result<RecordedLog> {
+    let [number, hz, states, calls] =
+        split_log(text).context("a log without head, states or calls")?;
     let name = format!("log {number}");
     Ok(RecordedLog {
         tick: TickRate::new(hz.parse()?).with_context(|| format!("{name}: no tick rate: {hz}"))?,
@@ -70,35 +65,48 @@ fn log(text: &str) -> Result<RecordedLog> {
     })
 }
 
+/// Number, tick rate, state table and calls of a log.
+fn split_log(text: &str) -> Option<[&str; 4]> {
+    let (head, rest) = text.split_once("\nstates\n")?;
+    let (states, calls) = rest.split_once("calls\n")?;
+    let (number, hz) = head.split_once(" hz ")?;
+    Some([number, hz, states, calls])
+}
+
 /// All decisions.
 ///
 /// # Errors
 /// The data is damaged.
-pub fn decisions() -> Result<Vec<Decided>> {
-    unpack(DECISIONS)?.lines().map(decided).collect()
+pub fn read_decisions() -> Result<Vec<RecordedDecisions>> {
+    unpack(DECISIONS)?.lines().map(parse_decisions).collect()
 }
 
-fn decided(line: &str) -> Result<Decided> {
+fn parse_decisions(line: &str) -> Result<RecordedDecisions> {
     let parts: Vec<_> = line.split(' ').collect();
     let [governor, kernel, log, decisions] = parts[..] else {
         anyhow::bail!("not GOVERNOR RELEASE NUMBER DECISIONS: {line:.40}");
     };
-    let decision = |letter: u8| {
-        let (first, stop_tick) = if letter.is_ascii_digit() {
-            (b'0', false)
-        } else {
-            (b'a', true)
-        };
-        let state = letter.wrapping_sub(first);
-        ensure!(state < 10, "not a decision: {letter}");
-        Ok(decision_byte(usize::from(state), stop_tick))
-    };
-    Ok(Decided {
+    Ok(RecordedDecisions {
         subject: Subject::named(governor).with_context(|| format!("no governor {governor}"))?,
         kernel: kernel.parse()?,
         log: log.to_owned(),
-        decisions: decisions.bytes().map(decision).collect::<Result<_>>()?,
+        decisions: decisions
+            .bytes()
+            .map(parse_decision)
+            .collect::<Result<_>>()?,
     })
+}
+
+/// A decision from its digit or letter.
+fn parse_decision(letter: u8) -> Result<u8> {
+    let (first, stop_tick) = if letter.is_ascii_digit() {
+        (b'0', false)
+    } else {
+        (b'a', true)
+    };
+    let state = letter.wrapping_sub(first);
+    ensure!(state < 10, "not a decision: {letter}");
+    Ok(decision_byte(usize::from(state), stop_tick))
 }
 
 /// Compares every recorded decision with ours, and describes the first difference of each governor and release. Needs
@@ -107,11 +115,13 @@ fn decided(line: &str) -> Result<Decided> {
 /// # Errors
 /// The data is damaged.
 pub fn compare() -> Result<Vec<ReleaseRow>> {
-    let logs = logs()?;
+    let logs = read_logs()?;
     let mut rows: Vec<ReleaseRow> = Vec::new();
-    for decided in decisions()? {
-        let log = logs.iter().find(|log| log.number == decided.log);
-        let log = log.with_context(|| format!("no log {}", decided.log))?;
+    for decided in read_decisions()? {
+        let log = logs
+            .iter()
+            .find(|log| log.number == decided.log)
+            .with_context(|| format!("no log {}", decided.log))?;
         let setting = GovernorSetting {
             subject: decided.subject,
             version: decided.kernel,

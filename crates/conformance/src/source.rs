@@ -18,8 +18,8 @@ use crate::subject::Subject;
 /// The kernel versions compared with, as Debian names its source packages.
 pub const VERSIONS: [&str; 4] = ["6.1", "6.12", "7.2", "7.3"];
 
-/// A package possibly missing in this machine's suite.
-struct Elsewhere {
+/// A package of another suite, which this machine's suite may lack.
+struct PinnedPackage {
     kernel: &'static str,
     suite: &'static str,
     /// The version that the comparison was made with.
@@ -28,14 +28,14 @@ struct Elsewhere {
     sha256: &'static str,
 }
 
-const ELSEWHERE: [Elsewhere; 2] = [
-    Elsewhere {
+const PINNED: [PinnedPackage; 2] = [
+    PinnedPackage {
         kernel: "7.2",
         suite: "sid",
         version: "7.2.13-1",
         sha256: "30a8c5fc63f9028a62e6d7b3f7f43bee67425dbce2a05fceba83f9b87c92083d",
     },
-    Elsewhere {
+    PinnedPackage {
         kernel: "7.3",
         suite: "trixie-backports",
         version: "7.3.4-1~bpo13+1",
@@ -98,7 +98,7 @@ pub fn obtain_all(cache: &Path) -> Result<Vec<KernelSource>> {
     for (version, source) in obtained {
         match source {
             Ok(source) => sources.push(source),
-            Err(error) if ELSEWHERE.iter().any(|package| package.kernel == version) => {
+            Err(error) if PINNED.iter().any(|package| package.kernel == version) => {
                 eprintln!(
                     "warning: {error:#}; of this kernel only recorded decisions are compared"
                 );
@@ -115,17 +115,17 @@ impl KernelSource {
     pub fn obtain(version: &'static str, cache: &Path) -> Result<Self> {
         let package = format!("linux-source-{version}");
         let shelf = cache.join(&package);
-        let elsewhere = ELSEWHERE.iter().find(|package| package.kernel == version);
-        if let Some(pinned) = unpacked(elsewhere, &shelf) {
-            return Self::read(version, pinned.version.to_owned(), &shelf);
+        let pinned = PINNED.iter().find(|package| package.kernel == version);
+        if let Some(package) = find_unpacked(pinned, &shelf) {
+            return Self::read(version, package.version.to_owned(), &shelf);
         }
         // Where there is no lock, such as on a read-only file system, the same package may be downloaded twice.
         let _lock = lock(&shelf).ok();
-        if let Some(pinned) = unpacked(elsewhere, &shelf) {
-            return Self::read(version, pinned.version.to_owned(), &shelf);
+        if let Some(package) = find_unpacked(pinned, &shelf) {
+            return Self::read(version, package.version.to_owned(), &shelf);
         }
-        let origin = match (Origin::find(&package), elsewhere) {
-            (None, Some(elsewhere)) => Origin::find_elsewhere(&package, elsewhere, &shelf)
+        let origin = match (Origin::find(&package), pinned) {
+            (None, Some(pinned)) => Origin::find_elsewhere(&package, pinned, &shelf)
                 .inspect_err(|error| eprintln!("warning: {package}: {error:#}"))
                 .ok(),
             (origin, _) => origin,
@@ -220,7 +220,7 @@ enum Origin {
         package: String,
         version: String,
         apt: OtherSuite,
-        pinned: &'static Elsewhere,
+        pinned: &'static PinnedPackage,
     },
 }
 
@@ -241,16 +241,16 @@ impl Origin {
         })
     }
 
-    fn find_elsewhere(package: &str, elsewhere: &'static Elsewhere, shelf: &Path) -> Result<Self> {
-        let apt = OtherSuite::new(elsewhere.suite, shelf)?;
+    fn find_elsewhere(package: &str, pinned: &'static PinnedPackage, shelf: &Path) -> Result<Self> {
+        let apt = OtherSuite::new(pinned.suite, shelf)?;
         let policy = output(apt.command("apt-cache").args(["policy", package]))?;
-        let version = candidate_of(&policy)
-            .with_context(|| format!("{} has no {package}", elsewhere.suite))?;
+        let version =
+            candidate_of(&policy).with_context(|| format!("{} has no {package}", pinned.suite))?;
         Ok(Self::Elsewhere {
             package: package.to_owned(),
             version: version.to_owned(),
             apt,
-            pinned: elsewhere,
+            pinned,
         })
     }
 
@@ -266,12 +266,30 @@ impl Origin {
     fn unpack(&self, kernel: &str, shelf: &Path) -> Result<()> {
         fs::create_dir_all(shelf).with_context(|| format!("cannot create {}", shelf.display()))?;
         let scratch = tempfile::tempdir_in(shelf)?;
-        let archive = match self {
-            Self::Installed { archive, .. } => archive.clone(),
+        let archive = self.fetch_archive(scratch.path())?;
+        let tree = scratch.path().join("tree");
+        extract_files(kernel, &archive, &tree)?;
+        let place = shelf.join(self.version());
+        // An older wakepath took fewer files.
+        if place.is_dir() && !is_complete(&place, kernel) {
+            fs::remove_dir_all(&place)
+                .with_context(|| format!("cannot remove {}", place.display()))?;
+        }
+        match fs::rename(&tree, &place) {
+            // Another process was faster.
+            Err(_) if is_complete(&place, kernel) => Ok(()),
+            renamed => Ok(renamed?),
+        }
+    }
+
+    /// The archive of the sources, downloaded to a folder if not installed.
+    fn fetch_archive(&self, folder: &Path) -> Result<PathBuf> {
+        match self {
+            Self::Installed { archive, .. } => Ok(archive.clone()),
             Self::Apt { package, version } => {
                 eprintln!("downloading {package} {version} (once; about 150 MB)");
                 let mut apt = Command::new("apt-get");
-                download(&mut apt, package, version, None, scratch.path())?
+                download(&mut apt, package, version, None, folder)
             }
             Self::Elsewhere {
                 package,
@@ -291,49 +309,43 @@ impl Origin {
                     );
                 }
                 let mut apt = apt.command("apt-get");
-                download(&mut apt, package, version, sha256, scratch.path())?
+                download(&mut apt, package, version, sha256, folder)
             }
-        };
-
-        let tree = scratch.path().join("tree");
-        fs::create_dir(&tree)?;
-        let names = files(kernel).map(|file| format!("linux-source-{kernel}/{file}"));
-        // tar exits non-zero when an optional file is missing, so the result is judged by the
-        // files that are there.
-        let tar = Command::new("tar")
-            .arg("-xJf")
-            .arg(&archive)
-            .arg("-C")
-            .arg(&tree)
-            .args(["--strip-components=1", "--occurrence=1"])
-            .args(names)
-            .stderr(Stdio::null())
-            .status()
-            .context("cannot run tar")?;
-        for file in required_files(kernel) {
-            ensure!(
-                tree.join(file).is_file(),
-                "{} has no {file} (tar: {tar})",
-                archive.display()
-            );
-        }
-        let place = shelf.join(self.version());
-        // An older wakepath took fewer files.
-        if place.is_dir() && !is_complete(&place, kernel) {
-            fs::remove_dir_all(&place)
-                .with_context(|| format!("cannot remove {}", place.display()))?;
-        }
-        match fs::rename(&tree, &place) {
-            // Another process was faster.
-            Err(_) if is_complete(&place, kernel) => Ok(()),
-            renamed => Ok(renamed?),
         }
     }
 }
 
+/// Extracts the wanted files of a kernel's archive to a new folder.
+fn extract_files(kernel: &str, archive: &Path, folder: &Path) -> Result<()> {
+    fs::create_dir(folder)?;
+    let names = files(kernel).map(|file| format!("linux-source-{kernel}/{file}"));
+    // tar exits non-zero when an optional file is missing, so the result is judged by the files that are there.
+    let tar = Command::new("tar")
+        .arg("-xJf")
+        .arg(archive)
+        .arg("-C")
+        .arg(folder)
+        .args(["--strip-components=1", "--occurrence=1"])
+        .args(names)
+        .stderr(Stdio::null())
+        .status()
+        .context("cannot run tar")?;
+    for file in required_files(kernel) {
+        ensure!(
+            folder.join(file).is_file(),
+            "{} has no {file} (tar: {tar})",
+            archive.display()
+        );
+    }
+    Ok(())
+}
+
 /// A package of another suite, if the version that the comparison was made with is in the cache.
-fn unpacked(elsewhere: Option<&'static Elsewhere>, shelf: &Path) -> Option<&'static Elsewhere> {
-    elsewhere.filter(|package| is_complete(&shelf.join(package.version), package.kernel))
+fn find_unpacked(
+    pinned: Option<&'static PinnedPackage>,
+    shelf: &Path,
+) -> Option<&'static PinnedPackage> {
+    pinned.filter(|package| is_complete(&shelf.join(package.version), package.kernel))
 }
 
 /// Keeps other threads and processes away from a folder of the cache until the file is closed: whoever is first downloads.
@@ -346,7 +358,9 @@ fn lock(shelf: &Path) -> Result<File> {
 
 /// The files taken from the package of a kernel.
 fn files(kernel: &str) -> impl Iterator<Item = &'static str> {
-    let also = ALSO.into_iter().filter(move |(of, _)| *of == kernel);
+    let also = ALSO
+        .into_iter()
+        .filter(move |(version, _)| *version == kernel);
     FILES.into_iter().chain(also.map(|(_, file)| file))
 }
 
@@ -512,20 +526,21 @@ fn newest_cached(shelf: &Path) -> Option<String> {
 
 /// `VERSION.PATCHLEVEL.SUBLEVEL` of the kernel's top Makefile.
 fn release_of(makefile: &str) -> Result<String> {
-    let field = |name: &str| {
-        makefile
-            .lines()
-            .filter_map(|line| line.split_once('='))
-            .find(|(key, _)| key.trim() == name)
-            .map(|(_, value)| value.trim().to_owned())
-            .ok_or_else(|| anyhow!("no {name} in the kernel's Makefile"))
-    };
-    Ok(format!(
-        "{}.{}.{}",
-        field("VERSION")?,
-        field("PATCHLEVEL")?,
-        field("SUBLEVEL")?
-    ))
+    let [version, patchlevel, sublevel] = [
+        makefile_value(makefile, "VERSION")?,
+        makefile_value(makefile, "PATCHLEVEL")?,
+        makefile_value(makefile, "SUBLEVEL")?,
+    ];
+    Ok(format!("{version}.{patchlevel}.{sublevel}"))
+}
+
+fn makefile_value<'a>(makefile: &'a str, name: &str) -> Result<&'a str> {
+    makefile
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim())
+        .ok_or_else(|| anyhow!("no {name} in the kernel's Makefile"))
 }
 
 #[cfg(test)]

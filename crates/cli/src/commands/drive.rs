@@ -4,7 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use wakepath_hardware::drive::quirks::{Certainty, QuirkPlace, Quirks};
-use wakepath_hardware::drive::{CatalogEntry, DriveLibrary, DriveTable, PowerState, id_ctrl};
+use wakepath_hardware::drive::{
+    CatalogEntry, DriveLibrary, DriveSpeeds, DriveTable, PowerState, id_ctrl,
+};
 use wakepath_hardware::machine;
 use wakepath_units::Microwatts;
 
@@ -99,6 +101,8 @@ struct Listed<'a> {
     tables: usize,
     npss: u8,
     samples: u32,
+    /// Speeds that are published for the model; the others are medians of its class.
+    published_speeds: usize,
     /// Contradictions in the usual table.
     contradictions: Vec<String>,
 }
@@ -113,11 +117,12 @@ impl<'a> Listed<'a> {
             tables: model.tables.len(),
             npss: usual.drive.npss,
             samples: usual.samples_of_model,
+            published_speeds: DriveSpeeds::for_model(&model.name).published(),
             contradictions: usual.drive.contradictions(),
         }
     }
 
-    fn row(&self) -> [String; 7] {
+    fn row(&self) -> [String; 8] {
         [
             self.model.to_owned(),
             self.label.unwrap_or_default().to_owned(),
@@ -125,6 +130,7 @@ impl<'a> Listed<'a> {
             self.npss.to_string(),
             self.tables.to_string(),
             self.samples.to_string(),
+            self.published_speeds.to_string(),
             self.contradictions.join("; "),
         ]
     }
@@ -149,6 +155,7 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
                 "npss",
                 "tables",
                 "samples",
+                "published_speeds",
                 "contradictions",
             ];
             output::csv(out, header, rows)
@@ -161,6 +168,7 @@ fn list_drives(args: &ListArgs, out: &mut Screen) -> anyhow::Result<()> {
                 "last state",
                 "tables",
                 "drives seen",
+                "speeds known of 7",
                 "contradicts itself",
             ];
             output::table(out, header, rows)
@@ -252,6 +260,7 @@ struct ShownDrive<'a> {
     model: &'a str,
     label: Option<&'a str>,
     tables: Vec<ShownTable<'a>>,
+    speeds: DriveSpeeds,
     quirks: Vec<ShownQuirk<'a>>,
 }
 
@@ -290,6 +299,7 @@ impl<'a> ShownDrive<'a> {
             model: &model.name,
             label: model.label.as_deref(),
             tables: tables.iter().map(|t| ShownTable::new(t)).collect(),
+            speeds: DriveSpeeds::for_model(&model.name),
             quirks: list_quirks(tables),
         }
     }
@@ -393,6 +403,8 @@ fn print_tables(
         writeln!(out)?;
         print_states(out, table)?;
     }
+    writeln!(out)?;
+    print_speeds(out, &DriveSpeeds::for_model(&model.name))?;
     for quirk in list_quirks(tables) {
         let has = if quirk.certain {
             "has"
@@ -409,6 +421,25 @@ fn print_tables(
         out.prose(&format!("  lifted by: {}", quirk.lifted_by), 4)?;
     }
     Ok(())
+}
+
+fn print_speeds(out: &mut Screen, speeds: &DriveSpeeds) -> anyhow::Result<()> {
+    let figures = speeds.figures();
+    let published = speeds.published();
+    let known = figures.len();
+    writeln!(
+        out,
+        "{published} of {known} speeds are published for this model; the others are assumed"
+    )?;
+    let rows = figures.into_iter().map(|(what, unit, figure)| {
+        [
+            what.to_owned(),
+            figure.value.to_string(),
+            unit.to_owned(),
+            figure.origin.reason(""),
+        ]
+    });
+    output::table(out, ["speed", "value", "unit", "from"], rows)
 }
 
 fn print_states(out: &mut Screen, table: &DriveTable) -> anyhow::Result<()> {

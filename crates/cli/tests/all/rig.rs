@@ -369,14 +369,14 @@ fn check_call_log(test: &str, guest: &Guest, governors: [&str; 2]) {
         ]);
         let ours = String::from_utf8(ours.success().get_output().stdout.clone()).unwrap();
         assert!(ours.lines().count() > 100, "{}", ours.lines().count());
-        let named = log::Named::parse(governor).unwrap();
+        let named = log::KernelGovernor::parse(governor).unwrap();
         let source = compiler_found()
             .then(|| source::KernelSource::obtain(named.version, &source::cache_dir()));
         let Some(Ok(source)) = source else {
             skip(test, "no gcc or no kernel source");
             return;
         };
-        let kernel = log::answers(named, &source, TickRate::HZ_250, Path::new(&states), &calls);
+        let kernel = log::kernel_answers(named, &source, TickRate::HZ_250, Path::new(&states), &calls);
         assert!(ours == kernel.unwrap(), "{governor} answers differently");
     }
 }

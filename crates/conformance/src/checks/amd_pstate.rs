@@ -62,11 +62,12 @@ impl AmdCase {
     }
 }
 
-fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
+/// A processor's performance levels and frequencies.
+fn random_scale(rng: &mut Pcg64Mcg) -> PerfScale {
     let mut levels: [u8; 4] = rng.random();
     levels.sort_unstable();
     if rng.random_ratio(1, 3) {
-        // A processor that there is.
+        // Existing processors.
         levels =
             [[70, 133, 185, 255], [27, 154, 218, 255], [16, 42, 126, 196]][rng.random_range(0..3)];
     }
@@ -81,23 +82,28 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
         1 => rng.random_range(0..6000),
         _ => exact,
     };
+    PerfScale {
+        highest,
+        nominal,
+        lowest_nonlinear,
+        lowest,
+        nominal_khz: nominal_mhz * 1000,
+        lowest_khz: lowest_mhz * 1000,
+        firmware_minimum: 0,
+    }
+}
+
+fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
+    let mut scale = random_scale(rng);
     let mode = match kernel.release() {
         release if release < FIRST_WITH_MODES => AmdMode::Passive,
         _ => [AmdMode::Active, AmdMode::Passive, AmdMode::Guided][rng.random_range(0..3)],
     };
+    if rng.random_range(0..4) == 0 {
+        scale.firmware_minimum = rng.random_range(scale.lowest..=scale.highest);
+    }
     let mut case = AmdCase {
-        scale: PerfScale {
-            highest,
-            nominal,
-            lowest_nonlinear,
-            lowest,
-            nominal_khz: nominal_mhz * 1000,
-            lowest_khz: lowest_mhz * 1000,
-            firmware_minimum: match rng.random_range(0..4) {
-                0 => rng.random_range(lowest..=highest),
-                _ => 0,
-            },
-        },
+        scale,
         mode,
         performance: mode == AmdMode::Active && rng.random(),
         epp: rng.random(),
@@ -108,29 +114,32 @@ fn random_case(rng: &mut Pcg64Mcg, kernel: KernelVersion) -> AmdCase {
     };
     let driver = case.driver(kernel);
     let (bottom, top) = (driver.bottom().0, driver.top().0.max(1));
-    let mut within = || rng.random_range(bottom.min(top)..=top);
-    let (a, b) = (within(), within());
+    let range = bottom.min(top)..=top;
+    let (a, b) = (rng.random_range(range.clone()), rng.random_range(range));
     case.limits = match rng.random_range(0..3) {
         0 => (a.min(b), a.max(b)),
         1 => (bottom.min(top), a),
         _ => (driver.default_minimum().0.min(top), top),
     };
     case.requests = (0..rng.random_range(1..20))
-        .map(|_| {
-            let capacity = [1024, rng.random_range(1..=1024)][rng.random_range(0..2)];
-            AmdRequest {
-                least: [0, rng.random_range(0..=1100)][rng.random_range(0..2)],
-                target: rng.random_range(0..=1100),
-                capacity,
-                frequency: match rng.random_range(0..3) {
-                    0 => rng.random_range(1..=top.saturating_add(100_000)),
-                    _ => 0,
-                },
-                dynamic: rng.random_ratio(3, 4),
-            }
-        })
+        .map(|_| random_request(rng, top))
         .collect();
     case
+}
+
+/// What a governor asks for on a CPU whose highest frequency is `top` kHz.
+fn random_request(rng: &mut Pcg64Mcg, top: u32) -> AmdRequest {
+    let capacity = [1024, rng.random_range(1..=1024)][rng.random_range(0..2)];
+    AmdRequest {
+        least: [0, rng.random_range(0..=1100)][rng.random_range(0..2)],
+        target: rng.random_range(0..=1100),
+        capacity,
+        frequency: match rng.random_range(0..3) {
+            0 => rng.random_range(1..=top.saturating_add(100_000)),
+            _ => 0,
+        },
+        dynamic: rng.random_ratio(3, 4),
+    }
 }
 
 impl Check for AmdPstateCheck {

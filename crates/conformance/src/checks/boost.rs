@@ -80,8 +80,11 @@ impl Check for BoostCheck {
                 let mut in_force = u16::MAX;
                 out.extend(input.events.iter().map(|event| {
                     let [aperf, mperf, tsc] = event.counters;
-                    let counters = || Counters { aperf, mperf, tsc };
-                    let chosen = cpu.update(Nanoseconds(event.time), event.iowait, counters);
+                    let chosen = cpu.update(Nanoseconds(event.time), event.iowait, || Counters {
+                        aperf,
+                        mperf,
+                        tsc,
+                    });
                     in_force = chosen.map_or(in_force, u16::from);
                     cpu.boost() | u32::from(in_force) << 16
                 }));

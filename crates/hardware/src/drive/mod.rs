@@ -9,7 +9,9 @@ pub mod id_ctrl;
 pub mod library;
 mod power_states;
 pub mod quirks;
+pub mod speeds;
 mod watts;
 
 pub use library::{CatalogEntry, DriveLibrary, DriveTable};
 pub use power_states::{Drive, MAX_POWER_STATES, PowerState};
+pub use speeds::DriveSpeeds;

@@ -1,15 +1,15 @@
 //! Drives for the simulator: service times, power, and true wake-up times.
 //!
-//! [`DriveModel::find`] knows every drive in the [`DriveLibrary`]. Declared power states come from the library; other
-//! figures are assumed, equal for all drives, unless a file in `data/drive_models` has better ones.
+//! [`DriveModel::find`] knows every drive in the [`DriveLibrary`](crate::drive::DriveLibrary). Power states are those
+//! that the drive declares, speeds those of its model or its class ([`DriveSpeeds`]); other figures are assumed.
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use wakepath_units::Microwatts;
 
-use super::Figure;
-use crate::drive::{Drive, MAX_POWER_STATES, PowerState};
+use super::{Figure, Origin};
+use crate::drive::{Drive, DriveSpeeds, MAX_POWER_STATES, PowerState};
 
 /// Default capacity in bytes.
 pub(crate) const DEFAULT_CAPACITY: u64 = 1_000_000_000_000;
@@ -359,8 +359,15 @@ fn waiting(drive: &Drive, most: f64) -> Figure {
 }
 
 impl DriveModel {
-    /// The model of a drive known only by declared states.
+    /// The model of a drive known by its declared states, with the speeds of its model or class.
     pub fn declared(drive: &Drive) -> Self {
+        let mut model = Self::typical(drive);
+        model.take_speeds(&DriveSpeeds::for_model(&drive.model));
+        model
+    }
+
+    /// The model of a drive known only by declared states: as fast as a typical client drive.
+    pub(super) fn typical(drive: &Drive) -> Self {
         Self {
             name: drive.model.clone(),
             device: None,
@@ -392,6 +399,43 @@ impl DriveModel {
         }
     }
 
+    /// Takes over the speeds that are given.
+    ///
+    /// Units follow from the saturated rate of reads and the time of one read. The media take from the buffer what the
+    /// drive writes sequentially, and the link carries the higher of the two sequential rates both ways.
+    fn take_speeds(&mut self, speeds: &DriveSpeeds) {
+        for (figure, given) in [
+            (&mut self.read_service_us, &speeds.read_us),
+            (&mut self.write_service_us, &speeds.write_us),
+            (&mut self.flush_us, &speeds.flush_us),
+            (&mut self.read_mb_per_s, &speeds.read_mb_per_s),
+        ] {
+            if given.is_given() {
+                figure.clone_from(given);
+            }
+        }
+        let (reads, writes) = (&speeds.read_mb_per_s, &speeds.write_mb_per_s);
+        let link = reads.value.max(writes.value);
+        if link >= 1.0 {
+            let why = "the link carries the higher of both sequential rates either way";
+            self.write_mb_per_s = Figure::assumed(link, why);
+        }
+        if speeds.read_iops.is_given() {
+            let units = speeds.read_iops.value * self.read_service_us.value / 1e6;
+            self.parallel_units = derive_figure(
+                units.round().clamp(1.0, 65_536.0),
+                &format!("{} random reads a second", speeds.read_iops.value),
+                [&speeds.read_iops, &self.read_service_us],
+            );
+        }
+        if let Some(buffer) = &mut self.buffer
+            && writes.value >= 1.0
+        {
+            let us = (4096.0 / writes.value * 1e3).round() / 1e3;
+            buffer.media_us = derive_figure(us, &format!("{} MB/s", writes.value), [writes; 2]);
+        }
+    }
+
     /// Number of units that reads are spread over, if each read waits for its address's unit.
     pub fn addressed_units(&self) -> Option<usize> {
         (self.reads_by_address.value > 0.0).then_some(self.parallel_units.value as usize)
@@ -405,6 +449,19 @@ impl DriveModel {
             DEFAULT_CAPACITY
         };
         of_one.saturating_mul(self.count as u64)
+    }
+}
+
+/// A figure that follows from others: as published as the least of them, with the reason of the first.
+fn derive_figure(value: f64, from: &str, origins: [&Figure; 2]) -> Figure {
+    let why = format!("from {from}: {}", origins[0].origin.reason(""));
+    let is_published = origins
+        .iter()
+        .all(|figure| matches!(figure.origin, Origin::Source(_)));
+    if is_published {
+        Figure::sourced(value, why)
+    } else {
+        Figure::assumed(value, why)
     }
 }
 

@@ -163,7 +163,7 @@ impl DriveModel {
             ));
         }
         let found = DriveLibrary::builtin().find(&file.library)?;
-        let mut model = Self::declared(&found.usual_table().drive);
+        let mut model = Self::typical(&found.usual_table().drive);
         model.name.clone_from(&file.name);
         model.source.clone_from(&file.source);
         model.buffer = file.buffer.clone().or(model.buffer);

@@ -145,8 +145,8 @@ fn find_sensors(root: &Root) -> Vec<PowerSource> {
     chips.sort();
     for chip in &chips {
         let directory = format!("{HWMON}/{chip}");
-        let name = root.optional(&format!("{directory}/name"));
-        let name = name.unwrap_or_else(|| chip.clone());
+        let told = root.optional(&format!("{directory}/name"));
+        let name = told.unwrap_or_else(|| chip.clone());
         let mut files = root.names(&directory);
         files.sort();
         for file in files {

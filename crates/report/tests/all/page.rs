@@ -26,6 +26,23 @@ fn a_study_of_4_policies_and_5_workloads_fits_into_3_mb() {
 }
 
 #[test]
+fn several_cautions_are_folded_under_their_number() {
+    let with_cautions = |cautions: &[&str]| {
+        let view = View {
+            cautions: cautions.iter().map(|text| (*text).to_owned()).collect(),
+            ..sample::view(2, 1, plain)
+        };
+        render(&view).unwrap()
+    };
+    let folded = with_cautions(&["One run only.", "Power is assumed."]);
+    assert!(folded.contains("<summary>2 cautions before you read on</summary>"));
+    assert!(folded.contains("<li>One run only.</li>"));
+    let single = with_cautions(&["One run only."]);
+    assert!(single.contains("<p>One run only.</p>"));
+    assert!(!single.contains("before you read on</summary>"));
+}
+
+#[test]
 fn every_picture_has_a_title_a_text_and_rows() {
     let page = render(&sample::view(3, 2, plain)).unwrap();
     for part in page.split("<figure ").skip(1) {

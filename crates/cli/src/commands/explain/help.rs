@@ -139,11 +139,7 @@ pub(super) fn replay(
         Machine::find(machine)?;
     }
     let mut kinds = explanation.kinds.iter();
-    let has_exits = |kind: &&RequestKind| {
-        let mut helps = kind.help.iter();
-        helps.any(|help| help.remedy == Remedy::ShallowStates)
-    };
-    let Some(kind) = kinds.find(has_exits) else {
+    let Some(kind) = kinds.find(|kind| has_costly_exits(kind)) else {
         return Ok(Vec::new());
     };
     let whole = std::fs::canonicalize(path).with_context(|| path.display().to_string())?;
@@ -175,6 +171,11 @@ pub(super) fn replay(
     let others = policies.into_iter().filter(|policy| *policy != RECORDED);
     let compared = others.filter_map(|policy| compare(policy, &times, &powers));
     Ok(compared.collect())
+}
+
+fn has_costly_exits(kind: &RequestKind) -> bool {
+    let mut helps = kind.help.iter();
+    helps.any(|help| help.remedy == Remedy::ShallowStates)
 }
 
 /// The runs of a replay, in repeats of all policies.

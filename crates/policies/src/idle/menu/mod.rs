@@ -100,6 +100,57 @@ impl<const GENERATION: usize> Menu<GENERATION> {
     }
 }
 
+impl<const GENERATION: usize> Menu<GENERATION> {
+    /// Remembers the next timer, and returns the time to the next timer or tick.
+    #[inline(always)]
+    fn look_up_timer(&mut self, query: &IdleQuery, looked_up: bool) -> i64 {
+        if !looked_up {
+            // Too short for the timers to matter, so they are taken to be far away and the tick
+            // to be half a period off.
+            self.expect_timer(i64::MAX as u64, query.nr_iowait);
+            (self.tick / 2) as i64
+        } else if query.sleep_length < 0 {
+            self.expect_timer(0, query.nr_iowait);
+            0
+        } else {
+            self.expect_timer(query.sleep_length as u64, query.nr_iowait);
+            query.delta_tick
+        }
+    }
+
+    /// The latency request, lowered to a latency that is small beside the predicted idle time. A stopped tick lowers
+    /// nothing.
+    #[inline(always)]
+    fn tolerated_latency(query: &IdleQuery, predicted: u64) -> i64 {
+        let rule = Self::RULES.latency;
+        if query.tick_stopped || rule == Latency::Request {
+            return query.latency_request;
+        }
+        let per_waiter = rule == Latency::PredictionPerWaiter && query.nr_iowait > 0;
+        let tolerated = if per_waiter {
+            predicted / io_wait_divisor(query.nr_iowait)
+        } else {
+            predicted
+        };
+        (query.latency_request as u64).min(tolerated) as i64
+    }
+
+    /// Whether sleeping in a state beats polling: not where a timer is about to fire.
+    #[inline(always)]
+    fn beats_polling(&self, state: usize, latency: i64, predicted: u64) -> bool {
+        let residency = self.table.target_residency(state);
+        let exit_latency = self.table.exit_latency(state);
+        residency as u64 <= self.next_timer
+            && match Self::RULES.beats_polling {
+                BeatsPolling::Tolerated => exit_latency <= latency,
+                BeatsPolling::Predicted => exit_latency as u64 <= predicted,
+                BeatsPolling::PredictedAndSoon => {
+                    residency < RESIDENCY_THRESHOLD_NS && exit_latency as u64 <= predicted
+                }
+            }
+    }
+}
+
 any_generation!(
     $ menu AnyMenu for_each_menu Menu: G0
     G1 = 1 G2 = 2 G3 = 3 G4 = 4 G5 = 5 G6 = 6 G7 = 7
@@ -129,19 +180,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         let looked_up = always
             || typical > RESIDENCY_THRESHOLD_NS as u64
             || rules.lookup == Lookup::UnlessSoonWithTick && query.tick_stopped;
-        let delta_tick = if !looked_up {
-            // Too short for the timers to matter, so they are taken to be far away and the tick
-            // to be half a period off.
-            self.expect_timer(i64::MAX as u64, query.nr_iowait);
-            (self.tick / 2) as i64
-        } else if query.sleep_length < 0 {
-            self.expect_timer(0, query.nr_iowait);
-            0
-        } else {
-            self.expect_timer(query.sleep_length as u64, query.nr_iowait);
-            query.delta_tick
-        };
-
+        let delta_tick = self.look_up_timer(query, looked_up);
         let next_timer = self.next_timer;
         let table = &self.table;
         let no_choice = rules.one_state_shortcut && table.count() <= 1;
@@ -159,22 +198,15 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
         if looked_up {
             predicted = predicted.min(self.corrected_timer());
         }
-        let mut latency = query.latency_request;
-        if query.tick_stopped {
-            // With no tick to correct a wrong guess, rely on the timer rather than on experience, unless the timer itself
-            // corrects it soon.
-            if predicted < self.tick && next_timer > rules.near_timer_ticks * self.tick {
-                predicted = next_timer;
-            }
-        } else if rules.latency != Latency::Request {
-            let per_waiter = rules.latency == Latency::PredictionPerWaiter && query.nr_iowait > 0;
-            let tolerated = if per_waiter {
-                predicted / io_wait_divisor(query.nr_iowait)
-            } else {
-                predicted
-            };
-            latency = (latency as u64).min(tolerated) as i64;
+        // With no tick to correct a wrong guess, rely on the timer rather than on experience, unless the timer itself
+        // corrects it soon.
+        if query.tick_stopped
+            && predicted < self.tick
+            && next_timer > rules.near_timer_ticks * self.tick
+        {
+            predicted = next_timer;
         }
+        let latency = Self::tolerated_latency(query, predicted);
 
         let walked = walk(table, latency, predicted);
         let candidate = Candidate {
@@ -193,17 +225,7 @@ impl<const GENERATION: usize> IdleGovernor for Menu<GENERATION> {
             delta_tick,
         };
         settle(table, self.tick, query.tick_stopped, candidate, |next| {
-            // Sleeping beats polling unless a timer is about to fire.
-            let residency = table.target_residency(next);
-            residency as u64 <= next_timer
-                && match rules.beats_polling {
-                    BeatsPolling::Tolerated => table.exit_latency(next) <= latency,
-                    BeatsPolling::Predicted => table.exit_latency(next) as u64 <= predicted,
-                    BeatsPolling::PredictedAndSoon => {
-                        residency < RESIDENCY_THRESHOLD_NS
-                            && table.exit_latency(next) as u64 <= predicted
-                    }
-                }
+            self.beats_polling(next, latency, predicted)
         })
     }
 

@@ -1,5 +1,7 @@
 //! teo from Linux 6.12 to 7.3, which looks at timers only where necessary.
 
+use std::ops::ControlFlow;
+
 use wakepath_hardware::IdleStates;
 use wakepath_units::TickRate;
 
@@ -273,6 +275,100 @@ impl<const GENERATION: usize> Teo<GENERATION> {
     }
 }
 
+/// A state, and what decides whether the tick may stop.
+#[derive(Clone, Copy)]
+struct Candidate {
+    state: usize,
+    /// Expected idle time.
+    duration: i64,
+    /// Time to the next timer or tick.
+    delta_tick: i64,
+}
+
+impl<const GENERATION: usize> Teo<GENERATION> {
+    /// Chooses among the enabled states `first` to `deepest`. Breaks with a decision that settles the tick as well.
+    #[inline(always)]
+    fn choose(
+        &mut self,
+        first: usize,
+        deepest: usize,
+        query: &IdleQuery,
+    ) -> ControlFlow<IdleDecision, Candidate> {
+        let rules = &Self::RULES;
+        let table = &self.table;
+        let enabled = table.enabled();
+        let mut state = self.heed_early_wakeups(first, deepest, query.tick_stopped);
+        if rules.lookup == Lookup::UnlessShallow && state == 0 {
+            // The timer is looked up only to learn afterwards whether the guess was right.
+            self.expected = Expectation::new(table, query.sleep_length, query.clock);
+            return ControlFlow::Break(keeping_tick(0));
+        }
+        let deepest_allowed = enabled
+            .deeper_than(0)
+            .without(table.slower_than(query.latency_request))
+            .deepest()
+            .unwrap_or(0);
+        state = state.min(deepest_allowed);
+        if self.timers_do_not_matter(state, query) {
+            return ControlFlow::Break(keeping_tick(state));
+        }
+
+        let mut duration = query.sleep_length;
+        self.expected = Expectation::new(table, duration, query.clock);
+        if rules.stopped_tick_deepens
+            && query.tick_stopped
+            && duration > 2 * self.tick
+            && table.target_residency(state) < self.tick
+        {
+            // Some may be forbidden: the kernel assumes that states above an allowed state are allowed.
+            let fitting = enabled
+                .up_to(deepest_allowed)
+                .deeper_than(state)
+                .without(table.longer_than(duration));
+            return ControlFlow::Break(stopping_tick(fitting.deepest().unwrap_or(state)));
+        }
+        if state == 0 {
+            return ControlFlow::Break(keeping_tick(0));
+        }
+        if table.target_residency(state) > duration {
+            let shallower = table.shallower_for(state, duration);
+            let wrong = rules.near_timer_must_leave_a_tick
+                && query.tick_stopped
+                && table.target_residency(shallower) < self.tick;
+            if !wrong {
+                state = shallower;
+            }
+        }
+        if table.target_residency(state) < self.tick && self.tick_does_no_harm() {
+            duration = self.tick / 2;
+        }
+        ControlFlow::Continue(Candidate {
+            state,
+            duration,
+            delta_tick: query.delta_tick,
+        })
+    }
+
+    /// Decides whether the tick stops. A tick that goes on may call for a shallower state.
+    #[inline(always)]
+    fn settle(&self, candidate: Candidate, first: usize, tick_stopped: bool) -> IdleDecision {
+        let table = &self.table;
+        let Candidate {
+            state,
+            duration,
+            delta_tick,
+        } = candidate;
+        let stop = !table.polls(state) && duration >= self.tick;
+        if stop || tick_stopped {
+            return stopping_tick(state);
+        }
+        if state > first && table.target_residency(state) > delta_tick {
+            return keeping_tick(table.shallower_for(state, delta_tick));
+        }
+        keeping_tick(state)
+    }
+}
+
 /// A decision that keeps the tick.
 #[inline]
 fn keeping_tick(state: usize) -> IdleDecision {
@@ -306,69 +402,20 @@ impl<const GENERATION: usize> IdleGovernor for Teo<GENERATION> {
             return keeping_tick(0);
         }
 
-        let mut state = deepest;
-        let mut duration;
-        let mut delta_tick = self.tick / 2;
-        if deepest == first {
+        let candidate = if deepest == first {
             // No choice; only whether the tick may stop is open.
-            duration = table.target_residency(state);
+            Candidate {
+                state: deepest,
+                duration: table.target_residency(deepest),
+                delta_tick: self.tick / 2,
+            }
         } else {
-            state = self.heed_early_wakeups(first, deepest, query.tick_stopped);
-            if rules.lookup == Lookup::UnlessShallow && state == 0 {
-                // Looked at only to learn afterwards whether the guess was right.
-                self.expected = Expectation::new(table, query.sleep_length, query.clock);
-                return keeping_tick(0);
+            match self.choose(first, deepest, query) {
+                ControlFlow::Continue(candidate) => candidate,
+                ControlFlow::Break(decision) => return decision,
             }
-            let deepest_allowed = enabled
-                .deeper_than(0)
-                .without(table.slower_than(query.latency_request))
-                .deepest()
-                .unwrap_or(0);
-            state = state.min(deepest_allowed);
-            if self.timers_do_not_matter(state, query) {
-                return keeping_tick(state);
-            }
-
-            duration = query.sleep_length;
-            delta_tick = query.delta_tick;
-            self.expected = Expectation::new(table, duration, query.clock);
-            if rules.stopped_tick_deepens
-                && query.tick_stopped
-                && duration > 2 * self.tick
-                && table.target_residency(state) < self.tick
-            {
-                // Some may be forbidden: the kernel assumes that states above an allowed state are allowed.
-                let fitting = enabled
-                    .up_to(deepest_allowed)
-                    .deeper_than(state)
-                    .without(table.longer_than(duration));
-                return stopping_tick(fitting.deepest().unwrap_or(state));
-            }
-            if state == 0 {
-                return keeping_tick(0);
-            }
-            if table.target_residency(state) > duration {
-                let shallower = table.shallower_for(state, duration);
-                let wrong = rules.near_timer_must_leave_a_tick
-                    && query.tick_stopped
-                    && table.target_residency(shallower) < self.tick;
-                if !wrong {
-                    state = shallower;
-                }
-            }
-            if table.target_residency(state) < self.tick && self.tick_does_no_harm() {
-                duration = self.tick / 2;
-            }
-        }
-
-        let stop = !table.polls(state) && duration >= self.tick;
-        if stop || query.tick_stopped {
-            return stopping_tick(state);
-        }
-        if state > first && table.target_residency(state) > delta_tick {
-            state = table.shallower_for(state, delta_tick);
-        }
-        keeping_tick(state)
+        };
+        self.settle(candidate, first, query.tick_stopped)
     }
 
     #[inline(always)]

@@ -1,0 +1,113 @@
+//! Proof that the comparison can fail: the kernel's text is altered on purpose, one constant or
+//! comparison at a time, and the normal inputs must show a difference.
+
+mod list;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rayon::prelude::*;
+use serde::Serialize;
+use wakepath_units::TickRate;
+
+use self::list::{MUTANTS, Mutant};
+use crate::checks::{GovernorSetting, compare_batch};
+use crate::compare::batch_size;
+use crate::generate;
+use crate::program::{Alteration, KernelProgram, TimedOut};
+use crate::source::KernelSource;
+
+/// How long a mutant may take over a batch, of which the unaltered code does dozens in this time. One that loops is noticed.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Result for an altered program.
+#[derive(Clone, Debug, Serialize)]
+pub struct MutantRow {
+    /// Altered policy.
+    pub policy: String,
+    /// The kernel version.
+    pub kernel: &'static str,
+    /// The text before.
+    pub from: &'static str,
+    /// The text after.
+    pub to: &'static str,
+    /// Decisions compared until the first batch with a difference was through.
+    pub decisions: u64,
+    /// Differing decisions.
+    pub differences: u64,
+    /// It did not end in time.
+    pub timed_out: bool,
+}
+
+impl MutantRow {
+    /// Whether the comparison noticed it.
+    pub fn is_noticed(&self) -> bool {
+        self.differences > 0 || self.timed_out
+    }
+}
+
+/// Builds every mutant and compares it with ours over at most `batches` batches.
+pub fn try_mutants(sources: &[KernelSource], batches: u64, seed: u64) -> Result<Vec<MutantRow>> {
+    let altered: Vec<(&Mutant, &KernelSource)> = MUTANTS
+        .iter()
+        .flat_map(|mutant| {
+            sources
+                .iter()
+                .filter(|source| mutant.versions.contains(&source.version))
+                .map(move |source| (mutant, source))
+        })
+        .collect();
+    altered
+        .par_iter()
+        .map(|(mutant, source)| try_mutant(mutant, source, batches, seed))
+        .collect()
+}
+
+fn try_mutant(
+    mutant: &Mutant,
+    source: &KernelSource,
+    batches: u64,
+    seed: u64,
+) -> Result<MutantRow> {
+    let Alteration { from, to, .. } = mutant.alteration;
+    let setting = GovernorSetting {
+        subject: mutant.subject,
+        version: source.kernel()?,
+        tick: TickRate::HZ_250,
+    };
+    let mut row = MutantRow {
+        policy: mutant.subject.name().to_owned(),
+        kernel: source.version,
+        from,
+        to,
+        decisions: 0,
+        differences: 0,
+        timed_out: false,
+    };
+    let program = KernelProgram::build(
+        setting.subject,
+        source,
+        setting.tick.hz(),
+        Some(&mutant.alteration),
+    )?
+    .within(LIMIT);
+    for batch in 0..batches {
+        let mut rng = generate::rng(seed, batch);
+        let size = batch_size(setting.subject) as usize;
+        let outcome = match compare_batch(setting, &program, &mut rng, batch, size) {
+            Err(error) if error.is::<TimedOut>() => {
+                row.timed_out = true;
+                break;
+            }
+            outcome => {
+                outcome.with_context(|| format!("mutant `{from}` -> `{to}` of {}", row.policy))?
+            }
+        };
+        row.decisions += outcome.decisions;
+        row.differences += outcome.differences;
+        if row.differences > 0 {
+            break;
+        }
+    }
+    Ok(row)
+}

@@ -1,0 +1,388 @@
+//! How fast drives are: published figures by model, and medians by class for the rest.
+//!
+//! The data are `data/drive_speeds.csv`, whose rows name the models that they hold for, and
+//! `data/drive_speed_classes.csv`.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+use super::DriveLibrary;
+use crate::machine::{Figure, Origin};
+
+const SPEEDS: &str = include_str!("../../data/drive_speeds.csv");
+const CLASSES: &str = include_str!("../../data/drive_speed_classes.csv");
+
+/// The first NVMe version of which most drives of the library with known speeds have PCIe 4.
+const PCIE_4_FROM: &str = "1.4";
+
+/// Speeds of a drive model. A figure is published for the model, or the median of its class and so assumed; a figure
+/// that is not given is not known of the class either.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DriveSpeeds {
+    /// Sequential reads in MB/s.
+    pub read_mb_per_s: Figure,
+    /// Sequential writes in MB/s, as long as a cache takes them.
+    pub write_mb_per_s: Figure,
+    /// Random reads of 4 KiB per second at the depth that saturates the drive.
+    pub read_iops: Figure,
+    /// Random writes of 4 KiB per second at the depth that saturates the drive.
+    pub write_iops: Figure,
+    /// Time of a random read of 4 KiB at depth 1 in us, with the share of the host that measured.
+    pub read_us: Figure,
+    /// Time of a write of 4 KiB at depth 1 in us, with the share of the host that measured.
+    pub write_us: Figure,
+    /// Time of a flush in us; 0: capacitors protect the cache, so that there is nothing to flush.
+    pub flush_us: Figure,
+}
+
+/// A row of the published speeds.
+#[derive(Debug, Deserialize)]
+struct SpeedRow {
+    /// Library models with these speeds, joined by `|`.
+    models: String,
+    class: String,
+    pcie_gen: String,
+    flash: String,
+    dram: String,
+    /// Power-loss protection: `yes`, `no` or `unknown`.
+    plp: String,
+    seq_read_mb_s: Option<f64>,
+    seq_write_mb_s: Option<f64>,
+    rand_read_kiops_max: Option<f64>,
+    rand_write_kiops_max: Option<f64>,
+    qd1_read_us: Option<f64>,
+    qd1_write_us: Option<f64>,
+    flush_us: Option<f64>,
+    kind: String,
+    source: String,
+    note: String,
+}
+
+/// Medians of a class, each with the number of figures behind it.
+#[derive(Debug, Deserialize)]
+struct ClassRow {
+    class: String,
+    pcie_gen: String,
+    flash: String,
+    dram: String,
+    seq_read_mb_s: Option<f64>,
+    n_seq_read_mb_s: u32,
+    seq_write_mb_s: Option<f64>,
+    n_seq_write_mb_s: u32,
+    rand_read_kiops_max: Option<f64>,
+    n_rand_read_kiops_max: u32,
+    rand_write_kiops_max: Option<f64>,
+    n_rand_write_kiops_max: u32,
+    qd1_read_us: Option<f64>,
+    n_qd1_read_us: u32,
+    qd1_write_us: Option<f64>,
+    n_qd1_write_us: u32,
+    flush_us: Option<f64>,
+    n_flush_us: u32,
+}
+
+/// What decides a drive's speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SpeedClass<'a> {
+    class: &'a str,
+    pcie_gen: &'a str,
+    flash: &'a str,
+    dram: &'a str,
+}
+
+/// The class with the most figures, whose medians stand in where a class has none.
+const COMMONEST: SpeedClass<'static> = SpeedClass {
+    class: "client",
+    pcie_gen: "3",
+    flash: "tlc",
+    dram: "yes",
+};
+
+impl fmt::Display for SpeedClass<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let market = match self.class {
+            "dc" => "data-centre",
+            class => class,
+        };
+        let memory = match self.dram {
+            "yes" => ", with DRAM",
+            "hmb" => ", with a host memory buffer",
+            _ => "",
+        };
+        let flash = self.flash.to_uppercase();
+        write!(
+            f,
+            "{market} drives, PCIe {}, {flash}{memory}",
+            self.pcie_gen
+        )
+    }
+}
+
+/// The data, read once.
+struct SpeedData {
+    rows: Vec<SpeedRow>,
+    classes: Vec<ClassRow>,
+    /// Indices of a model's rows: the row with the fewest models first, and measured before declared.
+    rows_by_model: HashMap<&'static str, Vec<usize>>,
+}
+
+fn data() -> &'static SpeedData {
+    static DATA: OnceLock<SpeedData> = OnceLock::new();
+    DATA.get_or_init(|| {
+        let rows: Vec<SpeedRow> = read_rows(SPEEDS);
+        let mut rows_by_model: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, names) in model_lists().enumerate() {
+            for name in names.split('|') {
+                rows_by_model.entry(name).or_default().push(index);
+            }
+        }
+        for indices in rows_by_model.values_mut() {
+            indices.sort_by_key(|index| {
+                let row = &rows[*index];
+                (row.models.split('|').count(), row.kind != "measured")
+            });
+        }
+        SpeedData {
+            rows,
+            classes: read_rows(CLASSES),
+            rows_by_model,
+        }
+    })
+}
+
+/// The first field of each row; model names have neither commas nor quotes.
+fn model_lists() -> impl Iterator<Item = &'static str> {
+    let lines = SPEEDS.lines().skip(1);
+    lines.map(|line| line.split(',').next().unwrap_or_default())
+}
+
+fn read_rows<T: serde::de::DeserializeOwned>(text: &str) -> Vec<T> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    reader.deserialize().filter_map(Result::ok).collect()
+}
+
+impl DriveSpeeds {
+    /// Speeds of a drive by its model string. A model without published speeds has the medians of the class that is
+    /// most likely by its NVMe version.
+    pub fn for_model(model: &str) -> Self {
+        let data = data();
+        let indices = data.rows_by_model.get(model).map_or(&[][..], Vec::as_slice);
+        let rows: Vec<&SpeedRow> = indices.iter().map(|index| &data.rows[*index]).collect();
+        let (class, is_known) = match rows.first() {
+            Some(row) => (row.speed_class(), true),
+            None => (likely_class(model), false),
+        };
+        let find = Finder {
+            rows,
+            class,
+            is_known,
+        };
+        Self {
+            read_mb_per_s: find.figure(
+                1.0,
+                |row| row.seq_read_mb_s,
+                |c| (c.seq_read_mb_s, c.n_seq_read_mb_s),
+            ),
+            write_mb_per_s: find.figure(
+                1.0,
+                |row| row.seq_write_mb_s,
+                |c| (c.seq_write_mb_s, c.n_seq_write_mb_s),
+            ),
+            read_iops: find.figure(
+                1e3,
+                |row| row.rand_read_kiops_max,
+                |c| (c.rand_read_kiops_max, c.n_rand_read_kiops_max),
+            ),
+            write_iops: find.figure(
+                1e3,
+                |row| row.rand_write_kiops_max,
+                |c| (c.rand_write_kiops_max, c.n_rand_write_kiops_max),
+            ),
+            read_us: find.figure(
+                1.0,
+                |row| row.qd1_read_us,
+                |c| (c.qd1_read_us, c.n_qd1_read_us),
+            ),
+            write_us: find.figure(
+                1.0,
+                |row| row.qd1_write_us,
+                |c| (c.qd1_write_us, c.n_qd1_write_us),
+            ),
+            flush_us: find.figure(1.0, SpeedRow::flush, |c| (c.flush_us, c.n_flush_us)),
+        }
+    }
+
+    /// Each figure with what it is and its unit.
+    pub fn figures(&self) -> [(&'static str, &'static str, &Figure); 7] {
+        [
+            ("sequential reads", "MB/s", &self.read_mb_per_s),
+            ("sequential writes", "MB/s", &self.write_mb_per_s),
+            ("random reads", "IOPS", &self.read_iops),
+            ("random writes", "IOPS", &self.write_iops),
+            ("read at depth 1", "us", &self.read_us),
+            ("write at depth 1", "us", &self.write_us),
+            ("flush", "us", &self.flush_us),
+        ]
+    }
+
+    /// How many of the figures are published for the model.
+    pub fn published(&self) -> usize {
+        let figures = self.figures().into_iter();
+        figures
+            .filter(|(.., figure)| matches!(figure.origin, Origin::Source(_)))
+            .count()
+    }
+}
+
+impl SpeedRow {
+    fn speed_class(&self) -> SpeedClass<'_> {
+        SpeedClass {
+            class: &self.class,
+            pcie_gen: &self.pcie_gen,
+            flash: &self.flash,
+            dram: &self.dram,
+        }
+    }
+
+    /// Time of a flush. With power-loss protection there is none.
+    fn flush(&self) -> Option<f64> {
+        self.flush_us.or((self.plp == "yes").then_some(0.0))
+    }
+}
+
+impl ClassRow {
+    fn speed_class(&self) -> SpeedClass<'_> {
+        SpeedClass {
+            class: &self.class,
+            pcie_gen: &self.pcie_gen,
+            flash: &self.flash,
+            dram: &self.dram,
+        }
+    }
+}
+
+/// The class that a model without published speeds most likely belongs to.
+fn likely_class(model: &str) -> SpeedClass<'static> {
+    let known = DriveLibrary::builtin().find(model).ok();
+    let version = known.and_then(|entry| entry.usual_table().nvme_version.as_deref());
+    let is_new = version.is_some_and(|version| !version.starts_with('<') && version >= PCIE_4_FROM);
+    SpeedClass {
+        pcie_gen: if is_new { "4" } else { "3" },
+        ..COMMONEST
+    }
+}
+
+/// Looks up the figures of a model.
+struct Finder<'a> {
+    rows: Vec<&'a SpeedRow>,
+    class: SpeedClass<'a>,
+    /// The class is the model's, not a likely one.
+    is_known: bool,
+}
+
+impl Finder<'_> {
+    /// A figure of the model, else of its class, else of the commonest class, in units of `scale`.
+    fn figure(
+        &self,
+        scale: f64,
+        published: impl Fn(&SpeedRow) -> Option<f64>,
+        median: impl Fn(&ClassRow) -> (Option<f64>, u32),
+    ) -> Figure {
+        let mut rows = self.rows.iter();
+        if let Some((row, value)) = rows.find_map(|row| Some((row, published(row)?))) {
+            let note = if row.note.is_empty() {
+                String::new()
+            } else {
+                format!("; {}", row.note)
+            };
+            let source = format!("{}, {}{note}", row.kind, row.source);
+            return Figure::sourced(value * scale, source);
+        }
+        for class in [self.class, COMMONEST] {
+            let mut classes = data().classes.iter();
+            let Some(row) = classes.find(|row| row.speed_class() == class) else {
+                continue;
+            };
+            if let (Some(value), n) = median(row) {
+                let likely = match (self.is_known, class == self.class) {
+                    (true, true) => "",
+                    (true, false) => "; nothing is known of the drive's own class",
+                    (false, _) => "; the drive's class is a guess by its NVMe version",
+                };
+                return Figure::assumed(value * scale, format!("median of {n} {class}{likely}"));
+            }
+        }
+        Figure::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read_and_names_drives_of_the_library() {
+        let (data, library) = (data(), DriveLibrary::builtin());
+        assert_eq!(data.rows.len() + 1, SPEEDS.lines().count());
+        assert_eq!(data.classes.len() + 1, CLASSES.lines().count());
+        assert_eq!(data.rows_by_model.len(), 331);
+        for model in data.rows_by_model.keys() {
+            assert_eq!(&library.find(model).unwrap().name, model);
+        }
+        for (row, list) in data.rows.iter().zip(model_lists()) {
+            assert_eq!(row.models, list);
+            assert!(row.source.contains('.'), "{list}: {}", row.source);
+        }
+    }
+
+    #[test]
+    fn every_drive_of_the_library_has_every_speed_with_an_origin() {
+        let library = DriveLibrary::builtin();
+        let mut published = 0;
+        for table in library.tables() {
+            let speeds = DriveSpeeds::for_model(&table.drive.model);
+            published += usize::from(speeds.published() > 0);
+            for (what, _, figure) in speeds.figures() {
+                let is_flush = what == "flush";
+                assert!(
+                    figure.value > 0.0 || is_flush,
+                    "{}: {what}",
+                    table.drive.model
+                );
+                assert!(
+                    matches!(figure.origin, Origin::Source(_) | Origin::Assumed(_)),
+                    "{}: {what}",
+                    table.drive.model
+                );
+            }
+        }
+        assert!(published > 331, "{published}");
+    }
+
+    #[test]
+    fn the_row_of_the_model_itself_goes_before_that_of_its_family() {
+        let speeds = DriveSpeeds::for_model("Samsung SSD 970 EVO Plus 2TB");
+        assert_eq!(speeds.flush_us.origin.word(), "source");
+        let datasheet = DriveSpeeds::for_model("Samsung SSD 970 EVO Plus 500GB");
+        assert!((datasheet.read_us.value - 52.6).abs() < 1e-9);
+        let unknown = DriveSpeeds::for_model("a drive that nobody knows");
+        assert_eq!(unknown.published(), 0);
+        let Origin::Assumed(why) = &unknown.read_mb_per_s.origin else {
+            panic!("{unknown:?}");
+        };
+        assert!(
+            why.starts_with("median of 57 client drives, PCIe 3, TLC, with DRAM"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn protected_caches_need_no_flush() {
+        let flush = DriveSpeeds::for_model("SAMSUNG MZQLB960HAJR-00007").flush_us;
+        assert_eq!(flush.value.to_bits(), 0.0_f64.to_bits());
+        assert_eq!(flush.origin.word(), "source");
+    }
+}
