@@ -43,7 +43,7 @@ pub struct Answer {
 /// A set on fresh seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finalist {
-    /// The set as `apply` takes it; empty for what is in force.
+    /// The set as `apply` takes it; `unchanged` for what is in force.
     pub set: String,
     /// Parts that differ from what is in force.
     pub changes: usize,
@@ -60,6 +60,11 @@ pub struct Finalist {
 }
 
 impl Finalist {
+    /// Whether nothing differs from what is in force.
+    pub fn is_in_force(&self) -> bool {
+        self.changes == 0
+    }
+
     /// Whether the means keep every condition.
     pub fn keeps_conditions(&self) -> bool {
         self.conditions.iter().all(|kept| kept.is_kept)

@@ -31,8 +31,15 @@ pub struct Trial {
     pub loads: Vec<LoadRuns>,
     /// Runs at rest; empty where the loads fill the day.
     pub rest: LoadRuns,
-    /// Requests simulated, warm-up included.
+    /// Requests simulated, warm-up included; loops where a load has no requests. At least 1 per run.
     pub requests: u64,
+}
+
+impl Trial {
+    /// A metric of a load in every seed; `None` if a run lacks the metric.
+    pub fn load_values(&self, load: usize, metric: &str) -> Option<Vec<f64>> {
+        self.loads.get(load)?.values(metric)
+    }
 }
 
 /// Metrics of each run of a load, in seed order.

@@ -1,10 +1,10 @@
 //! Figures of a set, read off its runs: the objective of each seed, and metrics by load.
 
+use crate::TuneError;
 use crate::condition::LoadCondition;
 use crate::evaluator::Trial;
 use crate::load::Load;
 use crate::objective::Objective;
-use crate::TuneError;
 
 /// What is asked: loads, hours of rest, objective, conditions.
 pub(crate) struct Question<'a> {
@@ -40,26 +40,28 @@ impl Question<'_> {
             series.push((load.hours, values));
         }
         if self.objective.counts_rest() && self.rest_hours > 0.0 {
-            let values = trial.rest.values(metric).ok_or_else(|| TuneError::NoMetric {
-                metric: metric.to_owned(),
-                load: "rest".to_owned(),
-                hint: "give loads of 24 hours in all".to_owned(),
-            })?;
+            let values = trial
+                .rest
+                .values(metric)
+                .ok_or_else(|| TuneError::NoMetric {
+                    metric: metric.to_owned(),
+                    load: "rest".to_owned(),
+                    hint: "give loads of 24 hours in all".to_owned(),
+                })?;
             series.push((self.rest_hours, values));
         }
         let hours: f64 = series.iter().map(|(hours, _)| hours).sum();
-        let seeds = series.iter().map(|(_, values)| values.len()).min().unwrap_or(0);
+        let seeds = series
+            .iter()
+            .map(|(_, values)| values.len())
+            .min()
+            .unwrap_or(0);
         Ok((0..seeds)
             .map(|seed| {
                 let weighted = series.iter().map(|(hours, values)| hours * values[seed]);
                 weighted.sum::<f64>() / hours
             })
             .collect())
-    }
-
-    /// A metric of a load in every seed.
-    pub(crate) fn load_values(&self, trial: &Trial, load: usize, metric: &str) -> Option<Vec<f64>> {
-        trial.loads.get(load)?.values(metric)
     }
 
     /// Each condition with each load that it is about.
@@ -80,10 +82,8 @@ impl Question<'_> {
         let mut excess = 0.0;
         for (condition, load) in self.limits() {
             let metric = &condition.condition.metric;
-            let [value, before] = [trial, in_force].map(|trial| {
-                self.load_values(trial, load, metric)
-                    .map(|values| mean(&values))
-            });
+            let [value, before] = [trial, in_force]
+                .map(|trial| trial.load_values(load, metric).map(|values| mean(&values)));
             let (Some(value), Some(before)) = (value, before) else {
                 return Err(TuneError::NoMetric {
                     metric: metric.clone(),

@@ -3,12 +3,12 @@
 use wakepath_compare::{Design, Gain, gain, interval_of_mean};
 use wakepath_policies::PolicySet;
 
+use crate::TuneError;
 use crate::answer::{Answer, Contribution, Finalist, KeptCondition, LoadFigures};
 use crate::evaluator::{Effort, Outcome, Trial};
 use crate::figures::mean;
-use crate::search::Search;
 use crate::space::Candidate;
-use crate::TuneError;
+use crate::state::SearchState;
 
 /// The stage of the decision's seeds, far from those of the search.
 const STAGE: u64 = 1000;
@@ -56,7 +56,7 @@ struct Baseline {
 }
 
 impl Decision {
-    pub(crate) fn decide(self, search: &mut Search<'_>) -> Result<Answer, TuneError> {
+    pub(crate) fn decide(self, search: &mut SearchState<'_>) -> Result<Answer, TuneError> {
         let effort = search.effort(STAGE, self.repeats, 1);
         let trial = search.run_in_force(effort)?;
         let sets = self.finalists.len().max(1) as f64;
@@ -88,7 +88,7 @@ impl Decision {
                 .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
                 .then(a.candidate.cmp(&b.candidate))
         });
-        let best = self_or_in_force(search, &ran, &in_force);
+        let best = choose_finalist(search, &ran, &in_force);
         let (best, contributions) = match best {
             Some(best) => leave_out_parts(search, &baseline, best)?,
             None => (None, Vec::new()),
@@ -125,7 +125,11 @@ impl Decision {
 
 /// The finalist to take: of those that keep every condition and cannot be told apart from the best, the smallest change.
 /// `None` where what is in force is as good, or no finalist keeps every condition.
-fn self_or_in_force<'a>(search: &Search<'_>, ran: &'a [Ran], in_force: &Ran) -> Option<&'a Ran> {
+fn choose_finalist<'a>(
+    search: &SearchState<'_>,
+    ran: &'a [Ran],
+    in_force: &Ran,
+) -> Option<&'a Ran> {
     let surely = ran.iter().any(|ran| ran.finalist.surely_keeps_conditions());
     let keeps = |ran: &&Ran| {
         if surely {
@@ -146,13 +150,13 @@ fn self_or_in_force<'a>(search: &Search<'_>, ran: &'a [Ran], in_force: &Ran) -> 
 }
 
 /// Whether a series is better than another by more than chance and more than [`NO_DIFFERENCE`].
-fn is_better(search: &Search<'_>, series: &[f64], than: &[f64]) -> bool {
+fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
     gain_over(search, than, series)
         .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
 }
 
 /// The gain of a series on the objective, with the goal's direction.
-fn gain_over(search: &Search<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
+fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
     let objective = search.question.objective;
     let found = gain(
         objective.metric,
@@ -174,14 +178,16 @@ fn gain_over(search: &Search<'_>, baseline: &[f64], series: &[f64]) -> Option<Ga
 }
 
 fn run_candidate(
-    search: &mut Search<'_>,
+    search: &mut SearchState<'_>,
     baseline: &Baseline,
     candidate: Candidate,
 ) -> Result<Option<Ran>, TuneError> {
     let Ok(set) = search.space.set(&candidate) else {
         return Ok(None);
     };
-    let outcome = search.run_sets(std::slice::from_ref(&set), baseline.effort)?.pop();
+    let outcome = search
+        .run_sets(std::slice::from_ref(&set), baseline.effort)?
+        .pop();
     let Some(Outcome::Ran(trial)) = outcome else {
         return Ok(None);
     };
@@ -190,7 +196,7 @@ fn run_candidate(
 
 /// A set's figures on fresh seeds.
 fn describe(
-    search: &Search<'_>,
+    search: &SearchState<'_>,
     baseline: &Baseline,
     candidate: Candidate,
     set: &PolicySet,
@@ -201,8 +207,8 @@ fn describe(
     let mut conditions = Vec::new();
     for (condition, load) in question.limits() {
         let metric = &condition.condition.metric;
-        let series = question.load_values(trial, load, metric);
-        let before = question.load_values(&baseline.trial, load, metric);
+        let series = trial.load_values(load, metric);
+        let before = baseline.trial.load_values(load, metric);
         let (Some(series), Some(before)) = (series, before) else {
             continue;
         };
@@ -225,7 +231,7 @@ fn describe(
     }
     let loads = question.loads.iter().enumerate().map(|(index, load)| {
         let shown = SHOWN.iter().filter_map(|metric| {
-            let series = question.load_values(trial, index, metric)?;
+            let series = trial.load_values(index, metric)?;
             Some(((*metric).to_owned(), mean(&series)))
         });
         LoadFigures {
@@ -260,15 +266,18 @@ fn describe(
 
 /// The answer without parts that contribute nothing, and what each part that is left contributes.
 fn leave_out_parts(
-    search: &mut Search<'_>,
+    search: &mut SearchState<'_>,
     baseline: &Baseline,
     best: &Ran,
 ) -> Result<(Option<Finalist>, Vec<Contribution>), TuneError> {
     let mut kept = best.candidate.clone();
     let mut kept_finalist = best.finalist.clone();
-    let mut kept_values = best.values.clone();
     let mut contributions = Vec::new();
-    let parts = if kept.profile.is_some() { 0 } else { kept.choices.len() };
+    let parts = if kept.profile.is_some() {
+        0
+    } else {
+        kept.choices.len()
+    };
     for dimension in 0..parts {
         let choice = kept.choices[dimension];
         let Some(policy) = choice
@@ -287,10 +296,9 @@ fn leave_out_parts(
         } else {
             ran.finalist.keeps_conditions()
         };
-        if keeps && !is_better(search, &kept_values, &ran.values) {
+        if keeps && !is_better(search, &best.values, &ran.values) {
             kept = ran.candidate;
             kept_finalist = ran.finalist;
-            kept_values = ran.values;
             continue;
         }
         let broken = ran.finalist.conditions.iter().filter(|kept| !kept.is_kept);

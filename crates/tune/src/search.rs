@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_pcg::Pcg64Mcg;
-use wakepath_policies::PolicySet;
 
+use crate::TuneError;
 use crate::answer::Answer;
 use crate::budget::Budget;
 use crate::condition::LoadCondition;
@@ -19,28 +19,25 @@ use crate::finalists::Decision;
 use crate::load::{Load, rest_hours};
 use crate::objective::Objective;
 use crate::space::{Candidate, Space};
-use crate::TuneError;
+use crate::state::SearchState;
 
 /// Sets that stay of each rung: one in so many.
 const KEEP: usize = 3;
 
 /// Sets that run on fresh seeds, beside what is in force.
-pub(crate) const FINALISTS: usize = 6;
+const FINALISTS: usize = 6;
 
 /// Fewest and most fresh runs of a finalist.
 const FINAL_REPEATS: (u32, u32) = (5, 20);
 
-/// Sets in the decision, for the budget: the finalists, what is in force, and the answer without each of its parts.
-const DECIDED: u64 = 12;
+/// Runs of what is in force beside each rung and each step, for the budget.
+const RUNS_IN_FORCE: u64 = 24;
 
 /// Share of the budget for the decision.
 const DECISION_SHARE: f64 = 0.4;
 
 /// Share of the budget for steps to neighbours.
 const LOCAL_SHARE: f64 = 0.2;
-
-/// Distance between the seeds of two rungs.
-const SEED_STEP: u64 = 1_000_003;
 
 /// The rungs: runs per load, and how much they are shortened.
 const RUNGS: [(u32, u32); 3] = [(1, 4), (1, 1), (3, 1)];
@@ -91,18 +88,6 @@ impl SearchRequest {
     }
 }
 
-/// A search under way.
-pub(crate) struct Search<'a> {
-    pub(crate) space: &'a Space,
-    pub(crate) evaluator: &'a dyn Evaluator,
-    pub(crate) question: Question<'a>,
-    pub(crate) seed: u64,
-    /// Requests simulated so far.
-    pub(crate) simulated: u64,
-    /// Sets that ran.
-    pub(crate) tried: BTreeSet<Candidate>,
-}
-
 /// Sets of a rung with their scores, the best first.
 type Ranking = Vec<(Score, Candidate)>;
 
@@ -117,7 +102,7 @@ pub fn search(
 ) -> Result<Answer, TuneError> {
     request.check_loads()?;
     let conditions = request.all_conditions();
-    let mut search = Search {
+    let mut search = SearchState {
         space,
         evaluator,
         question: Question {
@@ -132,7 +117,7 @@ pub fn search(
     };
     let whole = search.run_in_force(search.effort(2, 1, 1))?;
     let cost = whole.requests.max(1);
-    let plan = Shares::new(request.budget, cost)?;
+    let plan = Shares::new(request.budget, cost, space.dimensions.len())?;
     let is_exhaustive = plan.fits(space.size());
     let found = if is_exhaustive {
         let all = (0..space.size()).map(|n| space.candidate(n)).collect();
@@ -167,9 +152,11 @@ struct Shares {
 }
 
 impl Shares {
-    fn new(budget: Budget, cost: u64) -> Result<Self, TuneError> {
+    fn new(budget: Budget, cost: u64, dimensions: usize) -> Result<Self, TuneError> {
         let (fewest, most) = FINAL_REPEATS;
-        let needed = cost * DECIDED * u64::from(fewest);
+        // The decision runs the finalists, what is in force, and the answer without each of its parts.
+        let decided = cost.saturating_mul((FINALISTS + 1 + dimensions) as u64);
+        let needed = decided.saturating_mul(u64::from(fewest));
         let least = (needed as f64 / DECISION_SHARE).ceil() as u64;
         if budget.0 < least {
             return Err(TuneError::Budget {
@@ -178,10 +165,10 @@ impl Shares {
                 least,
             });
         }
-        let decision = budget.0 as f64 * DECISION_SHARE;
-        let repeats = (decision / (cost * DECIDED) as f64) as u32;
-        let repeats = repeats.clamp(fewest, most);
-        let rest = budget.0 - cost * DECIDED * u64::from(repeats);
+        let affordable = budget.0 as f64 * DECISION_SHARE / decided as f64;
+        let repeats = (affordable as u32).clamp(fewest, most);
+        let decision = decided * u64::from(repeats);
+        let rest = budget.0.saturating_sub(decision + cost * RUNS_IN_FORCE);
         let local = (rest as f64 * LOCAL_SHARE / (1.0 - DECISION_SHARE)) as u64;
         Ok(Self {
             cost,
@@ -211,41 +198,10 @@ impl Shares {
     }
 }
 
-impl Search<'_> {
-    /// An effort with seeds of its own: `stage` counts the stages of a search.
-    pub(crate) fn effort(&self, stage: u64, repeats: u32, shortened: u32) -> Effort {
-        Effort {
-            first_seed: self.seed.wrapping_add(stage.wrapping_mul(SEED_STEP)),
-            repeats,
-            shortened,
-        }
-    }
-
+impl SearchState<'_> {
     fn rung_effort(&self, rung: usize) -> Effort {
         let (repeats, shortened) = RUNGS[rung];
         self.effort(rung as u64, repeats, shortened)
-    }
-
-    pub(crate) fn run_in_force(&mut self, effort: Effort) -> Result<Trial, TuneError> {
-        match self.run_sets(&[PolicySet::default()], effort)?.pop() {
-            Some(Outcome::Ran(trial)) => Ok(trial),
-            Some(Outcome::Refused(why)) => Err(TuneError::InForce(why)),
-            None => Err(TuneError::InForce("no run".to_owned())),
-        }
-    }
-
-    pub(crate) fn run_sets(
-        &mut self,
-        sets: &[PolicySet],
-        effort: Effort,
-    ) -> Result<Vec<Outcome>, TuneError> {
-        let outcomes = self.evaluator.evaluate(sets, effort)?;
-        for outcome in &outcomes {
-            if let Outcome::Ran(trial) = outcome {
-                self.simulated += trial.requests;
-            }
-        }
-        Ok(outcomes)
     }
 
     /// Runs candidates with an effort, and ranks them. Candidates that cannot be run fall out.
@@ -309,11 +265,7 @@ impl Search<'_> {
     }
 
     /// Steps from the best set to its best neighbour, as long as that is better and the budget lasts.
-    fn step_to_neighbours(
-        &mut self,
-        found: Ranking,
-        plan: &Shares,
-    ) -> Result<Ranking, TuneError> {
+    fn step_to_neighbours(&mut self, found: Ranking, plan: &Shares) -> Result<Ranking, TuneError> {
         let effort = self.rung_effort(RUNGS.len() - 1);
         let mut scores: BTreeMap<Candidate, Score> = found
             .into_iter()
@@ -355,7 +307,10 @@ impl Search<'_> {
 }
 
 fn ranked(scores: &BTreeMap<Candidate, Score>) -> Ranking {
-    let mut ranking: Ranking = scores.iter().map(|(c, score)| (*score, c.clone())).collect();
+    let mut ranking: Ranking = scores
+        .iter()
+        .map(|(c, score)| (*score, c.clone()))
+        .collect();
     sort(&mut ranking);
     ranking
 }
@@ -372,12 +327,10 @@ fn sort(ranking: &mut Ranking) {
 }
 
 /// What a reader should know beside the figures.
-fn notes(search: &Search<'_>, conditions: &[LoadCondition], in_force: &Trial) -> Vec<String> {
+fn notes(search: &SearchState<'_>, conditions: &[LoadCondition], in_force: &Trial) -> Vec<String> {
     let mut notes = Vec::new();
     for (condition, load) in search.question.limits() {
-        let values = search
-            .question
-            .load_values(in_force, load, &condition.condition.metric);
+        let values = in_force.load_values(load, &condition.condition.metric);
         let value = values.map(|values| crate::figures::mean(&values));
         notes.extend(value.and_then(|value| condition.unit_note(value)));
     }

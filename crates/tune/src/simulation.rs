@@ -10,9 +10,9 @@ use wakepath_sim::{Model, in_force};
 use wakepath_study::run::rows;
 use wakepath_workloads::Workload;
 
+use crate::TuneError;
 use crate::evaluator::{Effort, Evaluator, LoadRuns, Outcome, Trial};
 use crate::load::{Load, rest_workload};
-use crate::TuneError;
 
 /// The simulator as an evaluator: loads on a machine, and the machine at rest.
 pub struct Simulation<'a> {
@@ -32,7 +32,7 @@ struct Job<'a> {
     seed: u64,
 }
 
-/// Metrics of a run, and its requests with the warm-up.
+/// Metrics of a run, and its requests with the warm-up. Runs of rt-app files count loops of the first task instead.
 struct MadeRun {
     metrics: Vec<(String, f64)>,
     requests: u64,
@@ -72,19 +72,24 @@ impl<'a> Simulation<'a> {
     }
 
     fn make_run(&self, set: &PolicySet, job: &Job<'_>, shortened: u32) -> Result<MadeRun, String> {
-        let model =
-            Model::new(self.machine, job.workload, set).map_err(|e| e.to_string())?;
+        let model = Model::new(self.machine, job.workload, set).map_err(|e| e.to_string())?;
         let run = model.run(job.seed).map_err(|e| e.to_string())?;
         let key = RunKey {
             machine: self.machine.name.clone(),
-            workload: job.load.map_or("rest", |load| &self.loads[load].name).to_owned(),
+            workload: job
+                .load
+                .map_or("rest", |load| &self.loads[load].name)
+                .to_owned(),
             policy: set.to_string(),
             repeat: 0,
         };
         let mut record = RunRecord::new(key, Some(job.seed), 0, 0);
         rows::fill_simulated_run(&mut record, model.machine(), &run);
-        let factor = job.load.map_or(1.0, |load| self.loads[load].cost_factor(shortened));
-        let requests = (run.requests as f64 * factor).round() as u64;
+        let factor = job
+            .load
+            .map_or(1.0, |load| self.loads[load].cost_factor(shortened));
+        let loops = run.threads.as_ref().map_or(0, |threads| threads.operations);
+        let requests = ((run.requests as f64 * factor).round() as u64 + loops).max(1);
         (self.finished)(requests);
         Ok(MadeRun {
             metrics: record.metrics,

@@ -293,7 +293,11 @@ fn texts(machine: &Machine, name: &str) -> Vec<String> {
         "hwp-boost" => owned(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
         "c1-demotion" => owned(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
         "io_uring" => owned(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
-        "poll" => owned(&["poll[rule=first]", "poll[request_us=20]", "poll[request_us=100]"]),
+        "poll" => owned(&[
+            "poll[rule=first]",
+            "poll[request_us=20]",
+            "poll[request_us=100]",
+        ]),
         "idle-states" => shallower_states(machine)
             .iter()
             .map(|state| format!("idle-states[ceiling={}]", state.name))
@@ -323,7 +327,10 @@ fn leases(machine: &Machine) -> Vec<String> {
 
 /// Tables of a drive: timeouts on a log scale, both rules, and none.
 fn tables() -> Vec<String> {
-    let mut texts = vec!["apst[rule=legacy]".to_owned(), "apst[max_latency_us=0]".to_owned()];
+    let mut texts = vec![
+        "apst[rule=legacy]".to_owned(),
+        "apst[max_latency_us=0]".to_owned(),
+    ];
     for primary in [10, 30, 100, 300, 1000] {
         for secondary in [500, 2000, 8000] {
             texts.push(format!(
@@ -375,8 +382,14 @@ mod tests {
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert!(names.contains(&"teo".to_owned()), "{names:?}");
-        assert!(!names.contains(&"menu".to_owned()), "{names:?}");
+        assert!(
+            names.iter().any(|name| name.starts_with("teo")),
+            "{names:?}"
+        );
+        assert!(
+            !names.iter().any(|name| name.starts_with("menu")),
+            "{names:?}"
+        );
     }
 
     #[test]

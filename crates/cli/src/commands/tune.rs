@@ -96,7 +96,10 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let machine = load_machine(args)?;
     let objective = match &args.maximise {
         Some(metric) => Objective::new(metric, Goal::Maximise)?,
-        None => Objective::new(args.minimise.as_deref().unwrap_or("mean_mw"), Goal::Minimise)?,
+        None => Objective::new(
+            args.minimise.as_deref().unwrap_or("mean_mw"),
+            Goal::Minimise,
+        )?,
     };
     let mut request = SearchRequest {
         loads: load_all(args)?,
@@ -165,7 +168,9 @@ fn budget_of_time(
     let outcomes = simulation.evaluate(&[wakepath_policies::PolicySet::default()], effort)?;
     let took = started.elapsed().as_secs_f64();
     match outcomes.into_iter().next() {
-        Some(Outcome::Ran(trial)) => Ok(Budget::from_time(time.as_secs_f64(), trial.requests, took)),
+        Some(Outcome::Ran(trial)) => {
+            Ok(Budget::from_time(time.as_secs_f64(), trial.requests, took))
+        }
         Some(Outcome::Refused(why)) => bail!("what is in force cannot be simulated: {why}"),
         None => bail!("what is in force cannot be simulated"),
     }
@@ -280,7 +285,10 @@ mod tests {
 
     #[test]
     fn a_plain_budget_counts_requests() {
-        assert!(matches!(parse_budget("400000"), Ok(BudgetArgument::Requests(400_000))));
+        assert!(matches!(
+            parse_budget("400000"),
+            Ok(BudgetArgument::Requests(400_000))
+        ));
         assert!(matches!(parse_budget("10m"), Ok(BudgetArgument::Time(_))));
         assert!(parse_budget("0").is_err());
     }

@@ -51,7 +51,7 @@ fn write_answer(out: &mut Screen, machine: &Machine, answer: &Answer) -> anyhow:
         out.prose("No set keeps every condition. The nearest sets:", 2)?;
         return Ok(());
     };
-    if best.set.is_empty() {
+    if best.is_in_force() {
         let text = format!(
             "Keep what is in force on {}: {name} {} {unit}. No other set is better by more than chance.",
             machine.name,
@@ -93,7 +93,11 @@ fn write_finalists(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
         "conditions".to_owned(),
     ];
     let columns = load_columns(answer);
-    header.extend(columns.iter().map(|(load, metric)| format!("{load}: {metric}")));
+    header.extend(
+        columns
+            .iter()
+            .map(|(load, metric)| format!("{load}: {metric}")),
+    );
     let rows = listed(answer).map(|finalist| {
         let mut row = vec![
             name_of(finalist),
@@ -140,7 +144,11 @@ fn write_conditions(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
 
 /// What each part of the answer contributes.
 fn write_contributions(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
-    let Some(best) = answer.best.as_ref().filter(|_| !answer.contributions.is_empty()) else {
+    let Some(best) = answer
+        .best
+        .as_ref()
+        .filter(|_| !answer.contributions.is_empty())
+    else {
         return Ok(());
     };
     writeln!(out)?;
@@ -177,22 +185,22 @@ fn write_days(out: &mut Screen, days: &Days) -> anyhow::Result<()> {
 }
 
 fn describe_day(day: &Day) -> String {
-    let mut text = format!("{} Wh", number(day.wh));
-    if let Some(price) = day.price_per_year {
-        text.push_str(&format!(", {price:.2} per year"));
-    }
-    if let Some(hours) = day.battery_hours {
-        text.push_str(&format!(", {hours:.1} hours on the battery"));
-    }
-    text
+    let price = day
+        .price_per_year
+        .map(|price| format!("{price:.2} per year"));
+    let battery = day
+        .battery_hours
+        .map(|hours| format!("{hours:.1} hours on the battery"));
+    let energy = format!("{} Wh", number(day.wh));
+    let parts: Vec<String> = [Some(energy), price, battery]
+        .into_iter()
+        .flatten()
+        .collect();
+    parts.join(", ")
 }
 
 /// What was simulated, and how to get the same answer again.
-fn write_effort(
-    out: &mut Screen,
-    request: &SearchRequest,
-    answer: &Answer,
-) -> anyhow::Result<()> {
+fn write_effort(out: &mut Screen, request: &SearchRequest, answer: &Answer) -> anyhow::Result<()> {
     writeln!(out)?;
     let how = if answer.is_exhaustive {
         "every set"
@@ -223,17 +231,25 @@ pub(super) fn write_csv(out: &mut Screen, answer: &Answer) -> anyhow::Result<()>
         "better_by_percent".to_owned(),
         "conditions".to_owned(),
     ];
-    header.extend(columns.iter().map(|(load, metric)| format!("{load}:{metric}")));
+    header.extend(
+        columns
+            .iter()
+            .map(|(load, metric)| format!("{load}:{metric}")),
+    );
     let rows = listed(answer).map(|finalist| {
-        let [low, high] = finalist.interval.map_or([String::new(), String::new()], |interval| {
-            interval.map(|value| value.to_string())
-        });
+        let [low, high] = finalist
+            .interval
+            .map_or([String::new(), String::new()], |interval| {
+                interval.map(|value| value.to_string())
+            });
         let mut row = vec![
             finalist.set.clone(),
             finalist.objective.to_string(),
             low,
             high,
-            finalist.gain.map_or_else(String::new, |gain| gain.percent.to_string()),
+            finalist
+                .gain
+                .map_or_else(String::new, |gain| gain.percent.to_string()),
             conditions_of(finalist).to_owned(),
         ];
         row.extend(columns.iter().map(|(load, metric)| {
@@ -246,7 +262,7 @@ pub(super) fn write_csv(out: &mut Screen, answer: &Answer) -> anyhow::Result<()>
 
 /// The answer, the next ones, and what is in force, each once.
 fn listed(answer: &Answer) -> impl Iterator<Item = &Finalist> {
-    let is_in_force = |finalist: &&Finalist| !finalist.set.is_empty();
+    let is_in_force = |finalist: &&Finalist| !finalist.is_in_force();
     let best = answer.best.iter().filter(is_in_force);
     best.chain(&answer.next).chain([&answer.in_force])
 }
@@ -273,7 +289,7 @@ fn value_of(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> {
 }
 
 fn name_of(finalist: &Finalist) -> String {
-    if finalist.set.is_empty() {
+    if finalist.is_in_force() {
         "(in force)".to_owned()
     } else {
         finalist.set.clone()
@@ -281,7 +297,10 @@ fn name_of(finalist: &Finalist) -> String {
 }
 
 fn conditions_of(finalist: &Finalist) -> &'static str {
-    match (finalist.keeps_conditions(), finalist.surely_keeps_conditions()) {
+    match (
+        finalist.keeps_conditions(),
+        finalist.surely_keeps_conditions(),
+    ) {
         (_, true) => "kept",
         (true, false) => "perhaps",
         _ => "broken",
