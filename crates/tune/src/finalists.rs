@@ -2,6 +2,7 @@
 
 use wakepath_compare::{Design, Gain, gain, interval_of_mean};
 use wakepath_policies::PolicySet;
+use wakepath_results::{Mean, Metric};
 
 use crate::TuneError;
 use crate::answer::{Answer, Contribution, Finalist, KeptCondition, LoadFigures};
@@ -212,10 +213,13 @@ fn describe(
         let (Some(series), Some(before)) = (series, before) else {
             continue;
         };
+        let kind = Metric::find(metric).map_or(Mean::Arithmetic, |metric| metric.mean);
+        let interval = if condition.is_relative {
+            interval_beside(&series, &before, baseline.level)
+        } else {
+            interval_of_mean(kind, &series, baseline.level)
+        };
         let (value, before) = (mean(&series), mean(&before));
-        let kind = wakepath_results::Metric::find(metric)
-            .map_or(wakepath_results::Mean::Arithmetic, |metric| metric.mean);
-        let interval = interval_of_mean(kind, &series, baseline.level);
         let worst = interval.map(|[low, high]| if condition.condition.below { high } else { low });
         conditions.push(KeptCondition {
             condition: condition.to_string(),
@@ -262,6 +266,17 @@ fn describe(
         candidate,
         values,
     })
+}
+
+/// The interval around a series' mean as if what is in force had its mean in each seed: what both have in common is no doubt.
+fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
+    let before = mean(in_force);
+    let scaled: Vec<f64> = series
+        .iter()
+        .zip(in_force)
+        .map(|(value, in_force)| value / in_force * before)
+        .collect();
+    interval_of_mean(Mean::Arithmetic, &scaled, level)
 }
 
 /// The answer without parts that contribute nothing, and what each part that is left contributes.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rand::SeedableRng;
 use rand::seq::index;
 use rand_pcg::Pcg64Mcg;
+use wakepath_policies::PolicySet;
 
 use crate::TuneError;
 use crate::answer::Answer;
@@ -30,14 +31,14 @@ const FINALISTS: usize = 6;
 /// Fewest and most fresh runs of a finalist.
 const FINAL_REPEATS: (u32, u32) = (5, 20);
 
-/// Runs of what is in force beside each rung and each step, for the budget.
-const RUNS_IN_FORCE: u64 = 24;
+/// Share of the budget that is spent when halving ends.
+const HALVING_END: f64 = 0.4;
 
-/// Share of the budget for the decision.
-const DECISION_SHARE: f64 = 0.4;
+/// Share of the budget that is spent when steps to neighbours end; the decision has what is left.
+const STEPS_END: f64 = 0.6;
 
-/// Share of the budget for steps to neighbours.
-const LOCAL_SHARE: f64 = 0.2;
+/// Sets that run before the search looks at its budget again.
+const BATCH: usize = 16;
 
 /// The rungs: runs per load, and how much they are shortened.
 const RUNGS: [(u32, u32); 3] = [(1, 4), (1, 1), (3, 1)];
@@ -113,51 +114,49 @@ pub fn search(
         },
         seed: request.seed,
         simulated: 0,
+        costliest_run: 0,
         tried: BTreeSet::new(),
     };
-    let whole = search.run_in_force(search.effort(2, 1, 1))?;
-    let cost = whole.requests.max(1);
-    let plan = Shares::new(request.budget, cost, space.dimensions.len())?;
-    let is_exhaustive = plan.fits(space.size());
-    let found = if is_exhaustive {
+    let in_force = search.run_in_force(search.effort(2, 1, 1))?;
+    let cost = in_force.requests.max(1);
+    let shares = Shares::new(request.budget, cost, search.decided_sets())?;
+    let shortened = search.run_in_force(search.effort(0, 1, RUNGS[0].1))?;
+    let costs = RunCosts {
+        whole: cost,
+        shortened: shortened.requests.max(1),
+    };
+    let last = RUNGS.len() - 1;
+    let found = if costs.fit(space.size(), &shares) {
         let all = (0..space.size()).map(|n| space.candidate(n)).collect();
-        search.rank(all, search.rung_effort(RUNGS.len() - 1))?
+        search.rank(all, search.rung_effort(last), shares.steps_end)?
     } else {
-        let halved = search.halve(&plan)?;
-        search.step_to_neighbours(halved, &plan)?
+        let halved = search.halve(&costs, &shares)?;
+        search.step_to_neighbours(halved, &shares)?
     };
     let decision = Decision {
-        repeats: plan.repeats,
-        finalists: search.pick_finalists(found),
+        repeats: search.final_repeats(request.budget),
+        finalists: pick_finalists(found, &space.in_force()),
     };
     let answer = decision.decide(&mut search)?;
     Ok(Answer {
-        is_exhaustive,
+        is_exhaustive: answer.tried == space.size(),
         budget: request.budget.0,
-        notes: notes(&search, &conditions, &whole),
+        notes: notes(&search, &conditions, &in_force),
         ..answer
     })
 }
 
-/// How the budget is divided.
+/// How the budget is divided: requests simulated when each stage ends.
 struct Shares {
-    /// Requests of one run of all loads.
-    cost: u64,
-    /// Requests for halving.
-    halving: u64,
-    /// Requests for steps to neighbours.
-    local: u64,
-    /// Fresh runs of each finalist.
-    repeats: u32,
+    halving_end: u64,
+    steps_end: u64,
 }
 
 impl Shares {
-    fn new(budget: Budget, cost: u64, dimensions: usize) -> Result<Self, TuneError> {
-        let (fewest, most) = FINAL_REPEATS;
-        // The decision runs the finalists, what is in force, and the answer without each of its parts.
-        let decided = cost.saturating_mul((FINALISTS + 1 + dimensions) as u64);
-        let needed = decided.saturating_mul(u64::from(fewest));
-        let least = (needed as f64 / DECISION_SHARE).ceil() as u64;
+    fn new(budget: Budget, cost: u64, decided: u64) -> Result<Self, TuneError> {
+        let (fewest, _) = FINAL_REPEATS;
+        let needed = cost.saturating_mul(decided * u64::from(fewest));
+        let least = (needed as f64 / (1.0 - STEPS_END)).ceil() as u64;
         if budget.0 < least {
             return Err(TuneError::Budget {
                 budget: budget.0,
@@ -165,36 +164,42 @@ impl Shares {
                 least,
             });
         }
-        let affordable = budget.0 as f64 * DECISION_SHARE / decided as f64;
-        let repeats = (affordable as u32).clamp(fewest, most);
-        let decision = decided * u64::from(repeats);
-        let rest = budget.0.saturating_sub(decision + cost * RUNS_IN_FORCE);
-        let local = (rest as f64 * LOCAL_SHARE / (1.0 - DECISION_SHARE)) as u64;
         Ok(Self {
-            cost,
-            halving: rest - local,
-            local,
-            repeats,
+            halving_end: (budget.0 as f64 * HALVING_END) as u64,
+            steps_end: (budget.0 as f64 * STEPS_END) as u64,
         })
     }
+}
 
+/// Requests of one run of all loads under what is in force.
+struct RunCosts {
+    whole: u64,
+    /// Shortened as in the first rung; the warm-up is not shortened.
+    shortened: u64,
+}
+
+impl RunCosts {
     /// Requests of one set in a rung.
-    fn cost_of_rung(&self, rung: usize) -> f64 {
+    fn in_rung(&self, rung: usize) -> f64 {
         let (repeats, shortened) = RUNGS[rung];
-        self.cost as f64 * f64::from(repeats) / f64::from(shortened)
+        let run = if shortened > 1 {
+            self.shortened
+        } else {
+            self.whole
+        };
+        run as f64 * f64::from(repeats)
     }
 
     /// Whether so many sets fit into the last rung.
-    fn fits(&self, sets: usize) -> bool {
-        sets as f64 * self.cost_of_rung(RUNGS.len() - 1) <= (self.halving + self.local) as f64
+    fn fit(&self, sets: usize, shares: &Shares) -> bool {
+        sets as f64 * self.in_rung(RUNGS.len() - 1) <= shares.steps_end as f64
     }
 
-    /// How many sets the first rung takes.
-    fn first_rung(&self) -> usize {
-        let per_set: f64 = (0..RUNGS.len())
-            .map(|rung| self.cost_of_rung(rung) / KEEP.pow(rung as u32) as f64)
-            .sum();
-        (self.halving as f64 / per_set) as usize
+    /// Requests of one set of the first rung, with those of the sets that stay.
+    fn through_rungs(&self) -> f64 {
+        (0..RUNGS.len())
+            .map(|rung| self.in_rung(rung) / KEEP.pow(rung as u32) as f64)
+            .sum()
     }
 }
 
@@ -204,41 +209,70 @@ impl SearchState<'_> {
         self.effort(rung as u64, repeats, shortened)
     }
 
-    /// Runs candidates with an effort, and ranks them. Candidates that cannot be run fall out.
-    fn rank(&mut self, candidates: Vec<Candidate>, effort: Effort) -> Result<Ranking, TuneError> {
+    /// Sets in the decision: the finalists, what is in force, and the answer without each of its parts.
+    fn decided_sets(&self) -> u64 {
+        (FINALISTS + 1 + self.space.dimensions.len()) as u64
+    }
+
+    /// Fresh runs of each finalist, such that the costliest set seen so far would fit into what is left.
+    fn final_repeats(&self, budget: Budget) -> u32 {
+        let (fewest, most) = FINAL_REPEATS;
+        let each = self
+            .costliest_run
+            .max(1)
+            .saturating_mul(self.decided_sets());
+        let affordable = budget.0.saturating_sub(self.simulated) / each;
+        u32::try_from(affordable)
+            .unwrap_or(most)
+            .clamp(fewest, most)
+    }
+
+    /// Runs candidates with an effort until `end` requests are simulated, and ranks them. Candidates that cannot be run
+    /// fall out.
+    fn rank(
+        &mut self,
+        candidates: Vec<Candidate>,
+        effort: Effort,
+        end: u64,
+    ) -> Result<Ranking, TuneError> {
         let in_force = self.run_in_force(effort)?;
         let mut able = Vec::new();
-        let mut sets = Vec::new();
         for candidate in candidates {
-            if let Ok(set) = self.space.set(&candidate) {
-                able.push(candidate);
-                sets.push(set);
-            }
+            able.extend(self.space.set(&candidate).ok().map(|set| (candidate, set)));
         }
-        let outcomes = self.run_sets(&sets, effort)?;
         let mut ranking = Ranking::new();
-        for (candidate, outcome) in able.into_iter().zip(outcomes) {
-            if let Outcome::Ran(trial) = outcome {
-                self.tried.insert(candidate.clone());
-                ranking.push((self.question.score(&trial, &in_force)?, candidate));
+        for batch in able.chunks(BATCH) {
+            if self.simulated >= end && ranking.len() >= FINALISTS {
+                break;
+            }
+            let sets: Vec<PolicySet> = batch.iter().map(|(_, set)| set.clone()).collect();
+            let outcomes = self.run_sets(&sets, effort)?;
+            for ((candidate, _), outcome) in batch.iter().zip(outcomes) {
+                if let Outcome::Ran(trial) = outcome {
+                    self.tried.insert(candidate.clone());
+                    let score = self.question.score(&trial, &in_force)?;
+                    ranking.push((score, candidate.clone()));
+                }
             }
         }
         sort(&mut ranking);
         Ok(ranking)
     }
 
-    /// Successive halving.
-    fn halve(&mut self, plan: &Shares) -> Result<Ranking, TuneError> {
-        let mut candidates = self.draw_first(plan.first_rung().max(FINALISTS));
+    /// Successive halving. Each rung has a share of the requests by what its sets would cost under what is in force.
+    fn halve(&mut self, costs: &RunCosts, shares: &Shares) -> Result<Ranking, TuneError> {
+        let budget = shares.halving_end.saturating_sub(self.simulated) as f64;
+        let first = (budget / costs.through_rungs()) as usize;
+        let mut candidates = self.draw_first(first.max(FINALISTS));
         let mut ranking = Ranking::new();
+        let mut end = self.simulated as f64;
         for rung in 0..RUNGS.len() {
-            let keep = (candidates.len() / KEEP).max(FINALISTS);
-            ranking = self.rank(candidates, self.rung_effort(rung))?;
-            candidates = ranking
-                .iter()
-                .take(keep)
-                .map(|(_, candidate)| candidate.clone())
-                .collect();
+            let kept_share = costs.in_rung(rung) / KEEP.pow(rung as u32) as f64;
+            end += budget * kept_share / costs.through_rungs();
+            ranking = self.rank(candidates, self.rung_effort(rung), end as u64)?;
+            let keep = (ranking.len() / KEEP).max(FINALISTS);
+            let best = ranking.iter().take(keep);
+            candidates = best.map(|(_, candidate)| candidate.clone()).collect();
         }
         Ok(ranking)
     }
@@ -264,46 +298,45 @@ impl SearchState<'_> {
         drawn
     }
 
-    /// Steps from the best set to its best neighbour, as long as that is better and the budget lasts.
-    fn step_to_neighbours(&mut self, found: Ranking, plan: &Shares) -> Result<Ranking, TuneError> {
+    /// Steps from the best sets to all their neighbours, as long as the budget lasts.
+    fn step_to_neighbours(
+        &mut self,
+        found: Ranking,
+        shares: &Shares,
+    ) -> Result<Ranking, TuneError> {
         let effort = self.rung_effort(RUNGS.len() - 1);
         let mut scores: BTreeMap<Candidate, Score> = found
             .into_iter()
             .map(|(score, candidate)| (candidate, score))
             .collect();
-        let end = self.simulated + plan.local;
         let mut centres = BTreeSet::new();
-        while self.simulated < end {
+        while self.simulated < shares.steps_end && centres.len() < FINALISTS {
             let ranking = ranked(&scores);
-            let centre = ranking.iter().find(|(_, c)| !centres.contains(c));
-            let Some((_, centre)) = centre.filter(|_| centres.len() < FINALISTS) else {
+            let centre = ranking
+                .iter()
+                .find(|(_, candidate)| !centres.contains(candidate));
+            let Some((_, centre)) = centre else {
                 break;
             };
             centres.insert(centre.clone());
-            let unknown: Vec<Candidate> = self
-                .space
-                .neighbours(centre)
-                .into_iter()
-                .filter(|neighbour| !scores.contains_key(neighbour))
-                .collect();
-            let affordable = (end - self.simulated) as f64 / plan.cost_of_rung(RUNGS.len() - 1);
-            let tried = unknown.into_iter().take(affordable as usize).collect();
-            for (score, candidate) in self.rank(tried, effort)? {
+            let mut unknown = self.space.neighbours(centre);
+            unknown.retain(|neighbour| !scores.contains_key(neighbour));
+            for (score, candidate) in self.rank(unknown, effort, shares.steps_end)? {
                 scores.insert(candidate, score);
             }
         }
         Ok(ranked(&scores))
     }
+}
 
-    /// The best sets of a ranking, without what is in force.
-    fn pick_finalists(&self, ranking: Ranking) -> Vec<Candidate> {
-        let in_force = self.space.in_force();
-        let others = ranking.into_iter().map(|(_, candidate)| candidate);
-        others
-            .filter(|candidate| *candidate != in_force)
-            .take(FINALISTS)
-            .collect()
-    }
+/// The best sets of a ranking, without what is in force. Of sets with the very same figures the smallest change stands for all.
+fn pick_finalists(mut ranking: Ranking, in_force: &Candidate) -> Vec<Candidate> {
+    ranking.dedup_by(|later, earlier| later.0 == earlier.0);
+    let others = ranking.into_iter().map(|(_, candidate)| candidate);
+    others
+        .filter(|candidate| candidate != in_force)
+        .take(FINALISTS)
+        .collect()
 }
 
 fn ranked(scores: &BTreeMap<Candidate, Score>) -> Ranking {

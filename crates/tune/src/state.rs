@@ -20,6 +20,8 @@ pub(crate) struct SearchState<'a> {
     pub(crate) seed: u64,
     /// Requests simulated so far.
     pub(crate) simulated: u64,
+    /// Requests of the costliest run so far, all loads together.
+    pub(crate) costliest_run: u64,
     /// Sets that ran.
     pub(crate) tried: BTreeSet<Candidate>,
 }
@@ -59,6 +61,8 @@ impl SearchState<'_> {
         for outcome in &outcomes {
             if let Outcome::Ran(trial) = outcome {
                 self.simulated += trial.requests;
+                let run = trial.requests / u64::from(effort.repeats.max(1));
+                self.costliest_run = self.costliest_run.max(run);
             }
         }
         Ok(outcomes)

@@ -1,5 +1,7 @@
 //! The answer as tables, CSV and JSON.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use wakepath_hardware::Machine;
 use wakepath_tune::{Answer, Finalist, SearchRequest};
@@ -36,6 +38,7 @@ pub(super) fn write_tables(
     write_answer(out, machine, answer)?;
     writeln!(out)?;
     write_finalists(out, answer)?;
+    write_loads(out, answer)?;
     write_conditions(out, answer)?;
     write_contributions(out, answer)?;
     if let Some(days) = days {
@@ -84,35 +87,49 @@ fn write_answer(out: &mut Screen, machine: &Machine, answer: &Answer) -> anyhow:
     Ok(())
 }
 
-/// Each finalist with its loads' figures.
+/// Each finalist in a row.
 fn write_finalists(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
-    let mut header = vec![
+    let header = [
         "set".to_owned(),
         title(&answer.objective, &answer.unit),
         "better by %".to_owned(),
         "conditions".to_owned(),
     ];
-    let columns = load_columns(answer);
-    header.extend(
-        columns
-            .iter()
-            .map(|(load, metric)| format!("{load}: {metric}")),
-    );
     let rows = listed(answer).map(|finalist| {
-        let mut row = vec![
+        [
             name_of(finalist),
             with_interval(finalist.objective, finalist.interval),
             finalist
                 .gain
                 .map_or_else(|| "-".to_owned(), |gain| format!("{:+.1}", gain.percent)),
             conditions_of(finalist).to_owned(),
-        ];
-        row.extend(columns.iter().map(|(load, metric)| {
-            value_of(finalist, load, metric).map_or_else(|| "-".to_owned(), number)
-        }));
-        row
+        ]
     });
-    output::table(out, &header, rows)
+    output::table(out, header, rows)
+}
+
+/// The answer, or the nearest set, beside what is in force: each load in a row each.
+fn write_loads(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
+    let shown = answer.best.as_ref().or(answer.next.first());
+    let changed = shown.filter(|finalist| !finalist.is_in_force());
+    let columns = load_columns(answer);
+    let metrics: BTreeSet<&str> = columns.iter().map(|(_, metric)| metric.as_str()).collect();
+    let mut header = vec!["load", "set"];
+    header.extend(&metrics);
+    let mut rows = Vec::new();
+    for figures in &answer.in_force.loads {
+        for finalist in changed.into_iter().chain([&answer.in_force]) {
+            let mut row = vec![figures.load.clone(), name_of(finalist)];
+            row.extend(metrics.iter().map(|metric| {
+                let value = value_of(finalist, &figures.load, metric);
+                value.map_or_else(|| "-".to_owned(), number)
+            }));
+            rows.push(row);
+        }
+    }
+    writeln!(out)?;
+    writeln!(out, "Each load:")?;
+    output::table(out, header, rows)
 }
 
 /// By how much the answer keeps each condition.
@@ -220,7 +237,7 @@ fn write_effort(out: &mut Screen, request: &SearchRequest, answer: &Answer) -> a
     Ok(())
 }
 
-/// Sets with a condition or a load in a row each.
+/// Each finalist in a row, with the metrics of each load.
 pub(super) fn write_csv(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
     let columns = load_columns(answer);
     let mut header = vec![
