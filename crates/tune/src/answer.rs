@@ -1,22 +1,22 @@
-//! What a search found.
+//! The result of a search.
 
 use serde::Serialize;
 use wakepath_compare::Gain;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, Serialize)]
-pub struct Answer {
-    /// Name of the metric that decides.
+pub struct SearchAnswer {
+    /// The deciding metric's name.
     pub objective: String,
-    /// Unit of that metric.
+    /// The deciding metric's unit.
     pub unit: String,
-    /// What is in force, on the same fresh seeds as the finalists.
+    /// Unchanged policies, on the finalists' fresh seeds.
     pub in_force: Finalist,
     /// The best set; `None` where no finalist keeps every condition.
     pub best: Option<Finalist>,
     /// The other finalists: the best first. Without an answer, the nearest first.
     pub next: Vec<Finalist>,
-    /// What each part of the best set contributes.
+    /// Each part's contribution to the best set.
     pub contributions: Vec<Contribution>,
     /// How many sets there are to choose from.
     pub space: usize,
@@ -34,9 +34,9 @@ pub struct Answer {
     pub repeats: u32,
     /// Confidence level of each finalist's intervals, corrected for the number of finalists.
     pub level: f64,
-    /// What was asked for and cannot be simulated here.
+    /// Mechanisms named but not simulated.
     pub left_out: Vec<String>,
-    /// What a reader should know beside the figures.
+    /// Remarks beside the figures.
     pub notes: Vec<String>,
 }
 
@@ -45,17 +45,17 @@ pub struct Answer {
 pub struct Finalist {
     /// The set as `apply` takes it; `unchanged` for what is in force.
     pub set: String,
-    /// Parts that differ from what is in force.
+    /// Number of parts changed.
     pub changes: usize,
     /// The objective's mean.
     pub objective: f64,
     /// The interval around the objective's mean.
     pub interval: Option<[f64; 2]>,
-    /// The gain of the objective over what is in force; `None` for what is in force.
+    /// The objective's gain over unchanged policies; `None` for the unchanged policies.
     pub gain: Option<Gain>,
     /// Figures of each load.
     pub loads: Vec<LoadFigures>,
-    /// Each condition on each load that it is about.
+    /// Each condition with each load concerned.
     pub conditions: Vec<KeptCondition>,
 }
 
@@ -108,7 +108,7 @@ pub struct KeptCondition {
     pub is_sure: bool,
 }
 
-/// What a part of the best set contributes: the set without it.
+/// A part's contribution: figures without the part.
 #[derive(Clone, Debug, Serialize)]
 pub struct Contribution {
     /// The policy.

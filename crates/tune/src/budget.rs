@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Budget(pub u64);
 
 impl Budget {
-    /// The budget for a time, where one run of all loads takes `requests` requests and `seconds`.
+    /// Turns a time into a budget, where `requests` requests took `seconds_of_run`.
     pub fn from_time(seconds: f64, requests: u64, seconds_of_run: f64) -> Self {
         let rate = requests as f64 / seconds_of_run.max(1e-6);
         Self((seconds * rate).round().max(1.0) as u64)

@@ -7,21 +7,21 @@ use wakepath_results::{Condition, Metric};
 
 use crate::TuneError;
 
-/// A limit for a metric of one load, or of every load.
+/// A limit for a metric, in one load or in every load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadCondition {
     /// The metric, the direction and the limit. The limit is in the metric's unit, or in percent.
     pub condition: Condition,
     /// The load; `None`: every load.
     pub load: Option<String>,
-    /// The limit is a change in percent of what is in force.
+    /// The limit is a change in percent against unchanged policies.
     pub is_relative: bool,
     /// The condition was added because the load asks for no rate.
     pub is_implied: bool,
 }
 
 impl LoadCondition {
-    /// Loads without a rate save power by doing less: their `iops` must stay near what is in force.
+    /// A load without a rate saves power by doing less: `iops` must stay near the present rate.
     pub fn least_iops(load: &str) -> Self {
         Self {
             condition: Condition {
@@ -127,7 +127,7 @@ impl FromStr for LoadCondition {
     }
 }
 
-/// The sentence for a metric that there is not.
+/// The sentence for an unknown metric.
 pub(crate) fn unknown_metric(name: &str) -> String {
     let names = wakepath_results::METRICS.iter().map(|metric| &*metric.name);
     let near = wakepath_units::spelling::nearest(name, names.clone());
@@ -159,7 +159,7 @@ fn split_load(text: &str) -> Result<(String, Option<String>), String> {
     ))
 }
 
-/// What is wrong with a condition's text.
+/// Explains a faulty condition.
 fn explain_condition(text: &str) -> String {
     let limit = text.rsplit(['<', '>', '=']).next().unwrap_or("").trim();
     let metric = text.split(['<', '>']).next().unwrap_or("").trim();

@@ -3,33 +3,33 @@
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
-    /// A condition that cannot be read, or names what there is not.
+    /// An unreadable condition, or one with an unknown name.
     #[error("{condition}: {problem}")]
     Condition {
         /// The condition, as written.
         condition: String,
-        /// What is wrong, and what to write instead.
+        /// The fault, and the right form.
         problem: String,
     },
     /// A load with impossible hours or a name given twice.
     #[error("{load}: {problem}")]
     Load {
-        /// Name of the load.
+        /// The load's name.
         load: String,
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
-    /// A name that is no part of the space.
+    /// A name outside the space.
     #[error("{0}")]
     Space(String),
     /// The objective has no value in a load.
     #[error("{metric} has no value for {load}: {hint}")]
     NoMetric {
-        /// Name of the metric.
+        /// The metric's name.
         metric: String,
-        /// Name of the load.
+        /// The load's name.
         load: String,
-        /// What the load has.
+        /// Metrics that the load has.
         hint: String,
     },
     /// The policies in force cannot be simulated.
@@ -42,7 +42,7 @@ pub enum TuneError {
     Budget {
         /// Given budget.
         budget: u64,
-        /// What the finalists take.
+        /// Requests needed by the finalists.
         needed: u64,
         /// The least budget.
         least: u64,

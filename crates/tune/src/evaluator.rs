@@ -17,7 +17,7 @@ pub struct Effort {
 
 /// What a set came to.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// The set ran.
     Ran(Trial),
     /// The set cannot be run here, for this reason.
@@ -50,8 +50,11 @@ pub struct LoadRuns {
 }
 
 impl LoadRuns {
-    /// A metric's value in every run; `None` if a run lacks the metric.
+    /// A metric's value in every run; `None` without runs, or if a run lacks the metric.
     pub fn values(&self, metric: &str) -> Option<Vec<f64>> {
+        if self.runs.is_empty() {
+            return None;
+        }
         let values = self.runs.iter().map(|run| {
             let (_, value) = run.iter().find(|(name, _)| name == metric)?;
             Some(*value)
@@ -66,5 +69,5 @@ pub trait Evaluator: Sync {
     ///
     /// # Errors
     /// Called off by the user.
-    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<Outcome>, TuneError>;
+    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError>;
 }

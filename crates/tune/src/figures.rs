@@ -1,23 +1,23 @@
-//! Figures of a set, read off its runs: the objective of each seed, and metrics by load.
+//! Figures for a set from runs: the objective in each seed, metrics by load.
 
 use crate::TuneError;
 use crate::condition::LoadCondition;
 use crate::evaluator::Trial;
-use crate::load::Load;
-use crate::objective::Objective;
+use crate::load::DailyLoad;
+use crate::objective::SearchObjective;
 
-/// What is asked: loads, hours of rest, objective, conditions.
+/// The user's question: loads, hours at rest, objective, conditions.
 pub(crate) struct Question<'a> {
-    pub(crate) loads: &'a [Load],
+    pub(crate) loads: &'a [DailyLoad],
     pub(crate) rest_hours: f64,
-    pub(crate) objective: &'a Objective,
+    pub(crate) objective: &'a SearchObjective,
     pub(crate) conditions: &'a [LoadCondition],
 }
 
 /// How good a trial looks: first by the conditions, then by the objective; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) struct Score {
-    /// How far beyond its limits, added up over conditions, as shares of the limits.
+    /// Distance beyond limits, added up over conditions, as shares of the limits.
     pub(crate) excess: f64,
     /// The objective, with the sign that makes less better.
     pub(crate) objective: f64,
@@ -64,7 +64,7 @@ impl Question<'_> {
             .collect())
     }
 
-    /// Each condition with each load that it is about.
+    /// Each condition with each load concerned.
     pub(crate) fn limits(&self) -> impl Iterator<Item = (&LoadCondition, usize)> {
         self.conditions.iter().flat_map(|condition| {
             let loads = self.loads.iter().enumerate();
@@ -101,7 +101,7 @@ impl Question<'_> {
     }
 }
 
-/// The names of metrics that the runs have.
+/// The runs' metrics by name.
 fn metrics_of(trial: &Trial) -> String {
     let run = trial.loads.iter().find_map(|load| load.runs.first());
     let names: Vec<&str> = run

@@ -1,17 +1,17 @@
-//! The decision: finalists on fresh seeds, intervals corrected for their number, and parts that do nothing left out.
+//! The decision: finalists on fresh seeds, intervals corrected for the number of finalists, useless parts left out.
 
 use wakepath_compare::{Design, Gain, gain, interval_of_mean};
 use wakepath_policies::PolicySet;
 use wakepath_results::{Mean, Metric};
 
 use crate::TuneError;
-use crate::answer::{Answer, Contribution, Finalist, KeptCondition, LoadFigures};
-use crate::evaluator::{Effort, Outcome, Trial};
+use crate::answer::{Contribution, Finalist, KeptCondition, LoadFigures, SearchAnswer};
+use crate::evaluator::{Effort, Trial, TrialOutcome};
 use crate::figures::mean;
-use crate::space::Candidate;
+use crate::space::SetChoice;
 use crate::state::SearchState;
 
-/// The stage of the decision's seeds, far from those of the search.
+/// The stage for the decision's seeds, far from the search's seeds.
 const STAGE: u64 = 1000;
 
 /// A difference of the objective below this is none, in percent.
@@ -36,28 +36,28 @@ pub(crate) struct Decision {
     /// Fresh runs of each.
     pub(crate) repeats: u32,
     /// The best sets of the search.
-    pub(crate) finalists: Vec<Candidate>,
+    pub(crate) finalists: Vec<SetChoice>,
 }
 
 /// A set with its fresh runs.
-struct Ran {
-    candidate: Candidate,
+struct FinalistRuns {
+    candidate: SetChoice,
     /// The objective of each seed.
     values: Vec<f64>,
     finalist: Finalist,
 }
 
-/// Fresh runs of what is in force, with what sets are compared by.
+/// Fresh runs with unchanged policies: the baseline for all finalists.
 struct Baseline {
     trial: Trial,
     values: Vec<f64>,
     effort: Effort,
-    /// Confidence level of one interval.
+    /// Confidence level per interval.
     level: f64,
 }
 
 impl Decision {
-    pub(crate) fn decide(self, search: &mut SearchState<'_>) -> Result<Answer, TuneError> {
+    pub(crate) fn decide(self, search: &mut SearchState<'_>) -> Result<SearchAnswer, TuneError> {
         let effort = search.effort(STAGE, self.repeats, 1);
         let trial = search.run_in_force(effort)?;
         let sets = self.finalists.len().max(1) as f64;
@@ -80,12 +80,8 @@ impl Decision {
         }
         ran.sort_by(|a, b| {
             let sign = search.question.objective.goal.sign();
-            let excess = |ran: &Ran| -> f64 {
-                let broken = ran.finalist.conditions.iter().filter(|kept| !kept.is_kept);
-                broken.map(|kept| -kept.margin_percent).sum()
-            };
-            excess(a)
-                .total_cmp(&excess(b))
+            excess(&a.finalist)
+                .total_cmp(&excess(&b.finalist))
                 .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
                 .then(a.candidate.cmp(&b.candidate))
         });
@@ -100,7 +96,7 @@ impl Decision {
             .map(|ran| ran.finalist)
             .filter(|finalist| shown.as_ref() != Some(&finalist.set))
             .collect();
-        Ok(Answer {
+        Ok(SearchAnswer {
             objective: search.question.objective.metric.name.to_string(),
             unit: search.question.objective.metric.unit.to_string(),
             best: best.or_else(|| {
@@ -124,30 +120,42 @@ impl Decision {
     }
 }
 
-/// The finalist to take: of those that keep every condition and cannot be told apart from the best, the smallest change.
-/// `None` where what is in force is as good, or no finalist keeps every condition.
+/// Chooses a finalist: the smallest change among sets that keep every condition and equal the best within chance.
+/// `None` where unchanged policies are as good, or no finalist keeps every condition.
 fn choose_finalist<'a>(
     search: &SearchState<'_>,
-    ran: &'a [Ran],
-    in_force: &Ran,
-) -> Option<&'a Ran> {
+    ran: &'a [FinalistRuns],
+    in_force: &FinalistRuns,
+) -> Option<&'a FinalistRuns> {
     let surely = ran.iter().any(|ran| ran.finalist.surely_keeps_conditions());
-    let keeps = |ran: &&Ran| {
-        if surely {
-            ran.finalist.surely_keeps_conditions()
-        } else {
-            ran.finalist.keeps_conditions()
-        }
-    };
-    let best = ran.iter().find(keeps)?;
-    let is_as_good = |other: &Ran| !is_better(search, &best.values, &other.values);
+    let keeping: Vec<&FinalistRuns> = ran
+        .iter()
+        .filter(|ran| keeps_conditions(&ran.finalist, surely))
+        .collect();
+    let best = *keeping.first()?;
+    let is_as_good = |other: &FinalistRuns| !is_better(search, &best.values, &other.values);
     if in_force.finalist.keeps_conditions() && is_as_good(in_force) {
         return None;
     }
-    ran.iter()
-        .filter(keeps)
+    keeping
+        .into_iter()
         .filter(|other| is_as_good(other))
         .min_by_key(|other| other.candidate.changes())
+}
+
+/// Whether a finalist keeps every condition; `surely`: by its whole interval.
+fn keeps_conditions(finalist: &Finalist, surely: bool) -> bool {
+    if surely {
+        finalist.surely_keeps_conditions()
+    } else {
+        finalist.keeps_conditions()
+    }
+}
+
+/// Distance beyond limits in percent, added up over broken conditions.
+fn excess(finalist: &Finalist) -> f64 {
+    let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
+    broken.map(|kept| -kept.margin_percent).sum()
 }
 
 /// Whether a series is better than another by more than chance and more than [`NO_DIFFERENCE`].
@@ -181,15 +189,15 @@ fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Opti
 fn run_candidate(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
-    candidate: Candidate,
-) -> Result<Option<Ran>, TuneError> {
+    candidate: SetChoice,
+) -> Result<Option<FinalistRuns>, TuneError> {
     let Ok(set) = search.space.set(&candidate) else {
         return Ok(None);
     };
     let outcome = search
         .run_sets(std::slice::from_ref(&set), baseline.effort)?
         .pop();
-    let Some(Outcome::Ran(trial)) = outcome else {
+    let Some(TrialOutcome::Ran(trial)) = outcome else {
         return Ok(None);
     };
     describe(search, baseline, candidate, &set, &trial).map(Some)
@@ -199,10 +207,10 @@ fn run_candidate(
 fn describe(
     search: &SearchState<'_>,
     baseline: &Baseline,
-    candidate: Candidate,
+    candidate: SetChoice,
     set: &PolicySet,
     trial: &Trial,
-) -> Result<Ran, TuneError> {
+) -> Result<FinalistRuns, TuneError> {
     let question = &search.question;
     let values = question.objective_values(trial)?;
     let mut conditions = Vec::new();
@@ -251,7 +259,7 @@ fn describe(
         });
     }
     let is_in_force = candidate == search.space.in_force();
-    Ok(Ran {
+    Ok(FinalistRuns {
         finalist: Finalist {
             set: set.to_string(),
             changes: candidate.changes(),
@@ -268,7 +276,7 @@ fn describe(
     })
 }
 
-/// The interval around a series' mean as if what is in force had its mean in each seed: what both have in common is no doubt.
+/// The interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise cancels out.
 fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
     let before = mean(in_force);
     let scaled: Vec<f64> = series
@@ -279,11 +287,11 @@ fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64;
     interval_of_mean(Mean::Arithmetic, &scaled, level)
 }
 
-/// The answer without parts that contribute nothing, and what each part that is left contributes.
+/// Drops useless parts from the answer, and returns each remaining part's contribution.
 fn leave_out_parts(
     search: &mut SearchState<'_>,
     baseline: &Baseline,
-    best: &Ran,
+    best: &FinalistRuns,
 ) -> Result<(Option<Finalist>, Vec<Contribution>), TuneError> {
     let mut kept = best.candidate.clone();
     let mut kept_finalist = best.finalist.clone();
@@ -306,11 +314,8 @@ fn leave_out_parts(
         let Some(ran) = run_candidate(search, baseline, without)? else {
             continue;
         };
-        let keeps = if kept_finalist.surely_keeps_conditions() {
-            ran.finalist.surely_keeps_conditions()
-        } else {
-            ran.finalist.keeps_conditions()
-        };
+        let surely = kept_finalist.surely_keeps_conditions();
+        let keeps = keeps_conditions(&ran.finalist, surely);
         if keeps && !is_better(search, &best.values, &ran.values) {
             kept = ran.candidate;
             kept_finalist = ran.finalist;

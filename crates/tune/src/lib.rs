@@ -1,8 +1,8 @@
 //! The best policy set for one's loads: a search over simulated runs.
 //!
-//! A [`Load`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`]s limit metrics, and an
-//! [`Objective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`] per mechanism. [`search`]
-//! asks an [`Evaluator`] for runs and returns an [`Answer`]; [`Simulation`] is the evaluator over the simulator.
+//! A [`DailyLoad`] is a workload with its hours per day; what is left of the day is rest. [`LoadCondition`]s limit metrics, and an
+//! [`SearchObjective`] names what to minimise or maximise. [`Space`] has the choices: one [`Dimension`] per mechanism. [`search`]
+//! asks an [`Evaluator`] for runs and returns an [`SearchAnswer`]; [`Simulation`] is the evaluator over the simulator.
 //!
 //! The search is pure: no clock, no file. The same space, seed and budget give the same answer for any number of threads.
 
@@ -20,13 +20,13 @@ mod simulation;
 mod space;
 mod state;
 
-pub use answer::{Answer, Contribution, Finalist, KeptCondition, LoadFigures};
+pub use answer::{Contribution, Finalist, KeptCondition, LoadFigures, SearchAnswer};
 pub use budget::Budget;
 pub use condition::LoadCondition;
 pub use error::TuneError;
-pub use evaluator::{Effort, Evaluator, LoadRuns, Outcome, Trial};
-pub use load::{Load, rest_workload};
-pub use objective::Objective;
+pub use evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
+pub use load::{DailyLoad, rest_workload};
+pub use objective::SearchObjective;
 pub use search::{SearchRequest, search};
 pub use simulation::Simulation;
-pub use space::{Candidate, Dimension, Space};
+pub use space::{Dimension, SetChoice, Space};

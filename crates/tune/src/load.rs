@@ -13,7 +13,7 @@ const REST: &str = r#"{ "tasks": { "rest": { "loop": 20, "sleep": 500000 } } }"#
 
 /// A workload with its hours per day.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct DailyLoad {
     /// Name in conditions and tables.
     pub name: String,
     /// The workload, with its warm-up.
@@ -22,7 +22,7 @@ pub struct Load {
     pub hours: f64,
 }
 
-impl Load {
+impl DailyLoad {
     /// The workload with its measured time divided by `shortened`; the warm-up stays.
     pub fn shortened_workload(&self, shortened: u32) -> Workload {
         let mut workload = self.workload.clone();
@@ -63,11 +63,11 @@ impl Load {
     }
 }
 
-/// Hours of rest in a day with these loads.
+/// Hours at rest in a day with the loads.
 ///
 /// # Errors
 /// Hours that are no hours, or more than a day has; a name given twice.
-pub(crate) fn rest_hours(loads: &[Load]) -> Result<f64, TuneError> {
+pub(crate) fn rest_hours(loads: &[DailyLoad]) -> Result<f64, TuneError> {
     for (index, load) in loads.iter().enumerate() {
         let problem = if !(load.hours.is_finite() && load.hours > 0.0) {
             Some(format!("{} hours per day; give more than 0", load.hours))
@@ -111,9 +111,9 @@ mod tests {
     use super::*;
     use wakepath_workloads::fio;
 
-    fn load(text: &str, hours: f64) -> Load {
+    fn load(text: &str, hours: f64) -> DailyLoad {
         let file = fio::parse(text, "a.fio").unwrap();
-        Load {
+        DailyLoad {
             name: "a".to_owned(),
             workload: file.with_warm_up(None).into(),
             hours,

@@ -7,14 +7,14 @@ use crate::condition::unknown_metric;
 
 /// A metric and its wanted direction.
 #[derive(Clone, Debug)]
-pub struct Objective {
+pub struct SearchObjective {
     /// The metric.
     pub metric: &'static Metric,
     /// The direction.
     pub goal: Goal,
 }
 
-impl Objective {
+impl SearchObjective {
     /// An objective for a metric by name.
     ///
     /// # Errors

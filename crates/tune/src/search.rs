@@ -1,6 +1,6 @@
 //! The search: successive halving over shortened runs, steps to neighbours, and a decision on fresh seeds.
 //!
-//! All sets of a rung run on the same seeds (common random numbers), and each rung has seeds of its own. Where every set
+//! All sets in a rung run on the same seeds (common random numbers), and each rung has other seeds. Where every set
 //! fits into the budget, every set is run. Only the last rung, on fresh seeds, decides.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,18 +11,18 @@ use rand_pcg::Pcg64Mcg;
 use wakepath_policies::PolicySet;
 
 use crate::TuneError;
-use crate::answer::Answer;
+use crate::answer::SearchAnswer;
 use crate::budget::Budget;
 use crate::condition::LoadCondition;
-use crate::evaluator::{Effort, Evaluator, Outcome, Trial};
+use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
 use crate::figures::{Question, Score};
 use crate::finalists::Decision;
-use crate::load::{Load, rest_hours};
-use crate::objective::Objective;
-use crate::space::{Candidate, Space};
+use crate::load::{DailyLoad, rest_hours};
+use crate::objective::SearchObjective;
+use crate::space::{SetChoice, Space};
 use crate::state::SearchState;
 
-/// Sets that stay of each rung: one in so many.
+/// Of so many sets in a rung, one stays.
 const KEEP: usize = 3;
 
 /// Sets that run on fresh seeds, beside what is in force.
@@ -31,10 +31,10 @@ const FINALISTS: usize = 6;
 /// Fewest and most fresh runs of a finalist.
 const FINAL_REPEATS: (u32, u32) = (5, 20);
 
-/// Share of the budget that is spent when halving ends.
+/// Share of the budget spent when halving ends.
 const HALVING_END: f64 = 0.4;
 
-/// Share of the budget that is spent when steps to neighbours end; the decision has what is left.
+/// Share of the budget spent when steps to neighbours end; the decision has the remainder.
 const STEPS_END: f64 = 0.6;
 
 /// Sets that run before the search looks at its budget again.
@@ -47,9 +47,9 @@ const RUNGS: [(u32, u32); 3] = [(1, 4), (1, 1), (3, 1)];
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
     /// Loads with their hours.
-    pub loads: Vec<Load>,
+    pub loads: Vec<DailyLoad>,
     /// What to minimise or maximise.
-    pub objective: Objective,
+    pub objective: SearchObjective,
     /// Conditions on the answer.
     pub conditions: Vec<LoadCondition>,
     /// How much may be simulated.
@@ -63,16 +63,18 @@ impl SearchRequest {
     pub fn all_conditions(&self) -> Vec<LoadCondition> {
         let mut all = self.conditions.clone();
         for load in self.loads.iter().filter(|load| load.is_closed_loop()) {
-            let has_rate = |c: &LoadCondition| {
-                c.concerns(&load.name)
-                    && matches!(c.condition.metric.as_str(), "iops" | "bandwidth_mbs")
-            };
             let maximises_rate = matches!(&*self.objective.metric.name, "iops" | "bandwidth_mbs");
-            if !maximises_rate && !self.conditions.iter().any(has_rate) {
+            if !maximises_rate && !self.limits_rate(load) {
                 all.push(LoadCondition::least_iops(&load.name));
             }
         }
         all
+    }
+
+    /// Whether a condition limits the load's rate.
+    fn limits_rate(&self, load: &DailyLoad) -> bool {
+        let mut concerned = self.conditions.iter().filter(|c| c.concerns(&load.name));
+        concerned.any(|c| matches!(c.condition.metric.as_str(), "iops" | "bandwidth_mbs"))
     }
 
     fn check_loads(&self) -> Result<(), TuneError> {
@@ -90,17 +92,17 @@ impl SearchRequest {
 }
 
 /// Sets of a rung with their scores, the best first.
-type Ranking = Vec<(Score, Candidate)>;
+type Ranking = Vec<(Score, SetChoice)>;
 
 /// Searches a space.
 ///
 /// # Errors
-/// Impossible loads or conditions, a budget that is too small, what is in force cannot be run, called off.
+/// Impossible loads or conditions, a budget too small, a machine that cannot run unchanged policies, called off.
 pub fn search(
     space: &Space,
     request: &SearchRequest,
     evaluator: &dyn Evaluator,
-) -> Result<Answer, TuneError> {
+) -> Result<SearchAnswer, TuneError> {
     request.check_loads()?;
     let conditions = request.all_conditions();
     let mut search = SearchState {
@@ -138,7 +140,7 @@ pub fn search(
         finalists: pick_finalists(found, &space.in_force()),
     };
     let answer = decision.decide(&mut search)?;
-    Ok(Answer {
+    Ok(SearchAnswer {
         is_exhaustive: answer.tried == space.size(),
         budget: request.budget.0,
         notes: notes(&search, &conditions, &in_force),
@@ -171,7 +173,7 @@ impl Shares {
     }
 }
 
-/// Requests of one run of all loads under what is in force.
+/// Requests per run of all loads, with unchanged policies.
 struct RunCosts {
     whole: u64,
     /// Shortened as in the first rung; the warm-up is not shortened.
@@ -179,7 +181,7 @@ struct RunCosts {
 }
 
 impl RunCosts {
-    /// Requests of one set in a rung.
+    /// Requests per set in a rung.
     fn in_rung(&self, rung: usize) -> f64 {
         let (repeats, shortened) = RUNGS[rung];
         let run = if shortened > 1 {
@@ -195,7 +197,7 @@ impl RunCosts {
         sets as f64 * self.in_rung(RUNGS.len() - 1) <= shares.steps_end as f64
     }
 
-    /// Requests of one set of the first rung, with those of the sets that stay.
+    /// Requests per set drawn: the first rung, and later rungs by the share of sets kept.
     fn through_rungs(&self) -> f64 {
         (0..RUNGS.len())
             .map(|rung| self.in_rung(rung) / KEEP.pow(rung as u32) as f64)
@@ -209,12 +211,12 @@ impl SearchState<'_> {
         self.effort(rung as u64, repeats, shortened)
     }
 
-    /// Sets in the decision: the finalists, what is in force, and the answer without each of its parts.
+    /// Sets in the decision: finalists, unchanged policies, and the answer without each part.
     fn decided_sets(&self) -> u64 {
         (FINALISTS + 1 + self.space.dimensions.len()) as u64
     }
 
-    /// Fresh runs of each finalist, such that the costliest set seen so far would fit into what is left.
+    /// Fresh runs per finalist: the remaining budget over the costliest set so far.
     fn final_repeats(&self, budget: Budget) -> u32 {
         let (fewest, most) = FINAL_REPEATS;
         let each = self
@@ -227,11 +229,11 @@ impl SearchState<'_> {
             .clamp(fewest, most)
     }
 
-    /// Runs candidates with an effort until `end` requests are simulated, and ranks them. Candidates that cannot be run
-    /// fall out.
+    /// Runs sets with an effort until `end` requests are simulated, and ranks the sets. A set refused by the machine
+    /// falls out.
     fn rank(
         &mut self,
-        candidates: Vec<Candidate>,
+        candidates: Vec<SetChoice>,
         effort: Effort,
         end: u64,
     ) -> Result<Ranking, TuneError> {
@@ -248,7 +250,7 @@ impl SearchState<'_> {
             let sets: Vec<PolicySet> = batch.iter().map(|(_, set)| set.clone()).collect();
             let outcomes = self.run_sets(&sets, effort)?;
             for ((candidate, _), outcome) in batch.iter().zip(outcomes) {
-                if let Outcome::Ran(trial) = outcome {
+                if let TrialOutcome::Ran(trial) = outcome {
                     self.tried.insert(candidate.clone());
                     let score = self.question.score(&trial, &in_force)?;
                     ranking.push((score, candidate.clone()));
@@ -259,7 +261,7 @@ impl SearchState<'_> {
         Ok(ranking)
     }
 
-    /// Successive halving. Each rung has a share of the requests by what its sets would cost under what is in force.
+    /// Successive halving. Each rung has a share of the requests, by its planned runs.
     fn halve(&mut self, costs: &RunCosts, shares: &Shares) -> Result<Ranking, TuneError> {
         let budget = shares.halving_end.saturating_sub(self.simulated) as f64;
         let first = (budget / costs.through_rungs()) as usize;
@@ -277,12 +279,12 @@ impl SearchState<'_> {
         Ok(ranking)
     }
 
-    /// Candidates of the first rung: what is in force, profiles, each choice by itself, then others at random.
-    fn draw_first(&self, count: usize) -> Vec<Candidate> {
+    /// Sets for the first rung: unchanged policies, profiles, each single change, then random sets.
+    fn draw_first(&self, count: usize) -> Vec<SetChoice> {
         let mut drawn = vec![self.space.in_force()];
         drawn.extend(self.space.first_candidates());
         drawn.truncate(count);
-        let mut known: BTreeSet<Candidate> = drawn.iter().cloned().collect();
+        let mut known: BTreeSet<SetChoice> = drawn.iter().cloned().collect();
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);
         let size = self.space.size();
         let wanted = count.min(size);
@@ -305,7 +307,7 @@ impl SearchState<'_> {
         shares: &Shares,
     ) -> Result<Ranking, TuneError> {
         let effort = self.rung_effort(RUNGS.len() - 1);
-        let mut scores: BTreeMap<Candidate, Score> = found
+        let mut scores: BTreeMap<SetChoice, Score> = found
             .into_iter()
             .map(|(score, candidate)| (candidate, score))
             .collect();
@@ -329,8 +331,8 @@ impl SearchState<'_> {
     }
 }
 
-/// The best sets of a ranking, without what is in force. Of sets with the very same figures the smallest change stands for all.
-fn pick_finalists(mut ranking: Ranking, in_force: &Candidate) -> Vec<Candidate> {
+/// The best sets of a ranking, without unchanged policies. Among sets with equal figures the smallest change is taken.
+fn pick_finalists(mut ranking: Ranking, in_force: &SetChoice) -> Vec<SetChoice> {
     ranking.dedup_by(|later, earlier| later.0 == earlier.0);
     let others = ranking.into_iter().map(|(_, candidate)| candidate);
     others
@@ -339,7 +341,7 @@ fn pick_finalists(mut ranking: Ranking, in_force: &Candidate) -> Vec<Candidate> 
         .collect()
 }
 
-fn ranked(scores: &BTreeMap<Candidate, Score>) -> Ranking {
+fn ranked(scores: &BTreeMap<SetChoice, Score>) -> Ranking {
     let mut ranking: Ranking = scores
         .iter()
         .map(|(c, score)| (*score, c.clone()))
@@ -348,7 +350,7 @@ fn ranked(scores: &BTreeMap<Candidate, Score>) -> Ranking {
     ranking
 }
 
-/// The best first; of equal ones the smallest change.
+/// Sorts the best first; equal sets by the smallest change.
 fn sort(ranking: &mut Ranking) {
     ranking.sort_by(|(a, first), (b, second)| {
         a.excess
@@ -359,7 +361,7 @@ fn sort(ranking: &mut Ranking) {
     });
 }
 
-/// What a reader should know beside the figures.
+/// Remarks beside the figures.
 fn notes(search: &SearchState<'_>, conditions: &[LoadCondition], in_force: &Trial) -> Vec<String> {
     let mut notes = Vec::new();
     for (condition, load) in search.question.limits() {

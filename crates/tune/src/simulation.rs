@@ -11,13 +11,13 @@ use wakepath_study::run::rows;
 use wakepath_workloads::Workload;
 
 use crate::TuneError;
-use crate::evaluator::{Effort, Evaluator, LoadRuns, Outcome, Trial};
-use crate::load::{Load, rest_workload};
+use crate::evaluator::{Effort, Evaluator, LoadRuns, Trial, TrialOutcome};
+use crate::load::{DailyLoad, rest_hours, rest_workload};
 
 /// The simulator as an evaluator: loads on a machine, and the machine at rest.
 pub struct Simulation<'a> {
     machine: &'a Machine,
-    loads: &'a [Load],
+    loads: &'a [DailyLoad],
     rest: Option<Workload>,
     cancelled: &'a AtomicBool,
     finished: &'a (dyn Fn(u64) + Sync),
@@ -32,29 +32,30 @@ struct Job<'a> {
     seed: u64,
 }
 
-/// Metrics of a run, and its requests with the warm-up. Runs of rt-app files count loops of the first task instead.
+/// Metrics and requests per run, warm-up included. For an rt-app file, loops by the first task count as requests.
 struct MadeRun {
     metrics: Vec<(String, f64)>,
     requests: u64,
 }
 
 impl<'a> Simulation<'a> {
-    /// Loads on a machine. `counts_rest`: the machine at rest is simulated, too. `finished` is told of requests as
+    /// Loads on a machine. `counts_rest`: the machine at rest is simulated, too, if the loads leave hours for rest. `finished` is told of requests as
     /// they are simulated.
     ///
     /// # Errors
-    /// None in practice: rest is built in.
+    /// Impossible hours, or two loads with one name.
     pub fn new(
         machine: &'a Machine,
-        loads: &'a [Load],
+        loads: &'a [DailyLoad],
         counts_rest: bool,
         cancelled: &'a AtomicBool,
         finished: &'a (dyn Fn(u64) + Sync),
     ) -> Result<Self, TuneError> {
+        let has_rest = counts_rest && rest_hours(loads)? > 0.0;
         Ok(Self {
             machine,
             loads,
-            rest: counts_rest.then(rest_workload).transpose()?,
+            rest: has_rest.then(rest_workload).transpose()?,
             cancelled,
             finished,
         })
@@ -99,7 +100,7 @@ impl<'a> Simulation<'a> {
 }
 
 impl Evaluator for Simulation<'_> {
-    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<Outcome>, TuneError> {
+    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError> {
         let workloads: Vec<Workload> = self
             .loads
             .iter()
@@ -132,10 +133,10 @@ impl Evaluator for Simulation<'_> {
                 (!is_cancelled).then(|| self.make_run(&sets[job.set], job, effort.shortened))
             })
             .collect();
-        let mut outcomes: Vec<Outcome> = sets
+        let mut outcomes: Vec<TrialOutcome> = sets
             .iter()
             .map(|_| {
-                Outcome::Ran(Trial {
+                TrialOutcome::Ran(Trial {
                     loads: vec![LoadRuns::default(); self.loads.len()],
                     rest: LoadRuns::default(),
                     requests: 0,
@@ -146,8 +147,8 @@ impl Evaluator for Simulation<'_> {
             let outcome = &mut outcomes[job.set];
             match (run, &mut *outcome) {
                 (None, _) => return Err(TuneError::Interrupted),
-                (Some(Err(why)), Outcome::Ran(_)) => *outcome = Outcome::Refused(why),
-                (Some(Ok(run)), Outcome::Ran(trial)) => {
+                (Some(Err(why)), TrialOutcome::Ran(_)) => *outcome = TrialOutcome::Refused(why),
+                (Some(Ok(run)), TrialOutcome::Ran(trial)) => {
                     trial.requests += run.requests;
                     let runs = match job.load {
                         Some(load) => &mut trial.loads[load],
@@ -155,7 +156,7 @@ impl Evaluator for Simulation<'_> {
                     };
                     runs.runs.push(run.metrics);
                 }
-                (Some(_), Outcome::Refused(_)) => {}
+                (Some(_), TrialOutcome::Refused(_)) => {}
             }
         }
         Ok(outcomes)

@@ -1,4 +1,4 @@
-//! The sets to choose from: one dimension per mechanism, each with what it may be.
+//! The space of policy sets: one dimension per mechanism, with the mechanism's choices.
 
 use std::collections::BTreeSet;
 
@@ -11,26 +11,26 @@ use wakepath_units::spelling::suggestion;
 
 use crate::TuneError;
 
-/// A mechanism, and what it may be beside what is in force.
+/// A mechanism with choices other than the policy in force.
 #[derive(Clone, Debug)]
 pub struct Dimension {
     /// Name as `--over` takes it.
     pub name: &'static str,
-    /// Policies; a candidate has none of them, or one.
+    /// Policies; a set has at most one.
     pub choices: Vec<PolicySpec>,
 }
 
-/// A set: for each dimension a choice, or what is in force; or a profile of another tool.
+/// A set: for each dimension a choice or no change; or a published profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Candidate {
-    /// One number per dimension: 0 is what is in force, 1 the first choice.
+pub struct SetChoice {
+    /// One number per dimension: 0 is no change, 1 the first choice.
     pub choices: Vec<usize>,
     /// Index of a profile, which then is the whole set.
     pub profile: Option<usize>,
 }
 
-impl Candidate {
-    /// How many dimensions differ from what is in force.
+impl SetChoice {
+    /// Number of dimensions changed.
     pub fn changes(&self) -> usize {
         let changed = self.choices.iter().filter(|choice| **choice > 0).count();
         changed + usize::from(self.profile.is_some())
@@ -80,21 +80,17 @@ const NAMES: [&str; 12] = [
 const LEASES: [&str; 3] = ["1ms", "3ms", "10ms"];
 
 impl Space {
-    /// The sets over these mechanisms on a machine. `refuses` says why a set cannot be run, or what it comes to: sets that
-    /// come to the same are one choice.
+    /// Builds the sets over the named mechanisms on a machine. `resolve` returns the policies in force under a set, or
+    /// why the machine refuses; two sets with equal policies in force are one choice.
     ///
     /// # Errors
-    /// A name that there is not; nothing is left to choose from.
+    /// An unknown name; no choice is left.
     pub fn new(
         machine: &Machine,
         over: &[String],
         resolve: impl Fn(&PolicySet) -> Result<PolicySet, String>,
     ) -> Result<Self, TuneError> {
         check_names(over)?;
-        let is_wanted = |name: &str| match over {
-            [] => DEFAULT.contains(&name),
-            named => named.iter().any(|n| n == name),
-        };
         let mut space = Self {
             dimensions: Vec::new(),
             profiles: Vec::new(),
@@ -103,7 +99,7 @@ impl Space {
         let mut known = BTreeSet::new();
         let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
         known.insert(in_force.to_string());
-        for name in NAMES.into_iter().filter(|name| is_wanted(name)) {
+        for name in NAMES.into_iter().filter(|name| is_wanted(over, name)) {
             if name == "profiles" {
                 space.add_profiles(&resolve, &mut known);
             } else {
@@ -180,16 +176,16 @@ impl Space {
     }
 
     /// What is in force.
-    pub fn in_force(&self) -> Candidate {
-        Candidate {
+    pub fn in_force(&self) -> SetChoice {
+        SetChoice {
             choices: vec![0; self.dimensions.len()],
             profile: None,
         }
     }
 
     /// The profiles, and every choice by itself.
-    pub fn first_candidates(&self) -> Vec<Candidate> {
-        let profiles = (0..self.profiles.len()).map(|profile| Candidate {
+    pub fn first_candidates(&self) -> Vec<SetChoice> {
+        let profiles = (0..self.profiles.len()).map(|profile| SetChoice {
             profile: Some(profile),
             ..self.in_force()
         });
@@ -197,7 +193,7 @@ impl Space {
     }
 
     /// Candidates that differ in one dimension. A profile has none.
-    pub fn neighbours(&self, candidate: &Candidate) -> Vec<Candidate> {
+    pub fn neighbours(&self, candidate: &SetChoice) -> Vec<SetChoice> {
         let mut found = Vec::new();
         if candidate.profile.is_some() {
             return found;
@@ -215,7 +211,7 @@ impl Space {
     }
 
     /// The candidate with a number below [`Self::size`].
-    pub fn candidate(&self, number: usize) -> Candidate {
+    pub fn candidate(&self, number: usize) -> SetChoice {
         let mut candidate = self.in_force();
         if number < self.profiles.len() {
             candidate.profile = Some(number);
@@ -230,11 +226,11 @@ impl Space {
         candidate
     }
 
-    /// The policies of a candidate, without what it leaves as it is.
+    /// The policies that a choice changes.
     ///
     /// # Errors
     /// Two policies contradict each other.
-    pub fn set(&self, candidate: &Candidate) -> Result<PolicySet, String> {
+    pub fn set(&self, candidate: &SetChoice) -> Result<PolicySet, String> {
         if let Some(profile) = candidate.profile {
             return Ok(self.profiles[profile].clone());
         }
@@ -246,15 +242,28 @@ impl Space {
     }
 }
 
+/// Whether a name is among the wanted ones, or among the defaults where none is given.
+fn is_wanted(over: &[String], name: &str) -> bool {
+    if over.is_empty() {
+        DEFAULT.contains(&name)
+    } else {
+        over.iter().any(|wanted| wanted == name)
+    }
+}
+
 fn check_names(over: &[String]) -> Result<(), TuneError> {
     for name in over {
         if NAMES.contains(&name.as_str()) {
             continue;
         }
+        if name == "frequency-limits" {
+            let problem = "--over frequency-limits: cannot be simulated yet; leave it out";
+            return Err(TuneError::Space(problem.to_owned()));
+        }
         let mechanism = MECHANISMS.iter().find(|m| m.name == name);
         let problem = match mechanism {
             Some(m) if !m.on.contains(&Place::Sim) => {
-                format!("--over {name}: cannot be simulated yet")
+                format!("--over {name}: cannot be simulated yet; leave it out")
             }
             Some(m) => format!(
                 "--over {name}: a policy of `{}`; name that, or another of {}",
@@ -268,12 +277,11 @@ fn check_names(over: &[String]) -> Result<(), TuneError> {
     Ok(())
 }
 
-/// Policies of a dimension as text; those that a machine cannot have are refused later.
+/// Policies for a dimension as text; the machine refuses some later.
 fn texts(machine: &Machine, name: &str) -> Vec<String> {
-    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     match name {
-        "idle" => owned(&["menu", "teo", "ladder", "haltpoll"]),
-        "frequency" => owned(&[
+        "idle" => owned_texts(&["menu", "teo", "ladder", "haltpoll"]),
+        "frequency" => owned_texts(&[
             "schedutil",
             "schedutil[iowait_boost=off]",
             "performance",
@@ -284,16 +292,16 @@ fn texts(machine: &Machine, name: &str) -> Vec<String> {
             "amd-pstate",
             "amd-pstate[governor=powersave]",
         ]),
-        "epp" => owned(&[
+        "epp" => owned_texts(&[
             "epp[value=performance]",
             "epp[value=balance_performance]",
             "epp[value=balance_power]",
             "epp[value=power]",
         ]),
-        "hwp-boost" => owned(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
-        "c1-demotion" => owned(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
-        "io_uring" => owned(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
-        "poll" => owned(&[
+        "hwp-boost" => owned_texts(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
+        "c1-demotion" => owned_texts(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
+        "io_uring" => owned_texts(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
+        "poll" => owned_texts(&[
             "poll[rule=first]",
             "poll[request_us=20]",
             "poll[request_us=100]",
@@ -312,7 +320,11 @@ fn texts(machine: &Machine, name: &str) -> Vec<String> {
     }
 }
 
-/// Leases of each length, under the shallowest state and under each state up to the last but one.
+fn owned_texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// Leases by length, under the shallowest state and under each state up to the last but one.
 fn leases(machine: &Machine) -> Vec<String> {
     let mut texts = Vec::new();
     for timeout in LEASES {
@@ -341,7 +353,7 @@ fn tables() -> Vec<String> {
     texts
 }
 
-/// Idle states that a limit may end at: all but the deepest of each kind of CPU, shallowest first, each latency once.
+/// Idle states as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
 fn shallower_states(machine: &Machine) -> Vec<IdleState> {
     let mut found: Vec<IdleState> = Vec::new();
     for cluster in &machine.cluster {
@@ -395,7 +407,7 @@ mod tests {
     #[test]
     fn every_number_is_a_candidate_of_its_own() {
         let space = space(&["idle", "psd"]).unwrap();
-        let all: BTreeSet<Candidate> = (0..space.size()).map(|n| space.candidate(n)).collect();
+        let all: BTreeSet<SetChoice> = (0..space.size()).map(|n| space.candidate(n)).collect();
         assert_eq!(all.len(), space.size());
         assert!(all.contains(&space.in_force()));
     }

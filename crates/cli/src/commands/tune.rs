@@ -7,8 +7,8 @@ use anyhow::{Context, bail};
 use wakepath_hardware::Machine;
 use wakepath_results::Goal;
 use wakepath_tune::{
-    Answer, Budget, Effort, Evaluator, Load, LoadCondition, Objective, Outcome, SearchRequest,
-    Simulation, Space, search,
+    Budget, DailyLoad, Effort, Evaluator, LoadCondition, SearchAnswer, SearchObjective,
+    SearchRequest, Simulation, Space, TrialOutcome, search,
 };
 use wakepath_units::{KernelVersion, Nanoseconds};
 use wakepath_workloads::Workload;
@@ -95,8 +95,8 @@ fn parse_budget(text: &str) -> anyhow::Result<BudgetArgument> {
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let machine = load_machine(args)?;
     let objective = match &args.maximise {
-        Some(metric) => Objective::new(metric, Goal::Maximise)?,
-        None => Objective::new(
+        Some(metric) => SearchObjective::new(metric, Goal::Maximise)?,
+        None => SearchObjective::new(
             args.minimise.as_deref().unwrap_or("mean_mw"),
             Goal::Minimise,
         )?,
@@ -128,7 +128,7 @@ fn find_answer(
     args: &Args,
     machine: &Machine,
     request: &mut SearchRequest,
-) -> anyhow::Result<Answer> {
+) -> anyhow::Result<SearchAnswer> {
     let loads = request.loads.clone();
     let total = match args.budget {
         BudgetArgument::Requests(requests) => requests,
@@ -168,10 +168,10 @@ fn budget_of_time(
     let outcomes = simulation.evaluate(&[wakepath_policies::PolicySet::default()], effort)?;
     let took = started.elapsed().as_secs_f64();
     match outcomes.into_iter().next() {
-        Some(Outcome::Ran(trial)) => {
+        Some(TrialOutcome::Ran(trial)) => {
             Ok(Budget::from_time(time.as_secs_f64(), trial.requests, took))
         }
-        Some(Outcome::Refused(why)) => bail!("what is in force cannot be simulated: {why}"),
+        Some(TrialOutcome::Refused(why)) => bail!("what is in force cannot be simulated: {why}"),
         None => bail!("what is in force cannot be simulated"),
     }
 }
@@ -195,7 +195,7 @@ fn load_machine(args: &Args) -> anyhow::Result<Machine> {
 }
 
 /// All loads; those without hours share what the others leave of the day.
-fn load_all(args: &Args) -> anyhow::Result<Vec<Load>> {
+fn load_all(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
     let given: Vec<LoadArgument> = args
         .loads
         .iter()
@@ -209,7 +209,7 @@ fn load_all(args: &Args) -> anyhow::Result<Vec<Load>> {
         .map(|load| {
             let workload = read_workload(&load.path, args.seconds)?;
             let stem = load.path.file_stem().unwrap_or_default();
-            Ok(Load {
+            Ok(DailyLoad {
                 name: stem.to_string_lossy().into_owned(),
                 workload,
                 hours: load.hours.unwrap_or(share),

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wakepath_policies::PolicySet;
 use wakepath_results::Goal;
 use wakepath_tune::{
-    Answer, Budget, Dimension, Effort, Evaluator, Load, LoadRuns, Objective, Outcome,
-    SearchRequest, Space, Trial, TuneError, search,
+    Budget, DailyLoad, Dimension, Effort, Evaluator, LoadRuns, SearchAnswer, SearchObjective,
+    SearchRequest, Space, Trial, TrialOutcome, TuneError, search,
 };
 use wakepath_workloads::fio;
 
@@ -76,12 +76,12 @@ impl MadeUp {
 }
 
 impl Evaluator for MadeUp {
-    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<Outcome>, TuneError> {
+    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError> {
         let requests = COST * u64::from(effort.repeats) / u64::from(effort.shortened);
         let outcomes = sets.iter().map(|set| {
             self.requests.fetch_add(requests, Ordering::Relaxed);
             let seeds = (0..effort.repeats).map(|repeat| effort.first_seed + u64::from(repeat));
-            Outcome::Ran(Trial {
+            TrialOutcome::Ran(Trial {
                 loads: vec![LoadRuns {
                     runs: seeds.map(|seed| self.run(&set.to_string(), seed)).collect(),
                 }],
@@ -122,10 +122,10 @@ pub(crate) fn space(dimensions: &[(&'static str, &[&str])]) -> Space {
 }
 
 /// A load with a rate, all day.
-pub(crate) fn load(name: &str, options: &str) -> Load {
+pub(crate) fn load(name: &str, options: &str) -> DailyLoad {
     let text =
         format!("[a]\nfilename=/dev/nvme0n1\nrw=randread\ntime_based\nruntime=800ms\n{options}");
-    Load {
+    DailyLoad {
         name: name.to_owned(),
         workload: fio::parse(&text, "a.fio")
             .unwrap()
@@ -139,7 +139,7 @@ pub(crate) fn load(name: &str, options: &str) -> Load {
 pub(crate) fn request(conditions: &[&str], budget: u64) -> SearchRequest {
     SearchRequest {
         loads: vec![load("a", "rate_iops=100\n")],
-        objective: Objective::new("mean_mw", Goal::Minimise).unwrap(),
+        objective: SearchObjective::new("mean_mw", Goal::Minimise).unwrap(),
         conditions: conditions
             .iter()
             .map(|text| text.parse().unwrap())
@@ -155,7 +155,7 @@ pub(crate) fn in_full(set: &str) -> String {
 }
 
 /// The answer's set, as text.
-pub(crate) fn best_set(answer: &Answer) -> &str {
+pub(crate) fn best_set(answer: &SearchAnswer) -> &str {
     &answer.best.as_ref().unwrap().set
 }
 
@@ -169,6 +169,6 @@ pub(crate) fn saves(mean_mw: f64, p99_us: f64) -> Effect {
 }
 
 /// The answer for a space with these effects and conditions, with a budget for every set.
-pub(crate) fn tune(effects: &[(&str, Effect)], space: &Space, conditions: &[&str]) -> Answer {
+pub(crate) fn tune(effects: &[(&str, Effect)], space: &Space, conditions: &[&str]) -> SearchAnswer {
     search(space, &request(conditions, 100_000), &MadeUp::new(effects)).unwrap()
 }

@@ -205,7 +205,7 @@ fn maximising_takes_the_largest() {
     };
     let mut wanted = request(&[], 100_000);
     wanted.objective =
-        wakepath_tune::Objective::new("iops", wakepath_results::Goal::Maximise).unwrap();
+        wakepath_tune::SearchObjective::new("iops", wakepath_results::Goal::Maximise).unwrap();
     let machine = MadeUp::new(&[("teo", faster), ("ladder", slower)]);
     let answer = search(&space, &wanted, &machine).unwrap();
     assert_eq!(best_set(&answer), in_full("teo"));

@@ -4,16 +4,18 @@ use std::sync::atomic::AtomicBool;
 
 use wakepath_hardware::Machine;
 use wakepath_results::Goal;
-use wakepath_tune::{Budget, Load, Objective, SearchRequest, Simulation, Space, TuneError, search};
+use wakepath_tune::{
+    Budget, DailyLoad, SearchObjective, SearchRequest, Simulation, Space, TuneError, search,
+};
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::{Workload, rtapp};
 
 use crate::made_up::load;
 
-fn request(loads: Vec<Load>, budget: u64) -> SearchRequest {
+fn request(loads: Vec<DailyLoad>, budget: u64) -> SearchRequest {
     SearchRequest {
         loads,
-        objective: Objective::new("mean_mw", Goal::Minimise).unwrap(),
+        objective: SearchObjective::new("mean_mw", Goal::Minimise).unwrap(),
         conditions: Vec::new(),
         budget: Budget(budget),
         seed: 1,
@@ -21,7 +23,7 @@ fn request(loads: Vec<Load>, budget: u64) -> SearchRequest {
 }
 
 /// Random reads for 20 ms, 8 hours a day.
-fn reads() -> Load {
+fn reads() -> DailyLoad {
     let mut reads = load("reads", "");
     if let Workload::Fio(file) = &mut reads.workload {
         file.jobs[0].at_most = Some(Nanoseconds::from_millis(20));
@@ -58,7 +60,7 @@ fn a_search_that_is_called_off_decides_nothing() {
 #[test]
 fn a_load_without_requests_has_a_cost() {
     let text = r#"{ "tasks": { "a": { "loop": 50, "run": 100, "sleep": 1000 } } }"#;
-    let threads = Load {
+    let threads = DailyLoad {
         name: "threads".to_owned(),
         workload: rtapp::parse(text, "a").unwrap().into(),
         hours: 8.0,

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use serde::Serialize;
-use wakepath_tune::{Answer, Finalist, Load};
+use wakepath_tune::{DailyLoad, Finalist, SearchAnswer};
 
 #[derive(clap::Args)]
 pub(crate) struct CostArgs {
@@ -39,7 +39,11 @@ pub(crate) struct Day {
 
 impl CostArgs {
     /// Energy and cost of a day; `None` where power is not what was searched for.
-    pub(crate) fn day(&self, answer: &Answer, loads: &[Load]) -> anyhow::Result<Option<Days>> {
+    pub(crate) fn day(
+        &self,
+        answer: &SearchAnswer,
+        loads: &[DailyLoad],
+    ) -> anyhow::Result<Option<Days>> {
         for (name, value) in [
             ("--price", self.price),
             ("--battery-wh", self.battery_wh),
@@ -62,7 +66,7 @@ impl CostArgs {
         }))
     }
 
-    fn day_with(&self, finalist: &Finalist, loads: &[Load]) -> Option<Day> {
+    fn day_with(&self, finalist: &Finalist, loads: &[DailyLoad]) -> Option<Day> {
         let mut milliwatt_hours = 0.0;
         let mut rest = 24.0;
         let power_of = |name: &str| {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use wakepath_hardware::Machine;
-use wakepath_tune::{Answer, Finalist, SearchRequest};
+use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
 
 use super::cost::{Day, Days};
 use crate::output::{self, Screen, counted};
@@ -14,12 +14,12 @@ use crate::output::{self, Screen, counted};
 pub(super) struct Report<'a> {
     machine: &'a str,
     #[serde(flatten)]
-    answer: &'a Answer,
+    answer: &'a SearchAnswer,
     day: Option<Days>,
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(machine: &'a Machine, answer: &'a Answer, day: Option<Days>) -> Self {
+    pub(super) fn new(machine: &'a Machine, answer: &'a SearchAnswer, day: Option<Days>) -> Self {
         Self {
             machine: &machine.name,
             answer,
@@ -32,7 +32,7 @@ pub(super) fn write_tables(
     out: &mut Screen,
     machine: &Machine,
     request: &SearchRequest,
-    answer: &Answer,
+    answer: &SearchAnswer,
     days: Option<&Days>,
 ) -> anyhow::Result<()> {
     write_answer(out, machine, answer)?;
@@ -48,7 +48,7 @@ pub(super) fn write_tables(
 }
 
 /// The answer in sentences, with the command that applies it.
-fn write_answer(out: &mut Screen, machine: &Machine, answer: &Answer) -> anyhow::Result<()> {
+fn write_answer(out: &mut Screen, machine: &Machine, answer: &SearchAnswer) -> anyhow::Result<()> {
     let (name, unit) = (&answer.objective, &answer.unit);
     let Some(best) = &answer.best else {
         out.prose("No set keeps every condition. The nearest sets:", 2)?;
@@ -88,7 +88,7 @@ fn write_answer(out: &mut Screen, machine: &Machine, answer: &Answer) -> anyhow:
 }
 
 /// Each finalist in a row.
-fn write_finalists(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
+fn write_finalists(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let header = [
         "set".to_owned(),
         title(&answer.objective, &answer.unit),
@@ -109,7 +109,7 @@ fn write_finalists(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
 }
 
 /// The answer, or the nearest set, beside what is in force: each load in a row each.
-fn write_loads(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
+fn write_loads(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let shown = answer.best.as_ref().or(answer.next.first());
     let changed = shown.filter(|finalist| !finalist.is_in_force());
     let columns = load_columns(answer);
@@ -133,7 +133,7 @@ fn write_loads(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
 }
 
 /// By how much the answer keeps each condition.
-fn write_conditions(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
+fn write_conditions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let shown = answer.best.as_ref().or(answer.next.first());
     let Some(shown) = shown.filter(|shown| !shown.conditions.is_empty()) else {
         return Ok(());
@@ -160,7 +160,7 @@ fn write_conditions(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
 }
 
 /// What each part of the answer contributes.
-fn write_contributions(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
+fn write_contributions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let Some(best) = answer
         .best
         .as_ref()
@@ -217,7 +217,11 @@ fn describe_day(day: &Day) -> String {
 }
 
 /// What was simulated, and how to get the same answer again.
-fn write_effort(out: &mut Screen, request: &SearchRequest, answer: &Answer) -> anyhow::Result<()> {
+fn write_effort(
+    out: &mut Screen,
+    request: &SearchRequest,
+    answer: &SearchAnswer,
+) -> anyhow::Result<()> {
     writeln!(out)?;
     let how = if answer.is_exhaustive {
         "every set"
@@ -238,7 +242,7 @@ fn write_effort(out: &mut Screen, request: &SearchRequest, answer: &Answer) -> a
 }
 
 /// Each finalist in a row, with the metrics of each load.
-pub(super) fn write_csv(out: &mut Screen, answer: &Answer) -> anyhow::Result<()> {
+pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
     let columns = load_columns(answer);
     let mut header = vec![
         "set".to_owned(),
@@ -278,19 +282,20 @@ pub(super) fn write_csv(out: &mut Screen, answer: &Answer) -> anyhow::Result<()>
 }
 
 /// The answer, the next ones, and what is in force, each once.
-fn listed(answer: &Answer) -> impl Iterator<Item = &Finalist> {
+fn listed(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
     let is_in_force = |finalist: &&Finalist| !finalist.is_in_force();
     let best = answer.best.iter().filter(is_in_force);
     best.chain(&answer.next).chain([&answer.in_force])
 }
 
 /// Each load with each of its metrics that conditions or the objective are about.
-fn load_columns(answer: &Answer) -> Vec<(String, String)> {
+fn load_columns(answer: &SearchAnswer) -> Vec<(String, String)> {
     let mut columns = Vec::new();
     for figures in &answer.in_force.loads {
         for (metric, _) in &figures.metrics {
             let is_asked = *metric == answer.objective
-                || ["p99_us", "iops", "wake_p99_us", "ops_per_s"].contains(&metric.as_str());
+                || ["mean_mw", "p99_us", "iops", "wake_p99_us", "ops_per_s"]
+                    .contains(&metric.as_str());
             if is_asked {
                 columns.push((figures.load.clone(), metric.clone()));
             }
