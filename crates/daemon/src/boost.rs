@@ -83,7 +83,7 @@ pub struct MinimumChange {
     pub khz: Option<u64>,
 }
 
-/// The boost of all frequency policies.
+/// I/O boost of all cpufreq policies: their minimum frequencies rise during bursts of I/O.
 #[derive(Debug, Default)]
 pub struct Boost(Vec<PolicyBoost>);
 

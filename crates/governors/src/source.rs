@@ -11,7 +11,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// How deeply files may include each other.
 const DEEPEST: usize = 8;
 
-/// C code in one piece.
+/// A governor's C code as one text: its quoted includes are inlined.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// The file's name, for messages.

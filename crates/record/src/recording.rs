@@ -45,7 +45,7 @@ pub struct RecordBatch {
 }
 
 /// State of a CPU's buffer.
-enum BufferState {
+enum BufferCopy {
     /// The buffer in use, by generation, with its records; every earlier delivery is readable by now.
     CpuBuffer(u64, Vec<u8>),
     /// The buffer was handed over while it was read: its records come with the delivery.
@@ -161,12 +161,12 @@ impl LiveRecording {
 
     fn read_cpu(&mut self, cpu: usize) -> Result<(), WireError> {
         let now = now_ns();
-        let state = (0..BUFFER_READS).find_map(|_| self.read_buffer(cpu));
+        let state = (0..BUFFER_READS).find_map(|_| self.copy_records(cpu));
         // Deliveries made before the buffer was read, possibly with that same buffer.
         while let Some(bytes) = self.rings[cpu].next() {
             self.queue.take_delivered(cpu, &bytes)?;
         }
-        if let Some(BufferState::CpuBuffer(generation, records)) = &state {
+        if let Some(BufferCopy::CpuBuffer(generation, records)) = &state {
             self.queue.take_buffer(cpu, *generation, records)?;
         }
         if state.is_some() {
@@ -178,14 +178,14 @@ impl LiveRecording {
     /// Reads a CPU's buffer while the CPU may change it; `None` while the CPU adds a record. The kernel copies a buffer word
     /// by word. So generation, length and records each take a copy of their own, and a last one tells whether the buffer
     /// is still the same.
-    fn read_buffer(&self, cpu: usize) -> Option<BufferState> {
+    fn copy_records(&self, cpu: usize) -> Option<BufferCopy> {
         // The map exists as long as the programs.
         let map = self.ebpf.map("buffers")?;
         let buffers = Array::<_, CpuBufferWords>::try_from(map).ok()?;
         let first = copy_buffer(&buffers, cpu)?;
         let generation = first.generation();
         if !self.queue.is_new(cpu, &first) {
-            return Some(BufferState::CpuBuffer(generation, Vec::new()));
+            return Some(BufferCopy::CpuBuffer(generation, Vec::new()));
         }
         let second = copy_buffer(&buffers, cpu)?;
         if second.is_busy() {
@@ -193,9 +193,9 @@ impl LiveRecording {
         }
         let records = copy_buffer(&buffers, cpu)?.data(second.words());
         Some(if copy_buffer(&buffers, cpu)?.generation() == generation {
-            BufferState::CpuBuffer(generation, records)
+            BufferCopy::CpuBuffer(generation, records)
         } else {
-            BufferState::HandedOver
+            BufferCopy::HandedOver
         })
     }
 

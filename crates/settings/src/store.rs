@@ -270,7 +270,7 @@ fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
         }
     })?;
     let mut opened = File::from(opened);
-    if !try_lock(&opened) {
+    if !lock_with_retries(&opened) {
         let pid = owner(&mut opened);
         return Err(SettingsError::Locked {
             path: file,
@@ -285,7 +285,7 @@ fn take_lock(directory: &OwnedFd, path: &Path) -> Result<File, SettingsError> {
 }
 
 /// Tries several times to take the lock: a process that asks for the owner holds the lock for a moment.
-fn try_lock(file: &File) -> bool {
+fn lock_with_retries(file: &File) -> bool {
     for retry in 0..=RETRIES {
         if retry > 0 {
             std::thread::sleep(RETRY_PAUSE);

@@ -107,7 +107,7 @@ impl Ceiling {
 
     /// Whether a governor was driven into a state that is switched off by a ceiling that names a state: menu takes state 0
     /// when no latency is allowed, enabled or not.
-    fn names_disabled(self, states: &IdleStates, state: usize) -> bool {
+    fn must_replace_disabled(self, states: &IdleStates, state: usize) -> bool {
         matches!(self, Self::State(_)) && states[state].disabled
     }
 
@@ -133,7 +133,7 @@ impl Ceiling {
                 state: deepest,
                 stop_tick: false,
             };
-        } else if decision.state > deepest || self.names_disabled(states, decision.state) {
+        } else if decision.state > deepest || self.must_replace_disabled(states, decision.state) {
             let limit = Nanoseconds(query.latency_request.max(0) as u64);
             decision.state = deepest_within(states, deepest, limit);
             decision.stop_tick &= !states[decision.state].polling;

@@ -14,7 +14,7 @@ pub(crate) struct SchedulerSetup {
     pub(super) isolated: Vec<bool>,
     /// Time that an inter-processor interrupt takes, in ns.
     pub(super) ipi: u64,
-    /// Work of a task that has moved to another core.
+    /// Extra work for a task after it has moved to another core.
     pub(super) migration_cycles: Cycles,
     /// Work of a task on a CPU where another task ran last.
     pub(super) switch_cycles: Cycles,

@@ -259,10 +259,10 @@ impl<F: Fn(&RunProgress) -> bool> Observed<'_, F> {
             request,
             if read { "drive: read" } else { "drive: write" },
         );
-        self.count_at_drive(now, 1);
+        self.record_in_flight(now, 1);
     }
 
-    fn count_at_drive(&mut self, now: u64, more: isize) {
+    fn record_in_flight(&mut self, now: u64, more: isize) {
         self.drive.in_flight = self.drive.in_flight.saturating_add_signed(more);
         self.record_value(now, self.drive.counter, self.drive.in_flight as f64);
     }
@@ -420,7 +420,7 @@ impl<F: Fn(&RunProgress) -> bool> Observer for Observed<'_, F> {
             } => self.place_request(now, task, request, read),
             RequestStep::Served { request } => {
                 self.begin_step(now, request, "interrupt");
-                self.count_at_drive(now, -1);
+                self.record_in_flight(now, -1);
             }
             RequestStep::Delivered { request, .. } => {
                 self.begin_step(now, request, "wake-up of the task");

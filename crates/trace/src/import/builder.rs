@@ -198,13 +198,13 @@ impl<'a> Builder<'a> {
             if self.rate_since.is_none() && self.tick.rate().is_some() {
                 self.rate_since = Some(next.time);
             }
-            self.set_rate();
+            self.set_tick_rate();
         }
     }
 
-    fn set_rate(&mut self) {
+    fn set_tick_rate(&mut self) {
         let rate = self.options.hz.or(self.tick.rate());
-        self.timers.set_rate(rate.unwrap_or_default());
+        self.timers.set_tick_rate(rate.unwrap_or_default());
     }
 
     /// Processes all items held back, whether the tick is known or not.
@@ -214,7 +214,7 @@ impl<'a> Builder<'a> {
         };
         self.handler_since = self.tick.knows_handler().then_some(0);
         self.rate_since = self.tick.rate().map(|_| 0);
-        self.set_rate();
+        self.set_tick_rate();
         held.into_iter().try_for_each(|next| self.process(next))
     }
 

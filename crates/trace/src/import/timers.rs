@@ -56,12 +56,12 @@ pub(super) struct TimerInputs {
 impl Timers {
     pub(super) fn new(rate: TickRate) -> Self {
         let mut timers = Self::default();
-        timers.set_rate(rate);
+        timers.set_tick_rate(rate);
         timers
     }
 
     /// The tick rate, as far as it is known now.
-    pub(super) fn set_rate(&mut self, rate: TickRate) {
+    pub(super) fn set_tick_rate(&mut self, rate: TickRate) {
         self.tick_ns = rate.period().0 as i64;
     }
 

@@ -77,7 +77,7 @@ pub(super) fn check_pages(
     Ok(())
 }
 
-/// A page's size from the header.
+/// Size of a Parquet page in bytes, from a field of its header.
 fn page_size(field: Option<i64>) -> Result<u64, ParquetError> {
     match field {
         Some(size @ 0..=LARGEST_PAGE) => Ok(size as u64),

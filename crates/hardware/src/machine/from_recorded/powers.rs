@@ -1,4 +1,4 @@
-//! Powers of a recorded system: borrowed, and scaled by its sockets.
+//! Powers of a recorded system: taken from a similar machine, and scaled by the number of sockets.
 
 use wakepath_units::Kilohertz;
 

@@ -174,7 +174,7 @@ fn misfit_table(view: &View, workload: &PageWorkload, power: &Unit) -> Table {
                 policy_name(view, idle.policy).to_owned(),
                 state.name.clone(),
             ];
-            let [entries, deep, shallow, added, _] = misfit_values(state, power);
+            let [entries, deep, shallow, added, _] = misfits_of_idle_state(state, power);
             row.extend([entries, deep, shallow, added].map(short_number));
             row.push(power_figure(state.wasted_mw, power));
             table.add_row(row);
@@ -202,7 +202,7 @@ fn wasted_mw(idle: &PageIdle) -> f64 {
 }
 
 /// Per second: entries, too deep, too shallow, added latency in us; and wasted power in a unit.
-fn misfit_values(state: &PageState, power: &Unit) -> [f64; 5] {
+fn misfits_of_idle_state(state: &PageState, power: &Unit) -> [f64; 5] {
     [
         state.entries,
         state.too_deep,
@@ -212,11 +212,11 @@ fn misfit_values(state: &PageState, power: &Unit) -> [f64; 5] {
     ]
 }
 
-/// [`misfit_values`], summed over the idle states.
+/// [`misfits_of_idle_state`], summed over the idle states.
 fn misfit_sums(idle: &PageIdle, power: &Unit) -> [f64; 5] {
     let mut sums = [0.0; 5];
     for state in idle.states.iter().filter(|s| !s.busy) {
-        for (sum, value) in sums.iter_mut().zip(misfit_values(state, power)) {
+        for (sum, value) in sums.iter_mut().zip(misfits_of_idle_state(state, power)) {
             *sum += value;
         }
     }

@@ -61,7 +61,7 @@ fn find_target(path: &Path) -> Target {
         Target::Other("a character device")
     } else if kind.is_file() || kind.is_dir() {
         match fs::canonicalize(path) {
-            Ok(real) if is_of_files(&real) => Target::File,
+            Ok(real) if is_place_for_files(&real) => Target::File,
             Ok(_) => Target::Other("a file of the kernel"),
             Err(e) => Target::Unknown(format!("which cannot be looked at ({e})")),
         }
@@ -76,7 +76,7 @@ fn missing_target(path: &Path) -> Target {
         return Target::Unknown("a link that leads nowhere".to_owned());
     }
     match where_created(path) {
-        Ok(Some(real)) if is_of_files(&real) => Target::File,
+        Ok(Some(real)) if is_place_for_files(&real) => Target::File,
         Ok(Some(_)) => Target::Unknown("a device that does not exist".to_owned()),
         Ok(None) => Target::Unknown("through a directory that does not exist".to_owned()),
         Err(e) => Target::Unknown(format!("which cannot be looked at ({e})")),
@@ -113,7 +113,7 @@ fn where_created(path: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Whether a path without links is in a place where files are.
-fn is_of_files(real: &Path) -> bool {
+fn is_place_for_files(real: &Path) -> bool {
     real.starts_with(FILES) || !NOT_FILES.iter().any(|place| real.starts_with(place))
 }
 
