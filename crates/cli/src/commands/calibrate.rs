@@ -1,6 +1,7 @@
 //! `wakepath calibrate`: a machine file with measured figures, and how far predictions with it are off.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 use wakepath_calibrate::{
     CalibratedMachine, CalibrationPlan, CalibrationRequest, JobPrediction, MOST_ROUNDS, calibrate,
 };
-use wakepath_hardware::machine::{Origin, PredictionError, calibration_file};
+use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, calibration_file};
 use wakepath_system::System;
 
 use super::measure::experiment::{
@@ -46,7 +47,7 @@ pub(crate) struct Args {
     /// Name of the machine in its file.
     #[arg(long, default_value = "here")]
     name: String,
-    /// The machine file to write [default: /var/lib/wakepath/machine.toml for root, else
+    /// The machine file to write [default: /var/lib/wakepath-machine/machine.toml for root, else
     /// ~/.local/share/wakepath/machine.toml: the machine `here`; an earlier calibration there is replaced].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -109,7 +110,8 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     // What was measured is shown even where it cannot be written any more.
     out.print()?;
     let text = calibration.machine.to_toml()?;
-    write_text(&file.path, file.replaces, &text).with_context(|| file.path.display().to_string())
+    file.write(&text)
+        .with_context(|| file.path.display().to_string())
 }
 
 /// Where the machine file goes.
@@ -142,9 +144,32 @@ impl MachineOutput {
     /// Checks before the measurement that the file can be written.
     fn check(&self) -> anyhow::Result<()> {
         if let Some(folder) = self.path.parent().filter(|_| self.is_usual) {
-            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            self.make(folder)
+                .with_context(|| folder.display().to_string())?;
         }
         check_new(&self.path, self.replaces)
+    }
+
+    fn make(&self, folder: &Path) -> std::io::Result<()> {
+        let is_new = !folder.exists();
+        fs::create_dir_all(folder)?;
+        if is_new && self.is_for_all_users() {
+            fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+        }
+        Ok(())
+    }
+
+    /// Whether all users take this file, whatever root's umask is.
+    fn is_for_all_users(&self) -> bool {
+        self.is_usual && self.path == Path::new(SYSTEM_FILE)
+    }
+
+    fn write(&self, text: &str) -> anyhow::Result<()> {
+        write_text(&self.path, self.replaces, text)?;
+        if self.is_for_all_users() {
+            fs::set_permissions(&self.path, Permissions::from_mode(0o644))?;
+        }
+        Ok(())
     }
 }
 
