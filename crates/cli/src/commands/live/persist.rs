@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use wakepath_settings::persistent::OFF_WORD;
 use wakepath_settings::{
-    BootOutcome, PersistentSettings, Session, SettingsPlan, forget_boot_trial,
+    BootOutcome, PersistentSettings, Session, SettingsPlan, find_rival_tools, forget_boot_trial,
 };
 use wakepath_system::System;
 
@@ -39,6 +39,7 @@ pub(super) fn apply(
     let mut session = Session::open(system)?;
     super::restore::tell_recovered(session.recovered());
     let plan = settings.plan(system)?;
+    note_rival_tools(system, &plan);
     let trial = hold.or_else(|| (!yes).then_some(TRIAL));
     if let Some(time) = trial {
         let holding = session.hold(&plan)?;
@@ -76,6 +77,13 @@ pub(super) fn apply(
         );
     }
     Ok(Some(plan))
+}
+
+/// Names the tools that overwrite settings of a plan, before anything is written.
+fn note_rival_tools(system: &System, plan: &SettingsPlan) {
+    for rival in find_rival_tools(system, plan) {
+        note!("{rival}");
+    }
 }
 
 /// Asks whether the settings are to stay: the signal that came instead of an answer, and the answer.
@@ -116,6 +124,7 @@ pub(super) fn check(system: &System, out: &mut Screen) -> anyhow::Result<()> {
     for note in &plan.notes {
         note!("{note}");
     }
+    note_rival_tools(system, &plan);
     writeln!(
         out,
         "{}: fine; {} setting(s) by {}",

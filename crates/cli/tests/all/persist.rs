@@ -1,0 +1,133 @@
+//! The question of `wakepath apply --persist`, answered on a terminal, and what is said beside it.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::captured::{content, copy_of_laptop, different};
+use crate::common::{skip, wakepath};
+
+/// What a person gets to see, and the exit code.
+struct TerminalRun {
+    shown: String,
+    code: Option<i32>,
+}
+
+/// Runs `apply teo --persist` in a pseudo terminal of script(1). The keys are hit when the prompt is shown.
+fn persist_with_keys(machine: &Path, trial: &str, prompt: &str, keys: &str) -> Option<TerminalRun> {
+    let command = format!(
+        "exec '{}' apply teo --persist --for {trial} --root '{}'",
+        env!("CARGO_BIN_EXE_wakepath"),
+        machine.display()
+    );
+    let mut child = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    // Kept open to the end: a terminal that goes away is an answer, too.
+    let mut keyboard = child.stdin.take().unwrap();
+    let mut screen = child.stdout.take().unwrap();
+    let mut shown = String::new();
+    let mut piece = [0; 256];
+    while !shown.contains(prompt) {
+        let length = screen.read(&mut piece).unwrap();
+        assert!(length > 0, "no `{prompt}` in {shown}");
+        shown.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    keyboard.write_all(keys.as_bytes()).unwrap();
+    let mut rest = Vec::new();
+    screen.read_to_end(&mut rest).unwrap();
+    shown.push_str(&String::from_utf8_lossy(&rest));
+    Some(TerminalRun {
+        shown,
+        code: child.wait().unwrap().code(),
+    })
+}
+
+const QUESTION: &str = "[y/N]";
+const NO_TERMINAL: &str = "script(1) of util-linux gives a pseudo terminal, and is not installed";
+
+#[test]
+fn yes_on_a_terminal_keeps_the_set() {
+    let machine = copy_of_laptop();
+    let Some(run) = persist_with_keys(machine.path(), "50ms", QUESTION, "y\n") else {
+        return skip("yes_on_a_terminal_keeps_the_set", NO_TERMINAL);
+    };
+    assert_eq!(run.code, Some(0), "{}", run.shown);
+    let file = fs::read_to_string(machine.path().join("etc/wakepath/settings.toml")).unwrap();
+    assert!(file.contains("policy = \"teo\""), "{file}");
+}
+
+#[test]
+fn anything_else_on_a_terminal_puts_everything_back() {
+    for answer in ["\n", "n\n", "what?\n", "\u{4}"] {
+        let machine = copy_of_laptop();
+        let before = content(machine.path());
+        let Some(run) = persist_with_keys(machine.path(), "50ms", QUESTION, answer) else {
+            return skip(
+                "anything_else_on_a_terminal_puts_everything_back",
+                NO_TERMINAL,
+            );
+        };
+        assert_eq!(run.code, Some(0), "{answer:?}: {}", run.shown);
+        assert!(run.shown.contains("nothing is kept"), "{}", run.shown);
+        let left = different(&content(machine.path()), &before);
+        assert!(left.is_empty(), "{answer:?}: {left:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_on_a_terminal_puts_everything_back() {
+    for (trial, prompt) in [("1h", "on trial"), ("1ms", QUESTION)] {
+        let machine = copy_of_laptop();
+        let before = content(machine.path());
+        let Some(run) = persist_with_keys(machine.path(), trial, prompt, "\u{3}") else {
+            return skip("ctrl_c_on_a_terminal_puts_everything_back", NO_TERMINAL);
+        };
+        assert_eq!(run.code, Some(128 + 2), "{trial}: {}", run.shown);
+        let left = different(&content(machine.path()), &before);
+        assert!(left.is_empty(), "{trial}: {left:?}");
+    }
+}
+
+/// Writes a file below a machine.
+fn put(machine: &Path, file: &str, text: &str) {
+    let path = machine.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn tools_that_overwrite_the_set_are_named_first() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let wants = "etc/systemd/system/multi-user.target.wants";
+    put(root, "proc/812/comm", "tuned\n");
+    put(root, "proc/813/comm", "tuned-ppd\n");
+    // The kernel cuts names after 15 bytes.
+    put(root, "proc/814/comm", "power-profiles-\n");
+    put(root, "run/systemd/units/invocation:tlp.service", "");
+    put(root, &format!("{wants}/cpupower.service"), "");
+    // thermald writes nothing of this set, however it is found.
+    put(root, "proc/815/comm", "thermald\n");
+    let path = root.to_str().unwrap();
+    let persist = ["apply", "epp[value=power]", "--persist", "--yes", "--root"];
+    let run = wakepath(&[&persist[..], &[path]].concat()).success();
+    let told = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    for line in [
+        "TuneD is running (process 812) and may overwrite epp; `systemctl disable --now tuned` ends that",
+        "tuned-ppd is running (process 813) and may overwrite epp",
+        "power-profiles-daemon is running (process 814) and may overwrite epp",
+        "TLP is active (tlp.service) and may overwrite epp",
+        "cpupower starts at boot (cpupower.service) and may overwrite epp",
+    ] {
+        assert!(told.contains(line), "{line} is not in\n{told}");
+    }
+    assert!(!told.contains("thermald"), "{told}");
+    let applied = told.find("applied, and again").unwrap();
+    assert!(told.find("cpupower starts").unwrap() < applied, "{told}");
+}
