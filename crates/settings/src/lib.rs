@@ -33,9 +33,11 @@ pub mod persistent;
 mod plan;
 pub mod policy;
 pub mod policy_set;
+mod power_supply;
 mod put_back;
 mod session;
 mod store;
+mod supply_switch;
 mod text_file;
 mod trusted_file;
 mod write;
@@ -48,5 +50,9 @@ pub use other_tools::{PowerTool, RivalTool, ToolEvidence, find_rival_tools};
 pub use persistent::PersistentSettings;
 pub use plan::{Change, SettingsPlan, WantedSetting};
 pub use policy::Targets;
+pub use power_supply::PowerSupply;
 pub use put_back::Restored;
 pub use session::Session;
+pub use supply_switch::{
+    DriftedSetting, SupplyOutcome, apply_persistent, forget_supply, switch_supply,
+};

@@ -131,3 +131,50 @@ fn tools_that_overwrite_the_set_are_named_first() {
     let applied = told.find("applied, and again").unwrap();
     assert!(told.find("cpupower starts").unwrap() < applied, "{told}");
 }
+
+#[test]
+fn a_set_for_the_battery_waits_for_it() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let epp = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
+    put(root, "sys/class/power_supply/BAT0/type", "Battery\n");
+    let before = content(root);
+    let run = |arguments: &[&str]| {
+        let run = wakepath(&[arguments, &["--root", root.to_str().unwrap()]].concat()).success();
+        String::from_utf8(run.get_output().stderr.clone()).unwrap()
+    };
+    let told = run(&[
+        "apply",
+        "epp[value=power]",
+        "--persist",
+        "--yes",
+        "--on",
+        "battery",
+    ]);
+    assert!(told.contains("kept for battery"), "{told}");
+    let file = fs::read_to_string(root.join("etc/wakepath/settings.toml")).unwrap();
+    assert!(file.contains("battery = \"epp[value=power]\""), "{file}");
+    assert_eq!(content(root)[epp], before[epp]);
+
+    put(root, "sys/class/power_supply/AC/online", "0\n");
+    let told = run(&["apply", "--supply-changed"]);
+    assert!(told.contains("on battery: wrote"), "{told}");
+    assert_eq!(fs::read_to_string(root.join(epp)).unwrap().trim(), "power");
+
+    // A change by somebody else is told and stays.
+    put(root, epp, "performance\n");
+    put(root, "sys/class/power_supply/AC/online", "1\n");
+    let told = run(&["apply", "--supply-changed"]);
+    assert!(
+        told.contains(
+            "epp:policy0 is 'performance', not 'power': somebody else has set it, so it stays"
+        ),
+        "{told}"
+    );
+    assert_eq!(
+        fs::read_to_string(root.join(epp)).unwrap().trim(),
+        "performance"
+    );
+    run(&["restore"]);
+    assert!(!root.join("var/lib/wakepath/supply.json").exists());
+}

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
-    Change, PersistentSettings, Session, SettingsPlan, Targets, end_boot_trial, policy,
+    Change, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, end_boot_trial, policy,
 };
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
@@ -30,7 +30,7 @@ Examples:
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended"], value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed"], value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::duration)]
@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// With `--persist`: ask nothing, and hold the set first only for a given `--for`.
     #[arg(long, requires = "persist")]
     yes: bool,
+    /// With `--persist`: only while the machine has this power supply, `mains` or `battery`. The set for the other stays.
+    #[arg(long, requires = "persist", value_name = "SUPPLY", value_parser = parse_supply)]
+    on: Option<PowerSupply>,
     /// Check the file that `--persist` wrote, and change nothing.
     #[arg(long, conflicts_with_all = ["policies", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     check: bool,
@@ -54,6 +57,9 @@ pub(crate) struct Args {
     /// The boot has lasted for ten minutes, or ends in an orderly way: its settings have passed their trial.
     #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     boot_ended: bool,
+    /// The power supply may have changed: its settings of `--persist` are put in force, if they are not.
+    #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "boot_ended", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    supply_changed: bool,
     /// Only these CPUs, such as 0-3,8.
     #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
@@ -78,6 +84,13 @@ fn parse_cpus(text: &str) -> Result<Cpus, String> {
         .filter(|list| !list.is_empty())
         .map(Cpus)
         .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())
+}
+
+fn parse_supply(text: &str) -> Result<PowerSupply, String> {
+    PowerSupply::ALL
+        .into_iter()
+        .find(|supply| supply.to_string() == text)
+        .ok_or_else(|| "expected mains or battery".to_owned())
 }
 
 /// JSON output.
@@ -113,6 +126,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.boot_ended {
         return Ok(end_boot_trial(&system)?);
     }
+    if args.supply_changed {
+        return persist::switch_supply(&system);
+    }
     let selection = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
@@ -131,8 +147,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return print_plan(args, &plan, out);
     }
     if args.persist {
-        let settings = PersistentSettings::for_machine(&system, set, selection.cpus);
-        let plan = persist::apply(&system, &settings, args.hold, args.yes)?;
+        let settings = match args.on {
+            Some(supply) => PersistentSettings::for_supply(&system, supply, set, selection.cpus)?,
+            None => PersistentSettings::for_machine(&system, set, selection.cpus),
+        };
+        let plan = persist::apply(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_plan(args, &plan, out));
     }
     // Before the lock, so that a signal never ends us between a write and the wait.
