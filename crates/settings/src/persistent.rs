@@ -79,25 +79,27 @@ impl PersistentSettings {
         set: PolicySet,
         cpus: Option<Vec<usize>>,
     ) -> Result<Self, SettingsError> {
-        let mut settings = Self::load(system)?.unwrap_or(Self {
-            any_supply: None,
-            mains: None,
-            battery: None,
-            cpus: cpus.clone(),
-            processor: None,
-        });
-        if settings.cpus != cpus {
-            let found = settings.cpus.as_deref().map_or_else(
-                || "all CPUs".to_owned(),
-                |cpus| format!("--cpus {}", cpu_list(cpus)),
-            );
-            return Err(wrong(
-                &Self::path(system),
-                format!(
-                    "has a set for {found}, and all sets of it are for the same CPUs; give the same, or `wakepath restore` first"
-                ),
-            ));
-        }
+        let mut settings = match Self::load(system)? {
+            Some(settings) if settings.cpus != cpus => {
+                let found = settings.cpus.as_deref().map_or_else(
+                    || "all CPUs".to_owned(),
+                    |cpus| format!("--cpus {}", cpu_list(cpus)),
+                );
+                let message = format!(
+                    "has a set for {found}, and all sets of it are for the same CPUs; give the same, or \
+                     `wakepath restore` first"
+                );
+                return Err(wrong(&Self::path(system), message));
+            }
+            Some(settings) => settings,
+            None => Self {
+                any_supply: None,
+                mains: None,
+                battery: None,
+                cpus,
+                processor: None,
+            },
+        };
         settings.processor = processor_name(system);
         match supply {
             PowerSupply::Mains => settings.mains = Some(set),
@@ -190,7 +192,7 @@ impl PersistentSettings {
     }
 
     /// The text of the file.
-    fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let file = PersistentFile {
             policy: self.any_supply.as_ref().map(set_text),
             mains: self.mains.as_ref().map(set_text),

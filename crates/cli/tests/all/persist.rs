@@ -178,3 +178,62 @@ fn a_set_for_the_battery_waits_for_it() {
     run(&["restore"]);
     assert!(!root.join("var/lib/wakepath/supply.json").exists());
 }
+
+const MANY: &str =
+    "teo + idle-states[ceiling=20us] + cpu-latency[limit=50us,cpus=all] + epp[value=power] + apst";
+
+/// A set in the form of a tool, and the notes about it.
+fn printed_form(machine: &Path, set: &str, tool: &str) -> (String, String) {
+    let root = machine.to_str().unwrap();
+    let run = wakepath(&["apply", set, "--as", tool, "--root", root]).success();
+    let output = run.get_output();
+    (
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        String::from_utf8(output.stderr.clone()).unwrap(),
+    )
+}
+
+#[test]
+fn forms_of_other_tools_hold_the_set_and_name_the_rest() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let cpu = "sys/devices/system/cpu";
+    for (tool, held, left) in [
+        (
+            "tuned",
+            format!("\n/{cpu}/cpuidle/current_governor=teo\n"),
+            "apst:nvme0: is written by an NVMe command",
+        ),
+        (
+            "tmpfiles",
+            format!("w /{cpu}/cpu0/power/pm_qos_resume_latency_us - - - - 50\n"),
+            "apst:nvme0: is written by an NVMe command",
+        ),
+        (
+            "udev",
+            "KERNEL==\"cpu1\", ATTR{cpuidle/state4/disable}=\"1\"\n".to_owned(),
+            "idle-governor: belongs to no device",
+        ),
+        (
+            "tlp",
+            "\nCPU_ENERGY_PERF_POLICY_ON_AC=power\nCPU_ENERGY_PERF_POLICY_ON_BAT=power\n"
+                .to_owned(),
+            "cpu-latency:cpu1: TLP has no option",
+        ),
+    ] {
+        let (text, told) = printed_form(machine.path(), MANY, tool);
+        assert!(text.contains(&held), "{tool}: {text}");
+        for output in [&text, &told] {
+            assert!(
+                output.contains(&format!("left out: {left}")),
+                "{tool}: {output}"
+            );
+        }
+    }
+    let (playbook, _) = printed_form(machine.path(), "teo + epp[value=power]", "ansible");
+    assert!(
+        playbook.contains("          policy = \"teo + epp[value=power]\"\n"),
+        "{playbook}"
+    );
+    assert!(different(&content(machine.path()), &before).is_empty());
+}

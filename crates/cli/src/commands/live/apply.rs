@@ -6,7 +6,8 @@ use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
-    Change, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, end_boot_trial, policy,
+    Change, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm,
+    end_boot_trial, policy, write_form, write_playbook,
 };
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
@@ -48,6 +49,9 @@ pub(crate) struct Args {
     /// With `--persist`: only while the machine has this power supply, `mains` or `battery`. The set for the other stays.
     #[arg(long, requires = "persist", value_name = "SUPPLY", value_parser = parse_supply)]
     on: Option<PowerSupply>,
+    /// Print the set in the form of another tool, and write nothing. A note names what the form cannot hold.
+    #[arg(long = "as", value_name = "TOOL", value_enum, conflicts_with_all = ["persist", "dry_run", "hold", "check"])]
+    form: Option<FormName>,
     /// Check the file that `--persist` wrote, and change nothing.
     #[arg(long, conflicts_with_all = ["policies", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     check: bool,
@@ -74,6 +78,21 @@ pub(crate) struct Args {
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+/// Tools whose forms can be printed.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FormName {
+    /// A profile of TuneD.
+    Tuned,
+    /// Rules of udev.
+    Udev,
+    /// Lines of tmpfiles.d.
+    Tmpfiles,
+    /// Options of TLP.
+    Tlp,
+    /// A playbook of Ansible, which writes the file of --persist.
+    Ansible,
 }
 
 #[derive(Clone)]
@@ -139,6 +158,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         !set.is_empty(),
         "{set} changes nothing; name a policy, such as menu"
     );
+    if let Some(form) = args.form {
+        return print_form(&system, form, set, selection, out);
+    }
     if args.dry_run {
         let plan = plan_settings(&system, &set, &selection)?;
         if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
@@ -185,6 +207,46 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     super::restore::check_away(&restored)?;
     if let Some(signal) = signal {
         waiting::cancel(signal);
+    }
+    Ok(())
+}
+
+/// Prints a set in the form of another tool.
+fn print_form(
+    system: &System,
+    name: FormName,
+    set: PolicySet,
+    selection: Targets,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let tool = match name {
+        FormName::Tuned => ToolForm::Tuned,
+        FormName::Udev => ToolForm::Udev,
+        FormName::Tmpfiles => ToolForm::Tmpfiles,
+        FormName::Tlp => ToolForm::Tlp,
+        FormName::Ansible => {
+            anyhow::ensure!(
+                selection.drives.is_none() && !selection.force,
+                "--as ansible writes the file of --persist, which has neither --drives nor --force; leave them out"
+            );
+            let settings = PersistentSettings::for_machine(system, set, selection.cpus);
+            return print_lines(&write_playbook(system, &settings)?, out);
+        }
+    };
+    let plan = plan_settings(system, &set, &selection)?;
+    for note in &plan.notes {
+        note!("{note}");
+    }
+    let form = write_form(system, tool, &plan);
+    for left in &form.left_out {
+        note!("left out: {left}");
+    }
+    print_lines(&form.text, out)
+}
+
+fn print_lines(text: &str, out: &mut Screen) -> anyhow::Result<()> {
+    for line in text.lines() {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }
