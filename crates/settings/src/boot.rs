@@ -12,7 +12,9 @@ use wakepath_system::{System, SystemError};
 
 use crate::persistent::is_switched_off;
 use crate::store::remove_file;
-use crate::{PersistentSettings, Session, SettingsError, SettingsPlan};
+use crate::{
+    PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan, apply_persistent,
+};
 
 /// Name of the record in the directory of the journal.
 const RECORD: &str = "boot.json";
@@ -49,7 +51,7 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
     let Some(settings) = PersistentSettings::load(system)? else {
         return Ok(BootOutcome::NoFile);
     };
-    let set = settings.set_text();
+    let set = settings.sets_text();
     let mut session = Session::at_boot(system)?;
     let now = boot(system.root());
     if let Some(record) = read_record(&session)?
@@ -58,11 +60,12 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
     {
         return Ok(BootOutcome::LeftOut(set));
     }
+    let supply = PowerSupply::read(system.root());
     let plan = settings.plan(system)?;
     let record = BootRecord { boot: now, set };
     let content = serde_json::to_vec(&record).unwrap_or_default();
     session.store.replace(RECORD, &content)?;
-    if let Err(error) = session.apply(&plan) {
+    if let Err(error) = apply_persistent(&mut session, &settings, supply, &plan) {
         // Nothing is in force, so nothing is on trial.
         session.store.remove(RECORD)?;
         return Err(error);

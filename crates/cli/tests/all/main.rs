@@ -23,6 +23,7 @@ mod measure;
 mod own_governor;
 mod package;
 mod pasted;
+mod persist;
 mod policy;
 mod printing;
 mod profiled_build;

@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use serde::Serialize;
-use wakepath_settings::{PersistentSettings, Restored, Session};
+use wakepath_settings::{PersistentSettings, Restored, Session, forget_supply};
 use wakepath_system::journal;
 
 use super::{RootArgs, shorten_value};
@@ -62,6 +62,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         _ if args.held => Session::open(&system)?.recovered().clone(),
         _ => Session::for_restore(&system)?.restore()?,
     };
+    if !args.held {
+        forget_supply(&system)?;
+    }
     for note in &restored.notes {
         note!("{note}");
     }
