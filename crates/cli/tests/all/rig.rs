@@ -376,7 +376,8 @@ fn check_call_log(test: &str, guest: &Guest, governors: [&str; 2]) {
             skip(test, "no gcc or no kernel source");
             return;
         };
-        let kernel = log::kernel_answers(named, &source, TickRate::HZ_250, Path::new(&states), &calls);
+        let kernel =
+            log::kernel_answers(named, &source, TickRate::HZ_250, Path::new(&states), &calls);
         assert!(ours == kernel.unwrap(), "{governor} answers differently");
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use wakepath_units::{Kilohertz, Nanoseconds, TickRate};
 
 use super::decode::{Function, Name, TraceEvent};
+use super::options::{ImportOptions, Imported};
 use super::problem::{Problem, check_cpu};
 use super::tick::Tick;
 use super::timers::Timers;
@@ -12,52 +13,6 @@ use crate::recording::{
     Block, DataQuality, Event, EventKind, IdleInputs, IdlePairs, Interrupt, Metadata, QueueStep,
     Recorded, TaskStep, TimerKind, Writer,
 };
-
-/// Facts about a trace that only the user knows.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ImportOptions {
-    /// Tick rate of the traced machine; by default the rate seen in the trace.
-    pub hz: Option<TickRate>,
-    /// Files from different machines may become one recording.
-    pub any_machine: bool,
-}
-
-impl ImportOptions {
-    /// Refuses a further file from another machine ([`Metadata::conflict_with`]). Warns if no fact shows that the
-    /// machines are the same.
-    pub(super) fn check_machine(
-        self,
-        so_far: &mut Metadata,
-        next: &Metadata,
-    ) -> Result<(), String> {
-        if self.any_machine {
-            return Ok(());
-        }
-        if let Some(found) = so_far.conflict_with(next) {
-            return Err(format!(
-                "it seems to be of another machine than the files before it: {found}. A recording is of one machine, so \
-                 import it on its own, or give --any-machine"
-            ));
-        }
-        if !so_far.may_show_conflict(next) {
-            so_far.warn("machine-unknown", || {
-                "these files do not say which machine they are of, and are taken to be of one. If they are not, import \
-                 them one by one"
-                    .to_owned()
-            });
-        }
-        Ok(())
-    }
-}
-
-/// Outcome of an import.
-#[derive(Clone, Debug)]
-pub struct Imported {
-    /// Kind of file: `trace.dat version 7`.
-    pub source: String,
-    /// Events of the file by name, most frequent first.
-    pub counts: Vec<(String, u64)>,
-}
 
 /// After this long without any event, some clock has probably jumped.
 const LONG_GAP_NS: u64 = 600_000_000_000;

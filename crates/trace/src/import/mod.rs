@@ -7,6 +7,7 @@
 mod builder;
 mod decode;
 mod formats;
+mod options;
 mod perf_data;
 mod problem;
 mod source;
@@ -16,7 +17,7 @@ mod timers;
 mod trace_dat;
 mod wheel;
 
-pub use builder::{ImportOptions, Imported};
+pub use options::{ImportOptions, Imported};
 pub use problem::ImportError;
 pub use source::ReadAt;
 

@@ -17,7 +17,7 @@ use crate::until::EndSignals;
 use crate::waiting;
 
 /// How long a set is held before it is kept, unless told otherwise.
-const TRIAL: Duration = Duration::from_mins(10);
+const TRIAL: Duration = Duration::from_secs(600);
 /// Link by which systemd starts the service at boot.
 const ENABLED_UNIT: &str = "etc/systemd/system/multi-user.target.wants/wakepath-settings.service";
 /// How often signals are looked at while a person thinks.

@@ -1,0 +1,51 @@
+//! What a user says of the files to import, and what came of them.
+
+use wakepath_units::TickRate;
+
+use crate::recording::Metadata;
+
+/// Facts about a trace that only the user knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ImportOptions {
+    /// Tick rate of the traced machine; by default the rate seen in the trace.
+    pub hz: Option<TickRate>,
+    /// Files from different machines may become one recording.
+    pub any_machine: bool,
+}
+
+impl ImportOptions {
+    /// Refuses a further file from another machine ([`Metadata::conflict_with`]). Warns if no fact shows that the
+    /// machines are the same.
+    pub(super) fn check_machine(
+        self,
+        so_far: &mut Metadata,
+        next: &Metadata,
+    ) -> Result<(), String> {
+        if self.any_machine {
+            return Ok(());
+        }
+        if let Some(found) = so_far.conflict_with(next) {
+            return Err(format!(
+                "it seems to be of another machine than the files before it: {found}. A recording is of one machine, so \
+                 import it on its own, or give --any-machine"
+            ));
+        }
+        if !so_far.may_show_conflict(next) {
+            so_far.warn("machine-unknown", || {
+                "these files do not say which machine they are of, and are taken to be of one. If they are not, import \
+                 them one by one"
+                    .to_owned()
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Outcome of an import.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// Kind of file: `trace.dat version 7`.
+    pub source: String,
+    /// Events of the file by name, most frequent first.
+    pub counts: Vec<(String, u64)>,
+}
