@@ -1,15 +1,18 @@
 //! The kernel's idle loop: asking the governor, entering, leaving, telling it.
 
+use wakepath_hardware::c1_demotion::DemotionRule;
 use wakepath_policies::idle::kernel::{IdleCall, poll_limit};
 use wakepath_policies::idle::{IdleGovernor, IdleOutcome};
 
 use crate::core::basics::{CpuId, NEVER};
 use crate::core::calendar::Slot;
 use crate::core::observer::Observer;
+use crate::cpu::idle_table::TrueState;
 use crate::cpu::migratory_timers::MigratoryExpiry;
 use crate::cpu::phase::Mode;
 use crate::cpu::state::Cpu;
 use crate::engine::Engine;
+use crate::power::state::PowerTracker;
 
 impl<O: Observer> Engine<'_, O> {
     /// Sends a CPU to sleep, as its governor chooses.
@@ -23,12 +26,12 @@ impl<O: Observer> Engine<'_, O> {
         let migratory = (timers.exist()).then(|| timers.expiry_for(cpu, &self.cpus));
         let c = &mut self.cpus[cpu];
         let call = c.idle_call(now, setup.tick_period, migratory.as_ref());
+        let query = call.query();
+        let ceiling = c.idle.lease_ceiling(now);
         if c.idle.governor.wants_utilisation() {
             let capacity = self.setup.topology.cluster(c.cluster).capacity();
             c.tell_utilisation(capacity);
         }
-        let query = call.query();
-        let ceiling = c.idle.lease_ceiling(now);
         let table = c.idle.table;
         let choice = call.choose(&query, &table.declared, &mut c.idle.governor, ceiling);
         if let Some(observer) = self.context.observer() {
@@ -42,46 +45,25 @@ impl<O: Observer> Engine<'_, O> {
             c.stop_tick_while_idle(migratory.as_ref());
         }
         c.begin_idle_period(now, choice.state);
-        if table.states[choice.state].polling {
-            self.begin_polling(cpu);
+        let entered = &table.states[choice.state];
+        if entered.polling {
+            let limit = c.begin_polling(now);
+            self.begin_phase(cpu, Mode::Idle, limit);
         } else {
-            self.fall_asleep(cpu);
+            let point = self.domains[c.domain].current();
+            c.fall_asleep(
+                now,
+                entered,
+                setup.demotion.as_ref(),
+                point,
+                &mut self.power,
+            );
         }
         self.core_use_changed(cpu);
         self.observe_cpu(cpu);
         if choice.stops_tick {
             self.arm_clock(cpu);
         }
-    }
-
-    /// A CPU polls in its idle state, up to a time limit.
-    #[inline(always)]
-    fn begin_polling(&mut self, cpu: CpuId) {
-        let idle = &mut self.cpus[cpu].idle;
-        let limit = poll_limit(&idle.governor, idle.table.poll_limit).0;
-        idle.polling_until = Some(self.context.now() + limit);
-        self.begin_phase(cpu, Mode::Idle, limit);
-    }
-
-    /// A CPU sleeps in its idle state, or in a shallower one if the hardware demotes.
-    #[inline(always)]
-    fn fall_asleep(&mut self, cpu: CpuId) {
-        let now = self.context.now();
-        let c = &mut self.cpus[cpu];
-        let table = c.idle.table;
-        let (mut really, mut whole) = (c.idle.state, table.states[c.idle.state].whole_cluster);
-        if let Some(demotion) = &self.setup.cpu.demotion
-            && let Some(undemoted_at) = c.idle.demotion.demote(demotion, now, c.idle.state)
-        {
-            (c.idle.demoted, c.idle.undemoted_at) = (true, undemoted_at);
-            really = demotion.to;
-            whole = table.states[really].whole_cluster;
-        }
-        c.power_down(now, self.domains[c.domain].current(), really);
-        if whole {
-            c.idle.down_before = self.power.down_time(c.cluster);
-        }
-        self.power.cpu_asleep(now, c.cluster, whole, really);
     }
 
     /// Whether a CPU goes on polling. If not, the idle state is over, and the governor hears about an ended period.
@@ -255,6 +237,40 @@ impl Cpu<'_> {
         self.idle.since = now;
         self.phase.mode = Mode::Idle;
         self.totals.states[state].entries += 1;
+    }
+
+    /// The CPU polls in its idle state. Returns the time limit in ns.
+    #[inline(always)]
+    fn begin_polling(&mut self, now: u64) -> u64 {
+        let limit = poll_limit(&self.idle.governor, self.idle.table.poll_limit).0;
+        self.idle.polling_until = Some(now + limit);
+        limit
+    }
+
+    /// The CPU sleeps in the state `entered`, or in a shallower one if the hardware demotes. Its clock was at operating
+    /// point number `point`.
+    #[inline(always)]
+    fn fall_asleep(
+        &mut self,
+        now: u64,
+        entered: &TrueState,
+        demotion: Option<&DemotionRule>,
+        point: usize,
+        power: &mut PowerTracker,
+    ) {
+        let (mut really, mut whole) = (self.idle.state, entered.whole_cluster);
+        if let Some(demotion) = demotion
+            && let Some(undemoted_at) = self.idle.demotion.demote(demotion, now, self.idle.state)
+        {
+            (self.idle.demoted, self.idle.undemoted_at) = (true, undemoted_at);
+            really = demotion.to;
+            whole = self.idle.table.states[really].whole_cluster;
+        }
+        self.power_down(now, point, really);
+        if whole {
+            self.idle.down_before = power.down_time(self.cluster);
+        }
+        power.cpu_asleep(now, self.cluster, whole, really);
     }
 
     /// Counts an idle period that ends now.
