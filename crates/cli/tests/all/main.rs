@@ -43,4 +43,5 @@ mod study;
 mod study_machines;
 mod timeline;
 mod trace_processor;
+mod tune;
 mod words;

@@ -140,8 +140,11 @@ fn the_package_installs_everything_and_its_removal_restores() {
     assert_eq!(fs::read_to_string(&governor).unwrap(), "teo\n");
     dpkg(&["--remove", "wakepath"]);
     assert_eq!(fs::read_to_string(&governor).unwrap(), "menu\n");
+    let calibrated = root.join("var/lib/wakepath-machine");
+    fs::create_dir_all(&calibrated).unwrap();
+    fs::write(calibrated.join("machine.toml"), "").unwrap();
     dpkg(&["--purge", "wakepath"]);
-    assert!(!root.join("var/lib/wakepath").exists());
+    assert!(!root.join("var/lib/wakepath").exists() && !calibrated.exists());
     let left = different(&content(root), &before);
     assert!(left.is_empty(), "{left:?}");
 }
