@@ -105,6 +105,9 @@ pub struct RequestKind {
     pub split: Split,
     /// State names by index.
     pub state_names: BTreeMap<u8, String>,
+    /// Declared exit latency of the split's reference in us, rounded up, so that a limit of it keeps the state. The lowest
+    /// where CPUs differ. `None` if it is unknown or 0.
+    pub reference_exit_us: Option<u64>,
     /// States that spin: an exit takes next to no time, and so fixes the zero.
     pub polling: Vec<u8>,
     /// Changes with a gain for this kind.
@@ -417,7 +420,7 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
     let rest = parts.latency_ns - others - charged / requests.max(1) as f64;
     let (state_names, polling) = name_states(metadata);
     RequestKind {
-        device: device_name(key.device, metadata),
+        device: metadata.device_name(key.device),
         write: key.write,
         background: key.background,
         bytes: key.bytes,
@@ -437,6 +440,9 @@ fn explain_kind(key: KindKey, group: &[&TracedRequest], metadata: &Metadata) -> 
         p99_ns: quantile(&latencies, 99),
         help: find_help(group, &split, parts.latency_ns, metadata),
         rest_ns: split.reference.map(|_| rest),
+        reference_exit_us: split
+            .reference
+            .and_then(|state| declared_exit_us(state, metadata)),
         split,
         state_names,
         polling,
@@ -453,12 +459,14 @@ fn quantile(latencies: &[u64], percent: usize) -> u64 {
     latencies.get(rank).copied().unwrap_or(0)
 }
 
-fn device_name(device: u32, metadata: &Metadata) -> String {
-    let known = metadata.devices.iter().find(|d| d.device == device);
-    known.map_or_else(
-        || format!("{}:{}", device >> 20, device & 0xf_ffff),
-        |known| known.name.clone(),
-    )
+/// The lowest declared exit latency of a state in us, rounded up; `None` if it is unknown or 0.
+fn declared_exit_us(state: u8, metadata: &Metadata) -> Option<u64> {
+    let groups = metadata.idle_states.iter();
+    let states = groups.filter_map(|group| group.states.get(usize::from(state)));
+    let lowest = states
+        .map(|state| state.exit_latency.0.div_ceil(1_000))
+        .min();
+    lowest.filter(|us| *us > 0)
 }
 
 /// State names where all CPUs agree, and the spinning states.

@@ -13,10 +13,18 @@ const MAX_WAKING: usize = 1 << 20;
 /// Longest run before a thread wakes the next thread. Assumed: `jbd2` and `dm-crypt` take
 /// some 10 us, the decryption of 1 MiB some 500 us.
 const PASSING_NS: u64 = 1_000_000;
-/// Kernel threads that do I/O for others, by name prefix.
-const KERNEL_THREADS: [&str; 11] = [
-    "jbd2/", "kworker/", "kcryptd", "dmcrypt_", "md", "raid", "loop", "xfsaild/", "btrfs-", "z_",
-    "irq/",
+/// Kernel threads that do I/O for others, by a name prefix that no program has.
+const KERNEL_THREADS: [&str; 8] = [
+    "jbd2/", "kworker/", "kcryptd", "dmcrypt_", "xfsaild/", "btrfs-", "z_", "irq/",
+];
+/// Kernel threads with a device's number in their name: what is before the number, and what follows it.
+const NUMBERED_THREADS: [(&str, fn(&str) -> bool); 3] = [
+    // `md127_raid1`, but not `md5sum`.
+    ("md", |rest| rest.starts_with('_')),
+    // `loop0`, but not `loop0back`.
+    ("loop", str::is_empty),
+    // `raid5wq`.
+    ("raid", |rest| rest == "wq"),
 ];
 
 /// A task on its way from a completion, or from the thread before, to a CPU.
@@ -215,12 +223,15 @@ pub(crate) fn start_wake(
 
 /// Whether the name is a kernel thread's that does I/O for others.
 fn is_kernel_thread(name: &str) -> bool {
-    KERNEL_THREADS.iter().any(|start| {
-        name.strip_prefix(start).is_some_and(|rest| {
-            // `md127_raid1`, `raid5wq` and `loop0`, but no program such as `mdadm` or `loopback`.
-            start.ends_with(['/', '_', '-']) || rest.starts_with(|c: char| c.is_ascii_digit())
-        }) || (*start == "kcryptd" && name.starts_with(start))
-    })
+    let mut prefixes = KERNEL_THREADS.iter();
+    let mut numbered = NUMBERED_THREADS.iter();
+    prefixes.any(|prefix| name.starts_with(prefix))
+        || numbered.any(|(prefix, fits)| {
+            name.strip_prefix(prefix).is_some_and(|numbered| {
+                let rest = numbered.trim_start_matches(|c: char| c.is_ascii_digit());
+                rest.len() < numbered.len() && fits(rest)
+            })
+        })
 }
 
 #[cfg(test)]
@@ -235,10 +246,21 @@ mod tests {
             "kcryptd/253:0",
             "md127_raid1",
             "loop0",
+            "raid5wq",
         ] {
             assert!(is_kernel_thread(name), "{name}");
         }
-        for name in ["fio", "mdadm", "loopback", "raider", "irqbalance"] {
+        for name in [
+            "fio",
+            "md5sum",
+            "md_raid1",
+            "mdadm",
+            "loopback",
+            "loop2mount",
+            "raid6check",
+            "raider",
+            "irqbalance",
+        ] {
             assert!(!is_kernel_thread(name), "{name}");
         }
     }

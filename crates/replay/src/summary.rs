@@ -28,7 +28,7 @@ pub(crate) fn summarise<'a>(
     let whole = 0..pass.blocks.count();
     let mut policies = vec![summary.recorded_policy(metadata)];
     policies.extend((0..pass.setup.policies.len()).map(|policy| summary.policy(policy)));
-    let drives = pass.drives.report(|device| device_name(metadata, device));
+    let drives = pass.drives.report(|device| metadata.device_name(device));
     let mut warned = metadata.clone();
     add_warnings(&mut warned, pass, &drives);
     let with_periods = cpus.iter().filter(|cpu| cpu.has_periods);
@@ -47,15 +47,6 @@ pub(crate) fn summarise<'a>(
         measured_latencies: pass.setup.states.iter().all(|s| s.measured),
         warnings: warned.warnings,
     })
-}
-
-/// The kernel's name for a device, or the device number.
-fn device_name(metadata: &Metadata, device: u32) -> String {
-    let known = metadata.devices.iter().find(|d| d.device == device);
-    known.map_or_else(
-        || format!("{}:{}", device >> 20, device & 0xf_ffff),
-        |d| d.name.clone(),
-    )
 }
 
 /// Adds to the recording's warnings what the replay found.

@@ -2,7 +2,8 @@
 //!
 //! A pause starts when a task runs again after its last completion, so that neither the drive nor the wake-up is part of
 //! the pause. Within a pause, idle time on the task's CPU is sleep, less the exit latency at the end. The rest is a CPU
-//! burst. Sleep and burst stay the same under other policies, as far as the task is a closed loop.
+//! burst. A wake-up of the task's own ends a stretch of the pause; what follows until the task runs is in neither. A burst in
+//! which another task with I/O was seen on the CPU is not counted. Sleep and burst stay the same under other policies, as far as the task is a closed loop.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,6 +31,10 @@ pub struct TaskIoProfile {
     pub unknown_submitter: u64,
     /// Requests without data, as flushes.
     pub without_data: u64,
+    /// Requests beyond the most tasks, or the most requests in flight, that are followed.
+    pub not_followed: u64,
+    /// CPU bursts left out, because another task with I/O ran on the CPU meanwhile.
+    pub shared_bursts: u64,
 }
 
 /// One task's I/O.
@@ -102,23 +107,37 @@ struct TaskState {
     in_flight: u32,
     /// End of the last request by direction: reads, writes.
     next_sector: [Option<u64>; 2],
-    /// Time, CPU and the CPU's idle time when the task ran again after its last completion.
-    resumed: Option<Resume>,
+    /// The pause since the last completion.
+    pause: Option<Pause>,
 }
 
+/// A task's pause up to now, and the stretch of it that still lasts.
 #[derive(Clone, Copy, Debug)]
-struct Resume {
+struct Pause {
+    /// When the task ran again, and the stretch began.
     time: u64,
+    /// The CPU on which it did.
     cpu: u32,
+    /// That CPU's idle time so far.
     idle_ns: u64,
+    /// The task was seen to run after its last completion.
+    ran: bool,
+    /// When a wake-up of the task began that it has not run after yet.
+    waking: Option<u64>,
+    /// Sleep in earlier stretches, in ns.
+    asleep_ns: u64,
+    /// CPU time in earlier stretches, in ns.
+    burst_ns: u64,
+    /// Another task with I/O ran on the CPU in some stretch.
+    shared: bool,
 }
 
 /// Idle time of a CPU so far, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct CpuIdleTime {
     total: u64,
-    /// Length of the last idle period.
-    last: u64,
+    /// Start and end of the last idle period.
+    last: (u64, u64),
     /// Exit latency at the end of the last idle period.
     last_exit: u64,
 }
@@ -130,6 +149,8 @@ struct Collector {
     /// Submitter of each request in flight.
     in_flight: BTreeMap<DeviceSector, u32>,
     idle: HashMap<u32, CpuIdleTime>,
+    /// The last task seen to run on each CPU, and since when.
+    last_runs: HashMap<u32, (u32, u64)>,
     /// Exit latencies by CPU and state, in ns.
     exit_latencies: HashMap<u32, Vec<u64>>,
 }
@@ -148,13 +169,14 @@ impl Collector {
             states: HashMap::new(),
             in_flight: BTreeMap::new(),
             idle: HashMap::new(),
+            last_runs: HashMap::new(),
             exit_latencies,
         }
     }
 
     fn take(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::Idle(period) => self.add_idle(event.cpu, period),
+            EventKind::Idle(period) => self.add_idle(event.time.0, event.cpu, period),
             EventKind::Queueing(QueueStep::Queued {
                 block,
                 task,
@@ -172,6 +194,10 @@ impl Collector {
             EventKind::BlockComplete(block) => self.complete(event.time, event.cpu, block),
             EventKind::Task {
                 task,
+                step: TaskStep::Waking,
+            } => self.wake(event.time, *task),
+            EventKind::Task {
+                task,
                 step: TaskStep::Running,
             } => self.resume(event.time, event.cpu, *task),
             EventKind::Lost { .. } => {
@@ -182,12 +208,13 @@ impl Collector {
         }
     }
 
-    fn add_idle(&mut self, cpu: u32, period: &IdlePeriod) {
+    /// Adds an idle period that ends at `time`.
+    fn add_idle(&mut self, time: u64, cpu: u32, period: &IdlePeriod) {
         let exits = self.exit_latencies.get(&cpu);
         let exit = exits.and_then(|exits| exits.get(usize::from(period.state)));
         let idle = self.idle.entry(cpu).or_default();
         idle.total = idle.total.saturating_add(period.duration.0);
-        idle.last = period.duration.0;
+        idle.last = (time.saturating_sub(period.duration.0), time);
         idle.last_exit = exit.copied().unwrap_or(0);
     }
 
@@ -213,12 +240,15 @@ impl Collector {
             return;
         };
         let place = (block.device, block.sector);
-        let followed = self.states.len() < MAX_FOLLOWED || self.states.contains_key(&task);
-        // A bio on a stacked device comes again on the device below.
-        if !followed
+        let is_known = self.profile.tasks.contains_key(&task);
+        if (!is_known && self.profile.tasks.len() >= MAX_FOLLOWED)
             || self.in_flight.len() >= MAX_FOLLOWED
-            || self.in_flight.insert(place, task).is_some()
         {
+            self.profile.not_followed += 1;
+            return;
+        }
+        // A bio on a stacked device comes again on the device below.
+        if self.in_flight.insert(place, task).is_some() {
             return;
         }
         let state = self.states.entry(task).or_default();
@@ -226,9 +256,12 @@ impl Collector {
         state.in_flight += 1;
         io.most_in_flight = io.most_in_flight.max(state.in_flight);
         io.add_request(block, &mut state.next_sector);
-        if let Some(resumed) = state.resumed.take() {
+        if let Some(mut pause) = state.pause.take() {
             let idle = self.idle.get(&cpu).copied().unwrap_or_default();
-            io.add_pause(resumed, time.0, cpu, idle);
+            let last_run = self.last_runs.get(&pause.cpu).copied();
+            pause.end_stretch(task, time.0, cpu, idle, last_run);
+            io.add_pause(&pause);
+            self.profile.shared_bursts += u64::from(pause.shared);
         }
     }
 
@@ -245,27 +278,85 @@ impl Collector {
             state.in_flight = state.in_flight.saturating_sub(1);
             if state.in_flight == 0 {
                 // A task that polls never sleeps, so the completion counts until the task is seen to run again.
-                state.resumed = Some(Resume {
-                    time: time.0,
-                    cpu,
-                    idle_ns: self.idle.get(&cpu).map_or(0, |idle| idle.total),
-                });
+                let idle_ns = self.idle.get(&cpu).map_or(0, |idle| idle.total);
+                state.pause = Some(Pause::begin(time.0, cpu, idle_ns));
             }
         }
     }
 
-    /// A task runs again after waiting for I/O.
-    fn resume(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
-        let idle_ns = self.idle.get(&cpu).map_or(0, |idle| idle.total);
-        if let Some(state) = self.states.get_mut(&task)
-            && state.resumed.is_some()
-        {
-            state.resumed = Some(Resume {
-                time: time.0,
-                cpu,
-                idle_ns,
-            });
+    /// A wake-up of a task begins.
+    fn wake(&mut self, time: Nanoseconds, task: u32) {
+        let state = self.states.get_mut(&task);
+        if let Some(pause) = state.and_then(|state| state.pause.as_mut()) {
+            pause.waking = Some(time.0);
         }
+    }
+
+    /// A task runs again after waiting for I/O, or within its pause.
+    fn resume(&mut self, time: Nanoseconds, cpu: u32, task: u32) {
+        let idle = self.idle.get(&cpu).copied().unwrap_or_default();
+        let state = self.states.get_mut(&task);
+        if let Some(pause) = state.and_then(|state| state.pause.as_mut()) {
+            let mut next = Pause::begin(time.0, cpu, idle.total);
+            if pause.ran {
+                let last_run = self.last_runs.get(&pause.cpu).copied();
+                let until = pause.waking.unwrap_or(time.0);
+                pause.end_stretch(task, until, cpu, idle, last_run);
+                next.asleep_ns = pause.asleep_ns;
+                next.burst_ns = pause.burst_ns;
+                next.shared = pause.shared;
+            }
+            next.ran = true;
+            *pause = next;
+        }
+        self.last_runs.insert(cpu, (task, time.0));
+    }
+}
+
+impl Pause {
+    fn begin(time: u64, cpu: u32, idle_ns: u64) -> Self {
+        Self {
+            time,
+            cpu,
+            idle_ns,
+            ran: false,
+            waking: None,
+            asleep_ns: 0,
+            burst_ns: 0,
+            shared: false,
+        }
+    }
+
+    /// Divides the stretch up to `until` into sleep and CPU burst.
+    ///
+    /// The task is on `cpu` now, whose idle time is `idle`. `last_run`: the last task seen on the CPU where the stretch
+    /// began, and since when.
+    fn end_stretch(
+        &mut self,
+        task: u32,
+        until: u64,
+        cpu: u32,
+        idle: CpuIdleTime,
+        last_run: Option<(u32, u64)>,
+    ) {
+        let stretch = until.saturating_sub(self.time);
+        let (start, end) = idle.last;
+        let overlap = end.min(until).saturating_sub(start.max(self.time));
+        let idle_ns = if cpu == self.cpu {
+            let whole = idle.total.saturating_sub(self.idle_ns);
+            whole.saturating_sub(end - start).saturating_add(overlap)
+        } else {
+            // The task came to another CPU, whose last idle period stands for the sleep.
+            overlap
+        };
+        let idle_in_stretch = idle_ns.min(stretch);
+        // A wake-up from elsewhere comes before the exit.
+        let exit = if end <= until { idle.last_exit } else { 0 };
+        let asleep_ns = idle_in_stretch.saturating_sub(exit);
+        self.asleep_ns = self.asleep_ns.saturating_add(asleep_ns);
+        self.burst_ns = self.burst_ns.saturating_add(stretch - idle_in_stretch);
+        self.shared |= last_run
+            .is_some_and(|(other, since)| other != task && (self.time..until).contains(&since));
     }
 }
 
@@ -290,21 +381,14 @@ impl TaskIo {
         self.end_sector = self.end_sector.max(end);
     }
 
-    /// Divides the time since the task ran again into sleep and CPU burst.
-    fn add_pause(&mut self, resumed: Resume, now: u64, cpu: u32, idle: CpuIdleTime) {
-        let pause = now.saturating_sub(resumed.time);
-        let idle_ns = if cpu == resumed.cpu {
-            idle.total.saturating_sub(resumed.idle_ns)
-        } else {
-            // The task came to another CPU, whose last idle period stands for the sleep.
-            idle.last
-        };
-        let idle_in_pause = idle_ns.min(pause);
-        let asleep_ns = idle_in_pause.saturating_sub(idle.last_exit);
-        self.pauses += u64::from(asleep_ns > 0);
-        self.asleep_ns = self.asleep_ns.saturating_add(asleep_ns);
-        self.burst_ns = self.burst_ns.saturating_add(pause - idle_in_pause);
-        self.bursts += 1;
+    /// Adds a pause that is over. A burst that others shared the CPU with is not known.
+    fn add_pause(&mut self, pause: &Pause) {
+        self.pauses += u64::from(pause.asleep_ns > 0);
+        self.asleep_ns = self.asleep_ns.saturating_add(pause.asleep_ns);
+        if !pause.shared {
+            self.burst_ns = self.burst_ns.saturating_add(pause.burst_ns);
+            self.bursts += 1;
+        }
     }
 }
 
@@ -343,6 +427,15 @@ mod tests {
 
     /// Collects events on CPU 0, given with their times in us, on a machine whose state leaves in 10 us.
     fn collect(events: &[(u64, EventKind)]) -> TaskIoProfile {
+        let on_cpu_0: Vec<_> = events
+            .iter()
+            .map(|(time, kind)| (*time, 0, *kind))
+            .collect();
+        collect_on_cpus(&on_cpu_0)
+    }
+
+    /// Collects events with their times in us and their CPUs.
+    fn collect_on_cpus(events: &[(u64, u32, EventKind)]) -> TaskIoProfile {
         let state = IdleState {
             name: "C1".to_owned(),
             exit_latency: Nanoseconds(10 * US),
@@ -352,16 +445,16 @@ mod tests {
         };
         let metadata = Metadata {
             idle_states: vec![CpuIdleStates {
-                cpus: vec![0],
+                cpus: vec![0, 1],
                 states: vec![state],
             }],
             ..Metadata::default()
         };
         let mut collector = Collector::new(&metadata);
-        for (time, kind) in events {
+        for (time, cpu, kind) in events {
             collector.take(&Event {
                 time: Nanoseconds(time * US),
-                cpu: 0,
+                cpu: *cpu,
                 kind: *kind,
             });
         }
@@ -384,6 +477,70 @@ mod tests {
         assert_eq!((io.pauses, io.asleep_ns), (1, 300 * US));
         assert_eq!((io.bursts, io.burst_ns), (1, 25 * US));
         assert_eq!((io.requests(false), io.sequential), (2, 1));
+    }
+
+    fn step(task: u32, step: TaskStep) -> EventKind {
+        EventKind::Task { task, step }
+    }
+
+    #[test]
+    fn a_wake_up_of_its_own_ends_a_stretch_of_the_pause() {
+        let profile = collect(&[
+            (0, queued(read(0, 4096), Some(7), false)),
+            (82, EventKind::BlockComplete(read(0, 4096))),
+            (85, step(7, TaskStep::Running)),
+            // The task works for 15 us, and sleeps until another CPU wakes it at 400.
+            (400, step(7, TaskStep::Waking)),
+            (430, idle(330)),
+            (440, step(7, TaskStep::Running)),
+            (460, queued(read(8, 4096), Some(7), false)),
+        ]);
+        let io = &profile.tasks[&7];
+        assert_eq!((io.pauses, io.asleep_ns), (1, 300 * US));
+        assert_eq!((io.bursts, io.burst_ns), (1, 35 * US));
+    }
+
+    #[test]
+    fn on_another_cpu_only_idle_time_within_the_pause_is_sleep() {
+        let profile = collect_on_cpus(&[
+            (0, 0, queued(read(0, 4096), Some(7), false)),
+            (82, 0, EventKind::BlockComplete(read(0, 4096))),
+            (85, 0, step(7, TaskStep::Running)),
+            // CPU 1 was idle from 0 on, 75 us of that before the task ran.
+            (135, 1, idle(135)),
+            (150, 1, queued(read(8, 4096), Some(7), false)),
+        ]);
+        let io = &profile.tasks[&7];
+        assert_eq!((io.pauses, io.asleep_ns), (1, 40 * US));
+        assert_eq!((io.bursts, io.burst_ns), (1, 15 * US));
+    }
+
+    #[test]
+    fn another_tasks_time_on_the_cpu_is_no_burst() {
+        let profile = collect(&[
+            (0, queued(read(0, 4096), Some(7), false)),
+            (82, EventKind::BlockComplete(read(0, 4096))),
+            (85, step(7, TaskStep::Running)),
+            (100, step(8, TaskStep::Running)),
+            (900, queued(read(8, 4096), Some(7), false)),
+        ]);
+        let io = &profile.tasks[&7];
+        assert_eq!((io.bursts, io.burst_ns, profile.shared_bursts), (0, 0, 1));
+    }
+
+    #[test]
+    fn tasks_beyond_the_most_are_counted() {
+        let mut events: Vec<(u64, EventKind)> = Vec::new();
+        for task in 0..=MAX_FOLLOWED as u32 {
+            let block = read(u64::from(task) * 8, 4096);
+            events.push((0, queued(block, Some(task), false)));
+            events.push((0, EventKind::Lost { count: 1 }));
+        }
+        let profile = collect(&events);
+        assert_eq!(
+            (profile.tasks.len(), profile.not_followed),
+            (MAX_FOLLOWED, 1)
+        );
     }
 
     #[test]

@@ -91,8 +91,18 @@ fn tell_left_out(profile: &TaskIoProfile, jobs: &[job::Job<'_>]) {
         ),
         (profile.unknown_submitter, "without a recorded submitter"),
         (profile.without_data, "without data, as flushes"),
+        (
+            profile.not_followed,
+            "beyond the most tasks or requests in flight that are followed",
+        ),
     ];
     for (count, what) in left_out.into_iter().filter(|(count, _)| *count > 0) {
         warning!("{count} requests {what} are in no job");
+    }
+    if profile.shared_bursts > 0 {
+        warning!(
+            "{} CPU bursts are not counted: another task with I/O ran on the CPU meanwhile",
+            profile.shared_bursts
+        );
     }
 }

@@ -121,6 +121,27 @@ impl fmt::Display for SpeedClass<'_> {
     }
 }
 
+impl SpeedClass<'_> {
+    /// How much another class is like this one; more is closer. Flash counts before market, both before the generation
+    /// of PCIe. Of classes that share neither, the commonest is the closest.
+    fn similarity(self, other: SpeedClass<'_>) -> [bool; 6] {
+        let same_flash = self.flash == other.flash;
+        let same_market = self.class == other.class;
+        [
+            self == other,
+            same_flash && same_market,
+            same_flash,
+            same_market,
+            other == COMMONEST,
+            self.pcie_gen == other.pcie_gen,
+        ]
+    }
+
+    fn has_same_lanes(self, other: SpeedClass<'_>) -> bool {
+        self.pcie_gen.ends_with("x2") == other.pcie_gen.ends_with("x2")
+    }
+}
+
 /// The data, read once.
 struct SpeedData {
     rows: Vec<SpeedRow>,
@@ -181,37 +202,32 @@ impl DriveSpeeds {
             is_known,
         };
         Self {
-            read_mb_per_s: find.figure(
+            read_mb_per_s: find.rate(
                 1.0,
                 |row| row.seq_read_mb_s,
                 |c| (c.seq_read_mb_s, c.n_seq_read_mb_s),
             ),
-            write_mb_per_s: find.figure(
+            write_mb_per_s: find.rate(
                 1.0,
                 |row| row.seq_write_mb_s,
                 |c| (c.seq_write_mb_s, c.n_seq_write_mb_s),
             ),
-            read_iops: find.figure(
+            read_iops: find.rate(
                 1e3,
                 |row| row.rand_read_kiops_max,
                 |c| (c.rand_read_kiops_max, c.n_rand_read_kiops_max),
             ),
-            write_iops: find.figure(
+            write_iops: find.rate(
                 1e3,
                 |row| row.rand_write_kiops_max,
                 |c| (c.rand_write_kiops_max, c.n_rand_write_kiops_max),
             ),
-            read_us: find.figure(
-                1.0,
-                |row| row.qd1_read_us,
-                |c| (c.qd1_read_us, c.n_qd1_read_us),
-            ),
-            write_us: find.figure(
-                1.0,
+            read_us: find.time(|row| row.qd1_read_us, |c| (c.qd1_read_us, c.n_qd1_read_us)),
+            write_us: find.time(
                 |row| row.qd1_write_us,
                 |c| (c.qd1_write_us, c.n_qd1_write_us),
             ),
-            flush_us: find.figure(1.0, SpeedRow::flush, |c| (c.flush_us, c.n_flush_us)),
+            flush_us: find.time(SpeedRow::flush, |c| (c.flush_us, c.n_flush_us)),
         }
     }
 
@@ -283,13 +299,34 @@ struct Finder<'a> {
     is_known: bool,
 }
 
+/// Median of a class, with the number of figures behind it.
+type ClassMedian = fn(&ClassRow) -> (Option<f64>, u32);
+
 impl Finder<'_> {
-    /// A figure of the model, else of its class, else of the commonest class, in units of `scale`.
+    /// A rate in units of `scale`. The link bounds it, so a class with two lanes says nothing about one with four.
+    fn rate(
+        &self,
+        scale: f64,
+        published: fn(&SpeedRow) -> Option<f64>,
+        median: ClassMedian,
+    ) -> Figure {
+        self.figure(scale, published, median, |own, other| {
+            own.has_same_lanes(other)
+        })
+    }
+
+    /// A time in us, which hardly depends on the link.
+    fn time(&self, published: fn(&SpeedRow) -> Option<f64>, median: ClassMedian) -> Figure {
+        self.figure(1.0, published, median, |_, _| true)
+    }
+
+    /// A figure of the model, else of its class, else of the most similar class that is `comparable` and has one.
     fn figure(
         &self,
         scale: f64,
-        published: impl Fn(&SpeedRow) -> Option<f64>,
-        median: impl Fn(&ClassRow) -> (Option<f64>, u32),
+        published: fn(&SpeedRow) -> Option<f64>,
+        median: ClassMedian,
+        comparable: fn(SpeedClass<'_>, SpeedClass<'_>) -> bool,
     ) -> Figure {
         let mut rows = self.rows.iter();
         if let Some((row, value)) = rows.find_map(|row| Some((row, published(row)?))) {
@@ -301,21 +338,22 @@ impl Finder<'_> {
             let source = format!("{}, {}{note}", row.kind, row.source);
             return Figure::sourced(value * scale, source);
         }
-        for class in [self.class, COMMONEST] {
-            let mut classes = data().classes.iter();
-            let Some(row) = classes.find(|row| row.speed_class() == class) else {
-                continue;
-            };
-            if let (Some(value), n) = median(row) {
-                let likely = match (self.is_known, class == self.class) {
-                    (true, true) => "",
-                    (true, false) => "; nothing is known of the drive's own class",
-                    (false, _) => "; the drive's class is a guess by its NVMe version",
-                };
-                return Figure::assumed(value * scale, format!("median of {n} {class}{likely}"));
-            }
-        }
-        Figure::default()
+        let medians = data().classes.iter().filter_map(|row| {
+            let (value, n) = median(row);
+            Some((row.speed_class(), value?, n))
+        });
+        let similar = medians
+            .filter(|(class, ..)| comparable(self.class, *class) || *class == COMMONEST)
+            .max_by_key(|(class, _, n)| (self.class.similarity(*class), *n));
+        let Some((class, value, n)) = similar else {
+            return Figure::default();
+        };
+        let likely = match (self.is_known, class == self.class) {
+            (true, true) => "",
+            (true, false) => "; nothing is known of the drive's own class",
+            (false, _) => "; the drive's class is a guess by its NVMe version",
+        };
+        Figure::assumed(value * scale, format!("median of {n} {class}{likely}"))
     }
 }
 
@@ -384,5 +422,47 @@ mod tests {
         let flush = DriveSpeeds::for_model("SAMSUNG MZQLB960HAJR-00007").flush_us;
         assert_eq!(flush.value.to_bits(), 0.0_f64.to_bits());
         assert_eq!(flush.origin.word(), "source");
+    }
+
+    #[test]
+    fn a_class_without_a_figure_takes_that_of_the_same_flash() {
+        let optane = DriveSpeeds::for_model("INTEL SSDPED1D480GA");
+        assert!((optane.read_us.value - 8.9).abs() < 1e-9);
+        assert_eq!(
+            optane.read_us.origin,
+            Origin::Assumed(
+                "median of 1 data-centre drives, PCIe 3, XPOINT; nothing is known of the drive's own class".to_owned()
+            )
+        );
+        let protected = DriveSpeeds::for_model("SAMSUNG MZQL23T8HCLS-00A07");
+        assert_eq!(protected.flush_us.value.to_bits(), 0.0_f64.to_bits());
+    }
+
+    #[test]
+    fn a_drive_with_two_lanes_gives_no_rate_to_one_with_four() {
+        // The only rate of sequential writes to such memory is that of a drive with two lanes: 290 MB/s.
+        let optane = DriveSpeeds::for_model("INTEL SSDPED1D480GA");
+        assert!((optane.write_mb_per_s.value - 2300.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn medians_of_flushes_leave_out_those_timed_with_a_write() {
+        for class in &data().classes {
+            let rows = data().rows.iter().filter(|row| {
+                row.speed_class() == class.speed_class()
+                    && !row.note.contains("write + fdatasync together")
+            });
+            let mut flushes: Vec<f64> = rows.filter_map(SpeedRow::flush).collect();
+            flushes.sort_by(f64::total_cmp);
+            let n = flushes.len();
+            let middle = n.checked_sub(1).map(|last| [last / 2, n / 2]);
+            let median = middle.map(|[low, high]| flushes[low].midpoint(flushes[high]));
+            assert_eq!(
+                (class.flush_us, class.n_flush_us as usize),
+                (median, n),
+                "{:?}",
+                class.speed_class()
+            );
+        }
     }
 }

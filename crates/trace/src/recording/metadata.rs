@@ -135,6 +135,15 @@ impl Default for Metadata {
 }
 
 impl Metadata {
+    /// The kernel's name for a device, or its major and minor number if the name was not recorded.
+    pub fn device_name(&self, device: u32) -> String {
+        let known = self.devices.iter().find(|known| known.device == device);
+        known.map_or_else(
+            || format!("{}:{}", device >> 20, device & 0xf_ffff),
+            |known| known.name.clone(),
+        )
+    }
+
     /// The value of a machine-wide setting, such as `haltpoll-max`, if recorded.
     pub fn system_setting(&self, name: &str) -> Option<&str> {
         let setting = self.settings.iter().find(|setting| {

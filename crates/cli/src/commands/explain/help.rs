@@ -61,19 +61,8 @@ fn sentence(kind: &RequestKind, help: Help) -> String {
     } else {
         format!("at most {} us", us(help.high_ns))
     };
-    let ceiling = plain_reference(kind);
     match help.remedy {
-        Remedy::ShallowStates => {
-            let Some(ceiling) = ceiling else {
-                return format!(
-                    "{gain} by no deeper states: `wakepath apply cpu-latency[limit=1us,cpus=all]`"
-                );
-            };
-            format!(
-                "{gain} by no state deeper than {ceiling}: `wakepath apply 'cpu-latency[state={ceiling},cpus=all]' --for 10m`, or \
-                 idle-states[ceiling={ceiling}]."
-            )
-        }
+        Remedy::ShallowStates => shallow_sentence(&gain, kind),
         Remedy::Leases => format!(
             "{gain} by leases of 3 ms after completions (psd): `wakepath daemon`. CPUs sleep deeply otherwise."
         ),
@@ -88,6 +77,23 @@ fn sentence(kind: &RequestKind, help: Help) -> String {
         Remedy::HighestFrequency => {
             format!("{gain} by the highest clock: `wakepath apply performance --for 10m`.")
         }
+    }
+}
+
+/// What no state deeper than the reference saves, and the command: by the state's name, else by its exit latency.
+fn shallow_sentence(gain: &str, kind: &RequestKind) -> String {
+    if let Some(ceiling) = plain_reference(kind) {
+        return format!(
+            "{gain} by no state deeper than {ceiling}: `wakepath apply 'cpu-latency[state={ceiling},cpus=all]' --for 10m`, or \
+             idle-states[ceiling={ceiling}]."
+        );
+    }
+    match kind.reference_exit_us {
+        Some(limit) => format!(
+            "{gain} by no state with an exit of more than {limit} us: \
+             `wakepath apply 'cpu-latency[limit={limit}us,cpus=all]' --for 10m`."
+        ),
+        None => format!("{gain} by shallower idle states."),
     }
 }
 
@@ -121,7 +127,7 @@ fn replay_sentence(policy: &ReplayedHelp) -> String {
         format!(", and {verb} {:.0} mW", mw.abs())
     });
     format!(
-        "{} {effect} per completion{power}, by replay with declared exit latencies.",
+        "{} {effect} per completion of any drive{power}, by replay with declared exit latencies.",
         policy.policy
     )
 }

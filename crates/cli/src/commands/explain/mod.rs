@@ -5,7 +5,7 @@ use wakepath_explain::Collector;
 use wakepath_trace::recording::{Reader, RecordingError};
 
 use crate::messages::note;
-use crate::output::Screen;
+use crate::output::{Format, Screen};
 use arguments::find_drive;
 use gaps::{name_missing, warn_of_gaps};
 use results::ResultTarget;
@@ -69,10 +69,13 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         results::write(&target, &groups, &moments, &metadata, &source)?;
     }
     name_missing(&metadata);
-    match help::replay(path, &metadata, &explanation, args.machine.as_deref()) {
-        Ok(replayed) => explanation.replayed = replayed,
-        Err(error) if args.machine.is_some() => return Err(error),
-        Err(error) => note!("what other governors would do is not known: {error:#}"),
+    // CSV has no place for what a replay says.
+    if args.format != Format::Csv {
+        match help::replay(path, &metadata, &explanation, args.machine.as_deref()) {
+            Ok(replayed) => explanation.replayed = replayed,
+            Err(error) if args.machine.is_some() => return Err(error),
+            Err(error) => note!("what other governors would do is not known: {error:#}"),
+        }
     }
     answer::print(&explanation, args.format, out)
 }

@@ -37,15 +37,19 @@ pub(super) fn jobs(profile: &TaskIoProfile) -> Vec<Job<'_>> {
     tasks.truncate(MOST_JOBS);
     let mut names = BTreeSet::new();
     let jobs = tasks.into_iter().map(|(task, io)| {
-        let plain = job_name(io, task);
-        let name = if names.insert(plain.clone()) {
-            plain
-        } else {
-            format!("{plain}-{task}")
-        };
+        let name = make_unique_name(job_name(io, task), task, &mut names);
         Job { name, task, io }
     });
     jobs.collect()
+}
+
+/// A section name that no other job has: fio runs sections of one name as one job.
+fn make_unique_name(plain: String, task: u32, names: &mut BTreeSet<String>) -> String {
+    let mut name = plain;
+    while !names.insert(name.clone()) {
+        let _ = write!(name, "-{task}");
+    }
+    name
 }
 
 /// A section name from the task's name.
@@ -150,19 +154,35 @@ fn block_sizes(io: &TaskIo) -> String {
     format!("{key}={}", parts.join(","))
 }
 
-/// Sizes with their shares in %; the last size has the rest.
+/// Sizes with their shares in %. A size whose share rounds to 0 is left out: fio reads 0 as a share that is not given.
 fn size_shares(sizes: &[(RequestSize, u64)], alone: bool) -> String {
-    let all: u64 = sizes.iter().map(|(_, count)| count).sum();
-    let last = sizes.len().saturating_sub(1);
-    let shares = sizes.iter().enumerate().map(|(index, (size, count))| {
+    let counts: Vec<u64> = sizes.iter().map(|(_, count)| *count).collect();
+    let with_shares = sizes.iter().zip(round_percentages(&counts));
+    let shares = with_shares.filter_map(|((size, _), percent)| {
         let bytes = in_kibibytes(size.bytes);
-        match index {
-            _ if alone => bytes,
-            index if index == last => format!("{bytes}/"),
-            _ => format!("{bytes}/{}", 100 * count / all.max(1)),
+        match percent {
+            _ if alone => Some(bytes),
+            0 => None,
+            percent => Some(format!("{bytes}/{percent}")),
         }
     });
     shares.collect::<Vec<_>>().join(":")
+}
+
+/// Whole percentages with a sum of 100: the largest remainders are rounded up.
+fn round_percentages(counts: &[u64]) -> Vec<u64> {
+    let all: u128 = counts.iter().map(|count| u128::from(*count)).sum();
+    let scaled = counts.iter().map(|count| 100 * u128::from(*count));
+    let (mut percentages, remainders): (Vec<u64>, Vec<u128>) = scaled
+        .map(|scaled| ((scaled / all.max(1)) as u64, scaled % all.max(1)))
+        .unzip();
+    let missing = 100_u64.saturating_sub(percentages.iter().sum());
+    let mut by_remainder: Vec<usize> = (0..counts.len()).collect();
+    by_remainder.sort_by_key(|index| std::cmp::Reverse(remainders[*index]));
+    for index in by_remainder.into_iter().take(missing as usize) {
+        percentages[index] += 1;
+    }
+    percentages
 }
 
 fn in_kibibytes(bytes: u32) -> String {
@@ -204,4 +224,27 @@ fn think_time(io: &TaskIo) -> Vec<String> {
         lines.push(format!("thinktime_blocks={blocks}"));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rarest_size_has_its_own_share() {
+        // Rounded down each, they would leave 4 % to the rarest.
+        assert_eq!(
+            round_percentages(&[399, 299, 199, 99, 4]),
+            [40, 30, 20, 10, 0]
+        );
+        assert_eq!(round_percentages(&[1, 1, 1]), [34, 33, 33]);
+    }
+
+    #[test]
+    fn a_made_up_name_is_not_given_again() {
+        let mut names = BTreeSet::new();
+        let tasks = [("fio", 1), ("fio", 2), ("fio-2", 3), ("fio", 2)];
+        let made = tasks.map(|(name, task)| make_unique_name(name.to_owned(), task, &mut names));
+        assert_eq!(made, ["fio", "fio-2", "fio-2-3", "fio-2-2"]);
+    }
 }
