@@ -10,7 +10,7 @@ use wakepath_settings::{
 };
 use wakepath_system::System;
 
-use crate::common::{assert_same, content, laptop};
+use crate::common::{assert_same, content, laptop, plan};
 
 const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
@@ -72,6 +72,27 @@ fn the_old_values_are_those_of_the_present_boot() {
 }
 
 #[test]
+fn what_a_killed_process_held_is_no_old_value_of_the_boot() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    let journal = machine.join("var/lib/wakepath/journal.json");
+    let hold = Session::open(&system)
+        .unwrap()
+        .hold(&plan(&system, &["ladder"]))
+        .unwrap();
+    let journalled = fs::read(&journal).unwrap();
+    drop(hold);
+    // As after a kill: the settings and the journal of the process stay.
+    fs::write(&journal, journalled).unwrap();
+    write(machine, GOVERNOR, "ladder\n");
+
+    apply_at_boot(&system).unwrap();
+    assert_eq!(governor(machine), "teo");
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_eq!(governor(machine), "menu");
+}
+
+#[test]
 fn a_boot_after_an_unclean_one_leaves_the_set_out() {
     let (directory, system) = persistent();
     let machine = directory.path();
@@ -107,16 +128,15 @@ fn another_set_is_tried_after_an_unclean_boot() {
 #[test]
 fn a_word_on_the_command_line_leaves_the_set_out() {
     let (directory, system) = persistent();
-    let before = content(directory.path());
     write(
         directory.path(),
         "proc/cmdline",
         "quiet wakepath.persist=0\n",
     );
+    let before = content(directory.path());
     let outcome = apply_at_boot(&system).unwrap();
     assert!(matches!(outcome, BootOutcome::SwitchedOff), "{outcome:?}");
-    assert_eq!(governor(directory.path()), "menu");
-    assert!(before.contains_key(FILE));
+    assert_same(directory.path(), &before);
 }
 
 #[test]
@@ -133,8 +153,7 @@ fn a_wrong_file_changes_nothing() {
         let before = content(directory.path());
         let message = apply_at_boot(&system).unwrap_err().to_string();
         assert!(message.contains(part), "{text}: {message}");
-        assert_eq!(governor(directory.path()), "menu");
-        assert!(before.contains_key(FILE));
+        assert_same(directory.path(), &before);
     }
 }
 
