@@ -102,7 +102,10 @@ impl PersistentSettings {
             let line = text.get(..start).unwrap_or(text).matches('\n').count() + 1;
             format!("line {line}: {}", toml_error(error.message(), text, start))
         })?;
-        let set = file.policy.parse().map_err(|e| format!("policy: {e}"))?;
+        let set: PolicySet = file.policy.parse().map_err(|e| format!("policy: {e}"))?;
+        if set.is_empty() {
+            return Err("policy: it names no policy; name one, as in policy = \"teo\"".to_owned());
+        }
         let cpus = file.cpus.map(|list| {
             let parsed = wakepath_units::cpus::parse(&list).filter(|cpus| !cpus.is_empty());
             parsed.ok_or_else(|| format!("cpus: `{list}` is not a list such as 0-3,8"))
@@ -127,6 +130,11 @@ impl PersistentSettings {
 
     /// The text of the file.
     fn to_text(&self) -> String {
+        format!("{HEAD}\n{}", self.to_toml())
+    }
+
+    /// Keys and values of the file, without comments.
+    pub(crate) fn to_toml(&self) -> String {
         let file = PersistentFile {
             policy: self.set_text(),
             cpus: self.cpus.as_ref().map(|cpus| {
@@ -136,7 +144,7 @@ impl PersistentSettings {
             processor: self.processor.clone(),
         };
         // Three texts are always TOML.
-        format!("{HEAD}\n{}", toml::to_string(&file).unwrap_or_default())
+        toml::to_string(&file).unwrap_or_default()
     }
 
     /// Writes the file. After a crash at any moment the old or the new file is there, whole.
@@ -246,6 +254,8 @@ mod tests {
             ("policy = 'tea'", &["policy", "did you mean `teo`"]),
             ("policy = 'teo'\ncpus = 'all'", &["cpus", "0-3,8"]),
             ("policy = 3", &["line 1", "text"]),
+            ("policy = ''", &["names no policy", "policy = \"teo\""]),
+            ("policy = ' '", &["names no policy"]),
         ] {
             let message = PersistentSettings::parse(text).unwrap_err();
             for part in parts {

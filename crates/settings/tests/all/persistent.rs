@@ -109,7 +109,7 @@ fn a_boot_after_an_unclean_one_leaves_the_set_out() {
         // An orderly end of a boot without the set proves nothing.
         end_boot_trial(&system).unwrap();
     }
-    forget_boot_trial(&Session::open(&system).unwrap()).unwrap();
+    forget_boot_trial(&system).unwrap();
     apply_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "teo");
 }
@@ -123,6 +123,19 @@ fn another_set_is_tried_after_an_unclean_boot() {
     write(machine, FILE, "policy = 'ladder'\n");
     apply_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "ladder");
+}
+
+#[test]
+fn the_same_set_on_other_cpus_is_tried_after_an_unclean_boot() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    let text = "policy = 'cpu-latency[limit=20us,cpus=all]'\n";
+    write(machine, FILE, text);
+    apply_at_boot(&system).unwrap();
+    restart(machine, "second");
+    write(machine, FILE, &format!("{text}cpus = '0'\n"));
+    let outcome = apply_at_boot(&system).unwrap();
+    assert!(matches!(outcome, BootOutcome::Applied(_)), "{outcome:?}");
 }
 
 #[test]

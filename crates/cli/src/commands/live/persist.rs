@@ -64,7 +64,7 @@ pub(super) fn apply(
     }
     session.apply(&plan)?;
     settings.save(system)?;
-    forget_boot_trial(&session)?;
+    forget_boot_trial(system)?;
     tell!(
         "applied, and again at every boot ({}); `wakepath restore` puts it back and ends that",
         PersistentSettings::path(system).display()
