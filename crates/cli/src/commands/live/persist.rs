@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use wakepath_settings::persistent::OFF_WORD;
 use wakepath_settings::{
     BootOutcome, PersistentSettings, Session, SettingsPlan, forget_boot_trial,
@@ -63,16 +63,21 @@ pub(super) fn apply(
         session = released;
     }
     session.apply(&plan)?;
-    settings.save(system)?;
-    forget_boot_trial(system)?;
+    let option = super::root_option(system);
+    let kept = settings
+        .save(system)
+        .and_then(|()| forget_boot_trial(system));
+    kept.with_context(|| {
+        format!("the settings are in force, and `wakepath restore{option}` puts them back")
+    })?;
     tell!(
-        "applied, and again at every boot ({}); `wakepath restore` puts it back and ends that",
+        "applied, and again at every boot ({}); `wakepath restore{option}` puts it back and ends that",
         PersistentSettings::path(system).display()
     );
     if system.root().is_live() && !system.root().exists(ENABLED_UNIT) {
         note!(
             "the service that does so at boot is not enabled: \
-             systemctl enable wakepath-settings.service wakepath-settings-kept.timer"
+             systemctl enable wakepath-settings.service"
         );
     }
     Ok(Some(plan))
@@ -135,7 +140,8 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
         }
         BootOutcome::LeftOut(set) => bail!(
             "{set} is left out: the last boot with it ended uncleanly within ten minutes. \
-             `wakepath apply --persist` makes settings persistent anew"
+             `wakepath apply --persist{}` makes settings persistent anew",
+            super::root_option(system)
         ),
         BootOutcome::Applied(plan) => {
             for note in &plan.notes {
