@@ -80,7 +80,12 @@ impl PersistentSettings {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|e| unreadable(&path, &e))?,
         };
-        let text = trusted_file::read_open(file, MAX_BYTES).map_err(|error| match error {
+        let about = std::fs::File::from(folder).metadata();
+        let checked = about
+            .map_err(TrustedFileError::Read)
+            .and_then(|about| trusted_file::check_folder(&about))
+            .and_then(|()| trusted_file::read_open(file, MAX_BYTES));
+        let text = checked.map_err(|error| match error {
             TrustedFileError::Read(source) => unreadable(&path, &source),
             TrustedFileError::Unsafe(why) => wrong(
                 &path,
@@ -183,7 +188,8 @@ impl PersistentSettings {
             return Err(wrong(
                 &Self::path(system),
                 format!(
-                    "made for the processor {expected}, but this one is {here}; `wakepath apply --persist` makes it anew"
+                    "made for the processor {expected}, but this one is {here}; `wakepath apply --persist{}` makes it anew",
+                    system.root().as_option()
                 ),
             ));
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use wakepath_settings::{
@@ -177,6 +178,24 @@ fn a_link_in_place_of_the_file_is_not_followed() {
     fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
     assert!(PersistentSettings::load(&system).is_err());
+}
+
+#[test]
+fn a_file_that_others_may_write_or_replace_is_refused() {
+    let (directory, system) = persistent();
+    let file = directory.path().join(FILE);
+    for (path, mode, part) in [
+        (&*file, 0o664, "others may write it"),
+        (&*file, 0o646, "others may write it"),
+        (file.parent().unwrap(), 0o775, "others may write its folder"),
+    ] {
+        let before = fs::metadata(path).unwrap().permissions();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let message = PersistentSettings::load(&system).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+        fs::set_permissions(path, before).unwrap();
+    }
+    PersistentSettings::load(&system).unwrap();
 }
 
 #[test]

@@ -57,14 +57,6 @@ impl RootArgs {
     }
 }
 
-/// ` --root DIR` for a command that is to be typed for this machine; nothing for the running one.
-fn root_option(system: &System) -> String {
-    if system.root().is_live() {
-        return String::new();
-    }
-    format!(" --root {}", system.root().path("").display())
-}
-
 /// A change for people and programs.
 #[derive(Serialize)]
 struct SettingRow {

@@ -63,7 +63,7 @@ pub(super) fn apply(
         session = released;
     }
     session.apply(&plan)?;
-    let option = super::root_option(system);
+    let option = system.root().as_option();
     let kept = settings
         .save(system)
         .and_then(|()| forget_boot_trial(system));
@@ -141,7 +141,7 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
         BootOutcome::LeftOut(set) => bail!(
             "{set} is left out: the last boot with it ended uncleanly within ten minutes. \
              `wakepath apply --persist{}` makes settings persistent anew",
-            super::root_option(system)
+            system.root().as_option()
         ),
         BootOutcome::Applied(plan) => {
             for note in &plan.notes {
