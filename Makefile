@@ -11,7 +11,7 @@ help: ## List the targets
 setup: ## Install the Debian packages that tests and demo need (as root; otherwise say how)
 	@scripts/setup-debian.sh
 
-demo: setup ## One fio job under three settings and its report, then the verdicts on the published experiments
+demo: setup ## One fio job under three settings and its report, the published experiments, and a search for the best settings
 	$(CARGO) build --quiet --profile demo --locked -p wakepath-cli
 	@echo "One fio job, random reads of 4 KiB on a simulated RK3399 board, under three settings (docs/examples/one-job.toml):"
 	@echo
@@ -23,6 +23,11 @@ demo: setup ## One fio job under three settings and its report, then the verdict
 	@echo "Published experiments beside their simulation (tables: target/demo/wakepath reproduce, docs/validation.md):"
 	@echo
 	@target/demo/wakepath reproduce --runs 3 --brief
+	@echo
+	@echo "The best settings for that job, 8 hours a day, if 99 % of the reads take at most 5 % longer (docs/tune.md):"
+	@echo
+	@target/demo/wakepath tune workloads/iowait-rk3399.fio=8h --machine rk3399 --seconds 100ms \
+		--keep 'p99_us <= +5%' --over idle,cpu-latency,frequency --budget 2500000
 
 release: setup ## Build target/profiled/wakepath, optimised by a profile of its own runs
 	scripts/setup-llvm-tools.sh

@@ -107,7 +107,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = journal::held(system.root());
     let _ = journal::legible(data);
     let _ = nvme::identify(system.root(), "nvme0");
-    let _ = wakepath_daemon::power::on_mains(system.root());
+    let _ = wakepath_settings::PowerSupply::read(system.root());
     for name in [
         "idle-states[ceiling=C1]",
         "cpu-latency[limit=20us,cpus=all]",

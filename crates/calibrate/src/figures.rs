@@ -174,7 +174,7 @@ fn fitted_work(us: f64, khz: u32, what: &str) -> Figure {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use wakepath_measure::Conditions;
     use wakepath_measure::drive::{BlockLayerView, DriveSleep, LoadShape, ServiceTime};
     use wakepath_measure::summary::LatencySummary;
@@ -213,7 +213,7 @@ mod tests {
     }
 
     /// 4 KiB reads with a median of 100 us and this mean, 80 us of it in the block layer.
-    fn measured(slowest_us: u64, held_shallow: bool) -> DriveMeasurement {
+    pub(crate) fn measured(slowest_us: u64, held_shallow: bool) -> DriveMeasurement {
         let samples = [100_000, 100_000, 100_000, slowest_us * 1000];
         DriveMeasurement {
             file: "test".to_owned(),

@@ -40,15 +40,17 @@ const BUSY: f64 = 20.0;
 /// A calibrated machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct CalibratedMachine {
-    /// The machine with the figures of the last round.
+    /// The machine with the figures of the last round that counts.
     #[serde(skip)]
     pub machine: Machine,
-    /// What the drive takes, in the last round.
+    /// What the drive takes, in the last round that counts.
     pub drive: DriveMeasurement,
-    /// What wake-ups take, in the last round; absent where the machine has nothing to measure.
+    /// What wake-ups take, in the last round that counts; absent where the machine has nothing to measure.
     pub wake: Option<WakeMeasurement>,
-    /// Jobs as run and as simulated; empty without fio.
+    /// Jobs as run and as simulated, in all rounds that count; empty without fio.
     pub jobs: Vec<JobPrediction>,
+    /// Why no round counts, and the figures are those of the first; absent: at least one round counts.
+    pub flaw: Option<String>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
@@ -77,50 +79,88 @@ pub fn calibrate(
         folder,
         captured,
     };
-    let (mut machine, drive, wake) = calibration.measure(&mut notes)?;
-    let mut result = CalibratedMachine {
-        jobs: calibration.predict(&machine, &drive, &mut notes),
-        machine: machine.clone(),
-        drive,
-        wake,
-        notes,
-    };
-    for _ in 1..plan.rounds() {
+    let mut rounds = CountedRounds::begin(calibration.run_round()?);
+    for number in 2..=plan.rounds() {
         if cancelled.load(Ordering::Relaxed) {
             break;
         }
         // A later round may fail; what was measured before stands.
-        let mut later_notes = Vec::new();
-        match calibration.measure(&mut later_notes) {
-            Ok((later, drive, wake)) => {
-                machine = later;
-                let predicted = calibration.predict(&machine, &drive, &mut later_notes);
-                add_round(&mut result.jobs, predicted);
-                (result.drive, result.wake) = (drive, wake);
-            }
+        match calibration.run_round() {
+            Ok(round) => rounds.add(number, round),
             Err(CalibrateError::Measure(MeasureError::Cancelled)) => {}
-            Err(error) => later_notes.push(format!("a round failed: {error}")),
+            Err(error) => rounds.notes.push(format!("round {number} failed: {error}")),
         }
-        later_notes.retain(|note| !result.notes.contains(note));
-        result.notes.extend(later_notes);
     }
     if cancelled.load(Ordering::Relaxed) {
         let early = "ended early: figures not yet measured stay as captured";
-        result.notes.push(early.to_owned());
+        rounds.notes.push(early.to_owned());
     }
-    match result
-        .drive
-        .conditions
-        .busy_percent
-        .filter(|busy| *busy > BUSY)
-    {
-        Some(busy) => result.notes.push(format!(
-            "the CPUs were {busy:.0} % busy with other work, so the file keeps no prediction error"
-        )),
-        None => machine.prediction = prediction_error(&result.jobs, &result.drive.conditions),
+    for note in std::mem::take(&mut rounds.notes) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
-    result.machine = machine;
-    Ok(result)
+    Ok(rounds.finish(notes))
+}
+
+/// One round: figures, and jobs predicted with them.
+struct CalibrationRound {
+    machine: Machine,
+    drive: DriveMeasurement,
+    wake: Option<WakeMeasurement>,
+    jobs: Vec<JobPrediction>,
+    /// Why the round does not count; absent: it does.
+    flaw: Option<String>,
+    notes: Vec<String>,
+}
+
+/// Rounds that count. Until there is one, the first stands for them.
+struct CountedRounds {
+    /// Figures of the last round that counts, with the jobs of all of them.
+    kept: CalibrationRound,
+    notes: Vec<String>,
+}
+
+impl CountedRounds {
+    fn begin(mut first: CalibrationRound) -> Self {
+        let mut notes = std::mem::take(&mut first.notes);
+        notes.extend(
+            first
+                .flaw
+                .iter()
+                .map(|flaw| format!("the file keeps no prediction error: {flaw}")),
+        );
+        Self { kept: first, notes }
+    }
+
+    fn add(&mut self, number: usize, mut round: CalibrationRound) {
+        self.notes.append(&mut round.notes);
+        if let Some(flaw) = round.flaw {
+            self.notes
+                .push(format!("round {number} is left out: {flaw}"));
+            return;
+        }
+        if self.kept.flaw.is_none() {
+            let latest = std::mem::replace(&mut round.jobs, std::mem::take(&mut self.kept.jobs));
+            add_round(&mut round.jobs, latest);
+        }
+        self.kept = round;
+    }
+
+    fn finish(self, notes: Vec<String>) -> CalibratedMachine {
+        let mut round = self.kept;
+        if round.flaw.is_none() {
+            round.machine.prediction = prediction_error(&round.jobs, &round.drive.conditions);
+        }
+        CalibratedMachine {
+            machine: round.machine,
+            drive: round.drive,
+            wake: round.wake,
+            jobs: round.jobs,
+            flaw: round.flaw,
+            notes,
+        }
+    }
 }
 
 /// Adds a round to earlier predictions.
@@ -147,14 +187,11 @@ struct Calibration<'a> {
 }
 
 impl Calibration<'_> {
-    /// Measures drive and wake-ups, and puts their figures into the captured machine.
-    fn measure(
-        &self,
-        notes: &mut Vec<String>,
-    ) -> Result<(Machine, DriveMeasurement, Option<WakeMeasurement>), CalibrateError> {
+    /// Measures drive and wake-ups, puts their figures into the captured machine, and predicts jobs with it.
+    fn run_round(&self) -> Result<CalibrationRound, CalibrateError> {
         let drive = drive::measure(self.system, &self.plan.drive, self.control)?;
-        notes.extend(drive.notes.iter().cloned());
-        let wake = self.measure_wakes(notes);
+        let mut notes = drive.notes.clone();
+        let wake = self.measure_wakes(&mut notes);
         let mut captured = self.captured.clone();
         notes.extend(figures::choose_measured_drive(
             &mut captured,
@@ -171,20 +208,36 @@ impl Calibration<'_> {
         }
         let device = drive.device.as_ref();
         machine.calibrated_on = Some(describe_calibrated(self.system, device, &drive.conditions));
-        if let Err(error) = machine.check() {
-            notes.push(format!(
-                "the measured figures make no valid machine, so the file has the captured one: {error}"
-            ));
+        let invalid = machine.check().err().map(|error| {
+            format!("its figures make no valid machine, so the captured one stands for it: {error}")
+        });
+        if invalid.is_some() {
             machine = captured;
         }
-        Ok((machine, drive, wake))
+        let jobs = self.predict(&machine, &drive, &mut notes);
+        let flaw = invalid.or_else(|| describe_busy_cpus(&drive)).or_else(|| {
+            self.is_cancelled()
+                .then(|| "a signal ended it early".to_owned())
+        });
+        Ok(CalibrationRound {
+            machine,
+            drive,
+            wake,
+            jobs,
+            flaw,
+            notes,
+        })
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
     }
 
     /// Measures wake-ups; `None` if a signal came first, or if they cannot be measured.
     fn measure_wakes(&self, notes: &mut Vec<String>) -> Option<WakeMeasurement> {
         let file = self.folder.data_file();
         let measured = match &self.plan.wake {
-            Ok(_) if self.cancelled.load(Ordering::Relaxed) => Ok(None),
+            Ok(_) if self.is_cancelled() => Ok(None),
             Ok(wake) => measure_wakes(self.system, wake, &file, self.control),
             Err(why) => Err(why.clone()),
         };
@@ -231,7 +284,7 @@ impl Calibration<'_> {
     ) -> Vec<JobPrediction> {
         let mut captured = self.captured.clone();
         figures::choose_measured_drive(&mut captured, self.system, drive.device.as_ref());
-        match self.compare([&captured, machine]) {
+        match self.compare([&captured, machine], notes) {
             Ok(jobs) => jobs,
             Err(CalibrateError::Study(StudyError::Interrupted)) => Vec::new(),
             Err(error) => {
@@ -244,6 +297,7 @@ impl Calibration<'_> {
     fn compare(
         &self,
         [captured, calibrated]: [&Machine; 2],
+        notes: &mut Vec<String>,
     ) -> Result<Vec<JobPrediction>, CalibrateError> {
         let study = self.plan.job_study(&self.folder);
         let live = study.measure(self.control, self.cancelled)?;
@@ -273,11 +327,22 @@ impl Calibration<'_> {
                             uncalibrated,
                         }],
                     });
+                } else {
+                    notes.push(format!(
+                        "the job {} under {set} is left out: fio or the simulator told no latency of it",
+                        job.name
+                    ));
                 }
             }
         }
         Ok(predictions)
     }
+}
+
+/// Why a round does not count: other work on the CPUs just before.
+fn describe_busy_cpus(drive: &DriveMeasurement) -> Option<String> {
+    let busy = drive.conditions.busy_percent.filter(|busy| *busy > BUSY)?;
+    Some(format!("the CPUs were {busy:.0} % busy with other work"))
 }
 
 /// Measures wake-ups; `None` if a signal came first, and the reason if they cannot be measured.
@@ -291,5 +356,56 @@ fn measure_wakes(
         Ok(wake) => Ok(Some(wake)),
         Err(MeasureError::Cancelled) => Ok(None),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figures::tests::measured;
+    use super::prediction::tests::prediction;
+    use super::*;
+
+    /// A round on a machine of this name.
+    fn round(name: &str, flaw: Option<&str>) -> CalibrationRound {
+        let mut machine = Machine::find("laptop").unwrap();
+        machine.name = name.to_owned();
+        CalibrationRound {
+            machine,
+            drive: measured(100, true),
+            wake: None,
+            jobs: vec![prediction("unchanged", &[10.0], 20.0)],
+            flaw: flaw.map(str::to_owned),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn rounds_with_a_flaw_are_left_out_with_a_note() {
+        let mut rounds = CountedRounds::begin(round("first", None));
+        rounds.add(2, round("second", None));
+        rounds.add(
+            3,
+            round("third", Some("the CPUs were 50 % busy with other work")),
+        );
+        let note = "round 3 is left out: the CPUs were 50 % busy with other work";
+        assert_eq!(rounds.notes, [note]);
+        let calibrated = rounds.finish(Vec::new());
+        assert_eq!(calibrated.machine.name, "second");
+        assert_eq!(calibrated.jobs[0].rounds.len(), 2);
+        assert_eq!(calibrated.flaw, None);
+        assert_eq!(calibrated.machine.prediction.unwrap().rounds, 2);
+    }
+
+    #[test]
+    fn a_first_round_with_a_flaw_stands_until_another_counts() {
+        let mut rounds = CountedRounds::begin(round("first", Some("busy")));
+        rounds.add(2, round("second", Some("busy")));
+        assert_eq!(rounds.kept.machine.name, "first");
+        rounds.add(3, round("third", None));
+        let calibrated = rounds.finish(Vec::new());
+        assert_eq!(calibrated.machine.name, "third");
+        assert_eq!(calibrated.jobs[0].rounds.len(), 1);
+        let alone = CountedRounds::begin(round("alone", Some("busy"))).finish(Vec::new());
+        assert!(alone.machine.prediction.is_none() && alone.flaw.is_some());
     }
 }

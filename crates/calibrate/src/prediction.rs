@@ -251,7 +251,7 @@ fn mean_ratios(one: &JobPrediction, other: &JobPrediction) -> Option<(f64, f64)>
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn figures(mean_us: f64) -> JobFigures {
@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    fn prediction(policy: &str, live: &[f64], simulated: f64) -> JobPrediction {
+    pub(crate) fn prediction(policy: &str, live: &[f64], simulated: f64) -> JobPrediction {
         JobPrediction {
             job: "reads".to_owned(),
             policy: policy.to_owned(),

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use wakepath_policies::apst::gaps::Gaps;
 use wakepath_settings::daemon_config::Config;
-use wakepath_settings::{Hold, SettingsError};
+use wakepath_settings::{Hold, PowerSupply, SettingsError};
 use wakepath_system::System;
 
 use crate::log;
-use crate::power::on_mains;
 use crate::profile::{CheckOutcome, DriveProfile, SupplyState, find_profiles};
 
 /// How often the power supply is looked at, where a profile depends on it.
@@ -41,7 +40,7 @@ pub(crate) struct DriveReport {
 impl ManagedDrives {
     /// Finds the drives with profiles. Beside them come drives whose profile cannot be followed, with reasons.
     pub(crate) fn new(system: &System, config: &Config) -> (Self, Vec<(String, SettingsError)>) {
-        let mains = on_mains(system.root());
+        let mains = PowerSupply::read(system.root()) == PowerSupply::Mains;
         let (profiles, unfit) = find_profiles(system, config, mains);
         let by_supply = profiles.iter().any(DriveProfile::depends_on_supply);
         let now = Instant::now();
@@ -137,7 +136,7 @@ impl ManagedDrives {
         if supply_due {
             self.supply_next = Some(now + SUPPLY_INTERVAL);
         }
-        let mains = on_mains(system.root());
+        let mains = PowerSupply::read(system.root()) == PowerSupply::Mains;
         let slept = time_asleep();
         let has_slept = slept > self.slept + LEAST_SLEEP;
         if !due && !has_slept && mains == self.mains {

@@ -16,7 +16,6 @@ pub mod metrics;
 pub mod metrics_server;
 mod missing;
 mod plan;
-pub mod power;
 mod probe_cost;
 pub mod profile;
 pub mod psd;

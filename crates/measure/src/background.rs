@@ -3,7 +3,7 @@
 //! Only counters of the kernel are read, before and after; nothing is changed, and no root is needed. The kernel counts
 //! causes, and not the programs behind them: which program set a timer is not known here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -165,13 +165,7 @@ impl CounterSnapshot {
         seconds: f64,
         conditions: Conditions,
     ) -> BackgroundMeasurement {
-        let mut cpus: Vec<usize> = self
-            .counts
-            .values()
-            .flat_map(|by| by.keys().copied())
-            .collect();
-        cpus.sort_unstable();
-        cpus.dedup();
+        let cpus = cpus_in_both(self.counts.values(), before.counts.values());
         let mut causes: Vec<CauseRate> = Vec::new();
         for ((kind, name), now) in &self.counts {
             let then = before.counts.get(&(*kind, name.clone()));
@@ -211,6 +205,16 @@ impl CounterSnapshot {
     }
 }
 
+/// CPUs counted before and after, in order. Counts of one that came or went meanwhile are of another time.
+pub(crate) fn cpus_in_both<'a>(
+    after: impl Iterator<Item = &'a BTreeMap<usize, u64>>,
+    before: impl Iterator<Item = &'a BTreeMap<usize, u64>>,
+) -> Vec<usize> {
+    let past: BTreeSet<usize> = before.flat_map(|by| by.keys().copied()).collect();
+    let now: BTreeSet<usize> = after.flat_map(|by| by.keys().copied()).collect();
+    now.intersection(&past).copied().collect()
+}
+
 /// Adds a table of counts by CPU: a head of CPU numbers, then lines of a name, counts and perhaps a description.
 fn add_table(counts: &mut Counts, kind: CauseKind, text: &str) {
     let mut lines = text.lines();
@@ -243,17 +247,22 @@ fn add_table(counts: &mut Counts, kind: CauseKind, text: &str) {
 
 /// Counts of numbered interrupts, which are of devices, by name and CPU.
 pub(crate) fn numbered_interrupts(text: &str) -> BTreeMap<String, BTreeMap<usize, u64>> {
-    let lines: Vec<&str> = text.lines().filter(|line| is_of_device(line)).collect();
+    let mut all = text.lines();
+    let head = all.next();
+    let lines: Vec<&str> = head
+        .into_iter()
+        .chain(all.filter(|line| is_of_device(line)))
+        .collect();
     let mut counts = Counts::new();
     add_table(&mut counts, CauseKind::Interrupt, &lines.join("\n"));
     let named = counts.into_iter();
     named.map(|((_, name), by_cpu)| (name, by_cpu)).collect()
 }
 
-/// Whether a line of `/proc/interrupts` is its head, or of a device.
+/// Whether a line of `/proc/interrupts` is of a device.
 fn is_of_device(line: &str) -> bool {
     let label = line.split(':').next().unwrap_or_default().trim();
-    line.contains("CPU") || !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit())
+    !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// Names a cause: numbered interrupts by their device, behind controller and trigger; others by label and description.
@@ -320,6 +329,22 @@ mod tests {
                 ("nvme0q1 (interrupt 24)", &[0.0, 2.0][..]),
             ]
         );
+    }
+
+    #[test]
+    fn a_cpu_that_came_meanwhile_is_left_out() {
+        let before = snapshot("CPU0\n 24: 1 IO-APIC 5-edge nvme0q1\n");
+        let after = snapshot("CPU0 CPU3\n 24: 11 900 IO-APIC 5-edge nvme0q1\n");
+        let result = after.rates_since(&before, 10.0, conditions());
+        assert_eq!(result.cpus, [0]);
+        assert_eq!(result.causes[0].by_cpu, [1.0]);
+    }
+
+    #[test]
+    fn a_description_with_cpu_in_it_is_no_head() {
+        let text = "CPU0\n 24: 1 IO-APIC 5-edge nvme0q1\nMCE: 3 CPU machine checks\n 25: 1 IO-APIC 6-edge eth0\n";
+        let names: Vec<String> = numbered_interrupts(text).into_keys().collect();
+        assert_eq!(names, ["eth0 (interrupt 25)", "nvme0q1 (interrupt 24)"]);
     }
 
     #[test]

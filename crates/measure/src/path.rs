@@ -16,6 +16,7 @@ use serde::Serialize;
 use wakepath_system::{Root, System};
 use wakepath_units::median;
 
+use crate::background::cpus_in_both;
 use crate::drive::random_block;
 use crate::summary::{Estimate, LatencySummary};
 use crate::test_file::{ALIGNMENT, AlignedBuffer, TestFile, TestTarget};
@@ -23,8 +24,8 @@ use crate::{Conditions, ExperimentControl, MeasureError, ShallowHold, pin};
 
 /// Requests in flight, each in a thread.
 const DEPTHS: [usize; 4] = [1, 2, 4, 8];
-/// Steps besides the loads: system call, context switch, ticks.
-const OTHER_STEPS: usize = 3;
+/// Steps besides the loads: interrupts without reads, system call, context switch, ticks.
+const OTHER_STEPS: usize = 4;
 /// Interruptions of a spinning thread from this length on, in ns, are somebody else's work.
 const LEAST_INTERRUPTION: u64 = 700;
 /// An interrupt line has completions if it came at least this often for each request.
@@ -136,6 +137,7 @@ impl PathPlan {
                 self.target.path().display()
             ),
             "holds /dev/cpu_dma_latency at 0 meanwhile, so that CPUs stay in their first idle state (needs root)".to_owned(),
+            "counts interrupts during a step without reads first, which are no completions".to_owned(),
             "times system calls, context switches and the interruptions of a spinning thread".to_owned(),
         ]
     }
@@ -185,11 +187,13 @@ fn run_steps(
     result: &mut PathMeasurement,
     control: ExperimentControl<'_>,
 ) -> Result<(), MeasureError> {
+    let background = InterruptCount::watch(system.root(), || control.sleep(plan.step));
+    control.finish_step();
     for depth in DEPTHS {
         if control.is_cancelled() {
             return Ok(());
         }
-        let load = measure_load(system.root(), file, depth, plan.step, control)
+        let load = measure_load(system.root(), file, depth, plan.step, control, &background)
             .map_err(|error| file.error("reading it", error))?;
         result.loads.extend(load);
         control.finish_step();
@@ -218,21 +222,22 @@ fn measure_load(
     depth: usize,
     time: Duration,
     control: ExperimentControl<'_>,
+    background: &InterruptCount,
 ) -> io::Result<Option<PathLoad>> {
-    let before = read_interrupts(root);
     let done: Mutex<Vec<io::Result<ThreadWork>>> = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for thread in 0..depth {
-            let done = &done;
-            scope.spawn(move || {
-                let work = read_for(file, thread as u64, time, control);
-                done.lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)
-                    .push(work);
-            });
-        }
+    let interrupts = InterruptCount::watch(root, || {
+        std::thread::scope(|scope| {
+            for thread in 0..depth {
+                let done = &done;
+                scope.spawn(move || {
+                    let work = read_for(file, seed_for_thread(depth, thread), time, control);
+                    done.lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .push(work);
+                });
+            }
+        });
     });
-    let after = read_interrupts(root);
     let works: io::Result<Vec<ThreadWork>> = done
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -256,9 +261,14 @@ fn measure_load(
         reads: latency.n,
         task_ns: per_read(0),
         waiting_ns: per_read(1),
-        completions: find_completions(&before, &after, latency.n),
+        completions: find_completions(&interrupts, background, latency.n),
         latency,
     }))
+}
+
+/// A seed of its own for each thread of each depth: blocks that an earlier load read could be in the drive's cache.
+const fn seed_for_thread(depth: usize, thread: usize) -> u64 {
+    ((depth as u64) << 32) | thread as u64
 }
 
 fn read_for(
@@ -303,32 +313,70 @@ fn read_interrupts(root: &Root) -> InterruptCounts {
     crate::background::numbered_interrupts(&text)
 }
 
-/// Lines that came often enough to be the completions of reads.
+/// Interrupts of devices during a time.
+struct InterruptCount {
+    counts: InterruptCounts,
+    seconds: f64,
+}
+
+impl InterruptCount {
+    fn watch(root: &Root, work: impl FnOnce()) -> Self {
+        let before = read_interrupts(root);
+        let began = Instant::now();
+        work();
+        let seconds = began.elapsed().as_secs_f64();
+        Self {
+            counts: subtract_counts(&read_interrupts(root), &before),
+            seconds,
+        }
+    }
+
+    /// Interrupts of a line on a CPU that come in so many seconds.
+    fn expect(&self, name: &str, cpu: usize, seconds: f64) -> f64 {
+        let by_cpu = self.counts.get(name);
+        let count = by_cpu.and_then(|by_cpu| by_cpu.get(&cpu)).copied();
+        count.unwrap_or(0) as f64 * seconds / self.seconds.max(1e-9)
+    }
+}
+
+/// What came between two readings, on CPUs that are in both.
+fn subtract_counts(after: &InterruptCounts, before: &InterruptCounts) -> InterruptCounts {
+    let cpus = cpus_in_both(after.values(), before.values());
+    let mut came = InterruptCounts::new();
+    for (name, now) in after {
+        let then = before.get(name);
+        let by_cpu = cpus.iter().filter_map(|cpu| {
+            let past = then.and_then(|then| then.get(cpu)).copied().unwrap_or(0);
+            Some((*cpu, now.get(cpu)?.saturating_sub(past)))
+        });
+        came.insert(name.clone(), by_cpu.collect());
+    }
+    came
+}
+
+/// Lines that came often enough to be the completions of reads, less what comes without reads.
 fn find_completions(
-    before: &InterruptCounts,
-    after: &InterruptCounts,
+    interrupts: &InterruptCount,
+    background: &InterruptCount,
     reads: u64,
 ) -> Vec<CompletionLine> {
     let mut lines: Vec<CompletionLine> = Vec::new();
-    for (name, now) in after {
-        let then = before.get(name);
-        let came: Vec<(usize, u64)> = now
+    for (name, by_cpu) in &interrupts.counts {
+        let came: Vec<(usize, f64)> = by_cpu
             .iter()
             .map(|(cpu, count)| {
-                let past = then.and_then(|then| then.get(cpu)).copied().unwrap_or(0);
-                (*cpu, count.saturating_sub(past))
+                let expected = background.expect(name, *cpu, interrupts.seconds);
+                (*cpu, (*count as f64 - expected).max(0.0))
             })
             .collect();
-        let total: u64 = came.iter().map(|(_, count)| count).sum();
-        let per_read = total as f64 / reads.max(1) as f64;
+        let total: f64 = came.iter().map(|(_, count)| count).sum();
+        let per_read = total / reads.max(1) as f64;
         if per_read >= COMPLETIONS_PER_REQUEST {
-            let shares = came.iter().filter(|(_, count)| *count > 0);
+            let shares = came.iter().filter(|(_, count)| *count > 0.0);
             lines.push(CompletionLine {
                 name: name.clone(),
                 per_read,
-                shares: shares
-                    .map(|(cpu, count)| (*cpu, *count as f64 / total as f64))
-                    .collect(),
+                shares: shares.map(|(cpu, count)| (*cpu, *count / total)).collect(),
             });
         }
     }
@@ -472,7 +520,12 @@ mod tests {
         let after = counts(
             " CPU0 CPU1\n 24: 26 75 PCI-MSIX 0-edge nvme0q1\n 25: 6 6 PCI-MSIX 1-edge eth0\n LOC: 99 99 timers\n",
         );
-        let found = find_completions(&before, &after, 200);
+        let during = |before: &InterruptCounts, after: &InterruptCounts| InterruptCount {
+            counts: subtract_counts(after, before),
+            seconds: 1.0,
+        };
+        let quiet = during(&before, &before);
+        let found = find_completions(&during(&before, &after), &quiet, 200);
         assert_eq!(
             found,
             [CompletionLine {
@@ -481,16 +534,21 @@ mod tests {
                 shares: vec![(0, 0.25), (1, 0.75)],
             }]
         );
+        // What comes as often without reads completes none.
+        let same = during(&before, &after);
+        assert_eq!(find_completions(&same, &during(&before, &after), 200), []);
     }
 
     #[test]
     fn a_thread_has_an_account() {
         let Some(before) = read_account() else { return };
-        let end = Instant::now() + Duration::from_millis(5);
+        // The account moves with the tick.
+        let end = Instant::now() + Duration::from_millis(100);
         while Instant::now() < end {
             std::hint::spin_loop();
         }
         let after = read_account().unwrap();
-        assert!(after[0] >= before[0] && after[1] >= before[1]);
+        assert!(after[0] > before[0], "{before:?} {after:?}");
+        assert!(after[1] >= before[1], "{before:?} {after:?}");
     }
 }

@@ -12,7 +12,9 @@ use wakepath_system::{System, SystemError};
 
 use crate::persistent::is_switched_off;
 use crate::store::remove_file;
-use crate::{PersistentSettings, Session, SettingsError, SettingsPlan};
+use crate::{
+    PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan, apply_persistent,
+};
 
 /// Name of the record in the directory of the journal.
 const RECORD: &str = "boot.json";
@@ -57,8 +59,9 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
         && record.boot != now
         && record.settings == meaning
     {
-        return Ok(BootOutcome::LeftOut(settings.set_text()));
+        return Ok(BootOutcome::LeftOut(settings.sets_text()));
     }
+    let supply = PowerSupply::read(system.root());
     let plan = settings.plan(system)?;
     let record = BootRecord {
         boot: now,
@@ -66,7 +69,7 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
     };
     let content = serde_json::to_vec(&record).unwrap_or_default();
     session.store.replace(RECORD, &content)?;
-    if let Err(error) = session.apply(&plan) {
+    if let Err(error) = apply_persistent(&mut session, &settings, supply, &plan) {
         // Settings that could not be put back are still on trial. A record that stays only leaves the set out once more.
         if session.journal.oldest().is_empty() {
             _ = session.store.remove(RECORD);

@@ -10,7 +10,7 @@ use wakepath_system::capture::class::MachineClass;
 use wakepath_units::spelling::toml_error;
 
 use crate::trusted_file::{self, TrustedFileError};
-use crate::{SettingsError, SettingsPlan, Targets, config_folder, policy, store};
+use crate::{PowerSupply, SettingsError, SettingsPlan, Targets, config_folder, policy, store};
 
 /// Name of the file in its folder.
 const FILE: &str = "settings.toml";
@@ -19,12 +19,16 @@ const MAX_BYTES: u64 = 1 << 16;
 /// Word of the kernel's command line that leaves persistent settings out.
 pub const OFF_WORD: &str = "wakepath.persist=0";
 
-/// A policy set that is applied at every boot.
+/// Policy sets that are applied at every boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersistentSettings {
-    /// The policies.
-    pub set: PolicySet,
-    /// CPUs; `None`: all.
+    /// The set for a supply without a set of its own.
+    pub any_supply: Option<PolicySet>,
+    /// The set for mains.
+    pub mains: Option<PolicySet>,
+    /// The set for the battery.
+    pub battery: Option<PolicySet>,
+    /// CPUs, for all sets; `None`: all.
     pub cpus: Option<Vec<usize>>,
     /// Processor that the set was made for; on another one it is not applied. `None`: any.
     pub processor: Option<String>,
@@ -34,7 +38,12 @@ pub struct PersistentSettings {
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PersistentFile {
-    policy: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mains: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    battery: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cpus: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,17 +53,68 @@ struct PersistentFile {
 /// Head of a new file.
 const HEAD: &str = "\
 # Settings that are applied at every boot. `wakepath apply --check` checks this file, `wakepath restore` removes it.
-# policy: a policy set, as for `wakepath apply`. cpus: a list such as 0-3,8. processor: only where this one is found.
+# policy: a policy set, as for `wakepath apply`. mains, battery: the set for that power supply instead.
+# cpus: a list such as 0-3,8. processor: only where this one is found.
 ";
 
 impl PersistentSettings {
-    /// Makes a set persistent for the processor of this machine.
+    /// Makes a set persistent for the processor of this machine, whatever its power supply.
     pub fn for_machine(system: &System, set: PolicySet, cpus: Option<Vec<usize>>) -> Self {
         Self {
-            set,
+            any_supply: Some(set),
+            mains: None,
+            battery: None,
             cpus,
             processor: processor_name(system),
         }
+    }
+
+    /// Makes a set persistent for one power supply. The sets of the file for others stay.
+    ///
+    /// # Errors
+    /// The file has a mistake, or sets for other CPUs.
+    pub fn for_supply(
+        system: &System,
+        supply: PowerSupply,
+        set: PolicySet,
+        cpus: Option<Vec<usize>>,
+    ) -> Result<Self, SettingsError> {
+        let mut settings = match Self::load(system)? {
+            Some(settings) if settings.cpus != cpus => {
+                let found = settings.cpus.as_deref().map_or_else(
+                    || "all CPUs".to_owned(),
+                    |cpus| format!("--cpus {}", cpu_list(cpus)),
+                );
+                let message = format!(
+                    "has a set for {found}, and all sets of it are for the same CPUs; give the same, or \
+                     `wakepath restore` first"
+                );
+                return Err(wrong(&Self::path(system), message));
+            }
+            Some(settings) => settings,
+            None => Self {
+                any_supply: None,
+                mains: None,
+                battery: None,
+                cpus,
+                processor: None,
+            },
+        };
+        settings.processor = processor_name(system);
+        match supply {
+            PowerSupply::Mains => settings.mains = Some(set),
+            PowerSupply::Battery => settings.battery = Some(set),
+        }
+        Ok(settings)
+    }
+
+    /// The set for a power supply; `None`: with this supply everything stays as it is.
+    pub fn set_for(&self, supply: PowerSupply) -> Option<&PolicySet> {
+        let own = match supply {
+            PowerSupply::Mains => &self.mains,
+            PowerSupply::Battery => &self.battery,
+        };
+        own.as_ref().or(self.any_supply.as_ref())
     }
 
     /// Path of the file, for messages.
@@ -107,48 +167,50 @@ impl PersistentSettings {
             let line = text.get(..start).unwrap_or(text).matches('\n').count() + 1;
             format!("line {line}: {}", toml_error(error.message(), text, start))
         })?;
-        let set: PolicySet = file.policy.parse().map_err(|e| format!("policy: {e}"))?;
-        if set.is_empty() {
-            return Err("policy: it names no policy; name one, as in policy = \"teo\"".to_owned());
+        if file.policy.is_none() && file.mains.is_none() && file.battery.is_none() {
+            return Err("no policy set in it: expected `policy`, `mains` or `battery`; `wakepath restore` removes the file".to_owned());
         }
         let cpus = file.cpus.map(|list| {
             let parsed = wakepath_units::cpus::parse(&list).filter(|cpus| !cpus.is_empty());
             parsed.ok_or_else(|| format!("cpus: `{list}` is not a list such as 0-3,8"))
         });
         Ok(Self {
-            set,
+            any_supply: parse_set("policy", file.policy)?,
+            mains: parse_set("mains", file.mains)?,
+            battery: parse_set("battery", file.battery)?,
             cpus: cpus.transpose()?,
             processor: file.processor,
         })
     }
 
-    /// The set without versions, which are those of the running kernel.
-    pub fn set_text(&self) -> String {
-        let profile = self.set.profile().map(ToString::to_string);
-        let policies = self.set.policies().iter().map(text_without_version);
-        profile
-            .into_iter()
-            .chain(policies)
-            .collect::<Vec<_>>()
-            .join(" + ")
+    /// The sets without versions, which are those of the running kernel. A single set for any supply is its own text.
+    pub fn sets_text(&self) -> String {
+        let sets = [
+            ("", &self.any_supply),
+            ("on mains ", &self.mains),
+            ("on battery ", &self.battery),
+        ];
+        let texts = sets
+            .iter()
+            .filter_map(|(supply, set)| Some(format!("{supply}{}", set_text(set.as_ref()?))));
+        texts.collect::<Vec<_>>().join(", ")
     }
 
     /// The text of the file.
-    fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         format!("{HEAD}\n{}", self.to_toml())
     }
 
     /// Keys and values of the file, without comments.
     pub(crate) fn to_toml(&self) -> String {
         let file = PersistentFile {
-            policy: self.set_text(),
-            cpus: self.cpus.as_ref().map(|cpus| {
-                let numbers: Vec<u32> = cpus.iter().map(|cpu| *cpu as u32).collect();
-                wakepath_units::cpus::list(&numbers)
-            }),
+            policy: self.any_supply.as_ref().map(set_text),
+            mains: self.mains.as_ref().map(set_text),
+            battery: self.battery.as_ref().map(set_text),
+            cpus: self.cpus.as_deref().map(cpu_list),
             processor: self.processor.clone(),
         };
-        // Three texts are always TOML.
+        // Texts are always TOML.
         toml::to_string(&file).unwrap_or_default()
     }
 
@@ -175,11 +237,26 @@ impl PersistentSettings {
             .map_err(|error| wrong(&Self::path(system), format!("cannot be removed: {error}")))
     }
 
-    /// Plans the settings on this machine.
+    /// Plans the settings of this machine for its power supply of now. The sets for other supplies are checked, too.
+    ///
+    /// # Errors
+    /// As of [`PersistentSettings::plan_for`].
+    pub fn plan(&self, system: &System) -> Result<SettingsPlan, SettingsError> {
+        for supply in PowerSupply::ALL {
+            self.plan_for(system, supply)?;
+        }
+        self.plan_for(system, PowerSupply::read(system.root()))
+    }
+
+    /// Plans the settings of this machine for a power supply; empty without a set for that.
     ///
     /// # Errors
     /// The machine is another one, cannot follow a policy, or the settings would end with the process.
-    pub fn plan(&self, system: &System) -> Result<SettingsPlan, SettingsError> {
+    pub fn plan_for(
+        &self,
+        system: &System,
+        supply: PowerSupply,
+    ) -> Result<SettingsPlan, SettingsError> {
         let found = processor_name(system);
         if let Some(expected) = &self.processor
             && found.as_ref() != Some(expected)
@@ -197,10 +274,42 @@ impl PersistentSettings {
             cpus: self.cpus.clone(),
             ..Targets::default()
         };
-        let plan = SettingsPlan::new(system, policy::resolve(system, &self.set, &targets)?)?;
+        let Some(set) = self.set_for(supply) else {
+            return Ok(SettingsPlan::default());
+        };
+        let plan = SettingsPlan::new(system, policy::resolve(system, set, &targets)?)?;
         plan.check_stays()?;
         Ok(plan)
     }
+}
+
+fn parse_set(key: &str, text: Option<String>) -> Result<Option<PolicySet>, String> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let set: PolicySet = text.parse().map_err(|e| format!("{key}: {e}"))?;
+    if set.is_empty() {
+        return Err(format!(
+            "{key}: it names no policy; name one, as in {key} = \"teo\""
+        ));
+    }
+    Ok(Some(set))
+}
+
+fn cpu_list(cpus: &[usize]) -> String {
+    let numbers: Vec<u32> = cpus.iter().map(|cpu| *cpu as u32).collect();
+    wakepath_units::cpus::list(&numbers)
+}
+
+/// A set without versions.
+fn set_text(set: &PolicySet) -> String {
+    let profile = set.profile().map(ToString::to_string);
+    let policies = set.policies().iter().map(text_without_version);
+    profile
+        .into_iter()
+        .chain(policies)
+        .collect::<Vec<_>>()
+        .join(" + ")
 }
 
 fn text_without_version(policy: &PolicySpec) -> String {
@@ -245,7 +354,9 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let settings = PersistentSettings {
-            set: "teo + cpu-latency[limit=20us,cpus=all]".parse().unwrap(),
+            any_supply: Some("teo + cpu-latency[limit=20us,cpus=all]".parse().unwrap()),
+            mains: None,
+            battery: Some("menu + epp[value=power]".parse().unwrap()),
             cpus: Some(vec![0, 1, 2, 8]),
             processor: Some("A \"processor\"".to_owned()),
         };
@@ -257,6 +368,7 @@ mod tests {
         for (text, parts) in [
             ("", &["policy"][..]),
             ("\npolcy = 'teo'", &["line 2", "did you mean `policy`"]),
+            ("battery = 'tea'", &["battery", "did you mean `teo`"]),
             ("policy = 'tea'", &["policy", "did you mean `teo`"]),
             ("policy = 'teo'\ncpus = 'all'", &["cpus", "0-3,8"]),
             ("policy = 3", &["line 1", "text"]),

@@ -1,6 +1,7 @@
 //! `wakepath calibrate`: a machine file with measured figures, and how far predictions with it are off.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use serde::Serialize;
 use wakepath_calibrate::{
     CalibratedMachine, CalibrationPlan, CalibrationRequest, JobPrediction, MOST_ROUNDS, calibrate,
 };
-use wakepath_hardware::machine::{Origin, PredictionError, calibration_file};
+use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, calibration_file};
 use wakepath_system::System;
 
 use super::measure::experiment::{
     PlanReport, announce, check_new, parse_size, print_notes, write_text,
 };
-use crate::messages::tell;
+use crate::messages::{tell, warning};
 use crate::output::{self, Format, Screen};
 use crate::{until, waiting};
 
@@ -46,7 +47,7 @@ pub(crate) struct Args {
     /// Name of the machine in its file.
     #[arg(long, default_value = "here")]
     name: String,
-    /// The machine file to write [default: /var/lib/wakepath/machine.toml for root, else
+    /// The machine file to write [default: /var/lib/wakepath-machine/machine.toml for root, else
     /// ~/.local/share/wakepath/machine.toml: the machine `here`; an earlier calibration there is replaced].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -105,11 +106,18 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         |finished, cancelled| Ok(calibrate(&system, &plan, finished, cancelled)?),
     )?;
     print_notes(&calibration.notes);
-    print(args.format, &file.path, &calibration, out)?;
+    let (written, warning) = file.spare_earlier(calibration.flaw.as_deref());
+    print(args.format, &written.path, &calibration, out)?;
     // What was measured is shown even where it cannot be written any more.
     out.print()?;
     let text = calibration.machine.to_toml()?;
-    write_text(&file.path, file.replaces, &text).with_context(|| file.path.display().to_string())
+    written
+        .write(&text)
+        .with_context(|| written.path.display().to_string())?;
+    if let Some(text) = warning {
+        warning!("{text}");
+    }
+    Ok(())
 }
 
 /// Where the machine file goes.
@@ -142,9 +150,51 @@ impl MachineOutput {
     /// Checks before the measurement that the file can be written.
     fn check(&self) -> anyhow::Result<()> {
         if let Some(folder) = self.path.parent().filter(|_| self.is_usual) {
-            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+            self.make(folder)
+                .with_context(|| folder.display().to_string())?;
         }
         check_new(&self.path, self.replaces)
+    }
+
+    fn make(&self, folder: &Path) -> std::io::Result<()> {
+        let is_new = !folder.exists();
+        fs::create_dir_all(folder)?;
+        if is_new && self.is_for_all_users() {
+            fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+        }
+        Ok(())
+    }
+
+    /// Whether all users take this file, whatever root's umask is.
+    fn is_for_all_users(&self) -> bool {
+        self.is_usual && self.path == Path::new(SYSTEM_FILE)
+    }
+
+    /// Where a calibration goes: beside an earlier one, with a warning, if the new one has a flaw.
+    fn spare_earlier(self, flaw: Option<&str>) -> (Self, Option<String>) {
+        let Some(flaw) = flaw.filter(|_| self.path.exists()) else {
+            return (self, None);
+        };
+        let partial = self.path.with_extension("partial.toml");
+        let warning = format!(
+            "{flaw}: {} stays as it was, and {} has what was measured; calibrate again",
+            self.path.display(),
+            partial.display()
+        );
+        let beside = Self {
+            path: partial,
+            replaces: true,
+            is_usual: false,
+        };
+        (beside, Some(warning))
+    }
+
+    fn write(&self, text: &str) -> anyhow::Result<()> {
+        write_text(&self.path, self.replaces, text)?;
+        if self.is_for_all_users() {
+            fs::set_permissions(&self.path, Permissions::from_mode(0o644))?;
+        }
+        Ok(())
     }
 }
 
@@ -240,4 +290,35 @@ fn rows(job: &JobPrediction) -> Option<[[String; 8]; 3]> {
             format!("{:+.1}", before[index]),
         ]
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_calibration_with_a_flaw_spares_an_earlier_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("machine.toml");
+        let choose = |flaw: Option<&str>| {
+            let chosen = MachineOutput {
+                path: path.clone(),
+                replaces: true,
+                is_usual: true,
+            };
+            chosen.spare_earlier(flaw)
+        };
+        let (first, warning) = choose(Some("a signal ended it early"));
+        assert_eq!((&first.path, warning), (&path, None));
+        fs::write(&path, "earlier").unwrap();
+        let (complete, warning) = choose(None);
+        assert_eq!((&complete.path, warning), (&path, None));
+        let (beside, warning) = choose(Some("a signal ended it early"));
+        beside.write("part").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
+        let partial = folder.path().join("machine.partial.toml");
+        assert_eq!(fs::read_to_string(&partial).unwrap(), "part");
+        let text = warning.unwrap();
+        assert!(text.starts_with("a signal ended it early: "), "{text}");
+    }
 }

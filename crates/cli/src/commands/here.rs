@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wakepath_calibrate::{StaleFigure, find_stale_figures};
 use wakepath_hardware::Machine;
-use wakepath_hardware::machine::{HERE, calibrated_file};
+use wakepath_hardware::machine::{HERE, MachineError, calibrated_file};
 use wakepath_system::System;
 
 use crate::messages::warning;
@@ -14,11 +14,13 @@ pub(super) fn find_machine(name: Option<&str>) -> anyhow::Result<(Machine, Optio
     if let Some(name) = name {
         return Ok((Machine::find(name)?, None));
     }
-    let Some(file) = calibrated_file() else {
-        anyhow::bail!(
+    let file = match calibrated_file() {
+        Ok(file) => file,
+        Err(MachineError::NotCalibrated) => anyhow::bail!(
             "no machine is named, and this one is not calibrated; name one of `wakepath machine list` or a machine file by \
              --machine, or run `sudo wakepath calibrate --folder DIR`"
-        );
+        ),
+        Err(error) => return Err(error.into()),
     };
     let machine = Machine::load(&file)?;
     let line = format!("machine: {HERE}, {} ({})", machine.title, file.display());

@@ -28,6 +28,7 @@ mod results;
 mod sim;
 mod study;
 mod timeline;
+mod tune;
 mod workload;
 
 #[derive(Subcommand)]
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Sim(sim::Args),
     /// Compare policies over many runs, simulated or measured, from one file.
     Study(study::Args),
+    /// Find the best policy set for one's loads on a modelled machine.
+    Tune(tune::Args),
     /// Merge shards, draw timelines for Perfetto, set the laboratory beside a simulation.
     Results(results::Args),
     /// Which policy is better, by how much, and how sure that is.
@@ -96,6 +99,7 @@ impl Command {
             Self::Drive(args) => drive::run(args, out),
             Self::Sim(args) => sim::run(&args, cli, out),
             Self::Study(args) => study::run(args, out),
+            Self::Tune(args) => tune::run(&args, out),
             Self::Results(args) => results::run(&args, out),
             Self::Compare(args) => compare::run(&args, out),
             #[cfg(target_os = "linux")]

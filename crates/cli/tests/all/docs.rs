@@ -141,8 +141,10 @@ fn commands_in_other_blocks_exist() {
                 let line = line.split(" #").next().unwrap_or_default();
                 // `--help` wins over missing files and arguments, but not over unknown words.
                 let words = line.split_whitespace().skip(1).take(2);
-                // What follows in a comment is no argument, and neither would `--help` be.
-                let words: Vec<&str> = words.take_while(|word| *word != "#").collect();
+                // What follows in a comment is no argument, and neither would `--help` be. A quoted argument may end later.
+                let words: Vec<&str> = words
+                    .take_while(|word| *word != "#" && !word.contains(['\'', '"']))
+                    .collect();
                 let output = shell(&format!("wakepath {} --help", words.join(" ")));
                 let help = String::from_utf8_lossy(&output.stdout).into_owned();
                 assert!(output.status.success(), "{}: {line}", path.display());

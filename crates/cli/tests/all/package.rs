@@ -101,6 +101,8 @@ fn the_package_installs_everything_and_its_removal_restores() {
         "./usr/lib/systemd/system/wakepath-settings.service",
         "./usr/lib/systemd/system/wakepath-settings-kept.service",
         "./usr/lib/systemd/system/wakepath-settings-kept.timer",
+        "./usr/lib/systemd/system/wakepath-settings-supply.service",
+        "./usr/lib/udev/rules.d/60-wakepath-settings.rules",
         "./usr/share/man/man1/wakepath.1.gz",
         "./usr/share/man/man1/wakepath-daemon.1.gz",
         "./usr/share/bash-completion/completions/wakepath",
@@ -172,8 +174,11 @@ fn the_package_installs_everything_and_its_removal_restores() {
     assert_eq!(fs::read_to_string(&governor).unwrap(), "teo\n");
     dpkg(&["--remove", "wakepath"]);
     assert_eq!(fs::read_to_string(&governor).unwrap(), "menu\n");
+    let calibrated = root.join("var/lib/wakepath-machine");
+    fs::create_dir_all(&calibrated).unwrap();
+    fs::write(calibrated.join("machine.toml"), "").unwrap();
     dpkg(&["--purge", "wakepath"]);
-    assert!(!root.join("var/lib/wakepath").exists());
+    assert!(!root.join("var/lib/wakepath").exists() && !calibrated.exists());
     let left = different(&content(root), &before);
     assert!(left.is_empty(), "{left:?}");
 }

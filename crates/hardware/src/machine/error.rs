@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use wakepath_units::spelling::{LONGEST_NAME, toml_error};
 
-use super::here::OF_SYSTEM;
+use super::here::SYSTEM_FILE;
 use crate::drive::id_ctrl::IdCtrlError;
 use crate::drive::library::LookupError;
 
@@ -31,9 +31,28 @@ pub enum MachineError {
     TooLong(usize),
     /// Nobody has calibrated this machine.
     #[error(
-        "here: this machine is not calibrated, {OF_SYSTEM} is not there; make it by `sudo wakepath calibrate --folder DIR`"
+        "here: this machine is not calibrated, {SYSTEM_FILE} is not there; make it by `sudo wakepath calibrate --folder DIR`"
     )]
     NotCalibrated,
+    /// The calibrated machine's file may be there, and cannot be reached.
+    #[error("here: {}: {source}; let all users read it, or name another file by WAKEPATH_HERE", path.display())]
+    UnreadableHere {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The variable for the calibrated machine names no file.
+    #[error(
+        "WAKEPATH_HERE names {}, which cannot be read: {source}; name a machine file there, or unset the variable",
+        path.display()
+    )]
+    NamedHere {
+        /// What it names.
+        path: PathBuf,
+        /// Why it cannot be read.
+        source: io::Error,
+    },
     /// A recorded system with too little data.
     #[error(
         "{name} is a recorded system whose {missing} were not recorded; it cannot be simulated"

@@ -1,33 +1,73 @@
 //! Where the calibrated description of the running machine is.
 
-use std::env;
-use std::path::PathBuf;
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use super::MachineError;
 
 /// The name of the calibrated machine for `--machine` and in studies.
 pub const HERE: &str = "here";
 /// Names another file in place of the two usual ones; empty: there is none.
 const VARIABLE: &str = "WAKEPATH_HERE";
-/// What a calibration by root leaves.
-pub(super) const OF_SYSTEM: &str = "/var/lib/wakepath/machine.toml";
+/// The machine file that a calibration by root leaves. Its folder is not that of the journal, which only root may read.
+pub const SYSTEM_FILE: &str = "/var/lib/wakepath-machine/machine.toml";
 
 /// The file that a calibration writes by default: of the system for root, else of the user. `None`: the user has no home.
 pub fn calibration_file(is_root: bool) -> Option<PathBuf> {
     match env::var_os(VARIABLE) {
         Some(named) => (!named.is_empty()).then(|| named.into()),
-        None if is_root => Some(PathBuf::from(OF_SYSTEM)),
+        None if is_root => Some(PathBuf::from(SYSTEM_FILE)),
         None => file_of_user(),
     }
 }
 
-/// The calibrated machine's file, if one is there: the system's before the user's, which was measured without root.
-pub fn calibrated_file() -> Option<PathBuf> {
+/// The calibrated machine's file: the system's before the user's, which was measured without root.
+///
+/// # Errors
+/// There is none, the one of `WAKEPATH_HERE` is no file, or the folder of one cannot be searched.
+pub fn calibrated_file() -> Result<PathBuf, MachineError> {
     match env::var_os(VARIABLE) {
-        Some(named) if named.is_empty() => None,
-        Some(named) => Some(PathBuf::from(named)).filter(|file| file.is_file()),
-        None => [Some(PathBuf::from(OF_SYSTEM)), file_of_user()]
-            .into_iter()
-            .flatten()
-            .find(|file| file.is_file()),
+        Some(named) if named.is_empty() => Err(MachineError::NotCalibrated),
+        Some(named) => check_named_file(named.into()),
+        None => find_first_file(
+            [Some(PathBuf::from(SYSTEM_FILE)), file_of_user()]
+                .into_iter()
+                .flatten(),
+        ),
+    }
+}
+
+/// The file that the variable names, if it is one.
+fn check_named_file(path: PathBuf) -> Result<PathBuf, MachineError> {
+    let source = match fs::metadata(&path) {
+        Ok(metadata) if metadata.is_file() => return Ok(path),
+        Ok(_) => Error::other("not a regular file"),
+        Err(error) => error,
+    };
+    Err(MachineError::NamedHere { path, source })
+}
+
+/// The first path with a file. A folder that cannot be searched is an error: the file could be there.
+fn find_first_file(paths: impl Iterator<Item = PathBuf>) -> Result<PathBuf, MachineError> {
+    for path in paths {
+        match is_file(&path) {
+            Ok(true) => return Ok(path),
+            Ok(false) => {}
+            Err(source) => return Err(MachineError::UnreadableHere { path, source }),
+        }
+    }
+    Err(MachineError::NotCalibrated)
+}
+
+/// Whether a file is there; an error if that cannot be known.
+fn is_file(path: &Path) -> Result<bool, Error> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_file()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -40,4 +80,47 @@ fn file_of_user() -> Option<PathBuf> {
     let data =
         absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
     Some(data.join("wakepath/machine.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_reached_is_not_taken_for_a_missing_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [missing, there, unreachable] =
+            ["missing", "there", "unreachable"].map(|name| folder.path().join(name));
+        fs::write(&there, "").unwrap();
+        // Root may search every folder, and a link to itself nobody can follow.
+        symlink(&unreachable, &unreachable).unwrap();
+        let find = |paths: [&PathBuf; 2]| find_first_file(paths.into_iter().cloned());
+        assert_eq!(find([&missing, &there]).unwrap(), there);
+        assert!(matches!(
+            find([&missing, &missing]),
+            Err(MachineError::NotCalibrated)
+        ));
+        let error = find([&unreachable, &there]).unwrap_err().to_string();
+        let start = format!("here: {}: ", unreachable.display());
+        let end = "; let all users read it, or name another file by WAKEPATH_HERE";
+        assert!(error.starts_with(&start) && error.ends_with(end), "{error}");
+    }
+
+    #[test]
+    fn a_variable_that_names_no_file_is_named_in_the_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = check_named_file(folder.path().to_owned()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "WAKEPATH_HERE names {}, which cannot be read: not a regular file; name a machine file there, or unset the \
+                 variable",
+                folder.path().display()
+            )
+        );
+        let missing = check_named_file(folder.path().join("none.toml"));
+        assert!(matches!(missing, Err(MachineError::NamedHere { .. })));
+    }
 }

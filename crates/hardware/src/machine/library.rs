@@ -19,8 +19,7 @@ impl Machine {
             return Self::load(Path::new(name));
         }
         if name == HERE {
-            let file = calibrated_file().ok_or(MachineError::NotCalibrated)?;
-            return Self::load(&file);
+            return Self::load(&calibrated_file()?);
         }
         if name.len() > LONGEST_NAME {
             return Err(MachineError::TooLong(name.len()));

@@ -58,7 +58,7 @@ pub use error::MachineError;
 pub use figure::{Figure, Measurement, Origin};
 pub use figures::MachineFigure;
 pub use from_recorded::Captured;
-pub use here::{HERE, calibrated_file, calibration_file};
+pub use here::{HERE, SYSTEM_FILE, calibrated_file, calibration_file};
 pub use idle_state::{ClusterIdleState, MachineIdleState, Scope};
 pub use io_path::{Completion, IoPath};
 pub use isolation::Isolation;

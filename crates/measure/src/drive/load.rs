@@ -117,7 +117,7 @@ impl SharedLoad<'_> {
     fn send_requests(&self, thread: u64, samples: &mut Vec<TimedSample>) -> io::Result<()> {
         let block = (self.shape.kib as usize) << 10;
         let mut buffer = AlignedBuffer::with_random_content(block, thread);
-        let mut random = Pcg64Mcg::seed_from_u64(thread);
+        let mut random = Pcg64Mcg::seed_from_u64(seed_for_thread(self.shape, thread));
         let blocks = (self.target.bytes / block as u64).max(1);
         while samples.len() < MAX_SAMPLES && !self.is_over() {
             let request = self.next.fetch_add(1, Ordering::Relaxed);
@@ -150,6 +150,11 @@ impl SharedLoad<'_> {
     }
 }
 
+/// A seed of its own for each thread of each load: blocks that an earlier load read could be in the drive's cache.
+fn seed_for_thread(shape: LoadShape, thread: u64) -> u64 {
+    (shape.kib << 32) | ((shape.depth as u64) << 16) | thread
+}
+
 /// One request.
 pub(super) fn transfer(
     file: &File,
@@ -175,4 +180,26 @@ pub(super) fn transfer(
 pub(crate) fn random_block(random: &mut Pcg64Mcg, bytes: u64) -> u64 {
     let blocks = (bytes / ALIGNMENT as u64).max(1);
     random.random_range(0..blocks) * ALIGNMENT as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn deeper_loads_read_other_blocks() {
+        let seeds_at = |depth: usize| {
+            let shape = LoadShape {
+                direction: AccessDirection::Read,
+                order: AddressOrder::Random,
+                kib: 4,
+                depth,
+            };
+            (0..depth as u64).map(move |thread| seed_for_thread(shape, thread))
+        };
+        let seeds: BTreeSet<u64> = [1, 4, 16, 32].into_iter().flat_map(seeds_at).collect();
+        assert_eq!(seeds.len(), 1 + 4 + 16 + 32);
+    }
 }

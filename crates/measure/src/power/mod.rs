@@ -6,6 +6,7 @@
 
 mod source;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -69,8 +70,11 @@ pub struct PowerEstimate {
 /// Power of a source under a condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct PowerFigure {
-    /// Name of the source.
+    /// Name of the source, which no other source has.
     pub source: String,
+    /// Its place among the sources.
+    #[serde(skip)]
+    source_index: usize,
     /// What the machine did.
     #[serde(flatten)]
     pub condition: PowerCondition,
@@ -173,7 +177,8 @@ impl PowerPlan {
         ];
         if self.states.is_empty() {
             lines.push(
-                "changes nothing: one idle state at a time needs root, and menu or teo".to_owned(),
+                "changes nothing: one idle state at a time needs root, menu or teo, and the same states on all CPUs"
+                    .to_owned(),
             );
         } else {
             let names: Vec<&str> = self
@@ -304,10 +309,15 @@ fn run_conditions(
             _ => &[],
         };
         let samples = with_busy_cpus(busy, || read_power(system, plan, &result.sources, control));
-        for (source, milliwatts) in result.sources.iter().zip(samples) {
+        for (source_index, (source, milliwatts)) in result.sources.iter().zip(samples).enumerate() {
+            // A signal left too few for an interval.
+            if milliwatts.len() < FEWEST_READINGS {
+                continue;
+            }
             if let Some(power) = PowerEstimate::of_readings(&milliwatts) {
                 result.figures.push(PowerFigure {
                     source: source.name.clone(),
+                    source_index,
                     condition: condition.clone(),
                     n: milliwatts.len(),
                     power,
@@ -426,20 +436,83 @@ impl PowerMeasurement {
             return;
         };
         let deepest = PowerCondition::State(deepest.name.clone());
-        let references: Vec<(String, PowerEstimate)> = self
+        let references: BTreeMap<usize, PowerEstimate> = self
             .figures
             .iter()
             .filter(|figure| figure.condition == deepest)
-            .map(|figure| (figure.source.clone(), figure.power))
+            .map(|figure| (figure.source_index, figure.power))
             .collect();
         for figure in &mut self.figures {
             let is_state = matches!(figure.condition, PowerCondition::State(_));
-            let reference = references
-                .iter()
-                .find(|(source, _)| *source == figure.source);
+            let reference = references.get(&figure.source_index);
             figure.each_cpu_above_deepest = reference
                 .filter(|_| is_state)
-                .map(|(_, power)| figure.power.minus_for_each(*power, plan.cpus.len()));
+                .map(|power| figure.power.minus_for_each(*power, plan.cpus.len()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(source_index: usize, state: &str, mw: f64) -> PowerFigure {
+        PowerFigure {
+            // Two chips of one kind.
+            source: "ina226 power1_input".to_owned(),
+            source_index,
+            condition: PowerCondition::State(state.to_owned()),
+            n: 3,
+            power: PowerEstimate {
+                mw,
+                low: mw,
+                high: mw,
+            },
+            each_cpu_above_deepest: None,
+        }
+    }
+
+    #[test]
+    fn each_source_is_compared_with_itself() {
+        let state = |name: &str, index: usize| StateInfo {
+            name: name.to_owned(),
+            index,
+            latency_us: 1,
+            residency_us: 1,
+            residency_assumed: false,
+            polling: false,
+            off_by_default: false,
+            disabled: false,
+        };
+        let plan = PowerPlan {
+            cpus: vec![0, 1],
+            states: vec![state("C1", 0), state("C6", 1)],
+            governor: None,
+            conditions: Vec::new(),
+            readings: FEWEST_READINGS,
+            between: BETWEEN_READINGS,
+        };
+        let mut result = PowerMeasurement {
+            conditions: Conditions {
+                date: "2026-11-27".to_owned(),
+                kernel: "6.12.48".to_owned(),
+                busy_percent: None,
+            },
+            sources: Vec::new(),
+            figures: vec![
+                figure(0, "C6", 1000.0),
+                figure(1, "C6", 5000.0),
+                figure(0, "C1", 3000.0),
+                figure(1, "C1", 9000.0),
+            ],
+            complete: true,
+            notes: Vec::new(),
+        };
+        result.set_differences(&plan);
+        let above = result
+            .figures
+            .iter()
+            .map(|figure| figure.each_cpu_above_deepest.unwrap().mw);
+        assert_eq!(above.collect::<Vec<_>>(), [0.0, 0.0, 1000.0, 2000.0]);
     }
 }

@@ -1,6 +1,6 @@
 //! Counters and sensors of power: RAPL domains, hwmon sensors and batteries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use wakepath_system::Root;
@@ -25,12 +25,15 @@ pub enum PowerSourceKind {
 /// A source of power. Sources overlap, and are never added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PowerSource {
-    /// Name, such as `package-0`.
+    /// Name, such as `package-0`; no two sources share one.
     pub name: String,
     /// Kind.
     pub kind: PowerSourceKind,
     #[serde(skip)]
     reading: Reading,
+    /// File that says whether a battery discharges: what it tells on mains is the power of charging.
+    #[serde(skip)]
+    status: Option<String>,
 }
 
 /// How a source is read.
@@ -57,14 +60,22 @@ impl PowerSource {
     /// All sources of a machine that tell a value.
     pub fn find_all(root: &Root) -> Vec<Self> {
         let mut found = find_rapl(root);
-        found.extend(find_sensors(root));
-        found.extend(find_batteries(root));
-        found.retain(|source| source.read(root).is_some());
+        let mut others = find_sensors(root);
+        others.extend(find_batteries(root));
+        others.retain(|source| source.read(root).is_some());
+        found.extend(others);
         found
     }
 
-    /// The value now; `None` if it cannot be read any more.
+    /// The value now; `None` if it cannot be read any more, or if the battery does not discharge.
     pub(super) fn read(&self, root: &Root) -> Option<PowerReading> {
+        if self
+            .status
+            .as_ref()
+            .is_some_and(|path| !is_discharging(root, path))
+        {
+            return None;
+        }
         match &self.reading {
             Reading::Energy { path, .. } => root.number(path).map(PowerReading::Energy),
             Reading::Power { path } => root.number(path).map(PowerReading::Power),
@@ -105,11 +116,18 @@ impl PowerSource {
     }
 }
 
+fn is_discharging(root: &Root, status: &str) -> bool {
+    let text = root.optional(status);
+    text.is_some_and(|text| text.trim() == "Discharging")
+}
+
+/// RAPL domains that can be read.
 fn find_rapl(root: &Root) -> Vec<PowerSource> {
     let mut names = BTreeSet::new();
     let mut found = Vec::new();
     let mut zones = root.names(POWERCAP);
-    zones.sort();
+    // By MSR before by MMIO.
+    zones.sort_by_key(|zone| (zone.contains("mmio"), zone.clone()));
     for zone in zones.iter().filter(|zone| zone.contains(':')) {
         let directory = format!("{POWERCAP}/{zone}");
         let Some(name) = root.optional(&format!("{directory}/name")) else {
@@ -123,17 +141,19 @@ fn find_rapl(root: &Root) -> Vec<PowerSource> {
         } else {
             name
         };
-        if names.insert(name.clone()) {
-            found.push(PowerSource {
-                name,
-                kind: PowerSourceKind::Rapl,
-                reading: Reading::Energy {
-                    path: format!("{directory}/energy_uj"),
-                    wraps_after: root
-                        .number(&format!("{directory}/max_energy_range_uj"))
-                        .unwrap_or(0),
-                },
-            });
+        let source = PowerSource {
+            name,
+            kind: PowerSourceKind::Rapl,
+            reading: Reading::Energy {
+                path: format!("{directory}/energy_uj"),
+                wraps_after: root
+                    .number(&format!("{directory}/max_energy_range_uj"))
+                    .unwrap_or(0),
+            },
+            status: None,
+        };
+        if source.read(root).is_some() && names.insert(source.name.clone()) {
+            found.push(source);
         }
     }
     found
@@ -143,10 +163,18 @@ fn find_sensors(root: &Root) -> Vec<PowerSource> {
     let mut found = Vec::new();
     let mut chips = root.names(HWMON);
     chips.sort();
-    for chip in &chips {
+    let chip_names: Vec<String> = chips.iter().map(|chip| name_chip(root, chip)).collect();
+    let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
+    for name in &chip_names {
+        *uses.entry(name).or_default() += 1;
+    }
+    for (chip, chip_name) in chips.iter().zip(&chip_names) {
         let directory = format!("{HWMON}/{chip}");
-        let told = root.optional(&format!("{directory}/name"));
-        let name = told.unwrap_or_else(|| chip.clone());
+        let name = if uses[chip_name.as_str()] > 1 {
+            format!("{chip_name} {chip}")
+        } else {
+            chip_name.clone()
+        };
         let mut files = root.names(&directory);
         files.sort();
         for file in files {
@@ -154,16 +182,23 @@ fn find_sensors(root: &Root) -> Vec<PowerSource> {
                 && (file.ends_with("_average") || file.ends_with("_input"));
             if is_power {
                 found.push(PowerSource {
-                    name: printable::one_line(&format!("{} {file}", name.trim())).into_owned(),
+                    name: printable::one_line(&format!("{name} {file}")).into_owned(),
                     kind: PowerSourceKind::Hwmon,
                     reading: Reading::Power {
                         path: format!("{directory}/{file}"),
                     },
+                    status: None,
                 });
             }
         }
     }
     found
+}
+
+/// What a chip calls itself; its directory's name where it says nothing.
+fn name_chip(root: &Root, chip: &str) -> String {
+    let told = root.optional(&format!("{HWMON}/{chip}/name"));
+    told.map_or_else(|| chip.to_owned(), |name| name.trim().to_owned())
 }
 
 fn find_batteries(root: &Root) -> Vec<PowerSource> {
@@ -172,13 +207,8 @@ fn find_batteries(root: &Root) -> Vec<PowerSource> {
     supplies.sort();
     for supply in &supplies {
         let directory = format!("{BATTERIES}/{supply}");
-        let text = |file: &str| {
-            let text = root.optional(&format!("{directory}/{file}"));
-            text.map(|text| text.trim().to_owned())
-        };
-        let gives = text("type").as_deref() == Some("Battery")
-            && text("status").as_deref() == Some("Discharging");
-        if !gives {
+        let kind = root.optional(&format!("{directory}/type"));
+        if kind.is_none_or(|kind| kind.trim() != "Battery") {
             continue;
         }
         let reading = if root.exists(&format!("{directory}/power_now")) {
@@ -195,6 +225,7 @@ fn find_batteries(root: &Root) -> Vec<PowerSource> {
             name: printable::one_line(supply).into_owned(),
             kind: PowerSourceKind::Battery,
             reading,
+            status: Some(format!("{directory}/status")),
         });
     }
     found
@@ -250,6 +281,58 @@ mod tests {
             ]
         );
         assert_eq!(found[3].read(&root), Some(PowerReading::Power(6_000_000)));
+        write(at, &format!("{BATTERIES}/BAT0/status"), "Charging");
+        assert_eq!(found[3].read(&root), None);
+    }
+
+    fn name_all(at: &Path) -> Vec<String> {
+        let found = PowerSource::find_all(&Root::at(at));
+        found.into_iter().map(|source| source.name).collect()
+    }
+
+    #[test]
+    fn chips_of_one_name_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        for chip in ["hwmon0", "hwmon3"] {
+            write(
+                directory.path(),
+                &format!("{HWMON}/{chip}/name"),
+                "ina226\n",
+            );
+            write(
+                directory.path(),
+                &format!("{HWMON}/{chip}/power1_input"),
+                "5",
+            );
+        }
+        let names = name_all(directory.path());
+        assert_eq!(
+            names,
+            ["ina226 hwmon0 power1_input", "ina226 hwmon3 power1_input"]
+        );
+    }
+
+    #[test]
+    fn a_domain_without_a_counter_hides_no_other_of_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        for zone in ["intel-rapl-mmio:0", "intel-rapl:0"] {
+            write(
+                directory.path(),
+                &format!("{POWERCAP}/{zone}/name"),
+                "package-0",
+            );
+        }
+        let mmio = format!("{POWERCAP}/intel-rapl-mmio:0/energy_uj");
+        write(directory.path(), &mmio, "5");
+        assert_eq!(name_all(directory.path()), ["package-0"]);
+        write(
+            directory.path(),
+            &format!("{POWERCAP}/intel-rapl:0/energy_uj"),
+            "7",
+        );
+        let found = PowerSource::find_all(&Root::at(directory.path()));
+        let energy = found[0].read(&Root::at(directory.path()));
+        assert_eq!((found.len(), energy), (1, Some(PowerReading::Energy(7))));
     }
 
     #[test]
@@ -261,6 +344,7 @@ mod tests {
                 path: String::new(),
                 wraps_after: 1000,
             },
+            status: None,
         };
         let power = |then, now| {
             source.milliwatts(PowerReading::Energy(then), PowerReading::Energy(now), 1.0)

@@ -3,3 +3,4 @@
 mod common;
 mod persistent;
 mod session;
+mod supply;

@@ -6,7 +6,8 @@ use serde::Serialize;
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::Place;
 use wakepath_settings::{
-    Change, PersistentSettings, Session, SettingsPlan, Targets, end_boot_trial, policy,
+    Change, PersistentSettings, PowerSupply, Session, SettingsPlan, Targets, ToolForm,
+    end_boot_trial, policy, write_form, write_playbook,
 };
 use wakepath_system::setting::Access;
 use wakepath_system::{System, journal};
@@ -30,7 +31,7 @@ Examples:
 #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{}", policies_help()))]
 pub(crate) struct Args {
     /// Policies, such as 'menu + epp[value=power]'; several arguments make one set. `--help` lists them.
-    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended"], value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
+    #[arg(required_unless_present_any = ["check", "at_boot", "boot_ended", "supply_changed"], value_name = "SET", value_parser = SetText(Place::Machine), hide_possible_values = true)]
     policies: Vec<String>,
     /// Put everything back after this time, or at Ctrl-C: 30s, 10m, 2h.
     #[arg(long = "for", value_name = "TIME", value_parser = until::duration)]
@@ -45,6 +46,12 @@ pub(crate) struct Args {
     /// With `--persist`: ask nothing, and hold the set first only for a given `--for`.
     #[arg(long, requires = "persist")]
     yes: bool,
+    /// With `--persist`: only while the machine has this power supply, `mains` or `battery`. The set for the other stays.
+    #[arg(long, requires = "persist", value_name = "SUPPLY", value_parser = parse_supply)]
+    on: Option<PowerSupply>,
+    /// Print the set in the form of another tool, and write nothing. A note names what the form cannot hold.
+    #[arg(long = "as", value_name = "TOOL", value_enum, conflicts_with_all = ["persist", "dry_run", "hold", "check"])]
+    form: Option<FormName>,
     /// Check the file that `--persist` wrote, and change nothing.
     #[arg(long, conflicts_with_all = ["policies", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     check: bool,
@@ -54,6 +61,9 @@ pub(crate) struct Args {
     /// The boot has lasted for ten minutes, or ends in an orderly way: its settings have passed their trial.
     #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
     boot_ended: bool,
+    /// The power supply may have changed: its settings of `--persist` are put in force, if they are not.
+    #[arg(long, hide = true, conflicts_with_all = ["policies", "check", "at_boot", "boot_ended", "persist", "dry_run", "hold", "cpus", "drives", "force"])]
+    supply_changed: bool,
     /// Only these CPUs, such as 0-3,8.
     #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
     cpus: Option<Cpus>,
@@ -70,6 +80,21 @@ pub(crate) struct Args {
     format: Format,
 }
 
+/// Tools whose forms can be printed.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FormName {
+    /// A profile of TuneD.
+    Tuned,
+    /// Rules of udev.
+    Udev,
+    /// Lines of tmpfiles.d.
+    Tmpfiles,
+    /// Options of TLP.
+    Tlp,
+    /// A playbook of Ansible, which writes the file of --persist.
+    Ansible,
+}
+
 #[derive(Clone)]
 struct Cpus(Vec<usize>);
 
@@ -78,6 +103,13 @@ fn parse_cpus(text: &str) -> Result<Cpus, String> {
         .filter(|list| !list.is_empty())
         .map(Cpus)
         .ok_or_else(|| "expected CPUs such as 0-3,8".to_owned())
+}
+
+fn parse_supply(text: &str) -> Result<PowerSupply, String> {
+    PowerSupply::ALL
+        .into_iter()
+        .find(|supply| supply.to_string() == text)
+        .ok_or_else(|| "expected mains or battery".to_owned())
 }
 
 /// JSON output.
@@ -113,6 +145,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.boot_ended {
         return Ok(end_boot_trial(&system)?);
     }
+    if args.supply_changed {
+        return persist::switch_supply(&system);
+    }
     let selection = Targets {
         cpus: args.cpus.as_ref().map(|c| c.0.clone()),
         drives: args.drives.clone(),
@@ -123,6 +158,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         !set.is_empty(),
         "{set} changes nothing; name a policy, such as menu"
     );
+    if let Some(form) = args.form {
+        return print_form(&system, form, set, selection, out);
+    }
     if args.dry_run {
         let plan = plan_settings(&system, &set, &selection)?;
         if let (None, Err(refused)) = (args.hold, plan.check_stays()) {
@@ -131,8 +169,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return print_plan(args, &plan, out);
     }
     if args.persist {
-        let settings = PersistentSettings::for_machine(&system, set, selection.cpus);
-        let plan = persist::apply(&system, &settings, args.hold, args.yes)?;
+        let settings = match args.on {
+            Some(supply) => PersistentSettings::for_supply(&system, supply, set, selection.cpus)?,
+            None => PersistentSettings::for_machine(&system, set, selection.cpus),
+        };
+        let plan = persist::apply(&system, &settings, args.on, args.hold, args.yes)?;
         return plan.map_or(Ok(()), |plan| print_plan(args, &plan, out));
     }
     // Before the lock, so that a signal never ends us between a write and the wait.
@@ -166,6 +207,46 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     super::restore::check_away(&restored)?;
     if let Some(signal) = signal {
         waiting::cancel(signal);
+    }
+    Ok(())
+}
+
+/// Prints a set in the form of another tool.
+fn print_form(
+    system: &System,
+    name: FormName,
+    set: PolicySet,
+    selection: Targets,
+    out: &mut Screen,
+) -> anyhow::Result<()> {
+    let tool = match name {
+        FormName::Tuned => ToolForm::Tuned,
+        FormName::Udev => ToolForm::Udev,
+        FormName::Tmpfiles => ToolForm::Tmpfiles,
+        FormName::Tlp => ToolForm::Tlp,
+        FormName::Ansible => {
+            anyhow::ensure!(
+                selection.drives.is_none() && !selection.force,
+                "--as ansible writes the file of --persist, which has neither --drives nor --force; leave them out"
+            );
+            let settings = PersistentSettings::for_machine(system, set, selection.cpus);
+            return print_lines(&write_playbook(system, &settings)?, out);
+        }
+    };
+    let plan = plan_settings(system, &set, &selection)?;
+    for note in &plan.notes {
+        note!("{note}");
+    }
+    let form = write_form(system, tool, &plan);
+    for left in &form.left_out {
+        note!("left out: {left}");
+    }
+    print_lines(&form.text, out)
+}
+
+fn print_lines(text: &str, out: &mut Screen) -> anyhow::Result<()> {
+    for line in text.lines() {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use wakepath_settings::persistent::OFF_WORD;
 use wakepath_settings::{
-    BootOutcome, PersistentSettings, Session, SettingsPlan, forget_boot_trial,
+    BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, Session, SettingsPlan,
+    SupplyOutcome, apply_persistent, find_rival_tools, forget_boot_trial,
 };
 use wakepath_system::System;
 
@@ -27,6 +28,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) fn apply(
     system: &System,
     settings: &PersistentSettings,
+    on: Option<PowerSupply>,
     hold: Option<Duration>,
     yes: bool,
 ) -> anyhow::Result<Option<SettingsPlan>> {
@@ -38,7 +40,12 @@ pub(super) fn apply(
     let signals = EndSignals::new()?;
     let mut session = Session::open(system)?;
     super::restore::tell_recovered(session.recovered());
-    let plan = settings.plan(system)?;
+    // The set that was named is on trial, whatever the supply.
+    let plan = match on {
+        Some(supply) => settings.plan_for(system, supply)?,
+        None => settings.plan(system)?,
+    };
+    note_rival_tools(system, &plan);
     let trial = hold.or_else(|| (!yes).then_some(TRIAL));
     if let Some(time) = trial {
         let holding = session.hold(&plan)?;
@@ -62,7 +69,15 @@ pub(super) fn apply(
         }
         session = released;
     }
-    session.apply(&plan)?;
+    // The supply may have changed in the trial.
+    let present = PowerSupply::read(system.root());
+    let waits_for = on.filter(|supply| *supply != present);
+    apply_persistent(
+        &mut session,
+        settings,
+        present,
+        &settings.plan_for(system, present)?,
+    )?;
     let option = system.root().as_option();
     let kept = settings
         .save(system)
@@ -70,17 +85,31 @@ pub(super) fn apply(
     kept.with_context(|| {
         format!("the settings are in force, and `wakepath restore{option}` puts them back")
     })?;
-    tell!(
-        "applied, and again at every boot ({}); `wakepath restore{option}` puts it back and ends that",
-        PersistentSettings::path(system).display()
-    );
+    let path = PersistentSettings::path(system);
+    match waits_for {
+        None => tell!(
+            "applied, and again at every boot ({}); `wakepath restore{option}` puts it back and ends that",
+            path.display()
+        ),
+        Some(supply) => tell!(
+            "kept for {supply} ({}), and the machine is on {present} now; `wakepath restore{option}` ends that",
+            path.display()
+        ),
+    }
     if system.root().is_live() && !system.root().exists(ENABLED_UNIT) {
         note!(
             "the service that does so at boot is not enabled: \
              systemctl enable wakepath-settings.service"
         );
     }
-    Ok(Some(plan))
+    Ok(waits_for.is_none().then_some(plan))
+}
+
+/// Names the tools that overwrite settings of a plan, before anything is written.
+fn note_rival_tools(system: &System, plan: &SettingsPlan) {
+    for rival in find_rival_tools(system, plan) {
+        note!("{rival}");
+    }
 }
 
 /// Asks whether the settings are to stay: the signal that came instead of an answer, and the answer.
@@ -121,12 +150,13 @@ pub(super) fn check(system: &System, out: &mut Screen) -> anyhow::Result<()> {
     for note in &plan.notes {
         note!("{note}");
     }
+    note_rival_tools(system, &plan);
     writeln!(
         out,
         "{}: fine; {} setting(s) by {}",
         path.display(),
         plan.changes.len(),
-        settings.set_text()
+        settings.sets_text()
     )?;
     Ok(())
 }
@@ -148,6 +178,46 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
                 note!("{note}");
             }
             tell!("applied {} persistent setting(s)", plan.changes.len());
+        }
+    }
+    Ok(())
+}
+
+/// Puts the set of the present power supply in force. One line says what came of that, and one each setting that stays.
+pub(super) fn switch_supply(system: &System) -> anyhow::Result<()> {
+    match wakepath_settings::switch_supply(system)? {
+        SupplyOutcome::NoFile => tell!("no persistent settings"),
+        SupplyOutcome::SwitchedOff => {
+            tell!("persistent settings are left out: {OFF_WORD} is on the kernel's command line");
+        }
+        SupplyOutcome::NotInForce => {
+            tell!(
+                "no persistent settings are in force, so none are changed; the next boot applies them"
+            );
+        }
+        SupplyOutcome::Unchanged(supply) => tell!("on {supply} as before; nothing to change"),
+        SupplyOutcome::Switched {
+            supply,
+            plan,
+            drift,
+        } => {
+            for note in &plan.notes {
+                note!("{note}");
+            }
+            for DriftedSetting {
+                key,
+                expected,
+                found,
+            } in &drift
+            {
+                note!(
+                    "{key} is '{found}', not '{expected}': somebody else has set it, so it stays"
+                );
+            }
+            tell!(
+                "on {supply}: wrote {} persistent setting(s)",
+                plan.differing().count()
+            );
         }
     }
     Ok(())

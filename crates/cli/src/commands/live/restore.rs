@@ -2,7 +2,9 @@
 
 use anyhow::{bail, ensure};
 use serde::Serialize;
-use wakepath_settings::{PersistentSettings, Restored, Session, SettingsError, forget_boot_trial};
+use wakepath_settings::{
+    PersistentSettings, Restored, Session, SettingsError, forget_boot_trial, forget_supply,
+};
 use wakepath_system::{System, journal};
 
 use super::{RootArgs, shorten_value};
@@ -65,6 +67,9 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
             bail!("{error}; and the settings of `apply --persist` are not ended: {kept}")
         }
     };
+    if !args.held {
+        forget_supply(&system)?;
+    }
     for note in &restored.notes {
         note!("{note}");
     }

@@ -1,0 +1,295 @@
+//! `wakepath tune`: the best policy set for one's loads on a modelled machine.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use wakepath_hardware::Machine;
+use wakepath_results::Goal;
+use wakepath_tune::{
+    Budget, DailyLoad, Effort, Evaluator, LoadCondition, SearchAnswer, SearchObjective,
+    SearchRequest, Simulation, Space, TrialOutcome, search,
+};
+use wakepath_units::{KernelVersion, Nanoseconds};
+use wakepath_workloads::Workload;
+
+use super::{arguments, here};
+use crate::messages::{self, MessageKind, note};
+use crate::output::{self, Format, Screen};
+use crate::until;
+use crate::waiting::{self, Jobs};
+
+mod cost;
+mod tables;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  wakepath tune workloads/iowait-rk3399.fio=8h --machine rk3399 --minimise mean_mw --keep 'p99_us <= +5%'
+  wakepath tune db.fio=6h backup.fio=1h --machine here --keep 'p99_us(db) < 150' --over idle,psd,cpu-latency
+  wakepath tune db.fio --machine rk3399 --minimise p99_us --keep 'mean_mw <= +3%' --budget 400000")]
+pub(crate) struct Args {
+    /// fio job files and rt-app files (*.json), each with its hours per day; what is left of the day is rest. Loads without
+    /// hours share what is left of the day.
+    #[arg(required = true, value_name = "FILE[=HOURSh]")]
+    loads: Vec<String>,
+    /// Built-in machine, recorded system, or a machine file (*.toml); `here` is this machine as it was calibrated.
+    #[arg(long)]
+    machine: Option<String>,
+    /// The machine's drive instead of its own, as `wakepath sim --drive` takes it.
+    #[arg(long, value_name = "NAME")]
+    drive: Option<String>,
+    /// The metric to make small, as results name it [default: mean_mw].
+    #[arg(long, value_name = "METRIC", conflicts_with = "maximise")]
+    minimise: Option<String>,
+    /// The metric to make large.
+    #[arg(long, value_name = "METRIC")]
+    maximise: Option<String>,
+    /// A condition that the answer keeps, such as 'p99_us < 150', 'p99_us(db) < 150' for one load, or 'p99_us <= +5%' of what
+    /// is in force; give it again for each condition.
+    #[arg(long, value_name = "CONDITION")]
+    keep: Vec<LoadCondition>,
+    /// What may be changed: idle, idle-states, psd, cpu-latency, poll, c1-demotion, frequency, epp, hwp-boost, apst, io_uring,
+    /// profiles [default: all but idle-states, poll, c1-demotion and io_uring].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    over: Vec<String>,
+    /// How much to simulate: a time such as 10m, which is turned into requests once and printed, or a number of requests, which
+    /// gives the same answer on any machine.
+    #[arg(long, value_name = "TIME|REQUESTS", default_value = "2m", value_parser = parse_budget)]
+    budget: BudgetArgument,
+    /// Start of all seeds.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Longest time that each fio job, or an rt-app file, is simulated for.
+    #[arg(long, value_name = "TIME", value_parser = until::simulated)]
+    seconds: Option<Nanoseconds>,
+    /// The kernel whose policies bare names mean [default: the machine's, or 6.12].
+    #[arg(long, value_name = "VERSION", value_parser = arguments::parse_kernel)]
+    kernel: Option<KernelVersion>,
+    #[command(flatten)]
+    cost: cost::CostArgs,
+    #[command(flatten)]
+    jobs: Jobs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// A budget as given.
+#[derive(Clone, Copy, Debug)]
+enum BudgetArgument {
+    Time(Duration),
+    Requests(u64),
+}
+
+fn parse_budget(text: &str) -> anyhow::Result<BudgetArgument> {
+    match text.trim().parse::<u64>() {
+        Ok(0) => bail!("a budget of 0 requests finds nothing; give more"),
+        Ok(requests) => Ok(BudgetArgument::Requests(requests)),
+        Err(_) => until::duration(text)
+            .map(BudgetArgument::Time)
+            .context("a plain number counts simulated requests"),
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
+    let machine = load_machine(args)?;
+    let objective = match &args.maximise {
+        Some(metric) => SearchObjective::new(metric, Goal::Maximise)?,
+        None => SearchObjective::new(
+            args.minimise.as_deref().unwrap_or("mean_mw"),
+            Goal::Minimise,
+        )?,
+    };
+    let mut request = SearchRequest {
+        loads: load_all(args)?,
+        objective,
+        conditions: args.keep.clone(),
+        budget: Budget(0),
+        seed: args.seed,
+    };
+    let answer = find_answer(args, &machine, &mut request)?;
+    for name in &answer.left_out {
+        note!("left out: {name}");
+    }
+    for text in &answer.notes {
+        messages::add_message(MessageKind::Remark, None, text.clone());
+    }
+    let day = args.cost.day(&answer, &request.loads)?;
+    match args.format {
+        Format::Json => output::json(out, &tables::Report::new(&machine, &answer, day)),
+        Format::Csv => tables::write_csv(out, &answer),
+        Format::Table => tables::write_tables(out, &machine, &request, &answer, day.as_ref()),
+    }
+}
+
+/// Searches with the budget that the arguments give. A time is turned into requests by running what is in force once.
+fn find_answer(
+    args: &Args,
+    machine: &Machine,
+    request: &mut SearchRequest,
+) -> anyhow::Result<SearchAnswer> {
+    let loads = request.loads.clone();
+    let total = match args.budget {
+        BudgetArgument::Requests(requests) => requests,
+        BudgetArgument::Time(_) => 0,
+    };
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    waiting::counting(args.jobs, total, "requests", |finished, cancelled| {
+        let count = |requests: u64| finished(usize::try_from(requests).unwrap_or(usize::MAX));
+        let simulation = Simulation::new(
+            machine,
+            &loads,
+            request.objective.counts_rest(),
+            cancelled,
+            &count,
+        )?;
+        let space = Space::new(machine, &args.over, |set| simulation.resolve(set))?;
+        request.budget = match args.budget {
+            BudgetArgument::Requests(requests) => Budget(requests),
+            BudgetArgument::Time(time) => budget_of_time(&simulation, time, args.seed)?,
+        };
+        Ok(search(&space, request, &simulation)?)
+    })
+}
+
+/// Requests that can be simulated in a time here, by the rate of two runs for each thread.
+fn budget_of_time(
+    simulation: &Simulation<'_>,
+    time: Duration,
+    seed: u64,
+) -> anyhow::Result<Budget> {
+    let effort = Effort {
+        first_seed: seed,
+        repeats: 2 * u32::try_from(rayon::current_num_threads()).unwrap_or(1),
+        shortened: 1,
+    };
+    let started = Instant::now();
+    let outcomes = simulation.evaluate(&[wakepath_policies::PolicySet::default()], effort)?;
+    let took = started.elapsed().as_secs_f64();
+    match outcomes.into_iter().next() {
+        Some(TrialOutcome::Ran(trial)) => {
+            Ok(Budget::from_time(time.as_secs_f64(), trial.requests, took))
+        }
+        Some(TrialOutcome::Refused(why)) => bail!("what is in force cannot be simulated: {why}"),
+        None => bail!("what is in force cannot be simulated"),
+    }
+}
+
+fn load_machine(args: &Args) -> anyhow::Result<Machine> {
+    let name = args.machine.as_deref();
+    let (mut machine, chosen) = here::find_machine(name)?;
+    here::tell_stale_figures(name, &machine);
+    if let Some(line) = chosen {
+        note!("{line}");
+    }
+    if let Some(kernel) = args.kernel {
+        machine.kernel = Some(kernel);
+        machine.kernel_from = Some("--kernel".to_owned());
+    }
+    if let Some(name) = &args.drive {
+        let drive = machine.find_drive(name).context("--drive")?;
+        machine.replace_drive(drive);
+    }
+    Ok(machine)
+}
+
+/// All loads; those without hours share what the others leave of the day.
+fn load_all(args: &Args) -> anyhow::Result<Vec<DailyLoad>> {
+    let given: Vec<LoadArgument> = args
+        .loads
+        .iter()
+        .map(|text| parse_load(text))
+        .collect::<anyhow::Result<_>>()?;
+    let taken: f64 = given.iter().filter_map(|load| load.hours).sum();
+    let without = given.iter().filter(|load| load.hours.is_none()).count();
+    let share = (24.0 - taken) / without.max(1) as f64;
+    given
+        .iter()
+        .map(|load| {
+            let workload = read_workload(&load.path, args.seconds)?;
+            let stem = load.path.file_stem().unwrap_or_default();
+            Ok(DailyLoad {
+                name: stem.to_string_lossy().into_owned(),
+                workload,
+                hours: load.hours.unwrap_or(share),
+            })
+        })
+        .collect()
+}
+
+/// A load as given.
+struct LoadArgument {
+    path: PathBuf,
+    hours: Option<f64>,
+}
+
+/// `FILE=8h` or `FILE`. A file whose name has a `=` and exists is a file.
+fn parse_load(text: &str) -> anyhow::Result<LoadArgument> {
+    let whole = Path::new(text);
+    let (path, hours) = match text.rsplit_once('=') {
+        Some((path, hours)) if !whole.exists() => (Path::new(path), Some(hours)),
+        _ => (whole, None),
+    };
+    let hours = hours
+        .map(|hours| {
+            let number = hours.trim().trim_end_matches('h').parse::<f64>().ok();
+            number
+                .filter(|hours| hours.is_finite() && *hours > 0.0 && *hours <= 24.0)
+                .with_context(|| format!("{text}: hours per day are 0 to 24, as in load.fio=8h"))
+        })
+        .transpose()?;
+    Ok(LoadArgument {
+        path: path.to_owned(),
+        hours,
+    })
+}
+
+fn read_workload(path: &Path, at_most: Option<Nanoseconds>) -> anyhow::Result<Workload> {
+    let mut read = Workload::load_for(path, None)?;
+    for warning in read.warnings() {
+        let text = format!("{}:{warning}", path.display());
+        messages::add_message(MessageKind::Remark, None, text);
+    }
+    match &mut read {
+        Workload::Fio(file) => {
+            for job in &mut file.jobs {
+                job.at_most = at_most;
+            }
+        }
+        Workload::RtApp(file) => file.at_most = at_most,
+    }
+    Ok(match read {
+        Workload::Fio(file) => file.with_warm_up(None).into(),
+        threads @ Workload::RtApp(_) => threads,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_stand_behind_the_file() {
+        let load = parse_load("a.fio=8h").unwrap();
+        assert_eq!((load.path.to_str(), load.hours), (Some("a.fio"), Some(8.0)));
+        assert_eq!(parse_load("a.fio").unwrap().hours, None);
+    }
+
+    #[test]
+    fn hours_that_no_day_has_are_refused() {
+        for text in ["a.fio=25h", "a.fio=0h", "a.fio=-1", "a.fio=x"] {
+            assert!(parse_load(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plain_budget_counts_requests() {
+        assert!(matches!(
+            parse_budget("400000"),
+            Ok(BudgetArgument::Requests(400_000))
+        ));
+        assert!(matches!(parse_budget("10m"), Ok(BudgetArgument::Time(_))));
+        assert!(parse_budget("0").is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! What a day costs: energy, money, hours on a battery.
+
+use anyhow::bail;
+use serde::Serialize;
+use wakepath_tune::{DailyLoad, Finalist, SearchAnswer};
+
+#[derive(clap::Args)]
+pub(crate) struct CostArgs {
+    /// Price of a kWh, in any currency.
+    #[arg(long, value_name = "PRICE")]
+    price: Option<f64>,
+    /// Energy of the battery in Wh; needs --platform-mw.
+    #[arg(long, value_name = "WH", requires = "platform_mw")]
+    battery_wh: Option<f64>,
+    /// Power of what is not modelled, such as the display, in mW.
+    #[arg(long, value_name = "MW", requires = "battery_wh")]
+    platform_mw: Option<f64>,
+}
+
+/// A day with the answer beside a day with what is in force.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Days {
+    /// With what is in force.
+    pub(crate) in_force: Day,
+    /// With the answer, if there is one.
+    pub(crate) best: Option<Day>,
+}
+
+/// What a day takes.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Day {
+    /// Energy in Wh.
+    pub(crate) wh: f64,
+    /// Price of a year's energy.
+    pub(crate) price_per_year: Option<f64>,
+    /// Hours on a battery, with the platform's power.
+    pub(crate) battery_hours: Option<f64>,
+}
+
+impl CostArgs {
+    /// Energy and cost of a day; `None` where power is not what was searched for.
+    pub(crate) fn day(
+        &self,
+        answer: &SearchAnswer,
+        loads: &[DailyLoad],
+    ) -> anyhow::Result<Option<Days>> {
+        for (name, value) in [
+            ("--price", self.price),
+            ("--battery-wh", self.battery_wh),
+            ("--platform-mw", self.platform_mw),
+        ] {
+            if value.is_some_and(|value| !value.is_finite() || value < 0.0) {
+                bail!("{name}: give a number of 0 or more");
+            }
+        }
+        let Some(in_force) = self.day_with(&answer.in_force, loads) else {
+            if self.price.is_some() || self.battery_wh.is_some() {
+                bail!("--price and --battery-wh need power at rest: minimise mean_mw");
+            }
+            return Ok(None);
+        };
+        let best = answer.best.as_ref();
+        Ok(Some(Days {
+            in_force,
+            best: best.and_then(|best| self.day_with(best, loads)),
+        }))
+    }
+
+    fn day_with(&self, finalist: &Finalist, loads: &[DailyLoad]) -> Option<Day> {
+        let mut milliwatt_hours = 0.0;
+        let mut rest = 24.0;
+        let power_of = |name: &str| {
+            let figures = finalist.loads.iter().find(|figures| figures.load == name)?;
+            let (_, power) = figures.metrics.iter().find(|(m, _)| m == "mean_mw")?;
+            Some(*power)
+        };
+        for load in loads {
+            milliwatt_hours += power_of(&load.name)? * load.hours;
+            rest -= load.hours;
+        }
+        if rest > 1e-9 {
+            milliwatt_hours += power_of("rest")? * rest;
+        }
+        let wh = milliwatt_hours / 1000.0;
+        let mean_mw = milliwatt_hours / 24.0;
+        Some(Day {
+            wh,
+            price_per_year: self.price.map(|price| wh * 365.0 / 1000.0 * price),
+            battery_hours: self
+                .battery_wh
+                .zip(self.platform_mw)
+                .map(|(battery, platform)| battery * 1000.0 / (mean_mw + platform)),
+        })
+    }
+}

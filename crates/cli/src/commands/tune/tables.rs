@@ -1,0 +1,354 @@
+//! The answer as tables, CSV and JSON.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use wakepath_hardware::Machine;
+use wakepath_tune::{Finalist, SearchAnswer, SearchRequest};
+
+use super::cost::{Day, Days};
+use crate::output::{self, Screen, counted};
+
+/// What JSON has.
+#[derive(Serialize)]
+pub(super) struct Report<'a> {
+    machine: &'a str,
+    #[serde(flatten)]
+    answer: &'a SearchAnswer,
+    day: Option<Days>,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(machine: &'a Machine, answer: &'a SearchAnswer, day: Option<Days>) -> Self {
+        Self {
+            machine: &machine.name,
+            answer,
+            day,
+        }
+    }
+}
+
+pub(super) fn write_tables(
+    out: &mut Screen,
+    machine: &Machine,
+    request: &SearchRequest,
+    answer: &SearchAnswer,
+    days: Option<&Days>,
+) -> anyhow::Result<()> {
+    write_answer(out, machine, answer)?;
+    writeln!(out)?;
+    write_finalists(out, answer)?;
+    write_loads(out, answer)?;
+    write_conditions(out, answer)?;
+    write_contributions(out, answer)?;
+    if let Some(days) = days {
+        write_days(out, days)?;
+    }
+    write_effort(out, request, answer)
+}
+
+/// The answer in sentences, with the command that applies it.
+fn write_answer(out: &mut Screen, machine: &Machine, answer: &SearchAnswer) -> anyhow::Result<()> {
+    let (name, unit) = (&answer.objective, &answer.unit);
+    let Some(best) = &answer.best else {
+        out.prose("No set keeps every condition. The nearest sets:", 2)?;
+        return Ok(());
+    };
+    if best.is_in_force() {
+        let text = format!(
+            "Keep what is in force on {}: {name} {} {unit}. No other set is better by more than chance.",
+            machine.name,
+            number(best.objective)
+        );
+        out.prose(&text, 2)?;
+        return Ok(());
+    }
+    let gain = best.gain.map_or_else(String::new, |gain| {
+        let [low, high] = gain.interval;
+        format!(
+            ", better by {:.1} % ({low:.1} to {high:.1} %) than what is in force",
+            gain.percent
+        )
+    });
+    let doubt = if best.surely_keeps_conditions() {
+        ""
+    } else {
+        " Perhaps a condition is broken: its interval reaches beyond the limit."
+    };
+    let text = format!(
+        "Best on {}: {} with {name} {} {unit}{gain}.{doubt}",
+        machine.name,
+        best.set,
+        number(best.objective)
+    );
+    out.prose(&text, 2)?;
+    writeln!(out)?;
+    writeln!(out, "  sudo wakepath apply '{}'", best.set)?;
+    Ok(())
+}
+
+/// Each finalist in a row.
+fn write_finalists(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+    let header = [
+        "set".to_owned(),
+        title(&answer.objective, &answer.unit),
+        "better by %".to_owned(),
+        "conditions".to_owned(),
+    ];
+    let rows = listed(answer).map(|finalist| {
+        [
+            name_of(finalist),
+            with_interval(finalist.objective, finalist.interval),
+            finalist
+                .gain
+                .map_or_else(|| "-".to_owned(), |gain| format!("{:+.1}", gain.percent)),
+            conditions_of(finalist).to_owned(),
+        ]
+    });
+    output::table(out, header, rows)
+}
+
+/// The answer, or the nearest set, beside what is in force: each load in a row each.
+fn write_loads(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+    let shown = answer.best.as_ref().or(answer.next.first());
+    let changed = shown.filter(|finalist| !finalist.is_in_force());
+    let columns = load_columns(answer);
+    let metrics: BTreeSet<&str> = columns.iter().map(|(_, metric)| metric.as_str()).collect();
+    let mut header = vec!["load", "set"];
+    header.extend(&metrics);
+    let mut rows = Vec::new();
+    for figures in &answer.in_force.loads {
+        for finalist in changed.into_iter().chain([&answer.in_force]) {
+            let mut row = vec![figures.load.clone(), name_of(finalist)];
+            row.extend(metrics.iter().map(|metric| {
+                let value = value_of(finalist, &figures.load, metric);
+                value.map_or_else(|| "-".to_owned(), number)
+            }));
+            rows.push(row);
+        }
+    }
+    writeln!(out)?;
+    writeln!(out, "Each load:")?;
+    output::table(out, header, rows)
+}
+
+/// By how much the answer keeps each condition.
+fn write_conditions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+    let shown = answer.best.as_ref().or(answer.next.first());
+    let Some(shown) = shown.filter(|shown| !shown.conditions.is_empty()) else {
+        return Ok(());
+    };
+    writeln!(out)?;
+    writeln!(out, "Conditions under {}:", name_of(shown))?;
+    let rows = shown.conditions.iter().map(|kept| {
+        [
+            kept.condition.clone(),
+            kept.load.clone(),
+            with_interval(kept.value, kept.interval),
+            number(kept.limit),
+            format!("{:+.1}", kept.margin_percent),
+            match (kept.is_kept, kept.is_sure) {
+                (true, true) => "kept",
+                (true, false) => "perhaps kept",
+                _ => "broken",
+            }
+            .to_owned(),
+        ]
+    });
+    let header = ["condition", "load", "value", "limit", "margin %", ""];
+    output::table(out, header, rows)
+}
+
+/// What each part of the answer contributes.
+fn write_contributions(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+    let Some(best) = answer
+        .best
+        .as_ref()
+        .filter(|_| !answer.contributions.is_empty())
+    else {
+        return Ok(());
+    };
+    writeln!(out)?;
+    writeln!(out, "Without one of its parts:")?;
+    let header = [
+        "without".to_owned(),
+        title(&answer.objective, &answer.unit),
+        "change %".to_owned(),
+        "breaks".to_owned(),
+    ];
+    let rows = answer.contributions.iter().map(|part| {
+        let change = 100.0 * (part.objective_without / best.objective - 1.0);
+        [
+            part.part.clone(),
+            number(part.objective_without),
+            format!("{change:+.1}"),
+            if part.broken_without.is_empty() {
+                "-".to_owned()
+            } else {
+                part.broken_without.join("; ")
+            },
+        ]
+    });
+    output::table(out, &header, rows)
+}
+
+fn write_days(out: &mut Screen, days: &Days) -> anyhow::Result<()> {
+    writeln!(out)?;
+    writeln!(out, "A day in force: {}.", describe_day(&days.in_force))?;
+    if let Some(best) = &days.best {
+        writeln!(out, "A day with the answer: {}.", describe_day(best))?;
+    }
+    Ok(())
+}
+
+fn describe_day(day: &Day) -> String {
+    let price = day
+        .price_per_year
+        .map(|price| format!("{price:.2} per year"));
+    let battery = day
+        .battery_hours
+        .map(|hours| format!("{hours:.1} hours on the battery"));
+    let energy = format!("{} Wh", number(day.wh));
+    let parts: Vec<String> = [Some(energy), price, battery]
+        .into_iter()
+        .flatten()
+        .collect();
+    parts.join(", ")
+}
+
+/// What was simulated, and how to get the same answer again.
+fn write_effort(
+    out: &mut Screen,
+    request: &SearchRequest,
+    answer: &SearchAnswer,
+) -> anyhow::Result<()> {
+    writeln!(out)?;
+    let how = if answer.is_exhaustive {
+        "every set"
+    } else {
+        "by halving and steps to neighbours"
+    };
+    let text = format!(
+        "Tried {} of {} ({how}); {} fresh seeds decide. Simulated {} requests; `--budget {} --seed {}` gives the same answer anywhere.",
+        answer.tried,
+        counted(answer.space as u64, "set"),
+        answer.repeats,
+        answer.simulated,
+        request.budget,
+        answer.seed
+    );
+    out.prose(&text, 2)?;
+    Ok(())
+}
+
+/// Each finalist in a row, with the metrics of each load.
+pub(super) fn write_csv(out: &mut Screen, answer: &SearchAnswer) -> anyhow::Result<()> {
+    let columns = load_columns(answer);
+    let mut header = vec![
+        "set".to_owned(),
+        answer.objective.clone(),
+        "low".to_owned(),
+        "high".to_owned(),
+        "better_by_percent".to_owned(),
+        "conditions".to_owned(),
+    ];
+    header.extend(
+        columns
+            .iter()
+            .map(|(load, metric)| format!("{load}:{metric}")),
+    );
+    let rows = listed(answer).map(|finalist| {
+        let [low, high] = finalist
+            .interval
+            .map_or([String::new(), String::new()], |interval| {
+                interval.map(|value| value.to_string())
+            });
+        let mut row = vec![
+            finalist.set.clone(),
+            finalist.objective.to_string(),
+            low,
+            high,
+            finalist
+                .gain
+                .map_or_else(String::new, |gain| gain.percent.to_string()),
+            conditions_of(finalist).to_owned(),
+        ];
+        row.extend(columns.iter().map(|(load, metric)| {
+            value_of(finalist, load, metric).map_or_else(String::new, |value| value.to_string())
+        }));
+        row
+    });
+    output::csv(out, &header, rows)
+}
+
+/// The answer, the next ones, and what is in force, each once.
+fn listed(answer: &SearchAnswer) -> impl Iterator<Item = &Finalist> {
+    let is_in_force = |finalist: &&Finalist| !finalist.is_in_force();
+    let best = answer.best.iter().filter(is_in_force);
+    best.chain(&answer.next).chain([&answer.in_force])
+}
+
+/// Each load with each of its metrics that conditions or the objective are about.
+fn load_columns(answer: &SearchAnswer) -> Vec<(String, String)> {
+    let mut columns = Vec::new();
+    for figures in &answer.in_force.loads {
+        for (metric, _) in &figures.metrics {
+            let is_asked = *metric == answer.objective
+                || ["mean_mw", "p99_us", "iops", "wake_p99_us", "ops_per_s"]
+                    .contains(&metric.as_str());
+            if is_asked {
+                columns.push((figures.load.clone(), metric.clone()));
+            }
+        }
+    }
+    columns
+}
+
+fn value_of(finalist: &Finalist, load: &str, metric: &str) -> Option<f64> {
+    let figures = finalist.loads.iter().find(|figures| figures.load == load)?;
+    let (_, value) = figures.metrics.iter().find(|(name, _)| name == metric)?;
+    Some(*value)
+}
+
+fn name_of(finalist: &Finalist) -> String {
+    if finalist.is_in_force() {
+        "(in force)".to_owned()
+    } else {
+        finalist.set.clone()
+    }
+}
+
+fn conditions_of(finalist: &Finalist) -> &'static str {
+    match (
+        finalist.keeps_conditions(),
+        finalist.surely_keeps_conditions(),
+    ) {
+        (_, true) => "kept",
+        (true, false) => "perhaps",
+        _ => "broken",
+    }
+}
+
+fn title(metric: &str, unit: &str) -> String {
+    if unit.is_empty() {
+        metric.to_owned()
+    } else {
+        format!("{metric}, {unit}")
+    }
+}
+
+fn with_interval(value: f64, interval: Option<[f64; 2]>) -> String {
+    interval.map_or_else(
+        || number(value),
+        |[low, high]| format!("{} ({} to {})", number(value), number(low), number(high)),
+    )
+}
+
+/// Three to four digits.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1000.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}

@@ -1,0 +1,239 @@
+//! The question of `wakepath apply --persist`, answered on a terminal, and what is said beside it.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::captured::{content, copy_of_laptop, different};
+use crate::common::{skip, wakepath};
+
+/// What a person gets to see, and the exit code.
+struct TerminalRun {
+    shown: String,
+    code: Option<i32>,
+}
+
+/// Runs `apply teo --persist` in a pseudo terminal of script(1). The keys are hit when the prompt is shown.
+fn persist_with_keys(machine: &Path, trial: &str, prompt: &str, keys: &str) -> Option<TerminalRun> {
+    let command = format!(
+        "exec '{}' apply teo --persist --for {trial} --root '{}'",
+        env!("CARGO_BIN_EXE_wakepath"),
+        machine.display()
+    );
+    let mut child = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    // Kept open to the end: a terminal that goes away is an answer, too.
+    let mut keyboard = child.stdin.take().unwrap();
+    let mut screen = child.stdout.take().unwrap();
+    let mut shown = String::new();
+    let mut piece = [0; 256];
+    while !shown.contains(prompt) {
+        let length = screen.read(&mut piece).unwrap();
+        assert!(length > 0, "no `{prompt}` in {shown}");
+        shown.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    keyboard.write_all(keys.as_bytes()).unwrap();
+    let mut rest = Vec::new();
+    screen.read_to_end(&mut rest).unwrap();
+    shown.push_str(&String::from_utf8_lossy(&rest));
+    Some(TerminalRun {
+        shown,
+        code: child.wait().unwrap().code(),
+    })
+}
+
+const QUESTION: &str = "[y/N]";
+const NO_TERMINAL: &str = "script(1) of util-linux gives a pseudo terminal, and is not installed";
+
+#[test]
+fn yes_on_a_terminal_keeps_the_set() {
+    let machine = copy_of_laptop();
+    let Some(run) = persist_with_keys(machine.path(), "50ms", QUESTION, "y\n") else {
+        return skip("yes_on_a_terminal_keeps_the_set", NO_TERMINAL);
+    };
+    assert_eq!(run.code, Some(0), "{}", run.shown);
+    let file = fs::read_to_string(machine.path().join("etc/wakepath/settings.toml")).unwrap();
+    assert!(file.contains("policy = \"teo\""), "{file}");
+}
+
+#[test]
+fn anything_else_on_a_terminal_puts_everything_back() {
+    for answer in ["\n", "n\n", "what?\n", "\u{4}"] {
+        let machine = copy_of_laptop();
+        let before = content(machine.path());
+        let Some(run) = persist_with_keys(machine.path(), "50ms", QUESTION, answer) else {
+            return skip(
+                "anything_else_on_a_terminal_puts_everything_back",
+                NO_TERMINAL,
+            );
+        };
+        assert_eq!(run.code, Some(0), "{answer:?}: {}", run.shown);
+        assert!(run.shown.contains("nothing is kept"), "{}", run.shown);
+        let left = different(&content(machine.path()), &before);
+        assert!(left.is_empty(), "{answer:?}: {left:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_on_a_terminal_puts_everything_back() {
+    for (trial, prompt) in [("1h", "on trial"), ("1ms", QUESTION)] {
+        let machine = copy_of_laptop();
+        let before = content(machine.path());
+        let Some(run) = persist_with_keys(machine.path(), trial, prompt, "\u{3}") else {
+            return skip("ctrl_c_on_a_terminal_puts_everything_back", NO_TERMINAL);
+        };
+        assert_eq!(run.code, Some(128 + 2), "{trial}: {}", run.shown);
+        let left = different(&content(machine.path()), &before);
+        assert!(left.is_empty(), "{trial}: {left:?}");
+    }
+}
+
+/// Writes a file below a machine.
+fn put(machine: &Path, file: &str, text: &str) {
+    let path = machine.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn tools_that_overwrite_the_set_are_named_first() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let wants = "etc/systemd/system/multi-user.target.wants";
+    put(root, "proc/812/comm", "tuned\n");
+    put(root, "proc/813/comm", "tuned-ppd\n");
+    // The kernel cuts names after 15 bytes.
+    put(root, "proc/814/comm", "power-profiles-\n");
+    put(root, "run/systemd/units/invocation:tlp.service", "");
+    put(root, &format!("{wants}/cpupower.service"), "");
+    // thermald writes nothing of this set, however it is found.
+    put(root, "proc/815/comm", "thermald\n");
+    let path = root.to_str().unwrap();
+    let persist = ["apply", "epp[value=power]", "--persist", "--yes", "--root"];
+    let run = wakepath(&[&persist[..], &[path]].concat()).success();
+    let told = String::from_utf8(run.get_output().stderr.clone()).unwrap();
+    for line in [
+        "TuneD is running (process 812) and may overwrite epp; `systemctl disable --now tuned` ends that",
+        "tuned-ppd is running (process 813) and may overwrite epp",
+        "power-profiles-daemon is running (process 814) and may overwrite epp",
+        "TLP is active (tlp.service) and may overwrite epp",
+        "cpupower starts at boot (cpupower.service) and may overwrite epp",
+    ] {
+        assert!(told.contains(line), "{line} is not in\n{told}");
+    }
+    assert!(!told.contains("thermald"), "{told}");
+    let applied = told.find("applied, and again").unwrap();
+    assert!(told.find("cpupower starts").unwrap() < applied, "{told}");
+}
+
+#[test]
+fn a_set_for_the_battery_waits_for_it() {
+    let machine = copy_of_laptop();
+    let root = machine.path();
+    let epp = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
+    put(root, "sys/class/power_supply/BAT0/type", "Battery\n");
+    let before = content(root);
+    let run = |arguments: &[&str]| {
+        let run = wakepath(&[arguments, &["--root", root.to_str().unwrap()]].concat()).success();
+        String::from_utf8(run.get_output().stderr.clone()).unwrap()
+    };
+    let told = run(&[
+        "apply",
+        "epp[value=power]",
+        "--persist",
+        "--yes",
+        "--on",
+        "battery",
+    ]);
+    assert!(told.contains("kept for battery"), "{told}");
+    let file = fs::read_to_string(root.join("etc/wakepath/settings.toml")).unwrap();
+    assert!(file.contains("battery = \"epp[value=power]\""), "{file}");
+    assert_eq!(content(root)[epp], before[epp]);
+
+    put(root, "sys/class/power_supply/AC/online", "0\n");
+    let told = run(&["apply", "--supply-changed"]);
+    assert!(told.contains("on battery: wrote"), "{told}");
+    assert_eq!(fs::read_to_string(root.join(epp)).unwrap().trim(), "power");
+
+    // A change by somebody else is told and stays.
+    put(root, epp, "performance\n");
+    put(root, "sys/class/power_supply/AC/online", "1\n");
+    let told = run(&["apply", "--supply-changed"]);
+    assert!(
+        told.contains(
+            "epp:policy0 is 'performance', not 'power': somebody else has set it, so it stays"
+        ),
+        "{told}"
+    );
+    assert_eq!(
+        fs::read_to_string(root.join(epp)).unwrap().trim(),
+        "performance"
+    );
+    run(&["restore"]);
+    assert!(!root.join("var/lib/wakepath/supply.json").exists());
+}
+
+const MANY: &str =
+    "teo + idle-states[ceiling=20us] + cpu-latency[limit=50us,cpus=all] + epp[value=power] + apst";
+
+/// A set in the form of a tool, and the notes about it.
+fn printed_form(machine: &Path, set: &str, tool: &str) -> (String, String) {
+    let root = machine.to_str().unwrap();
+    let run = wakepath(&["apply", set, "--as", tool, "--root", root]).success();
+    let output = run.get_output();
+    (
+        String::from_utf8(output.stdout.clone()).unwrap(),
+        String::from_utf8(output.stderr.clone()).unwrap(),
+    )
+}
+
+#[test]
+fn forms_of_other_tools_hold_the_set_and_name_the_rest() {
+    let machine = copy_of_laptop();
+    let before = content(machine.path());
+    let cpu = "sys/devices/system/cpu";
+    for (tool, held, left) in [
+        (
+            "tuned",
+            format!("\n/{cpu}/cpuidle/current_governor=teo\n"),
+            "apst:nvme0: is written by an NVMe command",
+        ),
+        (
+            "tmpfiles",
+            format!("w /{cpu}/cpu0/power/pm_qos_resume_latency_us - - - - 50\n"),
+            "apst:nvme0: is written by an NVMe command",
+        ),
+        (
+            "udev",
+            "KERNEL==\"cpu1\", ATTR{cpuidle/state4/disable}=\"1\"\n".to_owned(),
+            "idle-governor: belongs to no device",
+        ),
+        (
+            "tlp",
+            "\nCPU_ENERGY_PERF_POLICY_ON_AC=power\nCPU_ENERGY_PERF_POLICY_ON_BAT=power\n"
+                .to_owned(),
+            "cpu-latency:cpu1: TLP has no option",
+        ),
+    ] {
+        let (text, told) = printed_form(machine.path(), MANY, tool);
+        assert!(text.contains(&held), "{tool}: {text}");
+        for output in [&text, &told] {
+            assert!(
+                output.contains(&format!("left out: {left}")),
+                "{tool}: {output}"
+            );
+        }
+    }
+    let (playbook, _) = printed_form(machine.path(), "teo + epp[value=power]", "ansible");
+    assert!(
+        playbook.contains("          policy = \"teo + epp[value=power]\"\n"),
+        "{playbook}"
+    );
+    assert!(different(&content(machine.path()), &before).is_empty());
+}

@@ -1,0 +1,197 @@
+//! `wakepath tune` as a whole command.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use assert_cmd::assert::Assert;
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::common::{fails_with, json, repository, wakepath};
+
+/// The job of the demo, 20 ms of it, over a few limits.
+fn tune(hours: &str, arguments: &[&str]) -> Assert {
+    let job = repository().join("workloads/iowait-rk3399.fio");
+    let load = format!("{}{hours}", job.to_str().unwrap());
+    let machine = ["--machine", "rk3399", "--seconds", "20ms"];
+    wakepath(&[&["tune", load.as_str()], &machine[..], arguments].concat())
+}
+
+/// A search with a budget that is enough for every limit.
+fn tune_limits(arguments: &[&str]) -> Assert {
+    let limits = ["--over", "cpu-latency", "--budget", "1000000"];
+    tune("=8h", &[&limits[..], arguments].concat())
+}
+
+fn sets(answer: &Value) -> Vec<&str> {
+    let next = answer["next"].as_array().unwrap().iter();
+    next.map(|finalist| finalist["set"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn json_has_the_answer_with_its_figures() {
+    let answer = json(&tune_limits(&["--minimise", "p99_us", "--format", "json"]).success());
+    assert_eq!(answer["machine"], "rk3399");
+    assert_eq!(answer["objective"], "p99_us");
+    assert_eq!(answer["budget"], 1_000_000);
+    assert_eq!(answer["is_exhaustive"], true);
+    let best = &answer["best"];
+    assert!(
+        best["set"].as_str().unwrap().starts_with("cpu-latency["),
+        "{best}"
+    );
+    assert!(best["objective"].as_f64() < answer["in_force"]["objective"].as_f64());
+    assert!(!sets(&answer).contains(&best["set"].as_str().unwrap()));
+    assert_eq!(answer["contributions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn csv_has_a_row_for_each_set() {
+    let assert = tune_limits(&["--minimise", "p99_us", "--format", "csv"]).success();
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let header = text.lines().next().unwrap();
+    assert!(
+        header.starts_with("set,p99_us,low,high,better_by_percent,conditions,"),
+        "{header}"
+    );
+    assert!(
+        text.lines().any(|line| line.starts_with("unchanged,")),
+        "{text}"
+    );
+    assert!(
+        text.lines().any(|line| line.starts_with("cpu-latency[")),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_table_ends_with_how_to_get_the_same_answer() {
+    let assert = tune_limits(&["--minimise", "p99_us"]).success();
+    assert
+        .stdout(predicate::str::contains(
+            "  sudo wakepath apply 'cpu-latency[limit=",
+        ))
+        .stdout(predicate::str::contains("(in force)"))
+        .stdout(predicate::str::contains("unchanged").not())
+        .stdout(predicate::str::contains(
+            "`--budget 1000000 --seed 1` gives the same answer",
+        ));
+}
+
+#[test]
+fn a_condition_that_nothing_meets_shows_the_nearest_sets() {
+    let keep = ["--minimise", "mean_mw", "--keep", "p99_us < 1"];
+    let answer = json(&tune_limits(&[&keep[..], &["--format", "json"]].concat()).success());
+    assert!(answer["best"].is_null());
+    assert!(!sets(&answer).is_empty());
+    tune_limits(&keep)
+        .success()
+        .stdout(predicate::str::contains(
+            "No set keeps every condition. The nearest sets:",
+        ))
+        .stdout(predicate::str::contains("wakepath apply").not());
+}
+
+#[test]
+fn the_day_has_hours_of_rest() {
+    let price = ["--price", "0.3", "--format", "json"];
+    let answer = json(&tune_limits(&price).success());
+    let loads = answer["in_force"]["loads"].as_array().unwrap();
+    let power = |load: &Value| load["metrics"][0][1].as_f64().unwrap();
+    assert_eq!(loads[1]["load"], "rest");
+    let expected = (8.0 * power(&loads[0]) + 16.0 * power(&loads[1])) / 1000.0;
+    let day = &answer["day"]["in_force"];
+    assert!(
+        (day["wh"].as_f64().unwrap() - expected).abs() < 1e-6,
+        "{day}"
+    );
+    let year = expected * 0.365 * 0.3;
+    assert!(
+        (day["price_per_year"].as_f64().unwrap() - year).abs() < 1e-6,
+        "{day}"
+    );
+}
+
+#[test]
+fn a_load_of_the_whole_day_leaves_no_rest() {
+    let arguments = [
+        "--over",
+        "cpu-latency",
+        "--budget",
+        "400000",
+        "--format",
+        "json",
+    ];
+    let answer = json(&tune("", &arguments).success());
+    assert_eq!(answer["in_force"]["loads"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn hours_that_no_day_has_are_refused() {
+    fails_with(
+        tune("=25h", &[]),
+        &["=25h: hours per day are 0 to 24, as in load.fio=8h"],
+    );
+}
+
+#[test]
+fn a_metric_that_there_is_not_is_refused_with_the_nearest_one() {
+    fails_with(
+        tune_limits(&["--minimise", "mean_mW"]),
+        &["no metric `mean_mW`; did you mean `mean_mw`?"],
+    );
+}
+
+#[test]
+fn a_condition_with_a_unit_is_refused_with_the_metrics_unit() {
+    tune_limits(&["--keep", "p99_us < 150us"])
+        .code(2)
+        .stderr(predicate::str::contains(
+            "limits have no unit: `p99_us` is in us, as in `p99_us < 150`",
+        ));
+}
+
+#[test]
+fn a_condition_on_a_load_that_there_is_not_is_refused() {
+    fails_with(
+        tune_limits(&["--keep", "p99_us(db) < 150"]),
+        &["p99_us(db) < 150: no load of this name; there are iowait-rk3399"],
+    );
+}
+
+#[test]
+fn what_cannot_be_simulated_is_named() {
+    fails_with(
+        tune(
+            "=8h",
+            &["--over", "frequency-limits", "--budget", "1000000"],
+        ),
+        &["--over frequency-limits: cannot be simulated yet"],
+    );
+}
+
+#[test]
+fn a_misspelt_part_is_refused_with_the_nearest_one() {
+    fails_with(
+        tune("=8h", &["--over", "cpu-latencies", "--budget", "1000000"]),
+        &["--over cpu-latencies: no such part", "cpu-latency"],
+    );
+}
+
+#[test]
+fn a_budget_that_is_too_small_names_the_least_one() {
+    fails_with(
+        tune("=8h", &["--over", "cpu-latency", "--budget", "100"]),
+        &[
+            "a budget of 100 simulated requests is too small",
+            "give at least",
+        ],
+    );
+}
+
+#[test]
+fn a_price_needs_power() {
+    fails_with(
+        tune_limits(&["--minimise", "p99_us", "--price", "0.3"]),
+        &["--price and --battery-wh need power at rest: minimise mean_mw"],
+    );
+}

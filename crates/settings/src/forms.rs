@@ -1,0 +1,280 @@
+//! A plan in the forms of other tools: profiles of `TuneD`, rules of udev, lines of tmpfiles.d and TLP, a playbook of Ansible.
+
+use wakepath_system::setting::{Access, SettingScope};
+use wakepath_system::{At, SettingKey, System};
+
+use crate::persistent::PersistentSettings;
+use crate::{SettingsError, SettingsPlan};
+
+/// A tool whose files can hold settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolForm {
+    /// `tuned.conf` of a profile.
+    Tuned,
+    /// Rules of udev.
+    Udev,
+    /// A file of tmpfiles.d.
+    Tmpfiles,
+    /// A file of tlp.d.
+    Tlp,
+}
+
+/// A plan in a tool's form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormText {
+    /// Content of the tool's file.
+    pub text: String,
+    /// Settings that the form cannot hold, each with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// A setting with the value to write.
+#[derive(Clone, Copy)]
+struct NewValue<'a> {
+    key: &'a SettingKey,
+    value: &'a str,
+}
+
+/// Lines of a form, and what it cannot hold.
+#[derive(Default)]
+struct FormLines {
+    lines: Vec<String>,
+    left_out: Vec<String>,
+}
+
+impl FormLines {
+    fn add_each(
+        &mut self,
+        new_values: &[NewValue<'_>],
+        line: impl Fn(NewValue<'_>) -> Result<String, &'static str>,
+    ) {
+        for new in new_values {
+            self.add(*new, line(*new));
+        }
+    }
+
+    fn add(&mut self, new: NewValue<'_>, line: Result<String, &str>) {
+        match line {
+            // An option of TLP is for all CPUs.
+            Ok(line) if self.lines.contains(&line) => {}
+            Ok(line) => self.lines.push(line),
+            Err(why) => self.leave_out(new, why),
+        }
+    }
+
+    fn leave_out(&mut self, new: NewValue<'_>, why: &str) {
+        self.left_out.push(format!("{}: {why}", new.key));
+    }
+
+    fn into_text(self, head: &str) -> FormText {
+        let mut text = head.to_owned();
+        for left in &self.left_out {
+            text.extend(["# left out: ", left, "\n"]);
+        }
+        for line in self.lines {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        FormText {
+            text,
+            left_out: self.left_out,
+        }
+    }
+}
+
+/// Writes a plan in a form of another tool.
+pub fn write_form(system: &System, form: ToolForm, plan: &SettingsPlan) -> FormText {
+    let changes = plan.changes.iter();
+    let new_values: Vec<NewValue<'_>> = changes
+        .filter_map(|change| {
+            Some(NewValue {
+                key: &change.key,
+                value: change.new.as_deref()?,
+            })
+        })
+        .collect();
+    let mut lines = FormLines::default();
+    match form {
+        ToolForm::Tlp => add_tlp_lines(system, &new_values, &mut lines),
+        ToolForm::Tuned => lines.add_each(&new_values, tuned_line),
+        ToolForm::Udev => lines.add_each(&new_values, |new| udev_rule(system, new)),
+        ToolForm::Tmpfiles => lines.add_each(&new_values, tmpfiles_line),
+    }
+    lines.into_text(head(form))
+}
+
+/// Writes persistent settings as a playbook.
+///
+/// # Errors
+/// The settings cannot be persistent.
+pub fn write_playbook(
+    system: &System,
+    settings: &PersistentSettings,
+) -> Result<String, SettingsError> {
+    settings.plan(system)?;
+    let file = settings.to_text();
+    let lines: Vec<String> = file
+        .lines()
+        .map(|line| format!("          {line}\n"))
+        .collect();
+    Ok(PLAYBOOK.replace("          CONTENT\n", &lines.concat()))
+}
+
+/// A name from the machine is no template: `!unsafe` keeps Ansible from looking for any.
+const PLAYBOOK: &str = "\
+# wakepath.yml, run with `ansible-playbook wakepath.yml`. The package wakepath is installed already.
+- hosts: all
+  become: true
+  tasks:
+    - name: Write the persistent settings of wakepath
+      ansible.builtin.copy:
+        dest: /etc/wakepath/settings.toml
+        mode: '0644'
+        content: !unsafe |
+          CONTENT
+      notify: Apply the persistent settings of wakepath
+    - name: Enable the units that apply them at boot
+      ansible.builtin.systemd_service:
+        name: '{{ item }}'
+        enabled: true
+      loop:
+        - wakepath-settings.service
+        - wakepath-settings-kept.timer
+  handlers:
+    - name: Apply the persistent settings of wakepath
+      ansible.builtin.command: wakepath apply --at-boot
+";
+
+const fn head(form: ToolForm) -> &'static str {
+    match form {
+        ToolForm::Tuned => {
+            "\
+# /etc/tuned/profiles/wakepath/tuned.conf (before TuneD 2.23: /etc/tuned/wakepath/tuned.conf), then: tuned-adm profile wakepath
+[main]
+summary=Settings by wakepath
+[sysfs]
+"
+        }
+        ToolForm::Udev => {
+            "\
+# /etc/udev/rules.d/70-wakepath-settings.rules, then: udevadm control --reload && udevadm trigger --action=change
+"
+        }
+        ToolForm::Tlp => "# /etc/tlp.d/50-wakepath.conf, then: tlp start\n",
+        ToolForm::Tmpfiles => {
+            "\
+# /etc/tmpfiles.d/wakepath.conf, then: systemd-tmpfiles --create /etc/tmpfiles.d/wakepath.conf
+"
+        }
+    }
+}
+
+/// Why a form of files cannot hold a setting that is no file.
+fn file_only(new: NewValue<'_>) -> Result<(), &'static str> {
+    match new.key.setting.mechanism {
+        Access::Text => Ok(()),
+        Access::Held => Err("lasts only as long as a process holds it"),
+        Access::NvmeFeature(_) => Err("is written by an NVMe command, not by a file"),
+    }
+}
+
+fn tuned_line(new: NewValue<'_>) -> Result<String, &'static str> {
+    file_only(new)?;
+    Ok(format!("/{}={}", new.key.path(), new.value))
+}
+
+fn tmpfiles_line(new: NewValue<'_>) -> Result<String, &'static str> {
+    file_only(new)?;
+    let argument = new.value.replace('\\', "\\\\").replace('%', "%%");
+    Ok(format!("w /{} - - - - {argument}", new.key.path()))
+}
+
+/// A rule for the device that a setting belongs to.
+fn udev_rule(system: &System, new: NewValue<'_>) -> Result<String, &'static str> {
+    file_only(new)?;
+    let path = new.key.path();
+    let (device, attribute) = match &new.key.at {
+        At::System => return Err("belongs to no device that udev has events for"),
+        At::Cpu(cpu) | At::IdleState { cpu, .. } => {
+            let folder = format!("sys/devices/system/cpu/cpu{cpu}/");
+            (cpu_match(*cpu), path.strip_prefix(&folder))
+        }
+        At::CpufreqPolicy(policy) => {
+            let folder = format!("sys/devices/system/cpu/cpufreq/policy{policy}/");
+            let file = path.strip_prefix(&folder);
+            let attribute = file.map(|file| format!("cpufreq/{file}"));
+            return udev_assignment(&cpu_match(*policy), attribute.as_deref(), new.value);
+        }
+        At::Drive(name) => {
+            let folder = format!("sys/class/nvme/{name}/");
+            let serial = system.root().optional(&format!("{folder}serial"));
+            let serial = serial
+                .filter(|serial| is_udev_literal(serial))
+                .ok_or("the drive has no serial number to know it by")?;
+            (
+                format!("SUBSYSTEM==\"nvme\", ATTR{{serial}}==\"{serial}\""),
+                path.strip_prefix(&folder),
+            )
+        }
+    };
+    udev_assignment(&device, attribute, new.value)
+}
+
+/// The name of a CPU does not change, and that of a frequency policy is its first CPU's.
+fn cpu_match(cpu: usize) -> String {
+    format!("SUBSYSTEM==\"cpu\", KERNEL==\"cpu{cpu}\"")
+}
+
+fn udev_assignment(
+    device: &str,
+    attribute: Option<&str>,
+    value: &str,
+) -> Result<String, &'static str> {
+    let attribute = attribute.ok_or("is in no folder of its device")?;
+    if !is_udev_literal(value) {
+        return Err("has a value that a rule cannot quote");
+    }
+    Ok(format!(
+        "ACTION==\"add|change|online\", {device}, ATTR{{{attribute}}}=\"{value}\""
+    ))
+}
+
+/// Whether a text means itself in a rule, in matches and in assignments.
+fn is_udev_literal(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || " _-.:/".contains(c);
+    !text.is_empty() && text.chars().all(plain)
+}
+
+/// TLP's options, which have one value for all CPUs.
+const TLP_OPTIONS: &[(&str, &str)] = &[
+    ("frequency-governor", "CPU_SCALING_GOVERNOR"),
+    ("frequency-min", "CPU_SCALING_MIN_FREQ"),
+    ("frequency-max", "CPU_SCALING_MAX_FREQ"),
+    ("frequency-boost", "CPU_BOOST"),
+    ("epp", "CPU_ENERGY_PERF_POLICY"),
+    ("hwp-dynamic-boost", "CPU_HWP_DYN_BOOST"),
+];
+
+fn add_tlp_lines(system: &System, new_values: &[NewValue<'_>], lines: &mut FormLines) {
+    for new in new_values {
+        let setting = new.key.setting;
+        let Some((_, option)) = TLP_OPTIONS.iter().find(|(name, _)| *name == setting.name) else {
+            lines.leave_out(*new, "TLP has no option for it");
+            continue;
+        };
+        let alike = new_values
+            .iter()
+            .filter(|other| other.key.setting.name == setting.name && other.value == new.value)
+            .count();
+        let places = system.places(setting.scope).len();
+        if setting.scope == SettingScope::CpufreqPolicy && alike < places {
+            lines.leave_out(*new, "TLP has one value for all CPUs");
+        } else if setting.name == "epp" && new.value.parse::<u32>().is_ok() {
+            lines.leave_out(*new, "TLP takes preferences by name only");
+        } else {
+            for supply in ["AC", "BAT"] {
+                lines.add(*new, Ok(format!("{option}_ON_{supply}={}", new.value)));
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Power tools of distributions that write the same settings as a plan, now or at the next boot.
+
+use std::fmt;
+
+use wakepath_system::{Root, System};
+
+use crate::SettingsPlan;
+
+/// A power tool that writes settings.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PowerTool {
+    /// Name for people.
+    pub title: &'static str,
+    /// Unit of systemd without `.service`.
+    pub unit: &'static str,
+    /// Name of its process; `None` for a tool that ends after its work.
+    process: Option<&'static str>,
+    /// Settings that it writes.
+    pub writes: &'static [&'static str],
+}
+
+/// What is known of the tools' files and options: their configuration manuals, as of the versions that docs/apply.md names.
+#[rustfmt::skip]
+static TOOLS: &[PowerTool] = &[
+    PowerTool {
+        title: "TuneD",
+        unit: "tuned",
+        process: Some("tuned"),
+        writes: &["frequency-governor", "frequency-boost", "epp", "cpu-latency", "system-latency"],
+    },
+    PowerTool {
+        title: "tuned-ppd",
+        unit: "tuned-ppd",
+        process: Some("tuned-ppd"),
+        writes: &["frequency-governor", "frequency-boost", "epp", "cpu-latency", "system-latency"],
+    },
+    PowerTool {
+        title: "power-profiles-daemon",
+        unit: "power-profiles-daemon",
+        process: Some("power-profiles-daemon"),
+        writes: &["frequency-governor", "frequency-boost", "frequency-min", "epp"],
+    },
+    PowerTool {
+        title: "TLP",
+        unit: "tlp",
+        process: None,
+        writes: &["frequency-governor", "frequency-boost", "frequency-min", "frequency-max", "epp", "hwp-dynamic-boost"],
+    },
+    PowerTool {
+        title: "thermald",
+        unit: "thermald",
+        process: Some("thermald"),
+        writes: &["frequency-max"],
+    },
+    PowerTool {
+        title: "cpupower",
+        unit: "cpupower",
+        process: None,
+        writes: &["frequency-governor", "frequency-min", "frequency-max", "epp"],
+    },
+];
+
+/// Length to which the kernel cuts the name of a process.
+const COMM_CHARS: usize = 15;
+/// Folder where systemd notes active units.
+const ACTIVE_UNITS: &str = "run/systemd/units";
+/// Folder where systemd notes which units a target wants.
+const ENABLED_UNITS: &str = "etc/systemd/system";
+
+/// How a tool was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolEvidence {
+    /// Its process, by number.
+    Process(usize),
+    /// systemd has its unit active.
+    ActiveUnit,
+    /// Its unit starts at boot, and is not active now.
+    EnabledUnit,
+}
+
+/// A tool of this machine that overwrites settings of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RivalTool {
+    /// The tool.
+    pub tool: &'static PowerTool,
+    /// How it was found.
+    pub evidence: ToolEvidence,
+    /// Settings of the plan that it writes.
+    pub overwrites: Vec<&'static str>,
+}
+
+impl fmt::Display for RivalTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PowerTool { title, unit, .. } = self.tool;
+        let settings = self.overwrites.join(", ");
+        match self.evidence {
+            ToolEvidence::Process(id) => write!(f, "{title} is running (process {id})")?,
+            ToolEvidence::ActiveUnit => write!(f, "{title} is active ({unit}.service)")?,
+            ToolEvidence::EnabledUnit => write!(f, "{title} starts at boot ({unit}.service)")?,
+        }
+        write!(
+            f,
+            " and may overwrite {settings}; `systemctl disable --now {unit}` ends that"
+        )
+    }
+}
+
+/// Finds power tools that overwrite settings of a plan, by processes and by units of systemd below the root.
+pub fn find_rival_tools(system: &System, plan: &SettingsPlan) -> Vec<RivalTool> {
+    let root = system.root();
+    let processes = process_names(root);
+    let active = root.names(ACTIVE_UNITS);
+    let enabled = enabled_units(root);
+    let evidence_for = |tool: &PowerTool| {
+        let unit = format!("{}.service", tool.unit);
+        if let Some(name) = tool.process
+            && let Some((id, _)) = processes.iter().find(|(_, comm)| comm == cut_name(name))
+        {
+            return Some(ToolEvidence::Process(*id));
+        }
+        if active.contains(&format!("invocation:{unit}")) {
+            return Some(ToolEvidence::ActiveUnit);
+        }
+        enabled.contains(&unit).then_some(ToolEvidence::EnabledUnit)
+    };
+    let rivals = TOOLS.iter().filter_map(|tool| {
+        let overwrites: Vec<&str> = tool
+            .writes
+            .iter()
+            .copied()
+            .filter(|name| plan.changes.iter().any(|c| c.key.setting.name == *name))
+            .collect();
+        if overwrites.is_empty() {
+            return None;
+        }
+        Some(RivalTool {
+            tool,
+            evidence: evidence_for(tool)?,
+            overwrites,
+        })
+    });
+    rivals.collect()
+}
+
+/// The name of a process as the kernel keeps it.
+fn cut_name(name: &str) -> &str {
+    name.get(..COMM_CHARS).unwrap_or(name)
+}
+
+/// Numbers and names of all processes.
+fn process_names(root: &Root) -> Vec<(usize, String)> {
+    let ids = root.numbered("proc", "").into_iter();
+    ids.filter_map(|id| Some((id, root.optional(&format!("proc/{id}/comm"))?)))
+        .collect()
+}
+
+/// Units that some target of systemd wants at boot.
+fn enabled_units(root: &Root) -> Vec<String> {
+    let folders = root.names(ENABLED_UNITS).into_iter();
+    folders
+        .filter(|name| name.strip_suffix(".wants").is_some())
+        .flat_map(|name| root.names(&format!("{ENABLED_UNITS}/{name}")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_system::setting;
+
+    #[test]
+    fn tools_write_settings_that_exist() {
+        for tool in TOOLS {
+            for name in tool.writes {
+                assert!(setting::find(name).is_some(), "{}: {name}", tool.title);
+            }
+        }
+    }
+}

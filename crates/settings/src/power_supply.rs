@@ -1,0 +1,78 @@
+//! Power supply of a machine: mains or battery.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use wakepath_system::Root;
+
+const DIRECTORY: &str = "sys/class/power_supply";
+
+/// What a machine draws its power from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PowerSupply {
+    /// A plug, or any supply of a machine without a battery of its own.
+    Mains,
+    /// The machine's battery.
+    Battery,
+}
+
+impl PowerSupply {
+    /// Both supplies.
+    pub const ALL: [Self; 2] = [Self::Mains, Self::Battery];
+
+    /// Reads the present supply.
+    pub fn read(root: &Root) -> Self {
+        let mut present = Self::Mains;
+        for name in root.names(DIRECTORY) {
+            let supply = root.folder(format!("{DIRECTORY}/{name}"));
+            match supply.optional("type").as_deref() {
+                Some("Mains" | "USB" | "Wireless") if supply.number("online") == Some(1) => {
+                    return Self::Mains;
+                }
+                // The battery of a mouse has scope Device.
+                Some("Battery") if supply.optional("scope").as_deref() != Some("Device") => {
+                    present = Self::Battery;
+                }
+                _ => {}
+            }
+        }
+        present
+    }
+}
+
+impl fmt::Display for PowerSupply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mains => "mains",
+            Self::Battery => "battery",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_battery_counts_without_a_plug() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::at(directory.path());
+        let put = |supply: &str, file: &str, text: &str| {
+            let folder = directory.path().join(DIRECTORY).join(supply);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(file), text).unwrap();
+        };
+        assert_eq!(PowerSupply::read(&root), PowerSupply::Mains);
+        put("mouse", "type", "Battery\n");
+        put("mouse", "scope", "Device\n");
+        assert_eq!(PowerSupply::read(&root), PowerSupply::Mains);
+        put("BAT0", "type", "Battery\n");
+        assert_eq!(PowerSupply::read(&root), PowerSupply::Battery);
+        put("AC", "type", "Mains\n");
+        put("AC", "online", "0\n");
+        assert_eq!(PowerSupply::read(&root), PowerSupply::Battery);
+        put("AC", "online", "1\n");
+        assert_eq!(PowerSupply::read(&root), PowerSupply::Mains);
+    }
+}

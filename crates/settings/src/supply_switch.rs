@@ -1,0 +1,285 @@
+//! Persistent settings when the power supply changes.
+//!
+//! The record has every setting of the file's sets with the values that wakepath gave it in this boot. A setting with another
+//! value has been set by somebody else: it is reported, and stays.
+
+use serde::{Deserialize, Serialize};
+use wakepath_system::journal::{self, Entry, boot};
+use wakepath_system::{SettingKey, System, SystemError};
+
+use crate::entries::drive_identity;
+use crate::persistent::is_switched_off;
+use crate::store::remove_file;
+use crate::write::results_from_write;
+use crate::{PersistentSettings, PowerSupply, Session, SettingsError, SettingsPlan};
+
+/// Name of the record in the directory of the journal.
+const RECORD: &str = "supply.json";
+
+/// Settings of this boot that persistent sets name.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+struct SupplyRecord {
+    boot: String,
+    /// Supply whose set is in force.
+    supply: PowerSupply,
+    settings: Vec<RecordedSetting>,
+}
+
+/// A setting with the values that it can have from wakepath.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+struct RecordedSetting {
+    key: SettingKey,
+    /// The value to be written last; then the value before, until the write is known to have happened.
+    values: Vec<String>,
+}
+
+/// A setting that somebody else has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriftedSetting {
+    /// The setting.
+    pub key: SettingKey,
+    /// Value by the set.
+    pub expected: String,
+    /// Value now.
+    pub found: String,
+}
+
+/// Outcome of a change of the power supply.
+#[derive(Debug)]
+pub enum SupplyOutcome {
+    /// There is no file.
+    NoFile,
+    /// The kernel's command line leaves the settings out.
+    SwitchedOff,
+    /// No persistent settings are in force since this boot.
+    NotInForce,
+    /// The set of this supply is in force already.
+    Unchanged(PowerSupply),
+    /// The set of this supply was put in force.
+    Switched {
+        /// The supply.
+        supply: PowerSupply,
+        /// What was written; settings that somebody else has changed are not in it.
+        plan: SettingsPlan,
+        /// Settings that stay as somebody else has set them.
+        drift: Vec<DriftedSetting>,
+    },
+}
+
+/// Puts the set of the present power supply in force, if another one's is. What only the other set names gets the value of
+/// before.
+///
+/// # Errors
+/// The file has a mistake, or a setting cannot be written; then the other set stays in force.
+pub fn switch_supply(system: &System) -> Result<SupplyOutcome, SettingsError> {
+    if is_switched_off(system) {
+        return Ok(SupplyOutcome::SwitchedOff);
+    }
+    let Some(settings) = PersistentSettings::load(system)? else {
+        return Ok(SupplyOutcome::NoFile);
+    };
+    let supply = PowerSupply::read(system.root());
+    // Without the lock, which a daemon may have: most events of a supply change no more than the charge.
+    match peek_record(system)? {
+        None => return Ok(SupplyOutcome::NotInForce),
+        Some(record) if record.supply == supply => return Ok(SupplyOutcome::Unchanged(supply)),
+        Some(_) => {}
+    }
+    let mut session = Session::open(system)?;
+    let content = session.store.read(RECORD)?;
+    let Some(before) = parse_record(system, content) else {
+        return Ok(SupplyOutcome::NotInForce);
+    };
+    let drift = drifted_settings(system, &before);
+    let mut wanted = settings.plan_for(system, supply)?;
+    wanted
+        .changes
+        .retain(|change| drift.iter().all(|drifted| drifted.key != change.key));
+    add_values_from_before(&session, &before, &drift, &mut wanted);
+    let plan = wanted.again(system)?;
+    // Until the end the supply is the one before, so that a kill is made good by the next event.
+    let mut record = record_for_plan(system, before.supply, &plan, &before.settings);
+    session.write_supply_record(&record)?;
+    if let Err(error) = session.apply(&plan) {
+        session.write_supply_record(&before)?;
+        return Err(error);
+    }
+    record.supply = supply;
+    forget_values_before(&mut record, &plan);
+    session.write_supply_record(&record)?;
+    Ok(SupplyOutcome::Switched {
+        supply,
+        plan,
+        drift,
+    })
+}
+
+/// Applies the plan of a supply, and records what each setting of the file's sets has after it.
+///
+/// # Errors
+/// A setting cannot be read or written; then nothing of the plan is in force.
+pub fn apply_persistent(
+    session: &mut Session,
+    settings: &PersistentSettings,
+    supply: PowerSupply,
+    plan: &SettingsPlan,
+) -> Result<(), SettingsError> {
+    let mut present = Vec::new();
+    for other in PowerSupply::ALL {
+        for change in settings.plan_for(&session.system, other)?.changes {
+            if change.new.is_some()
+                && present
+                    .iter()
+                    .all(|s: &RecordedSetting| s.key != change.key)
+            {
+                present.push(RecordedSetting {
+                    key: change.key,
+                    values: vec![change.old],
+                });
+            }
+        }
+    }
+    let mut record = record_for_plan(&session.system, supply, plan, &present);
+    session.write_supply_record(&record)?;
+    if let Err(error) = session.apply(plan) {
+        session.store.remove(RECORD)?;
+        return Err(error);
+    }
+    forget_values_before(&mut record, plan);
+    session.write_supply_record(&record)
+}
+
+/// Forgets that persistent settings are in force, since they have been put back: the next change of the supply writes nothing.
+///
+/// # Errors
+/// The record cannot be removed.
+pub fn forget_supply(system: &System) -> Result<(), SettingsError> {
+    let directory =
+        journal::directory(system.root(), false).map_err(|e| record_error(system, e))?;
+    directory.map_or(Ok(()), |directory| {
+        remove_file(&directory, RECORD).map_err(|e| record_error(system, e))
+    })
+}
+
+impl Session {
+    fn write_supply_record(&self, record: &SupplyRecord) -> Result<(), SettingsError> {
+        let content = serde_json::to_vec(record).unwrap_or_default();
+        self.store.replace(RECORD, &content)
+    }
+}
+
+/// The record of a plan before its writes. Settings of `known` that the plan leaves out keep their values.
+fn record_for_plan(
+    system: &System,
+    supply: PowerSupply,
+    plan: &SettingsPlan,
+    known: &[RecordedSetting],
+) -> SupplyRecord {
+    let mut settings: Vec<RecordedSetting> = plan
+        .changes
+        .iter()
+        .filter_map(|change| {
+            Some(RecordedSetting {
+                key: change.key.clone(),
+                values: vec![change.new.clone()?, change.old.clone()],
+            })
+        })
+        .collect();
+    for setting in known {
+        if settings.iter().all(|s| s.key != setting.key) {
+            settings.push(setting.clone());
+        }
+    }
+    SupplyRecord {
+        boot: boot(system.root()),
+        supply,
+        settings,
+    }
+}
+
+/// After the writes, a plan's settings have only their new value.
+fn forget_values_before(record: &mut SupplyRecord, plan: &SettingsPlan) {
+    for setting in &mut record.settings {
+        if plan.changes.iter().any(|c| c.key == setting.key) {
+            setting.values.truncate(1);
+        }
+    }
+}
+
+/// Recorded settings with a value of somebody else. What is away for the moment has none.
+fn drifted_settings(system: &System, record: &SupplyRecord) -> Vec<DriftedSetting> {
+    let drifted = record.settings.iter().filter_map(|setting| {
+        let found = system.read(&setting.key).ok()?;
+        let is_ours = setting
+            .values
+            .iter()
+            .any(|value| results_from_write(system, &setting.key, value, &found));
+        (!is_ours).then(|| DriftedSetting {
+            key: setting.key.clone(),
+            expected: setting.values.first().cloned().unwrap_or_default(),
+            found,
+        })
+    });
+    drifted.collect()
+}
+
+/// Adds the old values of settings that only the other supply's set names.
+fn add_values_from_before(
+    session: &Session,
+    record: &SupplyRecord,
+    drift: &[DriftedSetting],
+    plan: &mut SettingsPlan,
+) {
+    let system = &session.system;
+    let oldest: Vec<Entry> = session.journal.oldest();
+    for setting in &record.settings {
+        let key = &setting.key;
+        let is_settled = plan
+            .changes
+            .iter()
+            .any(|c| c.key == *key && c.new.is_some())
+            || drift.iter().any(|drifted| drifted.key == *key);
+        let Some(entry) = oldest.iter().find(|entry| entry.key == *key) else {
+            continue;
+        };
+        // A drive may have taken the name of another.
+        let is_here = entry.drive == drive_identity(system, &key.at);
+        if is_settled || !is_here || system.check(key, &entry.old).is_err() {
+            continue;
+        }
+        let Ok(present) = system.read(key) else {
+            continue;
+        };
+        plan.changes.retain(|c| c.key != *key);
+        plan.changes.push(crate::Change {
+            key: key.clone(),
+            old: present,
+            new: Some(entry.old.clone()),
+        });
+    }
+}
+
+fn peek_record(system: &System) -> Result<Option<SupplyRecord>, SettingsError> {
+    let directory =
+        journal::directory(system.root(), false).map_err(|e| record_error(system, e))?;
+    let Some(directory) = directory else {
+        return Ok(None);
+    };
+    let content = journal::read(&directory, RECORD).map_err(|e| record_error(system, e))?;
+    Ok(parse_record(system, content))
+}
+
+/// The record of this boot; `None` also if it is damaged, as after a power cut.
+fn parse_record(system: &System, content: Option<Vec<u8>>) -> Option<SupplyRecord> {
+    let record: SupplyRecord = serde_json::from_slice(&content?).ok()?;
+    (record.boot == boot(system.root())).then_some(record)
+}
+
+fn record_error(system: &System, source: std::io::Error) -> SettingsError {
+    let path = system
+        .root()
+        .path(&format!("{}/{RECORD}", journal::DIRECTORY));
+    SystemError::Read { path, source }.into()
+}

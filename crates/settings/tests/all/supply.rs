@@ -1,0 +1,184 @@
+//! Persistent sets for mains and battery, on a captured machine whose plug is pulled.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::fs;
+use std::path::Path;
+
+use wakepath_settings::{
+    PersistentSettings, PowerSupply, Session, SupplyOutcome, apply_at_boot, forget_supply,
+    switch_supply,
+};
+use wakepath_system::System;
+
+use crate::common::{assert_same, content, laptop};
+
+const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
+const EPP: &str = "sys/devices/system/cpu/cpufreq/policy0/energy_performance_preference";
+const FILE: &str = "etc/wakepath/settings.toml";
+
+fn write(machine: &Path, file: &str, text: &str) {
+    let path = machine.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn read(machine: &Path, file: &str) -> String {
+    let text = fs::read_to_string(machine.join(file)).unwrap();
+    text.trim().to_owned()
+}
+
+fn pull_plug(machine: &Path) {
+    write(machine, "sys/class/power_supply/AC/online", "0\n");
+}
+
+fn plug_in(machine: &Path) {
+    write(machine, "sys/class/power_supply/AC/online", "1\n");
+}
+
+/// A laptop with a battery, on mains, after a boot with `teo` for mains and a low EPP for battery.
+fn booted_on_mains() -> (tempfile::TempDir, System) {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    write(machine, "sys/class/power_supply/BAT0/type", "Battery\n");
+    let text = "mains = 'teo'\nbattery = 'epp[value=power]'\n";
+    write(machine, FILE, text);
+    apply_at_boot(&system).unwrap();
+    (directory, system)
+}
+
+#[test]
+fn a_boot_applies_the_set_of_its_supply() {
+    let (directory, system) = laptop();
+    let machine = directory.path();
+    write(machine, "sys/class/power_supply/BAT0/type", "Battery\n");
+    pull_plug(machine);
+    let governor = read(machine, GOVERNOR);
+    let text = "policy = 'teo'\nbattery = 'epp[value=power]'\n";
+    write(machine, FILE, text);
+    apply_at_boot(&system).unwrap();
+    assert_eq!(read(machine, EPP), "power");
+    assert_eq!(read(machine, GOVERNOR), governor);
+}
+
+#[test]
+fn a_change_of_supply_changes_the_set_and_puts_the_other_back() {
+    let (directory, system) = booted_on_mains();
+    let machine = directory.path();
+    let epp = read(machine, EPP);
+    assert_eq!(read(machine, GOVERNOR), "teo");
+    for _ in 0..2 {
+        pull_plug(machine);
+        let outcome = switch_supply(&system).unwrap();
+        assert!(
+            matches!(&outcome, SupplyOutcome::Switched { supply: PowerSupply::Battery, drift, .. } if drift.is_empty()),
+            "{outcome:?}"
+        );
+        assert_eq!(read(machine, EPP), "power");
+        assert_eq!(read(machine, GOVERNOR), "menu");
+        plug_in(machine);
+        switch_supply(&system).unwrap();
+        assert_eq!(read(machine, EPP), epp);
+        assert_eq!(read(machine, GOVERNOR), "teo");
+    }
+}
+
+#[test]
+fn an_event_without_a_change_of_supply_writes_nothing() {
+    let (directory, system) = booted_on_mains();
+    write(directory.path(), GOVERNOR, "ladder\n");
+    let before = content(directory.path());
+    let outcome = switch_supply(&system).unwrap();
+    assert!(
+        matches!(outcome, SupplyOutcome::Unchanged(PowerSupply::Mains)),
+        "{outcome:?}"
+    );
+    assert_same(directory.path(), &before);
+}
+
+#[test]
+fn what_somebody_else_has_set_is_reported_and_stays() {
+    let (directory, system) = booted_on_mains();
+    let machine = directory.path();
+    // One setting of each set, by somebody else.
+    write(machine, GOVERNOR, "ladder\n");
+    write(machine, EPP, "performance\n");
+    for pull in [true, false, true] {
+        if pull {
+            pull_plug(machine);
+        } else {
+            plug_in(machine);
+        }
+        let SupplyOutcome::Switched { drift, .. } = switch_supply(&system).unwrap() else {
+            panic!("the supply has changed");
+        };
+        let found: Vec<(String, &str)> = drift
+            .iter()
+            .map(|drifted| (drifted.key.to_string(), drifted.found.as_str()))
+            .collect();
+        assert!(
+            found.contains(&("idle-governor".to_owned(), "ladder")),
+            "{found:?}"
+        );
+        assert!(
+            found.contains(&("epp:policy0".to_owned(), "performance")),
+            "{found:?}"
+        );
+        assert_eq!(read(machine, GOVERNOR), "ladder");
+        assert_eq!(read(machine, EPP), "performance");
+    }
+}
+
+#[test]
+fn after_a_restore_a_change_of_supply_writes_nothing() {
+    let (directory, system) = booted_on_mains();
+    let machine = directory.path();
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    forget_supply(&system).unwrap();
+    pull_plug(machine);
+    let before = content(machine);
+    let outcome = switch_supply(&system).unwrap();
+    assert!(matches!(outcome, SupplyOutcome::NotInForce), "{outcome:?}");
+    assert_same(machine, &before);
+}
+
+#[test]
+fn a_refused_switch_leaves_the_other_set_in_force() {
+    let (directory, system) = booted_on_mains();
+    let machine = directory.path();
+    pull_plug(machine);
+    write(
+        machine,
+        FILE,
+        "mains = 'teo'\nbattery = 'epp[value=power] + idle-states[ceiling=C7]'\n",
+    );
+    let before = content(machine);
+    let message = switch_supply(&system).unwrap_err().to_string();
+    assert!(message.contains("C6"), "{message}");
+    assert_same(machine, &before);
+    // The event after the file is mended does what this one could not.
+    write(
+        machine,
+        FILE,
+        "mains = 'teo'\nbattery = 'epp[value=power]'\n",
+    );
+    switch_supply(&system).unwrap();
+    assert_eq!(read(machine, EPP), "power");
+}
+
+#[test]
+fn a_set_for_one_supply_leaves_the_other_in_the_file() {
+    let (directory, system) = booted_on_mains();
+    let set = "menu".parse().unwrap();
+    let settings = PersistentSettings::for_supply(&system, PowerSupply::Battery, set, None);
+    assert_eq!(
+        settings.unwrap().sets_text(),
+        "on mains teo, on battery menu"
+    );
+    // All sets of a file are for the same CPUs.
+    let set = "menu".parse().unwrap();
+    let other = PersistentSettings::for_supply(&system, PowerSupply::Battery, set, Some(vec![0]));
+    let message = other.unwrap_err().to_string();
+    assert!(message.contains("has a set for all CPUs"), "{message}");
+    drop(directory);
+}

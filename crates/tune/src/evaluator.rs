@@ -1,0 +1,73 @@
+//! The runs that a search asks for.
+
+use wakepath_policies::PolicySet;
+
+use crate::TuneError;
+
+/// Which runs, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Effort {
+    /// Seed of the first repeat; the others count up.
+    pub first_seed: u64,
+    /// Runs of each load.
+    pub repeats: u32,
+    /// Measured time is the whole divided by this; the warm-up is never cut.
+    pub shortened: u32,
+}
+
+/// What a set came to.
+#[derive(Clone, Debug)]
+pub enum TrialOutcome {
+    /// The set ran.
+    Ran(Trial),
+    /// The set cannot be run here, for this reason.
+    Refused(String),
+}
+
+/// Figures of a set in every load.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Runs of each load, in the loads' order.
+    pub loads: Vec<LoadRuns>,
+    /// Runs at rest; empty where the loads fill the day.
+    pub rest: LoadRuns,
+    /// Requests simulated, warm-up included; loops where a load has no requests. At least 1 per run.
+    pub requests: u64,
+}
+
+impl Trial {
+    /// A metric of a load in every seed; `None` if a run lacks the metric.
+    pub fn load_values(&self, load: usize, metric: &str) -> Option<Vec<f64>> {
+        self.loads.get(load)?.values(metric)
+    }
+}
+
+/// Metrics of each run of a load, in seed order.
+#[derive(Clone, Debug, Default)]
+pub struct LoadRuns {
+    /// Names and values of each run.
+    pub runs: Vec<Vec<(String, f64)>>,
+}
+
+impl LoadRuns {
+    /// A metric's value in every run; `None` without runs, or if a run lacks the metric.
+    pub fn values(&self, metric: &str) -> Option<Vec<f64>> {
+        if self.runs.is_empty() {
+            return None;
+        }
+        let values = self.runs.iter().map(|run| {
+            let (_, value) = run.iter().find(|(name, _)| name == metric)?;
+            Some(*value)
+        });
+        values.collect()
+    }
+}
+
+/// Whoever makes runs: the simulator, or a machine.
+pub trait Evaluator: Sync {
+    /// Runs sets, and returns an outcome for each in order.
+    ///
+    /// # Errors
+    /// Called off by the user.
+    fn evaluate(&self, sets: &[PolicySet], effort: Effort) -> Result<Vec<TrialOutcome>, TuneError>;
+}

@@ -1,0 +1,334 @@
+//! The decision: finalists on fresh seeds, intervals corrected for the number of finalists, useless parts left out.
+
+use wakepath_compare::{Design, Gain, gain, interval_of_mean};
+use wakepath_policies::PolicySet;
+use wakepath_results::{Mean, Metric};
+
+use crate::TuneError;
+use crate::answer::{Contribution, Finalist, KeptCondition, LoadFigures, SearchAnswer};
+use crate::evaluator::{Effort, Trial, TrialOutcome};
+use crate::figures::mean;
+use crate::space::SetChoice;
+use crate::state::SearchState;
+
+/// The stage for the decision's seeds, far from the search's seeds.
+const STAGE: u64 = 1000;
+
+/// A difference of the objective below this is none, in percent.
+const NO_DIFFERENCE: f64 = 0.5;
+
+/// Confidence level of all intervals together.
+const LEVEL: f64 = 0.95;
+
+/// Metrics shown for each load, where the load has them.
+const SHOWN: [&str; 7] = [
+    "mean_mw",
+    "mean_us",
+    "p99_us",
+    "iops",
+    "wake_mean_us",
+    "wake_p99_us",
+    "ops_per_s",
+];
+
+/// Finalists to decide between.
+pub(crate) struct Decision {
+    /// Fresh runs of each.
+    pub(crate) repeats: u32,
+    /// The best sets of the search.
+    pub(crate) finalists: Vec<SetChoice>,
+}
+
+/// A set with its fresh runs.
+struct FinalistRuns {
+    candidate: SetChoice,
+    /// The objective of each seed.
+    values: Vec<f64>,
+    finalist: Finalist,
+}
+
+/// Fresh runs with unchanged policies: the baseline for all finalists.
+struct Baseline {
+    trial: Trial,
+    values: Vec<f64>,
+    effort: Effort,
+    /// Confidence level per interval.
+    level: f64,
+}
+
+impl Decision {
+    pub(crate) fn decide(self, search: &mut SearchState<'_>) -> Result<SearchAnswer, TuneError> {
+        let effort = search.effort(STAGE, self.repeats, 1);
+        let trial = search.run_in_force(effort)?;
+        let sets = self.finalists.len().max(1) as f64;
+        let baseline = Baseline {
+            values: search.question.objective_values(&trial)?,
+            trial,
+            effort,
+            level: 1.0 - (1.0 - LEVEL) / sets,
+        };
+        let in_force = describe(
+            search,
+            &baseline,
+            search.space.in_force(),
+            &PolicySet::default(),
+            &baseline.trial,
+        )?;
+        let mut ran = Vec::new();
+        for candidate in self.finalists {
+            ran.extend(run_candidate(search, &baseline, candidate)?);
+        }
+        ran.sort_by(|a, b| {
+            let sign = search.question.objective.goal.sign();
+            excess(&a.finalist)
+                .total_cmp(&excess(&b.finalist))
+                .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
+                .then(a.candidate.cmp(&b.candidate))
+        });
+        let best = choose_finalist(search, &ran, &in_force);
+        let (best, contributions) = match best {
+            Some(best) => leave_out_parts(search, &baseline, best)?,
+            None => (None, Vec::new()),
+        };
+        let shown = best.as_ref().map(|best: &Finalist| best.set.clone());
+        let next = ran
+            .into_iter()
+            .map(|ran| ran.finalist)
+            .filter(|finalist| shown.as_ref() != Some(&finalist.set))
+            .collect();
+        Ok(SearchAnswer {
+            objective: search.question.objective.metric.name.to_string(),
+            unit: search.question.objective.metric.unit.to_string(),
+            best: best.or_else(|| {
+                let keeps = in_force.finalist.keeps_conditions();
+                (shown.is_none() && keeps).then(|| in_force.finalist.clone())
+            }),
+            in_force: in_force.finalist,
+            next,
+            contributions,
+            space: search.space.size(),
+            tried: search.tried.len(),
+            is_exhaustive: false,
+            budget: 0,
+            simulated: search.simulated,
+            seed: search.seed,
+            repeats: self.repeats,
+            level: baseline.level,
+            left_out: search.space.left_out.clone(),
+            notes: Vec::new(),
+        })
+    }
+}
+
+/// Chooses a finalist: the smallest change among sets that keep every condition and equal the best within chance.
+/// `None` where unchanged policies are as good, or no finalist keeps every condition.
+fn choose_finalist<'a>(
+    search: &SearchState<'_>,
+    ran: &'a [FinalistRuns],
+    in_force: &FinalistRuns,
+) -> Option<&'a FinalistRuns> {
+    let surely = ran.iter().any(|ran| ran.finalist.surely_keeps_conditions());
+    let keeping: Vec<&FinalistRuns> = ran
+        .iter()
+        .filter(|ran| keeps_conditions(&ran.finalist, surely))
+        .collect();
+    let best = *keeping.first()?;
+    let is_as_good = |other: &FinalistRuns| !is_better(search, &best.values, &other.values);
+    if in_force.finalist.keeps_conditions() && is_as_good(in_force) {
+        return None;
+    }
+    keeping
+        .into_iter()
+        .filter(|other| is_as_good(other))
+        .min_by_key(|other| other.candidate.changes())
+}
+
+/// Whether a finalist keeps every condition; `surely`: by its whole interval.
+fn keeps_conditions(finalist: &Finalist, surely: bool) -> bool {
+    if surely {
+        finalist.surely_keeps_conditions()
+    } else {
+        finalist.keeps_conditions()
+    }
+}
+
+/// Distance beyond limits in percent, added up over broken conditions.
+fn excess(finalist: &Finalist) -> f64 {
+    let broken = finalist.conditions.iter().filter(|kept| !kept.is_kept);
+    broken.map(|kept| -kept.margin_percent).sum()
+}
+
+/// Whether a series is better than another by more than chance and more than [`NO_DIFFERENCE`].
+fn is_better(search: &SearchState<'_>, series: &[f64], than: &[f64]) -> bool {
+    gain_over(search, than, series)
+        .is_some_and(|gain| gain.percent > NO_DIFFERENCE && gain.p_value < 1.0 - LEVEL)
+}
+
+/// The gain of a series on the objective, with the goal's direction.
+fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Option<Gain> {
+    let objective = search.question.objective;
+    let found = gain(
+        objective.metric,
+        baseline,
+        series,
+        Design::Paired,
+        LEVEL,
+        search.seed,
+    );
+    let wanted = objective.goal.sign() * objective.metric.better.sign();
+    let mut gain = found.ok()?;
+    // `Gain` is plus for the metric's better direction; the goal may ask for the other.
+    if wanted > 0.0 {
+        let [low, high] = gain.interval;
+        gain.percent = -gain.percent;
+        gain.interval = [-high, -low];
+    }
+    Some(gain)
+}
+
+fn run_candidate(
+    search: &mut SearchState<'_>,
+    baseline: &Baseline,
+    candidate: SetChoice,
+) -> Result<Option<FinalistRuns>, TuneError> {
+    let Ok(set) = search.space.set(&candidate) else {
+        return Ok(None);
+    };
+    let outcome = search
+        .run_sets(std::slice::from_ref(&set), baseline.effort)?
+        .pop();
+    let Some(TrialOutcome::Ran(trial)) = outcome else {
+        return Ok(None);
+    };
+    describe(search, baseline, candidate, &set, &trial).map(Some)
+}
+
+/// A set's figures on fresh seeds.
+fn describe(
+    search: &SearchState<'_>,
+    baseline: &Baseline,
+    candidate: SetChoice,
+    set: &PolicySet,
+    trial: &Trial,
+) -> Result<FinalistRuns, TuneError> {
+    let question = &search.question;
+    let values = question.objective_values(trial)?;
+    let mut conditions = Vec::new();
+    for (condition, load) in question.limits() {
+        let metric = &condition.condition.metric;
+        let series = trial.load_values(load, metric);
+        let before = baseline.trial.load_values(load, metric);
+        let (Some(series), Some(before)) = (series, before) else {
+            continue;
+        };
+        let kind = Metric::find(metric).map_or(Mean::Arithmetic, |metric| metric.mean);
+        let interval = if condition.is_relative {
+            interval_beside(&series, &before, baseline.level)
+        } else {
+            interval_of_mean(kind, &series, baseline.level)
+        };
+        let (value, before) = (mean(&series), mean(&before));
+        let worst = interval.map(|[low, high]| if condition.condition.below { high } else { low });
+        conditions.push(KeptCondition {
+            condition: condition.to_string(),
+            is_implied: condition.is_implied,
+            load: question.loads[load].name.clone(),
+            value,
+            interval,
+            limit: condition.limit(before),
+            margin_percent: condition.margin(value, before),
+            is_kept: condition.keeps(value, before),
+            is_sure: worst.is_some_and(|worst| condition.keeps(worst, before)),
+        });
+    }
+    let loads = question.loads.iter().enumerate().map(|(index, load)| {
+        let shown = SHOWN.iter().filter_map(|metric| {
+            let series = trial.load_values(index, metric)?;
+            Some(((*metric).to_owned(), mean(&series)))
+        });
+        LoadFigures {
+            load: load.name.clone(),
+            metrics: shown.collect(),
+        }
+    });
+    let mut figures: Vec<LoadFigures> = loads.collect();
+    if let Some(rest) = trial.rest.values("mean_mw") {
+        figures.push(LoadFigures {
+            load: "rest".to_owned(),
+            metrics: vec![("mean_mw".to_owned(), mean(&rest))],
+        });
+    }
+    let is_in_force = candidate == search.space.in_force();
+    Ok(FinalistRuns {
+        finalist: Finalist {
+            set: set.to_string(),
+            changes: candidate.changes(),
+            objective: mean(&values),
+            interval: interval_of_mean(question.objective.metric.mean, &values, baseline.level),
+            gain: (!is_in_force)
+                .then(|| gain_over(search, &baseline.values, &values))
+                .flatten(),
+            loads: figures,
+            conditions,
+        },
+        candidate,
+        values,
+    })
+}
+
+/// The interval around a series' mean, from ratios to unchanged policies in the same seeds: common noise cancels out.
+fn interval_beside(series: &[f64], in_force: &[f64], level: f64) -> Option<[f64; 2]> {
+    let before = mean(in_force);
+    let scaled: Vec<f64> = series
+        .iter()
+        .zip(in_force)
+        .map(|(value, in_force)| value / in_force * before)
+        .collect();
+    interval_of_mean(Mean::Arithmetic, &scaled, level)
+}
+
+/// Drops useless parts from the answer, and returns each remaining part's contribution.
+fn leave_out_parts(
+    search: &mut SearchState<'_>,
+    baseline: &Baseline,
+    best: &FinalistRuns,
+) -> Result<(Option<Finalist>, Vec<Contribution>), TuneError> {
+    let mut kept = best.candidate.clone();
+    let mut kept_finalist = best.finalist.clone();
+    let mut contributions = Vec::new();
+    let parts = if kept.profile.is_some() {
+        0
+    } else {
+        kept.choices.len()
+    };
+    for dimension in 0..parts {
+        let choice = kept.choices[dimension];
+        let Some(policy) = choice
+            .checked_sub(1)
+            .map(|index| search.space.dimensions[dimension].choices[index].clone())
+        else {
+            continue;
+        };
+        let mut without = kept.clone();
+        without.choices[dimension] = 0;
+        let Some(ran) = run_candidate(search, baseline, without)? else {
+            continue;
+        };
+        let surely = kept_finalist.surely_keeps_conditions();
+        let keeps = keeps_conditions(&ran.finalist, surely);
+        if keeps && !is_better(search, &best.values, &ran.values) {
+            kept = ran.candidate;
+            kept_finalist = ran.finalist;
+            continue;
+        }
+        let broken = ran.finalist.conditions.iter().filter(|kept| !kept.is_kept);
+        contributions.push(Contribution {
+            part: policy.to_string(),
+            objective_without: ran.finalist.objective,
+            broken_without: broken
+                .map(|kept| format!("{} on {}", kept.condition, kept.load))
+                .collect(),
+        });
+    }
+    Ok((Some(kept_finalist), contributions))
+}

@@ -1,0 +1,156 @@
+//! A workload with its hours per day.
+
+use wakepath_units::Nanoseconds;
+use wakepath_workloads::{Workload, rtapp};
+
+use crate::TuneError;
+
+/// Hours of a day.
+pub(crate) const DAY: f64 = 24.0;
+
+/// A machine at rest: one thread that sleeps half a second, twenty times.
+const REST: &str = r#"{ "tasks": { "rest": { "loop": 20, "sleep": 500000 } } }"#;
+
+/// A workload with its hours per day.
+#[derive(Clone, Debug)]
+pub struct DailyLoad {
+    /// Name in conditions and tables.
+    pub name: String,
+    /// The workload, with its warm-up.
+    pub workload: Workload,
+    /// Hours per day.
+    pub hours: f64,
+}
+
+impl DailyLoad {
+    /// The workload with its measured time divided by `shortened`; the warm-up stays.
+    pub fn shortened_workload(&self, shortened: u32) -> Workload {
+        let mut workload = self.workload.clone();
+        if let Workload::Fio(file) = &mut workload {
+            for job in &mut file.jobs {
+                let whole = job.at_most.into_iter().chain(job.runtime).min();
+                job.at_most = whole.map(|time| Nanoseconds(time.0 / u64::from(shortened.max(1))));
+            }
+        }
+        workload
+    }
+
+    /// Whether the load gives no rate, so that a slower machine does less in the same time.
+    pub fn is_closed_loop(&self) -> bool {
+        match &self.workload {
+            Workload::Fio(file) => file.jobs.iter().any(|job| !job.is_rate_limited()),
+            Workload::RtApp(_) => false,
+        }
+    }
+
+    /// Requests simulated per request measured: the warm-up is simulated, too.
+    pub(crate) fn cost_factor(&self, shortened: u32) -> f64 {
+        let Workload::Fio(file) = &self.workload else {
+            return 1.0;
+        };
+        let factors = file.jobs.iter().map(|job| {
+            let measured = job.at_most.into_iter().chain(job.runtime).min();
+            let warm_up = job.ramp_time.filter(|_| job.ends_by_time());
+            match (measured, warm_up) {
+                (Some(measured), Some(warm_up)) if measured.0 > 0 => {
+                    let counted = measured.0 as f64 / f64::from(shortened.max(1));
+                    (counted + warm_up.0 as f64) / counted
+                }
+                _ => 1.0,
+            }
+        });
+        factors.fold(1.0, f64::max)
+    }
+}
+
+/// Hours at rest in a day with the loads.
+///
+/// # Errors
+/// Hours that are no hours, or more than a day has; a name given twice.
+pub(crate) fn rest_hours(loads: &[DailyLoad]) -> Result<f64, TuneError> {
+    for (index, load) in loads.iter().enumerate() {
+        let problem = if !(load.hours.is_finite() && load.hours > 0.0) {
+            Some(format!("{} hours per day; give more than 0", load.hours))
+        } else if loads[..index].iter().any(|other| other.name == load.name) {
+            Some("two loads have this name".to_owned())
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            return Err(TuneError::Load {
+                load: load.name.clone(),
+                problem,
+            });
+        }
+    }
+    let busy: f64 = loads.iter().map(|load| load.hours).sum();
+    if busy > DAY + 1e-9 {
+        return Err(TuneError::Load {
+            load: "all loads together".to_owned(),
+            problem: format!("{busy} hours per day; a day has {DAY}"),
+        });
+    }
+    Ok((DAY - busy).max(0.0))
+}
+
+/// The workload of a machine at rest.
+///
+/// # Errors
+/// None in practice: the text is built in.
+pub fn rest_workload() -> Result<Workload, TuneError> {
+    rtapp::parse(REST, "rest")
+        .map(Workload::from)
+        .map_err(|e| TuneError::Load {
+            load: "rest".to_owned(),
+            problem: e.to_string(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_workloads::fio;
+
+    fn load(text: &str, hours: f64) -> DailyLoad {
+        let file = fio::parse(text, "a.fio").unwrap();
+        DailyLoad {
+            name: "a".to_owned(),
+            workload: file.with_warm_up(None).into(),
+            hours,
+        }
+    }
+
+    const JOB: &str = "[a]\nfilename=/dev/nvme0n1\nrw=randread\ntime_based\nruntime=800ms\n";
+
+    #[test]
+    fn a_shorter_load_keeps_its_warm_up() {
+        let whole = load(JOB, 1.0);
+        let Workload::Fio(short) = whole.shortened_workload(4) else {
+            panic!("a fio job stays one");
+        };
+        let Workload::Fio(long) = &whole.workload else {
+            panic!("a fio job");
+        };
+        assert_eq!(short.jobs[0].at_most, Some(Nanoseconds::from_millis(200)));
+        assert_eq!(short.jobs[0].ramp_time, long.jobs[0].ramp_time);
+        assert!(long.jobs[0].ramp_time.is_some());
+    }
+
+    #[test]
+    fn a_load_with_a_rate_is_no_closed_loop() {
+        assert!(load(JOB, 1.0).is_closed_loop());
+        assert!(!load(&format!("{JOB}rate_iops=100\n"), 1.0).is_closed_loop());
+    }
+
+    #[test]
+    fn more_hours_than_a_day_has_are_refused() {
+        let refused = rest_hours(&[load(JOB, 25.0)]).unwrap_err().to_string();
+        assert!(refused.contains("a day has 24"), "{refused}");
+        assert!((rest_hours(&[load(JOB, 20.0)]).unwrap() - 4.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_built_in_rest_is_a_workload() {
+        assert!(rest_workload().is_ok());
+    }
+}

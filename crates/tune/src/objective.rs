@@ -1,0 +1,34 @@
+//! What to minimise or maximise.
+
+use wakepath_results::{Goal, Metric};
+
+use crate::TuneError;
+use crate::condition::unknown_metric;
+
+/// A metric and its wanted direction.
+#[derive(Clone, Debug)]
+pub struct SearchObjective {
+    /// The metric.
+    pub metric: &'static Metric,
+    /// The direction.
+    pub goal: Goal,
+}
+
+impl SearchObjective {
+    /// An objective for a metric by name.
+    ///
+    /// # Errors
+    /// No such metric.
+    pub fn new(name: &str, goal: Goal) -> Result<Self, TuneError> {
+        let metric = Metric::find(name).ok_or_else(|| TuneError::Condition {
+            condition: name.to_owned(),
+            problem: unknown_metric(name),
+        })?;
+        Ok(Self { metric, goal })
+    }
+
+    /// Whether hours of rest count: power is drawn at rest, too.
+    pub fn counts_rest(&self) -> bool {
+        self.metric.unit == "mW"
+    }
+}

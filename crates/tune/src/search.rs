@@ -1,0 +1,379 @@
+//! The search: successive halving over shortened runs, steps to neighbours, and a decision on fresh seeds.
+//!
+//! All sets in a rung run on the same seeds (common random numbers), and each rung has other seeds. Where every set
+//! fits into the budget, every set is run. Only the last rung, on fresh seeds, decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::SeedableRng;
+use rand::seq::index;
+use rand_pcg::Pcg64Mcg;
+use wakepath_policies::PolicySet;
+
+use crate::TuneError;
+use crate::answer::SearchAnswer;
+use crate::budget::Budget;
+use crate::condition::LoadCondition;
+use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
+use crate::figures::{Question, Score};
+use crate::finalists::Decision;
+use crate::load::{DailyLoad, rest_hours};
+use crate::objective::SearchObjective;
+use crate::space::{SetChoice, Space};
+use crate::state::SearchState;
+
+/// Of so many sets in a rung, one stays.
+const KEEP: usize = 3;
+
+/// Sets that run on fresh seeds, beside what is in force.
+const FINALISTS: usize = 6;
+
+/// Fewest and most fresh runs of a finalist.
+const FINAL_REPEATS: (u32, u32) = (5, 20);
+
+/// Share of the budget spent when halving ends.
+const HALVING_END: f64 = 0.4;
+
+/// Share of the budget spent when steps to neighbours end; the decision has the remainder.
+const STEPS_END: f64 = 0.6;
+
+/// Sets that run before the search looks at its budget again.
+const BATCH: usize = 16;
+
+/// The rungs: runs per load, and how much they are shortened.
+const RUNGS: [(u32, u32); 3] = [(1, 4), (1, 1), (3, 1)];
+
+/// What to search for.
+#[derive(Clone, Debug)]
+pub struct SearchRequest {
+    /// Loads with their hours.
+    pub loads: Vec<DailyLoad>,
+    /// What to minimise or maximise.
+    pub objective: SearchObjective,
+    /// Conditions on the answer.
+    pub conditions: Vec<LoadCondition>,
+    /// How much may be simulated.
+    pub budget: Budget,
+    /// Start of all seeds.
+    pub seed: u64,
+}
+
+impl SearchRequest {
+    /// The conditions, and one on `iops` for each load without a rate and without a condition on rates.
+    pub fn all_conditions(&self) -> Vec<LoadCondition> {
+        let mut all = self.conditions.clone();
+        for load in self.loads.iter().filter(|load| load.is_closed_loop()) {
+            let maximises_rate = matches!(&*self.objective.metric.name, "iops" | "bandwidth_mbs");
+            if !maximises_rate && !self.limits_rate(load) {
+                all.push(LoadCondition::least_iops(&load.name));
+            }
+        }
+        all
+    }
+
+    /// Whether a condition limits the load's rate.
+    fn limits_rate(&self, load: &DailyLoad) -> bool {
+        let mut concerned = self.conditions.iter().filter(|c| c.concerns(&load.name));
+        concerned.any(|c| matches!(c.condition.metric.as_str(), "iops" | "bandwidth_mbs"))
+    }
+
+    fn check_loads(&self) -> Result<(), TuneError> {
+        for condition in &self.conditions {
+            if !self.loads.iter().any(|load| condition.concerns(&load.name)) {
+                let names: Vec<&str> = self.loads.iter().map(|load| load.name.as_str()).collect();
+                return Err(TuneError::Condition {
+                    condition: condition.to_string(),
+                    problem: format!("no load of this name; there are {}", names.join(", ")),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets of a rung with their scores, the best first.
+type Ranking = Vec<(Score, SetChoice)>;
+
+/// Searches a space.
+///
+/// # Errors
+/// Impossible loads or conditions, a budget too small, a machine that cannot run unchanged policies, called off.
+pub fn search(
+    space: &Space,
+    request: &SearchRequest,
+    evaluator: &dyn Evaluator,
+) -> Result<SearchAnswer, TuneError> {
+    request.check_loads()?;
+    let conditions = request.all_conditions();
+    let mut search = SearchState {
+        space,
+        evaluator,
+        question: Question {
+            loads: &request.loads,
+            rest_hours: rest_hours(&request.loads)?,
+            objective: &request.objective,
+            conditions: &conditions,
+        },
+        seed: request.seed,
+        simulated: 0,
+        costliest_run: 0,
+        tried: BTreeSet::new(),
+    };
+    let in_force = search.run_in_force(search.effort(2, 1, 1))?;
+    let cost = in_force.requests.max(1);
+    let shares = Shares::new(request.budget, cost, search.decided_sets())?;
+    let shortened = search.run_in_force(search.effort(0, 1, RUNGS[0].1))?;
+    let costs = RunCosts {
+        whole: cost,
+        shortened: shortened.requests.max(1),
+    };
+    let last = RUNGS.len() - 1;
+    let found = if costs.fit(space.size(), &shares) {
+        let all = (0..space.size()).map(|n| space.candidate(n)).collect();
+        search.rank(all, search.rung_effort(last), shares.steps_end)?
+    } else {
+        let halved = search.halve(&costs, &shares)?;
+        search.step_to_neighbours(halved, &shares)?
+    };
+    let decision = Decision {
+        repeats: search.final_repeats(request.budget),
+        finalists: pick_finalists(found, &space.in_force()),
+    };
+    let answer = decision.decide(&mut search)?;
+    Ok(SearchAnswer {
+        is_exhaustive: answer.tried == space.size(),
+        budget: request.budget.0,
+        notes: notes(&search, &conditions, &in_force),
+        ..answer
+    })
+}
+
+/// How the budget is divided: requests simulated when each stage ends.
+struct Shares {
+    halving_end: u64,
+    steps_end: u64,
+}
+
+impl Shares {
+    fn new(budget: Budget, cost: u64, decided: u64) -> Result<Self, TuneError> {
+        let (fewest, _) = FINAL_REPEATS;
+        let needed = cost.saturating_mul(decided * u64::from(fewest));
+        let least = (needed as f64 / (1.0 - STEPS_END)).ceil() as u64;
+        if budget.0 < least {
+            return Err(TuneError::Budget {
+                budget: budget.0,
+                needed,
+                least,
+            });
+        }
+        Ok(Self {
+            halving_end: (budget.0 as f64 * HALVING_END) as u64,
+            steps_end: (budget.0 as f64 * STEPS_END) as u64,
+        })
+    }
+}
+
+/// Requests per run of all loads, with unchanged policies.
+struct RunCosts {
+    whole: u64,
+    /// Shortened as in the first rung; the warm-up is not shortened.
+    shortened: u64,
+}
+
+impl RunCosts {
+    /// Requests per set in a rung.
+    fn in_rung(&self, rung: usize) -> f64 {
+        let (repeats, shortened) = RUNGS[rung];
+        let run = if shortened > 1 {
+            self.shortened
+        } else {
+            self.whole
+        };
+        run as f64 * f64::from(repeats)
+    }
+
+    /// Whether so many sets fit into the last rung.
+    fn fit(&self, sets: usize, shares: &Shares) -> bool {
+        sets as f64 * self.in_rung(RUNGS.len() - 1) <= shares.steps_end as f64
+    }
+
+    /// Requests per set drawn: the first rung, and later rungs by the share of sets kept.
+    fn through_rungs(&self) -> f64 {
+        (0..RUNGS.len())
+            .map(|rung| self.in_rung(rung) / KEEP.pow(rung as u32) as f64)
+            .sum()
+    }
+}
+
+impl SearchState<'_> {
+    fn rung_effort(&self, rung: usize) -> Effort {
+        let (repeats, shortened) = RUNGS[rung];
+        self.effort(rung as u64, repeats, shortened)
+    }
+
+    /// Sets in the decision: finalists, unchanged policies, and the answer without each part.
+    fn decided_sets(&self) -> u64 {
+        (FINALISTS + 1 + self.space.dimensions.len()) as u64
+    }
+
+    /// Fresh runs per finalist: the remaining budget over the costliest set so far.
+    fn final_repeats(&self, budget: Budget) -> u32 {
+        let (fewest, most) = FINAL_REPEATS;
+        let each = self
+            .costliest_run
+            .max(1)
+            .saturating_mul(self.decided_sets());
+        let affordable = budget.0.saturating_sub(self.simulated) / each;
+        u32::try_from(affordable)
+            .unwrap_or(most)
+            .clamp(fewest, most)
+    }
+
+    /// Runs sets with an effort until `end` requests are simulated, and ranks the sets. A set refused by the machine
+    /// falls out.
+    fn rank(
+        &mut self,
+        candidates: Vec<SetChoice>,
+        effort: Effort,
+        end: u64,
+    ) -> Result<Ranking, TuneError> {
+        let in_force = self.run_in_force(effort)?;
+        let mut able = Vec::new();
+        for candidate in candidates {
+            able.extend(self.space.set(&candidate).ok().map(|set| (candidate, set)));
+        }
+        let mut ranking = Ranking::new();
+        for batch in able.chunks(BATCH) {
+            if self.simulated >= end && ranking.len() >= FINALISTS {
+                break;
+            }
+            let sets: Vec<PolicySet> = batch.iter().map(|(_, set)| set.clone()).collect();
+            let outcomes = self.run_sets(&sets, effort)?;
+            for ((candidate, _), outcome) in batch.iter().zip(outcomes) {
+                if let TrialOutcome::Ran(trial) = outcome {
+                    self.tried.insert(candidate.clone());
+                    let score = self.question.score(&trial, &in_force)?;
+                    ranking.push((score, candidate.clone()));
+                }
+            }
+        }
+        sort(&mut ranking);
+        Ok(ranking)
+    }
+
+    /// Successive halving. Each rung has a share of the requests, by its planned runs.
+    fn halve(&mut self, costs: &RunCosts, shares: &Shares) -> Result<Ranking, TuneError> {
+        let budget = shares.halving_end.saturating_sub(self.simulated) as f64;
+        let first = (budget / costs.through_rungs()) as usize;
+        let mut candidates = self.draw_first(first.max(FINALISTS));
+        let mut ranking = Ranking::new();
+        let mut end = self.simulated as f64;
+        for rung in 0..RUNGS.len() {
+            let kept_share = costs.in_rung(rung) / KEEP.pow(rung as u32) as f64;
+            end += budget * kept_share / costs.through_rungs();
+            ranking = self.rank(candidates, self.rung_effort(rung), end as u64)?;
+            let keep = (ranking.len() / KEEP).max(FINALISTS);
+            let best = ranking.iter().take(keep);
+            candidates = best.map(|(_, candidate)| candidate.clone()).collect();
+        }
+        Ok(ranking)
+    }
+
+    /// Sets for the first rung: unchanged policies, profiles, each single change, then random sets.
+    fn draw_first(&self, count: usize) -> Vec<SetChoice> {
+        let mut drawn = vec![self.space.in_force()];
+        drawn.extend(self.space.first_candidates());
+        drawn.truncate(count);
+        let mut known: BTreeSet<SetChoice> = drawn.iter().cloned().collect();
+        let mut random = Pcg64Mcg::seed_from_u64(self.seed);
+        let size = self.space.size();
+        let wanted = count.min(size);
+        for number in index::sample(&mut random, size, size.min(count.saturating_mul(2))) {
+            if drawn.len() >= wanted {
+                break;
+            }
+            let candidate = self.space.candidate(number);
+            if known.insert(candidate.clone()) {
+                drawn.push(candidate);
+            }
+        }
+        drawn
+    }
+
+    /// Steps from the best sets to all their neighbours, as long as the budget lasts.
+    fn step_to_neighbours(
+        &mut self,
+        found: Ranking,
+        shares: &Shares,
+    ) -> Result<Ranking, TuneError> {
+        let effort = self.rung_effort(RUNGS.len() - 1);
+        let mut scores: BTreeMap<SetChoice, Score> = found
+            .into_iter()
+            .map(|(score, candidate)| (candidate, score))
+            .collect();
+        let mut centres = BTreeSet::new();
+        while self.simulated < shares.steps_end && centres.len() < FINALISTS {
+            let ranking = ranked(&scores);
+            let centre = ranking
+                .iter()
+                .find(|(_, candidate)| !centres.contains(candidate));
+            let Some((_, centre)) = centre else {
+                break;
+            };
+            centres.insert(centre.clone());
+            let mut unknown = self.space.neighbours(centre);
+            unknown.retain(|neighbour| !scores.contains_key(neighbour));
+            for (score, candidate) in self.rank(unknown, effort, shares.steps_end)? {
+                scores.insert(candidate, score);
+            }
+        }
+        Ok(ranked(&scores))
+    }
+}
+
+/// The best sets of a ranking, without unchanged policies. Among sets with equal figures the smallest change is taken.
+fn pick_finalists(mut ranking: Ranking, in_force: &SetChoice) -> Vec<SetChoice> {
+    ranking.dedup_by(|later, earlier| later.0 == earlier.0);
+    let others = ranking.into_iter().map(|(_, candidate)| candidate);
+    others
+        .filter(|candidate| candidate != in_force)
+        .take(FINALISTS)
+        .collect()
+}
+
+fn ranked(scores: &BTreeMap<SetChoice, Score>) -> Ranking {
+    let mut ranking: Ranking = scores
+        .iter()
+        .map(|(c, score)| (*score, c.clone()))
+        .collect();
+    sort(&mut ranking);
+    ranking
+}
+
+/// Sorts the best first; equal sets by the smallest change.
+fn sort(ranking: &mut Ranking) {
+    ranking.sort_by(|(a, first), (b, second)| {
+        a.excess
+            .total_cmp(&b.excess)
+            .then(a.objective.total_cmp(&b.objective))
+            .then(first.changes().cmp(&second.changes()))
+            .then(first.cmp(second))
+    });
+}
+
+/// Remarks beside the figures.
+fn notes(search: &SearchState<'_>, conditions: &[LoadCondition], in_force: &Trial) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (condition, load) in search.question.limits() {
+        let values = in_force.load_values(load, &condition.condition.metric);
+        let value = values.map(|values| crate::figures::mean(&values));
+        notes.extend(value.and_then(|value| condition.unit_note(value)));
+    }
+    for implied in conditions.iter().filter(|condition| condition.is_implied) {
+        notes.push(format!(
+            "{} asks for no rate: a slower set would save power by doing less, so its iops stay at 98 % of what is in force",
+            implied.load.as_deref().unwrap_or("a load")
+        ));
+    }
+    notes
+}

@@ -1,0 +1,434 @@
+//! The space of policy sets: one dimension per mechanism, with the mechanism's choices.
+
+use std::collections::BTreeSet;
+
+use wakepath_hardware::Machine;
+use wakepath_hardware::idle::IdleState;
+use wakepath_policies::mechanism::{MECHANISMS, Place};
+use wakepath_policies::profile::PROFILES;
+use wakepath_policies::{PolicySet, PolicySpec};
+use wakepath_units::spelling::suggestion;
+
+use crate::TuneError;
+
+/// A mechanism with choices other than the policy in force.
+#[derive(Clone, Debug)]
+pub struct Dimension {
+    /// Name as `--over` takes it.
+    pub name: &'static str,
+    /// Policies; a set has at most one.
+    pub choices: Vec<PolicySpec>,
+}
+
+/// A set: for each dimension a choice or no change; or a published profile.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SetChoice {
+    /// One number per dimension: 0 is no change, 1 the first choice.
+    pub choices: Vec<usize>,
+    /// Index of a profile, which then is the whole set.
+    pub profile: Option<usize>,
+}
+
+impl SetChoice {
+    /// Number of dimensions changed.
+    pub fn changes(&self) -> usize {
+        let changed = self.choices.iter().filter(|choice| **choice > 0).count();
+        changed + usize::from(self.profile.is_some())
+    }
+}
+
+/// The sets to choose from.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// One per mechanism.
+    pub dimensions: Vec<Dimension>,
+    /// Whole sets that other tools publish.
+    pub profiles: Vec<PolicySet>,
+    /// What was asked for and cannot be simulated here, with the reason.
+    pub left_out: Vec<String>,
+}
+
+/// Names that `--over` takes without being asked.
+const DEFAULT: [&str; 8] = [
+    "idle",
+    "psd",
+    "cpu-latency",
+    "frequency",
+    "epp",
+    "hwp-boost",
+    "apst",
+    "profiles",
+];
+
+/// All names that `--over` takes.
+const NAMES: [&str; 12] = [
+    "idle",
+    "idle-states",
+    "psd",
+    "cpu-latency",
+    "poll",
+    "c1-demotion",
+    "frequency",
+    "epp",
+    "hwp-boost",
+    "apst",
+    "io_uring",
+    "profiles",
+];
+
+/// Timeouts of leases.
+const LEASES: [&str; 3] = ["1ms", "3ms", "10ms"];
+
+impl Space {
+    /// Builds the sets over the named mechanisms on a machine. `resolve` returns the policies in force under a set, or
+    /// why the machine refuses; two sets with equal policies in force are one choice.
+    ///
+    /// # Errors
+    /// An unknown name; no choice is left.
+    pub fn new(
+        machine: &Machine,
+        over: &[String],
+        resolve: impl Fn(&PolicySet) -> Result<PolicySet, String>,
+    ) -> Result<Self, TuneError> {
+        check_names(over)?;
+        let mut space = Self {
+            dimensions: Vec::new(),
+            profiles: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let mut known = BTreeSet::new();
+        let in_force = resolve(&PolicySet::default()).map_err(TuneError::InForce)?;
+        known.insert(in_force.to_string());
+        for name in NAMES.into_iter().filter(|name| is_wanted(over, name)) {
+            if name == "profiles" {
+                space.add_profiles(&resolve, &mut known);
+            } else {
+                let is_explicit = !over.is_empty();
+                space.add_dimension(machine, name, is_explicit, &resolve, &mut known);
+            }
+        }
+        if space.size() < 2 {
+            return Err(TuneError::Space(format!(
+                "nothing to choose from: {}",
+                if space.left_out.is_empty() {
+                    "what is in force is all that this machine has".to_owned()
+                } else {
+                    space.left_out.join("; ")
+                }
+            )));
+        }
+        Ok(space)
+    }
+
+    fn add_dimension(
+        &mut self,
+        machine: &Machine,
+        name: &'static str,
+        is_explicit: bool,
+        resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
+        known: &mut BTreeSet<String>,
+    ) {
+        let mut choices = Vec::new();
+        let mut refusal = None;
+        for text in texts(machine, name) {
+            let Ok(policy) = text.parse::<PolicySpec>() else {
+                continue;
+            };
+            let set = PolicySet::new([policy.clone()]);
+            match set.map_err(|e| e.to_string()).and_then(|set| resolve(&set)) {
+                Ok(resolved) if known.insert(resolved.to_string()) => choices.push(policy),
+                Ok(_) => {}
+                Err(why) => refusal = Some(format!("{policy}: {why}")),
+            }
+        }
+        match refusal {
+            Some(refusal) if choices.is_empty() && is_explicit => self.left_out.push(refusal),
+            None if choices.is_empty() && is_explicit => self
+                .left_out
+                .push(format!("{name}: nothing but what is in force")),
+            _ => {}
+        }
+        if !choices.is_empty() {
+            self.dimensions.push(Dimension { name, choices });
+        }
+    }
+
+    fn add_profiles(
+        &mut self,
+        resolve: &impl Fn(&PolicySet) -> Result<PolicySet, String>,
+        known: &mut BTreeSet<String>,
+    ) {
+        for profile in PROFILES {
+            let Ok(set) = profile.text.parse::<PolicySet>() else {
+                continue;
+            };
+            if resolve(&set).is_ok_and(|resolved| known.insert(resolved.to_string())) {
+                self.profiles.push(set);
+            }
+        }
+    }
+
+    /// How many sets there are.
+    pub fn size(&self) -> usize {
+        let counts = self.dimensions.iter().map(|d| d.choices.len() + 1);
+        let combined = counts.fold(1_usize, usize::saturating_mul);
+        combined.saturating_add(self.profiles.len())
+    }
+
+    /// What is in force.
+    pub fn in_force(&self) -> SetChoice {
+        SetChoice {
+            choices: vec![0; self.dimensions.len()],
+            profile: None,
+        }
+    }
+
+    /// The profiles, and every choice by itself.
+    pub fn first_candidates(&self) -> Vec<SetChoice> {
+        let profiles = (0..self.profiles.len()).map(|profile| SetChoice {
+            profile: Some(profile),
+            ..self.in_force()
+        });
+        profiles.chain(self.neighbours(&self.in_force())).collect()
+    }
+
+    /// Candidates that differ in one dimension. A profile has none.
+    pub fn neighbours(&self, candidate: &SetChoice) -> Vec<SetChoice> {
+        let mut found = Vec::new();
+        if candidate.profile.is_some() {
+            return found;
+        }
+        for (index, dimension) in self.dimensions.iter().enumerate() {
+            for choice in 0..=dimension.choices.len() {
+                if choice != candidate.choices[index] {
+                    let mut neighbour = candidate.clone();
+                    neighbour.choices[index] = choice;
+                    found.push(neighbour);
+                }
+            }
+        }
+        found
+    }
+
+    /// The candidate with a number below [`Self::size`].
+    pub fn candidate(&self, number: usize) -> SetChoice {
+        let mut candidate = self.in_force();
+        if number < self.profiles.len() {
+            candidate.profile = Some(number);
+            return candidate;
+        }
+        let mut rest = number - self.profiles.len();
+        for (choice, dimension) in candidate.choices.iter_mut().zip(&self.dimensions) {
+            let count = dimension.choices.len() + 1;
+            *choice = rest % count;
+            rest /= count;
+        }
+        candidate
+    }
+
+    /// The policies that a choice changes.
+    ///
+    /// # Errors
+    /// Two policies contradict each other.
+    pub fn set(&self, candidate: &SetChoice) -> Result<PolicySet, String> {
+        if let Some(profile) = candidate.profile {
+            return Ok(self.profiles[profile].clone());
+        }
+        let parts = candidate.choices.iter().zip(&self.dimensions);
+        let policies = parts.filter_map(|(choice, dimension)| {
+            Some(dimension.choices[choice.checked_sub(1)?].clone())
+        });
+        PolicySet::new(policies).map_err(|e| e.to_string())
+    }
+}
+
+/// Whether a name is among the wanted ones, or among the defaults where none is given.
+fn is_wanted(over: &[String], name: &str) -> bool {
+    if over.is_empty() {
+        DEFAULT.contains(&name)
+    } else {
+        over.iter().any(|wanted| wanted == name)
+    }
+}
+
+fn check_names(over: &[String]) -> Result<(), TuneError> {
+    for name in over {
+        if NAMES.contains(&name.as_str()) {
+            continue;
+        }
+        if name == "frequency-limits" {
+            let problem = "--over frequency-limits: cannot be simulated yet; leave it out";
+            return Err(TuneError::Space(problem.to_owned()));
+        }
+        let mechanism = MECHANISMS.iter().find(|m| m.name == name);
+        let problem = match mechanism {
+            Some(m) if !m.on.contains(&Place::Sim) => {
+                format!("--over {name}: cannot be simulated yet; leave it out")
+            }
+            Some(m) => format!(
+                "--over {name}: a policy of `{}`; name that, or another of {}",
+                m.kind.name(),
+                NAMES.join(", ")
+            ),
+            None => format!("--over {name}: no such part{}", suggestion(name, &NAMES)),
+        };
+        return Err(TuneError::Space(problem));
+    }
+    Ok(())
+}
+
+/// Policies for a dimension as text; the machine refuses some later.
+fn texts(machine: &Machine, name: &str) -> Vec<String> {
+    match name {
+        "idle" => owned_texts(&["menu", "teo", "ladder", "haltpoll"]),
+        "frequency" => owned_texts(&[
+            "schedutil",
+            "schedutil[iowait_boost=off]",
+            "performance",
+            "powersave",
+            "ondemand",
+            "intel_pstate",
+            "intel_pstate-hwp",
+            "amd-pstate",
+            "amd-pstate[governor=powersave]",
+        ]),
+        "epp" => owned_texts(&[
+            "epp[value=performance]",
+            "epp[value=balance_performance]",
+            "epp[value=balance_power]",
+            "epp[value=power]",
+        ]),
+        "hwp-boost" => owned_texts(&["hwp-boost[value=on]", "hwp-boost[value=off]"]),
+        "c1-demotion" => owned_texts(&["c1-demotion[value=on]", "c1-demotion[value=off]"]),
+        "io_uring" => owned_texts(&["io_uring[iowait=on]", "io_uring[iowait=off]"]),
+        "poll" => owned_texts(&[
+            "poll[rule=first]",
+            "poll[request_us=20]",
+            "poll[request_us=100]",
+        ]),
+        "idle-states" => shallower_states(machine)
+            .iter()
+            .map(|state| format!("idle-states[ceiling={}]", state.name))
+            .collect(),
+        "cpu-latency" => shallower_states(machine)
+            .iter()
+            .map(|state| format!("cpu-latency[limit={}us]", exit_latency_us(state)))
+            .collect(),
+        "psd" => leases(machine),
+        "apst" => tables(),
+        _ => Vec::new(),
+    }
+}
+
+fn owned_texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+/// Leases by length, under the shallowest state and under each state up to the last but one.
+fn leases(machine: &Machine) -> Vec<String> {
+    let mut texts = Vec::new();
+    for timeout in LEASES {
+        texts.push(format!("psd[timeout={timeout}]"));
+        for state in shallower_states(machine) {
+            let ceiling = exit_latency_us(&state);
+            texts.push(format!("psd[timeout={timeout},ceiling={ceiling}us]"));
+        }
+    }
+    texts
+}
+
+/// Tables of a drive: timeouts on a log scale, both rules, and none.
+fn tables() -> Vec<String> {
+    let mut texts = vec![
+        "apst[rule=legacy]".to_owned(),
+        "apst[max_latency_us=0]".to_owned(),
+    ];
+    for primary in [10, 30, 100, 300, 1000] {
+        for secondary in [500, 2000, 8000] {
+            texts.push(format!(
+                "apst[primary_timeout_ms={primary},secondary_timeout_ms={secondary}]"
+            ));
+        }
+    }
+    texts
+}
+
+/// Idle states as limits: all but the deepest for each kind of CPU, shallowest first, each latency once.
+fn shallower_states(machine: &Machine) -> Vec<IdleState> {
+    let mut found: Vec<IdleState> = Vec::new();
+    for cluster in &machine.cluster {
+        let Ok(states) = machine.declared_idle_states_of(cluster) else {
+            continue;
+        };
+        let count = states.len().saturating_sub(1);
+        found.extend(states.iter().take(count).cloned());
+    }
+    found.sort_by_key(|state| state.exit_latency);
+    found.dedup_by_key(|state| exit_latency_us(state));
+    found
+}
+
+/// Whole microseconds, rounded up, so that the state itself is allowed.
+fn exit_latency_us(state: &IdleState) -> u64 {
+    state.exit_latency.0.div_ceil(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wakepath_sim::in_force;
+
+    fn space(over: &[&str]) -> Result<Space, TuneError> {
+        let machine = Machine::find("rk3399").unwrap();
+        let over: Vec<String> = over.iter().map(|name| (*name).to_owned()).collect();
+        Space::new(&machine, &over, |set| {
+            in_force(&machine, set).map_err(|e| e.to_string())
+        })
+    }
+
+    #[test]
+    fn what_is_in_force_is_no_choice_beside_itself() {
+        let space = space(&["idle"]).unwrap();
+        let names: Vec<String> = space.dimensions[0]
+            .choices
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert!(
+            names.iter().any(|name| name.starts_with("teo")),
+            "{names:?}"
+        );
+        assert!(
+            !names.iter().any(|name| name.starts_with("menu")),
+            "{names:?}"
+        );
+    }
+
+    #[test]
+    fn every_number_is_a_candidate_of_its_own() {
+        let space = space(&["idle", "psd"]).unwrap();
+        let all: BTreeSet<SetChoice> = (0..space.size()).map(|n| space.candidate(n)).collect();
+        assert_eq!(all.len(), space.size());
+        assert!(all.contains(&space.in_force()));
+    }
+
+    #[test]
+    fn neighbours_differ_in_one_dimension() {
+        let space = space(&["idle", "psd"]).unwrap();
+        for neighbour in space.neighbours(&space.in_force()) {
+            assert_eq!(neighbour.changes(), 1);
+        }
+    }
+
+    #[test]
+    fn limits_on_frequency_are_named_as_not_simulated() {
+        let refused = space(&["frequency-limits"]).unwrap_err().to_string();
+        assert!(refused.contains("--over frequency-limits"), "{refused}");
+    }
+
+    #[test]
+    fn a_misspelt_part_is_told_the_right_one() {
+        let refused = space(&["cpulatency"]).unwrap_err().to_string();
+        assert!(refused.contains("cpu-latency"), "{refused}");
+    }
+}

@@ -1,0 +1,70 @@
+//! A search under way: the question, the sets tried, the seeds for each stage.
+
+use std::collections::BTreeSet;
+
+use wakepath_policies::PolicySet;
+
+use crate::TuneError;
+use crate::evaluator::{Effort, Evaluator, Trial, TrialOutcome};
+use crate::figures::Question;
+use crate::space::{SetChoice, Space};
+
+/// Distance between the seeds of two stages.
+const SEED_STEP: u64 = 1_000_003;
+
+/// A search under way.
+pub(crate) struct SearchState<'a> {
+    pub(crate) space: &'a Space,
+    pub(crate) evaluator: &'a dyn Evaluator,
+    pub(crate) question: Question<'a>,
+    pub(crate) seed: u64,
+    /// Requests simulated so far.
+    pub(crate) simulated: u64,
+    /// Requests in the costliest run so far, all loads together.
+    pub(crate) costliest_run: u64,
+    /// Sets that ran.
+    pub(crate) tried: BTreeSet<SetChoice>,
+}
+
+impl SearchState<'_> {
+    /// Makes an effort with separate seeds for each stage.
+    pub(crate) fn effort(&self, stage: u64, repeats: u32, shortened: u32) -> Effort {
+        Effort {
+            first_seed: self.seed.wrapping_add(stage.wrapping_mul(SEED_STEP)),
+            repeats,
+            shortened,
+        }
+    }
+
+    /// Runs what is in force.
+    ///
+    /// # Errors
+    /// The machine cannot run what is in force, or the user called the search off.
+    pub(crate) fn run_in_force(&mut self, effort: Effort) -> Result<Trial, TuneError> {
+        match self.run_sets(&[PolicySet::default()], effort)?.pop() {
+            Some(TrialOutcome::Ran(trial)) => Ok(trial),
+            Some(TrialOutcome::Refused(why)) => Err(TuneError::InForce(why)),
+            None => Err(TuneError::InForce("no run".to_owned())),
+        }
+    }
+
+    /// Runs sets and counts their requests.
+    ///
+    /// # Errors
+    /// The user called the search off.
+    pub(crate) fn run_sets(
+        &mut self,
+        sets: &[PolicySet],
+        effort: Effort,
+    ) -> Result<Vec<TrialOutcome>, TuneError> {
+        let outcomes = self.evaluator.evaluate(sets, effort)?;
+        for outcome in &outcomes {
+            if let TrialOutcome::Ran(trial) = outcome {
+                self.simulated += trial.requests;
+                let run = trial.requests / u64::from(effort.repeats.max(1));
+                self.costliest_run = self.costliest_run.max(run);
+            }
+        }
+        Ok(outcomes)
+    }
+}

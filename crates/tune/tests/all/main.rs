@@ -1,0 +1,11 @@
+//! Tests of the search over made-up machines, whose best set is known, and over the simulator.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test may stop where its premises fail"
+)]
+
+mod conditions;
+mod made_up;
+mod search;
+mod simulation;
