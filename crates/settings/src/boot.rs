@@ -1,8 +1,8 @@
 //! Persistent settings at boot, and the record that keeps a boot with bad ones from coming again and again.
 //!
-//! Before the settings are applied, the record has the boot and the set. An orderly end of the boot, or ten minutes of it,
-//! removes the record. A boot that finds the record of another boot with the same set leaves the set out, and keeps the
-//! record: only another set, or `apply --persist`, ends that.
+//! Before the settings are applied, the record has the boot and the settings. An orderly end of the boot, or ten minutes of
+//! it, removes the record. A boot that finds the record of another boot with the same settings leaves them out, and keeps the
+//! record: only other settings, `apply --persist`, or `restore` end that.
 
 use std::io;
 
@@ -37,7 +37,8 @@ pub enum BootOutcome {
 #[serde(deny_unknown_fields)]
 struct BootRecord {
     boot: String,
-    set: String,
+    /// Keys and values of the file of settings.
+    settings: String,
 }
 
 /// Applies the persistent settings of a machine. The journal gets the values of this boot.
@@ -51,23 +52,28 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
     let Some(settings) = PersistentSettings::load(system)? else {
         return Ok(BootOutcome::NoFile);
     };
-    let set = settings.sets_text();
+    let meaning = settings.to_toml();
     let mut session = Session::at_boot(system)?;
     let now = boot(system.root());
     if let Some(record) = read_record(&session)?
         && record.boot != now
-        && record.set == set
+        && record.settings == meaning
     {
-        return Ok(BootOutcome::LeftOut(set));
+        return Ok(BootOutcome::LeftOut(settings.sets_text()));
     }
     let supply = PowerSupply::read(system.root());
     let plan = settings.plan(system)?;
-    let record = BootRecord { boot: now, set };
+    let record = BootRecord {
+        boot: now,
+        settings: meaning,
+    };
     let content = serde_json::to_vec(&record).unwrap_or_default();
     session.store.replace(RECORD, &content)?;
     if let Err(error) = apply_persistent(&mut session, &settings, supply, &plan) {
-        // Nothing is in force, so nothing is on trial.
-        session.store.remove(RECORD)?;
+        // Settings that could not be put back are still on trial. A record that stays only leaves the set out once more.
+        if session.journal.oldest().is_empty() {
+            _ = session.store.remove(RECORD);
+        }
         return Err(error);
     }
     Ok(BootOutcome::Applied(plan))
@@ -79,17 +85,20 @@ pub fn apply_at_boot(system: &System) -> Result<BootOutcome, SettingsError> {
 /// # Errors
 /// The record cannot be read or removed.
 pub fn end_boot_trial(system: &System) -> Result<(), SettingsError> {
-    // Without the lock, which a daemon may have for as long as the boot lasts.
-    let Some(directory) =
-        journal::directory(system.root(), false).map_err(|e| record_error(system, e))?
-    else {
+    remove_record(system, |content| {
+        parse_record(content).is_some_and(|record| record.boot == boot(system.root()))
+    })
+    .map_err(|error| record_error(system, error))
+}
+
+/// Removes the record if its content calls for that. The lock is not taken: a daemon may have it for as long as the boot
+/// lasts.
+fn remove_record(system: &System, is_over: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+    let Some(directory) = journal::directory(system.root(), false)? else {
         return Ok(());
     };
-    let content = journal::read(&directory, RECORD).map_err(|e| record_error(system, e))?;
-    match parse_record(content) {
-        Some(record) if record.boot == boot(system.root()) => {
-            remove_file(&directory, RECORD).map_err(|e| record_error(system, e))
-        }
+    match journal::read(&directory, RECORD)? {
+        Some(content) if is_over(&content) => remove_file(&directory, RECORD),
         _ => Ok(()),
     }
 }
@@ -101,19 +110,20 @@ fn record_error(system: &System, source: io::Error) -> SettingsError {
     SystemError::Read { path, source }.into()
 }
 
-/// Forgets that a set was left out, since somebody has chosen the settings anew.
+/// Forgets that a set was left out, since somebody has chosen the settings anew or ended them.
 ///
 /// # Errors
-/// The record cannot be removed.
-pub fn forget_boot_trial(session: &Session) -> Result<(), SettingsError> {
-    session.store.remove(RECORD)
+/// The record cannot be read or removed.
+pub fn forget_boot_trial(system: &System) -> Result<(), SettingsError> {
+    remove_record(system, |_| true).map_err(|error| record_error(system, error))
 }
 
 /// The record; `None` also if it is damaged, as after a power cut.
 fn read_record(session: &Session) -> Result<Option<BootRecord>, SettingsError> {
-    Ok(parse_record(session.store.read(RECORD)?))
+    let content = session.store.read(RECORD)?;
+    Ok(content.and_then(|content| parse_record(&content)))
 }
 
-fn parse_record(content: Option<Vec<u8>>) -> Option<BootRecord> {
-    serde_json::from_slice(&content?).ok()
+fn parse_record(content: &[u8]) -> Option<BootRecord> {
+    serde_json::from_slice(content).ok()
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 use wakepath_files::{Links, Tree};
 use wakepath_system::Root;
@@ -43,9 +43,22 @@ pub(crate) fn open(root: &Root, make: bool) -> io::Result<Option<OwnedFd>> {
 /// # Errors
 /// The system's.
 pub(crate) fn remove(root: &Root, name: &str) -> io::Result<bool> {
-    let Some(folder) = open(root, false)? else {
-        return Ok(false);
+    let folder = match open(root, false) {
+        Ok(None) => return Ok(false),
+        Ok(Some(folder)) => folder,
+        Err(error) => {
+            let path = root.path(&format!("{CONFIG_FOLDER}/{name}"));
+            let is_missing = root.is_live()
+                && path
+                    .symlink_metadata()
+                    .is_err_and(|about| about.kind() == io::ErrorKind::NotFound);
+            return if is_missing { Ok(false) } else { Err(error) };
+        }
     };
+    // On a read-only file system the removal of a missing file is an error, too.
+    if let Err(Errno::NOENT) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        return Ok(false);
+    }
     match unlinkat(&folder, name, AtFlags::empty()) {
         Ok(()) => {
             rustix::fs::fsync(&folder)?;

@@ -83,7 +83,7 @@ pub enum SettingsError {
     },
     /// A setting is away for the moment: its CPU is offline, or its drive in a reset.
     #[error(
-        "{}: is not there now, and {key} was '{old}'. The journal keeps that; `wakepath restore` again when it is back",
+        "{}: is not there now, and {key} was '{old}'. The journal keeps that; `wakepath restore{root}` again when it is back",
         path.display()
     )]
     Away {
@@ -93,6 +93,8 @@ pub enum SettingsError {
         path: PathBuf,
         /// The old value.
         old: String,
+        /// ` --root DIR` of a captured machine, for the command.
+        root: String,
     },
     /// Several settings could not be put back; each was tried.
     #[error("{} settings could not be put back; the journal keeps them. The first: {}", .0.len(), .0[0])]

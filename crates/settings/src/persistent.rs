@@ -140,7 +140,12 @@ impl PersistentSettings {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(|e| unreadable(&path, &e))?,
         };
-        let text = trusted_file::read_open(file, MAX_BYTES).map_err(|error| match error {
+        let about = std::fs::File::from(folder).metadata();
+        let checked = about
+            .map_err(TrustedFileError::Read)
+            .and_then(|about| trusted_file::check_folder(&about))
+            .and_then(|()| trusted_file::read_open(file, MAX_BYTES));
+        let text = checked.map_err(|error| match error {
             TrustedFileError::Read(source) => unreadable(&path, &source),
             TrustedFileError::Unsafe(why) => wrong(
                 &path,
@@ -193,6 +198,11 @@ impl PersistentSettings {
 
     /// The text of the file.
     pub(crate) fn to_text(&self) -> String {
+        format!("{HEAD}\n{}", self.to_toml())
+    }
+
+    /// Keys and values of the file, without comments.
+    pub(crate) fn to_toml(&self) -> String {
         let file = PersistentFile {
             policy: self.any_supply.as_ref().map(set_text),
             mains: self.mains.as_ref().map(set_text),
@@ -201,7 +211,7 @@ impl PersistentSettings {
             processor: self.processor.clone(),
         };
         // Texts are always TOML.
-        format!("{HEAD}\n{}", toml::to_string(&file).unwrap_or_default())
+        toml::to_string(&file).unwrap_or_default()
     }
 
     /// Writes the file. After a crash at any moment the old or the new file is there, whole.
@@ -255,7 +265,8 @@ impl PersistentSettings {
             return Err(wrong(
                 &Self::path(system),
                 format!(
-                    "made for the processor {expected}, but this one is {here}; `wakepath apply --persist` makes it anew"
+                    "made for the processor {expected}, but this one is {here}; `wakepath apply --persist{}` makes it anew",
+                    system.root().as_option()
                 ),
             ));
         }
@@ -273,8 +284,16 @@ impl PersistentSettings {
 }
 
 fn parse_set(key: &str, text: Option<String>) -> Result<Option<PolicySet>, String> {
-    text.map(|set| set.parse().map_err(|e| format!("{key}: {e}")))
-        .transpose()
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let set: PolicySet = text.parse().map_err(|e| format!("{key}: {e}"))?;
+    if set.is_empty() {
+        return Err(format!(
+            "{key}: it names no policy; name one, as in {key} = \"teo\""
+        ));
+    }
+    Ok(Some(set))
 }
 
 fn cpu_list(cpus: &[usize]) -> String {
@@ -353,6 +372,8 @@ mod tests {
             ("policy = 'tea'", &["policy", "did you mean `teo`"]),
             ("policy = 'teo'\ncpus = 'all'", &["cpus", "0-3,8"]),
             ("policy = 3", &["line 1", "text"]),
+            ("policy = ''", &["names no policy", "policy = \"teo\""]),
+            ("policy = ' '", &["names no policy"]),
         ] {
             let message = PersistentSettings::parse(text).unwrap_err();
             for part in parts {

@@ -111,6 +111,7 @@ fn put_back_setting(
             key: key.to_string(),
             path: system.root().path(&key.path()),
             old,
+            root: system.root().as_option(),
         });
     }
     if let (Some(now), Some(noted)) = (drive_identity(system, &key.at), noted_drive)

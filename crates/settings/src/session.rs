@@ -55,7 +55,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Takes the lock at boot. Old values of earlier boots are forgotten: the restart has reset all settings.
+    /// Takes the lock at boot. Old values of earlier boots are forgotten: the restart has reset all settings. Settings of
+    /// processes that died in this boot are put back first.
     ///
     /// # Errors
     /// Another process has the lock, the directory of the journal is not safe, or the journal is damaged.
@@ -67,6 +68,8 @@ impl Session {
             session.journal.boot = now;
             session.save_journal()?;
         }
+        // Only in the same boot is there something left of a process that was killed.
+        session.recover()?;
         Ok(session)
     }
 

@@ -1,11 +1,16 @@
 //! Configuration files of processes that run as root.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use wakepath_units::pasted::decode_strictly;
+
+/// Mode bits by which the group or everybody may write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Mode bit of folders whose files only their owners replace.
+const STICKY: u32 = 0o1000;
 
 /// Why a file is not used.
 #[derive(Debug)]
@@ -22,24 +27,55 @@ impl From<io::Error> for TrustedFileError {
     }
 }
 
-/// Reads a file that only root or this user can write.
+/// Reads a file that only root or this user can write or replace.
 ///
 /// # Errors
 /// The file cannot be read, is too long, or somebody else could have written it.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<String, TrustedFileError> {
-    read_open(wakepath_files::open(path)?, limit)
+    let file = wakepath_files::open(path)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    check_folder(&folder.metadata()?)?;
+    read_open(file, limit)
 }
 
-/// As [`read`], from an open file.
+/// Checks that nobody but root or this user can replace the files of a folder.
+///
+/// # Errors
+/// Somebody else can.
+pub(crate) fn check_folder(about: &Metadata) -> Result<(), TrustedFileError> {
+    // In a sticky folder, such as /tmp, only the owner of a file replaces it.
+    if about.mode() & WRITABLE_BY_OTHERS != 0 && about.mode() & STICKY == 0 {
+        return Err(TrustedFileError::Unsafe(
+            "others may write its folder (chmod go-w ends that)",
+        ));
+    }
+    if !is_trusted_owner(about) {
+        return Err(TrustedFileError::Unsafe(
+            "its folder belongs to another user",
+        ));
+    }
+    Ok(())
+}
+
+fn is_trusted_owner(about: &Metadata) -> bool {
+    [0, rustix::process::geteuid().as_raw()].contains(&about.uid())
+}
+
+/// As [`read`], from an open file in a folder that the caller has checked.
 ///
 /// # Errors
 /// As [`read`].
 pub(crate) fn read_open(file: File, limit: u64) -> Result<String, TrustedFileError> {
     let about = file.metadata()?;
-    if about.mode() & 0o002 != 0 {
-        return Err(TrustedFileError::Unsafe("everybody may write it"));
+    if about.mode() & WRITABLE_BY_OTHERS != 0 {
+        return Err(TrustedFileError::Unsafe(
+            "others may write it (chmod go-w ends that)",
+        ));
     }
-    if ![0, rustix::process::geteuid().as_raw()].contains(&about.uid()) {
+    if !is_trusted_owner(&about) {
         return Err(TrustedFileError::Unsafe("it belongs to another user"));
     }
     let bytes = wakepath_files::read_up_to(file, limit)?;

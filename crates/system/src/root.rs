@@ -34,6 +34,14 @@ impl Root {
         self.0 == Path::new("/")
     }
 
+    /// ` --root DIR` for a command that a message names; nothing for the running machine.
+    pub fn as_option(&self) -> String {
+        if self.is_live() {
+            return String::new();
+        }
+        format!(" --root {}", self.0.display())
+    }
+
     /// Path of a file, given without leading slash.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.0.join(relative)

@@ -540,6 +540,44 @@ fn a_signal_ends_what_a_script_started_in_the_background() {
     assert!(different(&content(machine.path()), &before).is_empty());
 }
 
+/// The folder of the file is a link, so that the file can be neither written nor removed.
+#[test]
+fn a_file_that_cannot_be_removed_keeps_no_setting_from_being_put_back() {
+    let machine = copy_of_laptop();
+    let root = ["--root", machine.path().to_str().unwrap()];
+    let governor = machine
+        .path()
+        .join("sys/devices/system/cpu/cpuidle/current_governor");
+    let before = fs::read_to_string(&governor).unwrap();
+    let folder = machine.path().join("etc/wakepath");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(machine.path().join("etc")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &folder).unwrap();
+
+    let kept = wakepath(&["apply", "teo", "--persist", "--yes", root[0], root[1]]);
+    let way_out = format!("`wakepath restore --root {}` puts them back", root[1]);
+    fails_with(kept, &["in force", &way_out, "cannot be written"]);
+    assert_eq!(fs::read_to_string(&governor).unwrap(), "teo\n");
+
+    let restored = wakepath(&["restore", root[0], root[1]]).failure();
+    let message = String::from_utf8(restored.get_output().stderr.clone()).unwrap();
+    assert!(message.contains("cannot be removed"), "{message}");
+    assert_eq!(fs::read_to_string(&governor).unwrap(), before);
+}
+
+#[test]
+fn the_record_of_a_boot_is_forgotten_with_the_file() {
+    let machine = copy_of_laptop();
+    let root = ["--root", machine.path().to_str().unwrap()];
+    apply(&["teo", "--persist", "--yes"], &root);
+    let booted = start(&["apply", "--at-boot"], &root).wait().unwrap();
+    assert!(booted.success());
+    let record = machine.path().join("var/lib/wakepath/boot.json");
+    assert!(record.exists());
+    assert!(restore(&root));
+    assert!(!record.exists());
+}
+
 #[test]
 fn persistent_settings_are_kept_checked_and_ended() {
     let machine = copy_of_laptop();

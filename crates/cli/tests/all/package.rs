@@ -54,6 +54,37 @@ fn package() -> Result<PathBuf, String> {
 }
 
 #[test]
+fn systemd_takes_every_unit() {
+    let folder = folder();
+    let mut units = Vec::new();
+    for unit in fs::read_dir(repository().join("packaging/systemd")).unwrap() {
+        let unit = unit.unwrap().path();
+        let path = folder.path().join(unit.file_name().unwrap());
+        fs::write(&path, runnable_unit(&fs::read_to_string(unit).unwrap())).unwrap();
+        units.push(path);
+    }
+    assert!(units.len() >= 4, "{units:?}");
+    let output = Command::new("systemd-analyze")
+        .arg("verify")
+        .args(&units)
+        .output();
+    let Ok(output) = output else {
+        return skip(
+            "systemd_takes_every_unit",
+            "no systemd-analyze (Debian: systemd)",
+        );
+    };
+    let said = text(&output);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}
+
+/// A unit with what `systemd-analyze` finds here: programs have to exist, and documentation to be installed.
+fn runnable_unit(unit: &str) -> String {
+    unit.replace("/usr/bin/wakepath", env!("CARGO_BIN_EXE_wakepath"))
+        .replace("Documentation=", "#")
+}
+
+#[test]
 #[ignore = "nightly: cargo-deb takes minutes to compile"]
 fn the_package_installs_everything_and_its_removal_restores() {
     let test = "the_package_installs_everything_and_its_removal_restores";
@@ -68,6 +99,7 @@ fn the_package_installs_everything_and_its_removal_restores() {
         "./etc/wakepath/daemon.toml",
         "./usr/lib/systemd/system/wakepath.service",
         "./usr/lib/systemd/system/wakepath-settings.service",
+        "./usr/lib/systemd/system/wakepath-settings-kept.service",
         "./usr/lib/systemd/system/wakepath-settings-kept.timer",
         "./usr/lib/systemd/system/wakepath-settings-supply.service",
         "./usr/lib/udev/rules.d/60-wakepath-settings.rules",
@@ -157,12 +189,8 @@ fn check_unit(test: &str, root: &Path, folder: &Path) {
     let installed = root.join("usr/lib/systemd/system/wakepath.service");
     let unit = fs::read_to_string(installed).unwrap();
     assert!(unit.contains("\nExecStart=/usr/bin/wakepath daemon\n"));
-    // Programs have to exist, and documentation to be installed.
-    let here = unit
-        .replace("/usr/bin/wakepath", env!("CARGO_BIN_EXE_wakepath"))
-        .replace("Documentation=", "#");
     let path = folder.join("wakepath.service");
-    fs::write(&path, here).unwrap();
+    fs::write(&path, runnable_unit(&unit)).unwrap();
     for arguments in [
         &["verify"][..],
         &["security", "--offline=yes", "--threshold=30"],

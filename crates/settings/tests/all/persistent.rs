@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use wakepath_settings::{
@@ -10,7 +11,7 @@ use wakepath_settings::{
 };
 use wakepath_system::System;
 
-use crate::common::{assert_same, content, laptop};
+use crate::common::{assert_same, content, laptop, plan};
 
 const GOVERNOR: &str = "sys/devices/system/cpu/cpuidle/current_governor";
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
@@ -72,6 +73,27 @@ fn the_old_values_are_those_of_the_present_boot() {
 }
 
 #[test]
+fn what_a_killed_process_held_is_no_old_value_of_the_boot() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    let journal = machine.join("var/lib/wakepath/journal.json");
+    let hold = Session::open(&system)
+        .unwrap()
+        .hold(&plan(&system, &["ladder"]))
+        .unwrap();
+    let journalled = fs::read(&journal).unwrap();
+    drop(hold);
+    // As after a kill: the settings and the journal of the process stay.
+    fs::write(&journal, journalled).unwrap();
+    write(machine, GOVERNOR, "ladder\n");
+
+    apply_at_boot(&system).unwrap();
+    assert_eq!(governor(machine), "teo");
+    Session::for_restore(&system).unwrap().restore().unwrap();
+    assert_eq!(governor(machine), "menu");
+}
+
+#[test]
 fn a_boot_after_an_unclean_one_leaves_the_set_out() {
     let (directory, system) = persistent();
     let machine = directory.path();
@@ -88,7 +110,7 @@ fn a_boot_after_an_unclean_one_leaves_the_set_out() {
         // An orderly end of a boot without the set proves nothing.
         end_boot_trial(&system).unwrap();
     }
-    forget_boot_trial(&Session::open(&system).unwrap()).unwrap();
+    forget_boot_trial(&system).unwrap();
     apply_at_boot(&system).unwrap();
     assert_eq!(governor(machine), "teo");
 }
@@ -105,18 +127,30 @@ fn another_set_is_tried_after_an_unclean_boot() {
 }
 
 #[test]
+fn the_same_set_on_other_cpus_is_tried_after_an_unclean_boot() {
+    let (directory, system) = persistent();
+    let machine = directory.path();
+    let text = "policy = 'cpu-latency[limit=20us,cpus=all]'\n";
+    write(machine, FILE, text);
+    apply_at_boot(&system).unwrap();
+    restart(machine, "second");
+    write(machine, FILE, &format!("{text}cpus = '0'\n"));
+    let outcome = apply_at_boot(&system).unwrap();
+    assert!(matches!(outcome, BootOutcome::Applied(_)), "{outcome:?}");
+}
+
+#[test]
 fn a_word_on_the_command_line_leaves_the_set_out() {
     let (directory, system) = persistent();
-    let before = content(directory.path());
     write(
         directory.path(),
         "proc/cmdline",
         "quiet wakepath.persist=0\n",
     );
+    let before = content(directory.path());
     let outcome = apply_at_boot(&system).unwrap();
     assert!(matches!(outcome, BootOutcome::SwitchedOff), "{outcome:?}");
-    assert_eq!(governor(directory.path()), "menu");
-    assert!(before.contains_key(FILE));
+    assert_same(directory.path(), &before);
 }
 
 #[test]
@@ -133,8 +167,7 @@ fn a_wrong_file_changes_nothing() {
         let before = content(directory.path());
         let message = apply_at_boot(&system).unwrap_err().to_string();
         assert!(message.contains(part), "{text}: {message}");
-        assert_eq!(governor(directory.path()), "menu");
-        assert!(before.contains_key(FILE));
+        assert_same(directory.path(), &before);
     }
 }
 
@@ -145,6 +178,24 @@ fn a_link_in_place_of_the_file_is_not_followed() {
     fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
     assert!(PersistentSettings::load(&system).is_err());
+}
+
+#[test]
+fn a_file_that_others_may_write_or_replace_is_refused() {
+    let (directory, system) = persistent();
+    let file = directory.path().join(FILE);
+    for (path, mode, part) in [
+        (&*file, 0o664, "others may write it"),
+        (&*file, 0o646, "others may write it"),
+        (file.parent().unwrap(), 0o775, "others may write its folder"),
+    ] {
+        let before = fs::metadata(path).unwrap().permissions();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let message = PersistentSettings::load(&system).unwrap_err().to_string();
+        assert!(message.contains(part), "{message}");
+        fs::set_permissions(path, before).unwrap();
+    }
+    PersistentSettings::load(&system).unwrap();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use wakepath_settings::persistent::OFF_WORD;
 use wakepath_settings::{
     BootOutcome, DriftedSetting, PersistentSettings, PowerSupply, Session, SettingsPlan,
@@ -78,23 +78,28 @@ pub(super) fn apply(
         present,
         &settings.plan_for(system, present)?,
     )?;
-    settings.save(system)?;
-    forget_boot_trial(&session)?;
+    let option = system.root().as_option();
+    let kept = settings
+        .save(system)
+        .and_then(|()| forget_boot_trial(system));
+    kept.with_context(|| {
+        format!("the settings are in force, and `wakepath restore{option}` puts them back")
+    })?;
     let path = PersistentSettings::path(system);
     match waits_for {
         None => tell!(
-            "applied, and again at every boot ({}); `wakepath restore` puts it back and ends that",
+            "applied, and again at every boot ({}); `wakepath restore{option}` puts it back and ends that",
             path.display()
         ),
         Some(supply) => tell!(
-            "kept for {supply} ({}), and the machine is on {present} now; `wakepath restore` ends that",
+            "kept for {supply} ({}), and the machine is on {present} now; `wakepath restore{option}` ends that",
             path.display()
         ),
     }
     if system.root().is_live() && !system.root().exists(ENABLED_UNIT) {
         note!(
             "the service that does so at boot is not enabled: \
-             systemctl enable wakepath-settings.service wakepath-settings-kept.timer"
+             systemctl enable wakepath-settings.service"
         );
     }
     Ok(waits_for.is_none().then_some(plan))
@@ -165,7 +170,8 @@ pub(super) fn apply_at_boot(system: &System) -> anyhow::Result<()> {
         }
         BootOutcome::LeftOut(set) => bail!(
             "{set} is left out: the last boot with it ended uncleanly within ten minutes. \
-             `wakepath apply --persist` makes settings persistent anew"
+             `wakepath apply --persist{}` makes settings persistent anew",
+            system.root().as_option()
         ),
         BootOutcome::Applied(plan) => {
             for note in &plan.notes {

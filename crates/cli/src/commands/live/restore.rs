@@ -1,9 +1,11 @@
 //! `wakepath restore`: puts every setting back to its value before the first `apply`.
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use serde::Serialize;
-use wakepath_settings::{PersistentSettings, Restored, Session, forget_supply};
-use wakepath_system::journal;
+use wakepath_settings::{
+    PersistentSettings, Restored, Session, SettingsError, forget_boot_trial, forget_supply,
+};
+use wakepath_system::{System, journal};
 
 use super::{RootArgs, shorten_value};
 use crate::messages::{note, tell};
@@ -51,16 +53,19 @@ struct RestoreReport {
 
 pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     let system = args.root.system()?;
-    // First, so that a setting that cannot be put back does not come again at the next boot.
-    if !args.held && !args.now && PersistentSettings::remove(&system)? {
-        tell!("nothing is applied at boot any more");
-    }
-    // Without a journal there is nothing to do, and no right to make a directory is needed.
-    let restored = match journal::pending(system.root()) {
-        Some(false) => Restored::default(),
-        // Without root the journal is unreadable; this error says so.
-        _ if args.held => Session::open(&system)?.recovered().clone(),
-        _ => Session::for_restore(&system)?.restore()?,
+    let outcome = put_back_settings(&system, args.held);
+    // Also if a setting could not be put back, so that it does not come again at the next boot.
+    let persistence = if args.held || args.now {
+        Ok(())
+    } else {
+        end_persistence(&system)
+    };
+    let restored = match (outcome, &persistence) {
+        (Ok(restored), _) => restored,
+        (Err(error), Ok(())) => return Err(error.into()),
+        (Err(error), Err(kept)) => {
+            bail!("{error}; and the settings of `apply --persist` are not ended: {kept}")
+        }
     };
     if !args.held {
         forget_supply(&system)?;
@@ -70,7 +75,32 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     }
     let rows: Vec<RestoredSetting> = restored.written.iter().map(change_row).collect();
     print_changes(args.format, restored.clone(), rows, out)?;
+    if let Err(kept) = persistence {
+        for away in &restored.away {
+            note!("{away}");
+        }
+        bail!("the settings are as before, but those of `apply --persist` are not ended: {kept}");
+    }
     check_away(&restored)
+}
+
+/// Puts settings back: all of them, or only those `held` by a process that has died.
+fn put_back_settings(system: &System, held: bool) -> Result<Restored, SettingsError> {
+    // Without a journal there is nothing to do, and no right to make a directory is needed.
+    match journal::pending(system.root()) {
+        Some(false) => Ok(Restored::default()),
+        // Without root the journal is unreadable; this error says so.
+        _ if held => Ok(Session::open(system)?.recovered().clone()),
+        _ => Session::for_restore(system)?.restore(),
+    }
+}
+
+/// Removes the file of persistent settings, and what is known of their trial.
+fn end_persistence(system: &System) -> Result<(), SettingsError> {
+    if PersistentSettings::remove(system)? {
+        tell!("nothing is applied at boot any more");
+    }
+    forget_boot_trial(system)
 }
 
 /// Fails if a setting was not there to be put back.
