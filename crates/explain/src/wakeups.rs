@@ -17,8 +17,10 @@ const PASSING_NS: u64 = 1_000_000;
 const KERNEL_THREADS: [&str; 8] = [
     "jbd2/", "kworker/", "kcryptd", "dmcrypt_", "xfsaild/", "btrfs-", "z_", "irq/",
 ];
+/// Whether a text follows the number in a thread's name.
+type IsRestOfName = fn(&str) -> bool;
 /// Kernel threads with a device's number in their name: what is before the number, and what follows it.
-const NUMBERED_THREADS: [(&str, fn(&str) -> bool); 3] = [
+const NUMBERED_THREADS: [(&str, IsRestOfName); 3] = [
     // `md127_raid1`, but not `md5sum`.
     ("md", |rest| rest.starts_with('_')),
     // `loop0`, but not `loop0back`.

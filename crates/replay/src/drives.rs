@@ -86,7 +86,7 @@ pub struct Gap {
 pub struct Timeout {
     /// Sum of the state's entry and exit latency in ms.
     pub transition_ms: u64,
-    /// The timeout in ms that suits the gaps ([`Gaps::timeout`]). `None`: the state never pays.
+    /// The timeout in ms that suits the gaps ([`Gaps::best_timeout`]). `None`: the state never pays.
     pub timeout_ms: Option<f64>,
     /// Times that a request would have woken the drive.
     pub wake_ups: u64,

@@ -16,7 +16,7 @@ pub(super) fn find_machine(name: Option<&str>) -> anyhow::Result<(Machine, Optio
     }
     let file = match calibrated_file() {
         Ok(file) => file,
-        Err(MachineError::NotCalibrated) => anyhow::bail!(
+        Err(MachineError::NotCalibrated { .. }) => anyhow::bail!(
             "no machine is named, and this one is not calibrated; name one of `wakepath machine list` or a machine file by \
              --machine, or run `sudo wakepath calibrate --folder DIR`"
         ),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use wakepath_units::spelling::{LONGEST_NAME, toml_error};
 
-use super::here::SYSTEM_FILE;
 use crate::drive::id_ctrl::IdCtrlError;
 use crate::drive::library::LookupError;
 
@@ -31,9 +30,12 @@ pub enum MachineError {
     TooLong(usize),
     /// Nobody has calibrated this machine.
     #[error(
-        "here: this machine is not calibrated, {SYSTEM_FILE} is not there; make it by `sudo wakepath calibrate --folder DIR`"
+        "here: this machine is not calibrated, {file} is not there; make it by `sudo wakepath calibrate --folder DIR`"
     )]
-    NotCalibrated,
+    NotCalibrated {
+        /// Where a calibration by root leaves the machine's file.
+        file: &'static str,
+    },
     /// The calibrated machine's file may be there, and cannot be reached.
     #[error("here: {}: {source}; let all users read it, or name another file by WAKEPATH_HERE", path.display())]
     UnreadableHere {

@@ -28,7 +28,7 @@ pub fn calibration_file(is_root: bool) -> Option<PathBuf> {
 /// There is none, the one of `WAKEPATH_HERE` is no file, or the folder of one cannot be searched.
 pub fn calibrated_file() -> Result<PathBuf, MachineError> {
     match env::var_os(VARIABLE) {
-        Some(named) if named.is_empty() => Err(MachineError::NotCalibrated),
+        Some(named) if named.is_empty() => Err(MachineError::NotCalibrated { file: SYSTEM_FILE }),
         Some(named) => check_named_file(named.into()),
         None => find_first_file(
             [Some(PathBuf::from(SYSTEM_FILE)), file_of_user()]
@@ -57,7 +57,7 @@ fn find_first_file(paths: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Mach
             Err(source) => return Err(MachineError::UnreadableHere { path, source }),
         }
     }
-    Err(MachineError::NotCalibrated)
+    Err(MachineError::NotCalibrated { file: SYSTEM_FILE })
 }
 
 /// Whether a file is there; an error if that cannot be known.
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(find([&missing, &there]).unwrap(), there);
         assert!(matches!(
             find([&missing, &missing]),
-            Err(MachineError::NotCalibrated)
+            Err(MachineError::NotCalibrated { file: SYSTEM_FILE })
         ));
         let error = find([&unreachable, &there]).unwrap_err().to_string();
         let start = format!("here: {}: ", unreachable.display());

@@ -146,7 +146,7 @@ pub fn of_backend(
     Ok(ResultReader::of_runs(&plan.origin, document, runs))
 }
 
-/// Writes a plan's results from memory, with the same bytes as [`run`](super::run).
+/// Writes a plan's results from memory, with the same bytes as [`run_plan`](super::run_plan).
 ///
 /// # Errors
 /// Another study's results; the directory.

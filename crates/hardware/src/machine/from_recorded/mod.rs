@@ -28,7 +28,7 @@ impl Machine {
     /// A recorded system as a machine.
     ///
     /// Idle states, frequency range, base frequency and transition latency are recorded. Sockets, cores, threads,
-    /// turbo limits and the uncore's range come from the system's [`Processor`]. All else is assumed. Exit times are
+    /// turbo limits and the uncore's range come from the system's [`Processor`](crate::processor::Processor). All else is assumed. Exit times are
     /// half of the declared latency; on servers, without the package's part. C6 on Sapphire and Emerald Rapids, and
     /// AMD's states, use measurements from similar processors. Other figures come from a similar built-in machine,
     /// per socket. Hybrid processors get a cluster for each core type, told apart by the highest frequency of their
