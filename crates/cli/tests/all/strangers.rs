@@ -273,7 +273,7 @@ fn a_setting_that_is_away_is_named_with_exit_code_1() {
         &[
             "is not there now",
             "scaling_max_freq",
-            "`wakepath restore` again",
+            &format!("`wakepath restore --root {root}` again"),
         ],
     );
     fs::rename(&aside, &policy).unwrap();
