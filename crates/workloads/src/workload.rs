@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
+use wakepath_units::Nanoseconds;
 
 use crate::file;
 use crate::fio::{self, FioError, FioJobFile};
@@ -73,6 +74,24 @@ impl Workload {
             }
             Ok(text) => Ok(fio::parse(&text, &origin)?.into()),
             Err(e) => Err(FioError::of_file(&origin, e.line, e.message).into()),
+        }
+    }
+
+    /// A copy that is simulated for at most this long. Each fio job that only time ends has a warm-up, given or default
+    /// ([`FioJobFile::with_warm_up`]).
+    #[must_use]
+    pub fn timed(self, at_most: Option<Nanoseconds>, warm_up: Option<Nanoseconds>) -> Self {
+        match self {
+            Self::Fio(mut file) => {
+                for job in &mut file.jobs {
+                    job.at_most = at_most;
+                }
+                file.with_warm_up(warm_up).into()
+            }
+            Self::RtApp(mut file) => {
+                file.at_most = at_most;
+                file.into()
+            }
         }
     }
 

@@ -1,9 +1,12 @@
 //! Arguments shared by several commands.
 
+use std::path::Path;
+
 use wakepath_compare::{Condition, Metric};
 use wakepath_units::{KernelVersion, TickRate};
+use wakepath_workloads::Workload;
 
-use crate::messages;
+use crate::messages::{self, MessageKind};
 
 /// Says where a condition on a percentage looks like one on a share: `rate_reached >= 0.98` is always kept.
 pub(super) fn tell_shares<'a>(conditions: impl IntoIterator<Item = &'a Condition>) {
@@ -17,6 +20,14 @@ pub(super) fn tell_shares<'a>(conditions: impl IntoIterator<Item = &'a Condition
                 limit * 100.0
             );
         }
+    }
+}
+
+/// Says which lines of a workload's file were accepted without the effect that they suggest.
+pub(super) fn tell_workload_warnings(path: &Path, workload: &Workload) {
+    for warning in workload.warnings() {
+        let text = format!("{}:{warning}", path.display());
+        messages::add_message(MessageKind::Remark, None, text);
     }
 }
 

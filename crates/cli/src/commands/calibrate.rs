@@ -14,12 +14,10 @@ use wakepath_calibrate::{
 use wakepath_hardware::machine::{Origin, PredictionError, SYSTEM_FILE, calibration_file};
 use wakepath_system::System;
 
-use super::measure::experiment::{
-    PlanReport, announce, check_new, parse_size, print_notes, write_text,
-};
-use crate::messages::{tell, warning};
+use super::measure::experiment::{PlanReport, check_new, parse_size, print_notes, write_text};
+use crate::messages::warning;
 use crate::output::{self, Format, Screen};
-use crate::{until, waiting};
+use crate::until;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -98,13 +96,9 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
         return report.print(args.format, out);
     };
     let beyond = ", and the time to fill the test files";
-    tell!("{}", announce(&report.does, plan.duration(), beyond));
-    let calibration = waiting::counting(
-        waiting::Jobs::one(),
-        plan.steps(),
-        "steps",
-        |finished, cancelled| Ok(calibrate(&system, &plan, finished, cancelled)?),
-    )?;
+    let calibration = report.carry_out(beyond, |finished, cancelled| {
+        Ok(calibrate(&system, &plan, finished, cancelled)?)
+    })?;
     print_notes(&calibration.notes);
     let (written, warning) = file.spare_earlier(calibration.flaw.as_deref());
     print(args.format, &written.path, &calibration, out)?;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Context;
 use wakepath_calibrate::{StaleFigure, find_stale_figures};
 use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{HERE, MachineError, calibrated_file};
 use wakepath_system::System;
+use wakepath_units::KernelVersion;
 
 use crate::messages::warning;
 
@@ -25,6 +27,26 @@ pub(super) fn find_machine(name: Option<&str>) -> anyhow::Result<(Machine, Optio
     let machine = Machine::load(&file)?;
     let line = format!("machine: {HERE}, {} ({})", machine.title, file.display());
     Ok((machine, Some(line)))
+}
+
+/// The machine of a name, or else the calibrated one, under another kernel and with another drive, where they are given; with
+/// a line that says which was taken. Stale figures are told.
+pub(super) fn find_machine_with(
+    name: Option<&str>,
+    kernel: Option<KernelVersion>,
+    drive: Option<&str>,
+) -> anyhow::Result<(Machine, Option<String>)> {
+    let (mut machine, chosen) = find_machine(name)?;
+    tell_stale_figures(name, &machine);
+    if let Some(kernel) = kernel {
+        machine.kernel = Some(kernel);
+        machine.kernel_from = Some("--kernel".to_owned());
+    }
+    if let Some(name) = drive {
+        let found = machine.find_drive(name).context("--drive")?;
+        machine.replace_drive(found);
+    }
+    Ok((machine, chosen))
 }
 
 /// Whether a name stands for the calibrated machine.

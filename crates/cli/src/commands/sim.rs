@@ -99,17 +99,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::Result<()> {
-    let name = args.machine.as_deref();
-    let (mut machine, chosen) = here::find_machine(name)?;
-    here::tell_stale_figures(name, &machine);
-    if let Some(kernel) = args.kernel {
-        machine.kernel = Some(kernel);
-        machine.kernel_from = Some("--kernel".to_owned());
-    }
-    if let Some(name) = &args.drive {
-        let drive = machine.find_drive(name).context("--drive")?;
-        machine.replace_drive(drive);
-    }
+    let (machine, chosen) =
+        here::find_machine_with(args.machine.as_deref(), args.kernel, args.drive.as_deref())?;
     let given = policy_set::load(&args.policy, args.programs)?;
     let policies = chosen_policies(&machine, &given)?;
     let workload = load_workload(args)?;
@@ -148,22 +139,11 @@ pub(crate) fn run(args: &Args, cli: clap::Command, out: &mut Screen) -> anyhow::
 
 /// The workload that the arguments ask for.
 fn load_workload(args: &Args) -> anyhow::Result<Workload> {
-    let mut read = Workload::load_for(&args.job, args.rt_app)?;
-    match &mut read {
-        Workload::Fio(_) if args.rt_app.is_some() => {
-            bail!("--rt-app is for rt-app files, and this is a fio job")
-        }
-        Workload::Fio(file) => {
-            for job in &mut file.jobs {
-                job.at_most = args.seconds;
-            }
-        }
-        Workload::RtApp(file) => file.at_most = args.seconds,
+    let read = Workload::load_for(&args.job, args.rt_app)?;
+    if matches!(read, Workload::Fio(_)) && args.rt_app.is_some() {
+        bail!("--rt-app is for rt-app files, and this is a fio job")
     }
-    let warmed_up = match read {
-        Workload::Fio(file) => file.with_warm_up(args.warm_up).into(),
-        threads @ Workload::RtApp(_) => threads,
-    };
+    let warmed_up = read.timed(args.seconds, args.warm_up);
     match args.copies {
         Some(copies) => tell_copies(warmed_up, copies).context("--copies"),
         None => Ok(warmed_up),
@@ -172,13 +152,7 @@ fn load_workload(args: &Args) -> anyhow::Result<Workload> {
 
 /// Tells a reader of the tables about the job, the drive and the runs.
 fn tell_notes(args: &Args, machine: &Machine, workload: &Workload, comparison: &SimComparison) {
-    for warning in workload.warnings() {
-        messages::add_message(
-            MessageKind::Remark,
-            None,
-            format!("{}:{warning}", args.job.display()),
-        );
-    }
+    arguments::tell_workload_warnings(&args.job, workload);
     notes::tell_warm_up(workload, args.format);
     notes::tell_drifts(&args.job, comparison);
     notes::tell_cut_jobs(workload, comparison);

@@ -177,19 +177,10 @@ fn budget_of_time(
 }
 
 fn load_machine(args: &Args) -> anyhow::Result<Machine> {
-    let name = args.machine.as_deref();
-    let (mut machine, chosen) = here::find_machine(name)?;
-    here::tell_stale_figures(name, &machine);
+    let (machine, chosen) =
+        here::find_machine_with(args.machine.as_deref(), args.kernel, args.drive.as_deref())?;
     if let Some(line) = chosen {
         note!("{line}");
-    }
-    if let Some(kernel) = args.kernel {
-        machine.kernel = Some(kernel);
-        machine.kernel_from = Some("--kernel".to_owned());
-    }
-    if let Some(name) = &args.drive {
-        let drive = machine.find_drive(name).context("--drive")?;
-        machine.replace_drive(drive);
     }
     Ok(machine)
 }
@@ -246,23 +237,9 @@ fn parse_load(text: &str) -> anyhow::Result<LoadArgument> {
 }
 
 fn read_workload(path: &Path, at_most: Option<Nanoseconds>) -> anyhow::Result<Workload> {
-    let mut read = Workload::load_for(path, None)?;
-    for warning in read.warnings() {
-        let text = format!("{}:{warning}", path.display());
-        messages::add_message(MessageKind::Remark, None, text);
-    }
-    match &mut read {
-        Workload::Fio(file) => {
-            for job in &mut file.jobs {
-                job.at_most = at_most;
-            }
-        }
-        Workload::RtApp(file) => file.at_most = at_most,
-    }
-    Ok(match read {
-        Workload::Fio(file) => file.with_warm_up(None).into(),
-        threads @ Workload::RtApp(_) => threads,
-    })
+    let read = Workload::load_for(path, None)?;
+    arguments::tell_workload_warnings(path, &read);
+    Ok(read.timed(at_most, None))
 }
 
 #[cfg(test)]

@@ -8,10 +8,9 @@ use wakepath_measure::background::{
 };
 use wakepath_system::System;
 
-use super::experiment::{PlanReport, announce, print_notes};
-use crate::messages::tell;
+use super::experiment::{PlanReport, print_notes};
 use crate::output::{self, Format, Screen};
-use crate::{until, waiting};
+use crate::until;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -35,17 +34,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.dry_run {
         return report.print(args.format, out);
     }
-    tell!("{}", announce(&report.does, plan.duration(), ""));
     let system = System::live();
-    let result = waiting::counting(
-        waiting::Jobs::one(),
-        plan.steps(),
-        "steps",
-        |finished, cancelled| {
-            let control = ExperimentControl::new(finished, cancelled);
-            Ok(measure(&system, &plan, control)?)
-        },
-    )?;
+    let result = report.carry_out("", |finished, cancelled| {
+        let control = ExperimentControl::new(finished, cancelled);
+        Ok(measure(&system, &plan, control)?)
+    })?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::json(out, &result),

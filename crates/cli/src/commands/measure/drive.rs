@@ -9,10 +9,9 @@ use wakepath_measure::summary::LatencySummary;
 use wakepath_system::System;
 use wakepath_units::Nanoseconds;
 
-use super::experiment::{OutputArgs, PlanReport, announce, parse_size, print_notes};
-use crate::messages::tell;
+use super::experiment::{OutputArgs, PlanReport, parse_size, print_notes};
 use crate::output::{self, Format, Screen};
-use crate::{until, waiting};
+use crate::until;
 
 #[derive(clap::Args)]
 #[command(
@@ -73,20 +72,11 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     } else {
         ""
     };
-    tell!("{}", announce(&report.does, plan.duration(), fill));
     let system = System::live();
-    let result = waiting::counting(
-        waiting::Jobs::one(),
-        plan.steps(),
-        "steps",
-        |finished, cancelled| {
-            Ok(measure(
-                &system,
-                &plan,
-                ExperimentControl::new(finished, cancelled),
-            )?)
-        },
-    )?;
+    let result = report.carry_out(fill, |finished, cancelled| {
+        let control = ExperimentControl::new(finished, cancelled);
+        Ok(measure(&system, &plan, control)?)
+    })?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::json(out, &result),

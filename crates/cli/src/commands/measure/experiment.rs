@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -11,7 +12,7 @@ use wakepath_units::quantity;
 use crate::messages::{note, tell};
 use crate::new_file;
 use crate::output::{self, Format, Screen};
-use crate::until;
+use crate::{until, waiting};
 
 /// Where measured figures go.
 #[derive(clap::Args)]
@@ -67,7 +68,7 @@ pub(in crate::commands) struct PlanReport {
     seconds: f64,
     bytes_to_fill: u64,
     most_bytes_written: u64,
-    pub(in crate::commands) does: Vec<String>,
+    does: Vec<String>,
 }
 
 impl PlanReport {
@@ -96,6 +97,30 @@ impl PlanReport {
         }
     }
 
+    /// Says what the experiment will do and how long it takes, then makes it, with its steps counted on a terminal.
+    /// `beyond`: what comes on top of the time, as in ", and the time to fill the file".
+    pub(in crate::commands) fn carry_out<T: Send>(
+        &self,
+        beyond: &str,
+        experiment: impl FnOnce(&(dyn Fn(usize) + Sync), &AtomicBool) -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
+        tell!("{}", self.announce(beyond));
+        waiting::counting(waiting::Jobs::one(), self.steps, "steps", experiment)
+    }
+
+    fn announce(&self, beyond: &str) -> String {
+        let mut text = String::new();
+        for line in &self.does {
+            let _ = writeln!(text, "{line}");
+        }
+        let seconds = until::in_words(self.seconds);
+        let _ = write!(
+            text,
+            "takes about {seconds}{beyond}; Ctrl-C ends it and puts everything back"
+        );
+        text
+    }
+
     pub(in crate::commands) fn print(self, format: Format, out: &mut Screen) -> anyhow::Result<()> {
         match format {
             Format::Json => output::json(out, &self),
@@ -110,20 +135,6 @@ impl PlanReport {
             }
         }
     }
-}
-
-/// Says what an experiment will do and how long that takes.
-pub(in crate::commands) fn announce(lines: &[String], time: Duration, beyond: &str) -> String {
-    let mut text = String::new();
-    for line in lines {
-        let _ = writeln!(text, "{line}");
-    }
-    let seconds = until::in_words(time.as_secs_f64());
-    let _ = write!(
-        text,
-        "takes about {seconds}{beyond}; Ctrl-C ends it and puts everything back"
-    );
-    text
 }
 
 /// Notes of an experiment.

@@ -8,11 +8,10 @@ use wakepath_measure::power::{
     PowerCondition, PowerEstimate, PowerFigure, PowerMeasurement, PowerPlan, measure,
 };
 
-use super::experiment::{PlanReport, announce, print_notes};
+use super::experiment::{PlanReport, print_notes};
 use crate::commands::live::RootArgs;
-use crate::messages::tell;
 use crate::output::{self, Format, Screen};
-use crate::{until, waiting};
+use crate::until;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -45,16 +44,10 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.dry_run {
         return report.print(args.format, out);
     }
-    tell!("{}", announce(&report.does, plan.duration(), ""));
-    let result = waiting::counting(
-        waiting::Jobs::one(),
-        plan.steps(),
-        "steps",
-        |finished, cancelled| {
-            let control = ExperimentControl::new(finished, cancelled);
-            Ok(measure(&system, &plan, control)?)
-        },
-    )?;
+    let result = report.carry_out("", |finished, cancelled| {
+        let control = ExperimentControl::new(finished, cancelled);
+        Ok(measure(&system, &plan, control)?)
+    })?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::json(out, &result),

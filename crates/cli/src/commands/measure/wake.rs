@@ -12,11 +12,10 @@ use wakepath_measure::wake::{
 };
 use wakepath_units::Nanoseconds;
 
-use super::experiment::{OutputArgs, PlanReport, announce, print_notes};
+use super::experiment::{OutputArgs, PlanReport, print_notes};
 use crate::commands::live::RootArgs;
-use crate::messages::tell;
 use crate::output::{self, Format, Screen};
-use crate::{until, waiting};
+use crate::until;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -82,16 +81,10 @@ pub(super) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<()> {
     if args.dry_run {
         return report.print(args.format, out);
     }
-    tell!("{}", announce(&report.does, plan.duration(), ""));
-    let result = waiting::counting(
-        waiting::Jobs::one(),
-        plan.steps(),
-        "steps",
-        |finished, cancelled| {
-            let control = ExperimentControl::new(finished, cancelled);
-            Ok(measure(&system, &plan, args.file.as_deref(), control)?)
-        },
-    )?;
+    let result = report.carry_out("", |finished, cancelled| {
+        let control = ExperimentControl::new(finished, cancelled);
+        Ok(measure(&system, &plan, args.file.as_deref(), control)?)
+    })?;
     print_notes(&result.notes);
     match args.format {
         Format::Json => output::json(out, &result),
