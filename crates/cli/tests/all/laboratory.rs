@@ -555,16 +555,32 @@ impl Subset {
     /// `None`: the rig lacks something, and the test is skipped.
     fn measured(test: &str) -> Option<&'static Self> {
         static SUBSET: OnceLock<Subset> = OnceLock::new();
-        let subset = SUBSET.get_or_init(|| {
-            let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("laboratory");
-            // Half a minute alone; other tests may keep the machine busy.
-            let arguments = ["--force", "--timeout", "450"];
-            let done = laboratory("rig/laboratory/subset.toml", &out, &arguments);
-            Self { out, done }
-        });
-        let said = said_unless_skipped(test, &subset.done)?;
-        assert!(subset.done.status.success(), "{said}");
-        Some(subset)
+        SUBSET
+            .get_or_init(|| Self::measure("laboratory"))
+            .checked(test)
+    }
+
+    /// The same cells in a second guest. Few requests are sent per cell, and `menu` may settle on either of two states
+    /// for all of them: then one boot says as little as one toss of a coin.
+    fn measured_again(test: &str) -> Option<&'static Self> {
+        static SUBSET: OnceLock<Subset> = OnceLock::new();
+        SUBSET
+            .get_or_init(|| Self::measure("laboratory-again"))
+            .checked(test)
+    }
+
+    fn measure(folder: &str) -> Self {
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+        // Half a minute alone; other tests may keep the machine busy.
+        let arguments = ["--force", "--timeout", "450"];
+        let done = laboratory("rig/laboratory/subset.toml", &out, &arguments);
+        Self { out, done }
+    }
+
+    fn checked(&self, test: &str) -> Option<&Self> {
+        let said = said_unless_skipped(test, &self.done)?;
+        assert!(self.done.status.success(), "{said}");
+        Some(self)
     }
 
     /// By workload and policy, the metric of the real kernel, and by how much the simulated one is off.
@@ -602,7 +618,8 @@ fn a_forced_idle_state_gives_the_latency_of_a_real_kernel() {
     }
 }
 
-/// What `menu` chooses depends on all that ran before; docs/fidelity.md says how far cells are off at most.
+/// What `menu` chooses depends on all that ran before; docs/fidelity.md says how far cells are off at most. The page
+/// has means over five guests and longer runs, so a cell is too far off here only if it is so in two guests.
 #[test]
 fn no_cell_is_further_off_than_the_page_of_fidelity_says() {
     let test = "no_cell_is_further_off_than_the_page_of_fidelity_says";
@@ -610,10 +627,20 @@ fn no_cell_is_further_off_than_the_page_of_fidelity_says() {
         return;
     };
     for (metric, at_most) in [("mean_us", 0.32), ("iops", 0.11)] {
-        for (cell, (real, off)) in subset.compare(metric) {
+        let mut beyond = subset.compare(metric);
+        beyond.retain(|_, (_, off)| off.abs() > at_most);
+        if beyond.is_empty() {
+            continue;
+        }
+        println!("again in a second guest, for {beyond:?}");
+        let Some(second) = Subset::measured_again(test) else {
+            return;
+        };
+        for (cell, (real, off)) in second.compare(metric) {
+            let first = beyond.get(&cell);
             assert!(
-                off.abs() <= at_most,
-                "{cell:?}: {metric} {real}, off by {off}"
+                first.is_none() || off.abs() <= at_most,
+                "{cell:?}: {metric} {real}, off by {off}, and in the guest before {first:?}"
             );
         }
     }
