@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes how far the simulator is from real kernels: docs/fidelity.md, from what rig/lab.py left.
+"""Writes how far the simulator is from real kernels: docs/background/fidelity.md, from what rig/lab.py left.
 
-Example: rig/fidelity.py target/fidelity/* > docs/fidelity.md
+Example: rig/fidelity.py target/fidelity/* > docs/background/fidelity.md
 """
 
 import argparse

@@ -3,7 +3,7 @@
 # the summaries of the test runners come at the end, also in target/test-logs/summary.txt.
 #
 #   scripts/test.sh           `make test`, which CI runs: what a change may break, in some 20 minutes
-#   scripts/test.sh nightly   `make nightly`: everything; docs/testing.md lists the difference
+#   scripts/test.sh nightly   `make nightly`: everything; docs/background/testing.md lists the difference
 #
 # WAKEPATH_REQUIRE_ALL=1  a test that skips itself, because something is not installed, counts as failed; always so
 #                         in `make nightly`

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs all cells of the fidelity suite and writes docs/fidelity.md. The argument is wakepath; with `stored` behind it, the
+# Runs all cells of the fidelity suite and writes docs/background/fidelity.md. The argument is wakepath; with `stored` behind it, the
 # measurements of rig/laboratory/measured are taken, and no guest runs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -27,4 +27,4 @@ for study in rig/laboratory/{fidelity,others}-*.toml; do
     esac
 done
 rig/fidelity.py "${suite[@]}" --others "${others[@]}" >target/fidelity.md
-mv target/fidelity.md docs/fidelity.md
+mv target/fidelity.md docs/background/fidelity.md

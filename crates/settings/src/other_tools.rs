@@ -19,7 +19,7 @@ pub struct PowerTool {
     pub writes: &'static [&'static str],
 }
 
-/// What is known of the tools' files and options: their configuration manuals, as of the versions that docs/apply.md names.
+/// What is known of the tools' files and options: their configuration manuals, as of the versions that docs/guides/apply.md names.
 #[rustfmt::skip]
 static TOOLS: &[PowerTool] = &[
     PowerTool {

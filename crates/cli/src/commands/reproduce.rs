@@ -31,7 +31,7 @@ Examples:
   wakepath reproduce iowait-rk3399 --format markdown
   wakepath reproduce mine.toml --exit-code
 
-docs/experiments.md says how to write an experiment.")]
+docs/guides/experiments.md says how to write an experiment.")]
 pub(crate) struct Args {
     /// Which experiment: a built-in one, or a study file with published values.
     #[arg(default_value = ALL, hide_default_value = true, value_parser = ExperimentName)]

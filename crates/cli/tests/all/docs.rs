@@ -21,17 +21,31 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The README and all pages of `docs/`.
+/// Pages beside `docs/` whose commands and links are held as well.
+const PAGES_OF_THE_ROOT: [&str; 4] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+];
+
+/// All pages: those of the root and every shelf of `docs/`. Captured machines under `docs/examples/` are no pages.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
+    let mut pages: Vec<PathBuf> = PAGES_OF_THE_ROOT.iter().map(|p| root().join(p)).collect();
+    collect_pages(&root().join("docs"), &mut pages);
+    pages.sort();
+    pages
+}
+
+fn collect_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "md") {
+        if path.is_dir() && !path.ends_with("examples") {
+            collect_pages(&path, pages);
+        } else if path.extension().is_some_and(|e| e == "md") {
             pages.push(path);
         }
     }
-    pages.sort();
-    pages
 }
 
 fn shell(command: &str) -> Output {
@@ -163,21 +177,64 @@ fn commands_in_other_blocks_exist() {
     }
 }
 
-#[test]
-fn links_between_pages_lead_somewhere() {
-    for path in pages() {
-        let page = fs::read_to_string(&path).unwrap();
-        for (_, rest) in page
-            .match_indices("](")
-            .map(|(at, _)| page.split_at(at + 2))
-        {
-            let target = rest.split(')').next().unwrap_or_default();
-            let file = target.split('#').next().unwrap_or_default();
-            if file.is_empty() || file.contains("://") {
-                continue;
-            }
-            let there = path.parent().unwrap().join(file).exists();
-            assert!(there, "{}: {target}", path.display());
+/// The anchor that Markdown renderers give a heading: lower case, words joined by `-`, punctuation left out.
+fn heading_anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter_map(|c| match c {
+        ' ' => Some('-'),
+        '-' | '_' => Some(c),
+        _ if c.is_alphanumeric() => Some(c.to_ascii_lowercase()),
+        _ => None,
+    });
+    kept.collect()
+}
+
+/// The anchors of a page's headings, without those of code blocks.
+fn page_anchors(page: &str) -> Vec<String> {
+    let mut in_code = false;
+    let mut anchors = Vec::new();
+    for line in page.lines() {
+        if line.starts_with("```") {
+            in_code = !in_code;
+        }
+        let heading = line.trim_start_matches('#');
+        if !in_code && heading.len() < line.len() && heading.starts_with(' ') {
+            anchors.push(heading_anchor(heading));
         }
     }
+    anchors
+}
+
+/// What a page links to, outside of code blocks: targets of `[text](target)`.
+fn link_targets(page: &str) -> Vec<&str> {
+    let prose = page.split("\n```").step_by(2);
+    let rests = prose.flat_map(|text| text.match_indices("](").map(|(at, _)| &text[at + 2..]));
+    rests
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|target| !target.contains("://"))
+        .collect()
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for path in pages() {
+        let page = fs::read_to_string(&path).unwrap();
+        for target in link_targets(&page) {
+            let (file, section) = target.split_once('#').unwrap_or((target, ""));
+            let there = match file {
+                "" => path.clone(),
+                _ => path.parent().unwrap().join(file),
+            };
+            let leads = if section.is_empty() {
+                there.exists()
+            } else {
+                fs::read_to_string(&there)
+                    .is_ok_and(|text| page_anchors(&text).iter().any(|a| a == section))
+            };
+            if !leads {
+                wrong.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,5 +1,5 @@
-//! Latency leases in virtual machines with several idle states (docs/rig.md): by the kernel module `wakepath_psd`
-//! (docs/module.md), and by `wakepath daemon` (docs/daemon.md).
+//! Latency leases in virtual machines with several idle states (docs/background/rig.md): by the kernel module `wakepath_psd`
+//! (docs/guides/module.md), and by `wakepath daemon` (docs/guides/daemon.md).
 
 #![allow(
     clippy::unwrap_used,
@@ -289,7 +289,7 @@ fn the_module_keeps_its_leases_on_linux_7_3() {
     check_module("the_module_keeps_its_leases_on_linux_7_3", "7.3");
 }
 
-/// What docs/module.md says of DKMS, done by Debian's own dkms.
+/// What docs/guides/module.md says of DKMS, done by Debian's own dkms.
 #[test]
 #[ignore = "nightly: it fetches dkms and builds the module once more"]
 fn dkms_installs_the_module() {
@@ -333,7 +333,7 @@ fn the_module_has_the_version_of_wakepath() {
         ),
         ("module/dkms.conf", format!("PACKAGE_VERSION=\"{version}\"")),
         (
-            "docs/module.md",
+            "docs/guides/module.md",
             format!("/usr/src/wakepath-psd-{version}\n"),
         ),
     ] {

@@ -364,13 +364,13 @@ fn section<'a>(page: &'a str, heading: &str) -> &'a str {
 
 #[test]
 fn the_page_in_docs_is_what_the_command_prints() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/validation.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/background/validation.md");
     let page = fs::read_to_string(path).unwrap();
     let part = text(&["psd", "--format", "markdown"]);
     assert_eq!(
         section(&page, "## psd: ").trim(),
         part.trim(),
-        "`make validation` brings docs/validation.md up to date"
+        "`make validation` brings docs/background/validation.md up to date"
     );
     for name in wakepath_study::builtin::EXPERIMENTS {
         let heading = format!("\n## {name}: ");

@@ -202,7 +202,7 @@ fn assumed_of_epp(in_force: &PolicySet) -> Option<String> {
     };
     Some(format!(
         "EPP {epp} moves {end} of the processor's own range of clocks along a straight line. This is assumed; only the \
-         direction is published (docs/frequency.md, \"What EPP does\")"
+         direction is published (docs/background/frequency.md, \"What EPP does\")"
     ))
 }
 

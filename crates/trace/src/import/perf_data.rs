@@ -109,7 +109,7 @@ fn describe(file: &PerfFile, builder: &mut Builder<'_>) -> Result<Formats, Probl
     let (true, Some(description)) = (traced, description) else {
         return Err(
             "it has no trace events; record with perf record -a -e power:cpu_idle ..., see \
-                    docs/replay.md"
+                    docs/guides/replay.md"
                 .to_owned()
                 .into(),
         );

@@ -1,4 +1,4 @@
-//! Mechanisms as Markdown tables, for docs/policies.md.
+//! Mechanisms as Markdown tables, for docs/reference/policies.md.
 
 use std::io;
 
