@@ -21,7 +21,7 @@ set -euo pipefail
 # chromium        tests: reports in a real browser; fonts-dejavu-core, so that it has letters
 # clang, libbpf-dev  compile the eBPF programs of `wakepath record` and `wakepath daemon`
 # qemu-system-*, busybox-static, cpio, device-tree-compiler, trace-cmd, linux-perf, libelf1
-#                 tests: virtual machines with idle states (docs/background/rig.md), whose kernels rig/rig.py fetches itself
+#                 tests: virtual machines with idle states (docs/background/laboratory.md), whose kernels rig/rig.py fetches itself
 # bc, bison, flex, libelf-dev  kernels of our own for the laboratory (rig/own_kernel.py)
 packages=(make gcc g++ libc6-dev binutils xz-utils ca-certificates fio nvme-cli python3-venv bsdutils
     clang libbpf-dev qemu-system-x86 qemu-system-arm busybox-static cpio device-tree-compiler trace-cmd linux-perf

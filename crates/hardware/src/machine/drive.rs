@@ -214,7 +214,7 @@ pub struct DrivePower {
     pub idle_w: Figure,
     /// Power while the drive enters or leaves a non-operational state. Absent: half-way between idle and active power,
     /// assumed.
-    #[schemars(extend("unit" = "W", "see" = "background/drives.md#further-rules"))]
+    #[schemars(extend("unit" = "W", "see" = "background/apst.md#power-and-energy"))]
     #[serde(default)]
     pub transition_w: Figure,
     /// Idle time before drive and link enter light rest without a change of power state.

@@ -31,7 +31,7 @@ pub struct Scheduler {
     #[serde(default)]
     pub timer_slack_us: Figure,
     /// Work of schedutil's thread (`sugov:0`) per frequency change. Absent: fast switching, without a thread.
-    #[schemars(extend("unit" = "1000 cycles", "see" = "background/schedutil.md#where-the-driver-does-not-switch-fast"))]
+    #[schemars(extend("unit" = "1000 cycles", "see" = "background/frequency.md#where-the-driver-does-not-switch-fast"))]
     #[serde(default)]
     pub sugov_kcycles: Figure,
     /// Work of the interrupt that wakes that thread (`irq_work`). Absent: 0.
