@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help setup demo release wheel test nightly lint conformance validation bench lab fuzz doc clean
+.PHONY: help setup demo release wheel test nightly lint conformance validation bench lab fuzz doc site clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="	" read -r name what; do \
@@ -68,6 +68,10 @@ fuzz: setup ## Fuzz every parser, FUZZ_SECONDS (60) each
 
 doc: ## Build the API documentation; open target/doc/wakepath_policies/index.html
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --exclude wakepath-fuzz --no-deps --locked
+
+site: ## Build the pages of docs/ as a site with a search; open target/site/index.html
+	@scripts/setup-python.sh
+	@scripts/site.py
 
 clean: ## Remove what was built; downloaded kernel sources stay in their cache
 	$(CARGO) clean

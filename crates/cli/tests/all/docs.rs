@@ -6,6 +6,8 @@
 //! start with `wakepath` must at least name subcommands and options that exist.
 //!
 //! What stands between `<!-- $ COMMAND -->` and `<!-- end -->` is the output of that command, as part of the page.
+//!
+//! `tutorial.rs` has the tutorial: its commands build on each other, and some are for the reader's own machine.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +18,10 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+mod questions;
+mod size;
+mod tutorial;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -48,16 +54,27 @@ fn collect_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
     }
 }
 
+/// Runs a command line in the repository's root.
 fn shell(command: &str) -> Output {
-    let folder = Path::new(env!("CARGO_BIN_EXE_wakepath")).parent().unwrap();
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    shell_in(&root(), command)
+}
+
+/// Runs a command line in a folder, with `wakepath` being the one just built.
+fn shell_in(folder: &Path, command: &str) -> Output {
+    let programs = Path::new(env!("CARGO_BIN_EXE_wakepath")).parent().unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     Command::new("sh")
         .args(["-c", command])
         .env("PATH", path)
         .env("WAKEPATH_HERE", "")
-        .current_dir(root())
+        .current_dir(folder)
         .output()
         .unwrap()
+}
+
+/// Whether the pages are to be written anew instead of compared.
+fn pages_are_updated() -> bool {
+    std::env::var_os("WAKEPATH_UPDATE_DOCS").is_some()
 }
 
 /// What a command printed, without lines of progress: they come and go with the speed of the machine.
@@ -73,8 +90,8 @@ fn printed(output: Output) -> String {
     kept.collect()
 }
 
-/// The page with the output of every console command as it really is.
-fn with_real_outputs(page: &str) -> String {
+/// The page with the output of every console command as it really is, run in a folder. `fence` begins the blocks that are meant.
+fn with_real_outputs(page: &str, folder: &Path, fence: &str) -> String {
     let mut text = String::new();
     let mut in_console = false;
     let mut lines = page.lines().peekable();
@@ -82,13 +99,13 @@ fn with_real_outputs(page: &str) -> String {
         let _ = writeln!(text, "{line}");
         let part = line.strip_prefix("<!-- $ ");
         if let Some(command) = part.and_then(|rest| rest.strip_suffix(" -->")) {
-            text.push_str(&printed(shell(command)));
+            text.push_str(&printed(shell_in(folder, command)));
             while lines.next_if(|line| *line != "<!-- end -->").is_some() {}
             assert!(lines.peek().is_some(), "no end after {line}");
             continue;
         }
         if line.starts_with("```") {
-            in_console = line == "```console";
+            in_console = line == fence;
         }
         let Some(command) = line.strip_prefix("$ ").filter(|_| in_console) else {
             continue;
@@ -100,7 +117,7 @@ fn with_real_outputs(page: &str) -> String {
             command.push('\n');
             command.push_str(more);
         }
-        text.push_str(&printed(shell(&command)));
+        text.push_str(&printed(shell_in(folder, &command)));
         while lines
             .peek()
             .is_some_and(|line| !line.starts_with("$ ") && !line.starts_with("```"))
@@ -111,35 +128,45 @@ fn with_real_outputs(page: &str) -> String {
     text
 }
 
-#[test]
-fn commands_print_what_the_pages_say() {
-    let update = std::env::var_os("WAKEPATH_UPDATE_DOCS").is_some();
+/// Where a page differs from what its commands really print: the first line, or nothing.
+fn first_difference(path: &Path, page: &str, real: &str) -> Option<String> {
+    let both = page.lines().zip(real.lines());
+    if let Some((said, really)) = both.into_iter().find(|(said, really)| said != really) {
+        return Some(format!(
+            "{}:\n  page:   {said}\n  really: {really}\n",
+            path.display()
+        ));
+    }
+    (page.lines().count() != real.lines().count())
+        .then(|| format!("{}: an output is longer or shorter\n", path.display()))
+}
+
+/// Writes the pages with their real outputs, or compares them.
+fn update_or_compare(pages: Vec<(PathBuf, String)>) {
     let mut stale = String::new();
-    for path in pages() {
-        let page = fs::read_to_string(&path).unwrap();
-        let real = with_real_outputs(&page);
-        if update {
+    for (path, real) in pages {
+        if pages_are_updated() {
             fs::write(&path, real).unwrap();
             continue;
         }
-        for (said, really) in page.lines().zip(real.lines()) {
-            if said != really {
-                let _ = writeln!(
-                    stale,
-                    "{}:\n  page:   {said}\n  really: {really}",
-                    path.display()
-                );
-                break;
-            }
-        }
-        if page.lines().count() != real.lines().count() && stale.is_empty() {
-            let _ = writeln!(stale, "{}: an output is longer or shorter", path.display());
-        }
+        let page = fs::read_to_string(&path).unwrap();
+        stale.extend(first_difference(&path, &page, &real));
     }
     assert!(
         stale.is_empty(),
         "{stale}WAKEPATH_UPDATE_DOCS=1 cargo test -p wakepath-cli --test all docs brings the pages up to date"
     );
+}
+
+#[test]
+fn commands_print_what_the_pages_say() {
+    let all = pages().into_iter().filter(|path| *path != tutorial::page());
+    let with_outputs = all.map(|path| {
+        let page = fs::read_to_string(&path).unwrap();
+        let real = with_real_outputs(&page, &root(), "```console");
+        (path, real)
+    });
+    update_or_compare(with_outputs.collect());
 }
 
 #[test]
