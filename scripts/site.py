@@ -51,10 +51,10 @@ copyable = true
 limit-results = 20
 teaser-word-count = 20
 use-boolean-and = false
-boost-title = 4
-boost-hierarchy = 2
-boost-paragraph = 1
-expand = false
+boost-title = 8
+boost-hierarchy = 1
+boost-paragraph = 2
+expand = true
 heading-split-level = 3
 
 # The index has every question in a few words, and the pages of the repository have a little of everything: both would hide the page that answers.
