@@ -51,10 +51,12 @@ conformance: setup ## Compare the policies with the kernel's own C, compiled on 
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- run
 	$(CARGO) run --quiet --release --locked -p wakepath-conformance -- mutants
 
-validation: ## Simulate all published experiments and write docs/background/validation.md
+validation: ## Simulate all published experiments and write docs/background/validation.md with its cells
 	@$(CARGO) build --quiet --release --locked -p wakepath-cli
 	@target/release/wakepath reproduce --format markdown > target/validation.md
+	@target/release/wakepath reproduce --format csv > target/validation.csv
 	@mv target/validation.md docs/background/validation.md
+	@mv target/validation.csv docs/background/data/validation.csv
 
 bench: setup ## Time simulator, imports, governors and a large study, and write docs/background/performance.md
 	@scripts/bench.sh

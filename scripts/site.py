@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds the site of the pages in docs/ with mdBook: target/site/index.html, also searchable when opened as a file.
 
-The chapters are the pages in the order in which docs/README.md links to them. Pages of the repository's root come last. A file
-outside of docs/ that a page links to is copied beside the pages as text, so that no link leads out of the site.
+The chapters are the pages in the order in which docs/README.md links to them. Pages of the repository's root come last.
+A file outside of docs/ that a page links to is copied beside the pages as text, so that no link leads out of the site.
 
 Usage: scripts/site.py [--mdbook PROGRAM] [--out DIRECTORY]
 """
@@ -57,7 +57,8 @@ boost-paragraph = 2
 expand = true
 heading-split-level = 3
 
-# The index has every question in a few words, and the pages of the repository have a little of everything: both would hide the page that answers.
+# The index has every question in a few words, and the pages of the repository have a little of everything: both would
+# hide the page that answers.
 [output.html.search.chapter]
 "README.md" = { enable = false }
 "project" = { enable = false }
@@ -196,7 +197,9 @@ def main() -> None:
     shutil.rmtree(chosen.out, ignore_errors=True)
     built = subprocess.run(
         [chosen.mdbook, "build", "--dest-dir", str(chosen.out.resolve()), str(book)],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if built.returncode != 0:
         sys.exit(f"site: mdbook failed:\n{built.stderr}")

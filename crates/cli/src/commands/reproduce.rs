@@ -17,7 +17,7 @@ use wakepath_units::printable;
 use crate::output::{self, PageFormat, Screen};
 use crate::waiting::{self, Jobs};
 
-/// Page template for `reproduce all --format markdown`.
+/// Page template for `reproduce all --format markdown`. The page has no cells: `make validation` writes them beside it, as CSV.
 const PAGE: &str = include_str!("../../data/validation.md");
 
 /// The exit code of `--exit-code` where something expected is not met.
@@ -121,7 +121,11 @@ pub(crate) fn run(args: &Args, out: &mut Screen) -> anyhow::Result<u8> {
         PageFormat::Markdown => {
             let mut text = String::new();
             for outcome in &outcomes {
-                write_markdown(&mut text, outcome);
+                write_markdown_criteria(&mut text, outcome);
+                if !all {
+                    write_markdown_cells(&mut text, outcome);
+                }
+                write_markdown_fitted(&mut text, outcome);
             }
             if all {
                 text = PAGE
@@ -327,7 +331,8 @@ fn in_short(summary: &ReproductionSummary) -> String {
     text
 }
 
-fn write_markdown(text: &mut String, outcome: &Outcome) {
+/// The heading of an experiment, what was simulated, and its criteria.
+fn write_markdown_criteria(text: &mut String, outcome: &Outcome) {
     let r = outcome;
     let _ = writeln!(
         text,
@@ -347,14 +352,22 @@ fn write_markdown(text: &mut String, outcome: &Outcome) {
         let _ = writeln!(text);
         markdown_table(text, &["expected", "", "found"], rows);
     }
-    for section in &r.sections {
+}
+
+/// A table for each metric of an experiment, with a row per cell.
+fn write_markdown_cells(text: &mut String, outcome: &Outcome) {
+    for section in &outcome.sections {
         let _ = writeln!(text, "\n### {}: {}\n", outcome.experiment, section.metric);
         let (header, rows) = grid_rows(section);
         markdown_table(text, &header, rows.into_iter());
     }
-    if !r.fitted_figures.is_empty() {
+}
+
+/// The figures of machines that were fitted to an experiment.
+fn write_markdown_fitted(text: &mut String, outcome: &Outcome) {
+    if !outcome.fitted_figures.is_empty() {
         let _ = writeln!(text, "\n### {}: fitted figures\n", outcome.experiment);
-        let rows = r
+        let rows = outcome
             .fitted_figures
             .iter()
             .map(|f| vec![figure_key(f), f.value.to_string(), f.fitted.clone()]);
