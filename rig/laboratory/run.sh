@@ -26,5 +26,6 @@ for study in rig/laboratory/{fidelity,others}-*.toml; do
         others-*) others+=("$folder") ;;
     esac
 done
-rig/fidelity.py "${suite[@]}" --others "${others[@]}" >target/fidelity.md
+rig/fidelity.py "${suite[@]}" --others "${others[@]}" --cells target/fidelity.csv >target/fidelity.md
 mv target/fidelity.md docs/background/fidelity.md
+mv target/fidelity.csv docs/background/data/fidelity.csv
