@@ -265,3 +265,20 @@ fn links_between_pages_lead_somewhere() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn each_page_stands_in_an_index() {
+    let docs = root().join("docs");
+    let indexes = [docs.join("README.md"), docs.join("background/decisions/README.md")];
+    let mut named = Vec::new();
+    for index in &indexes {
+        let text = fs::read_to_string(index).unwrap();
+        let targets = link_targets(&text).into_iter();
+        let files = targets.filter_map(|target| target.split('#').next());
+        named.extend(files.filter_map(|file| index.with_file_name(file).canonicalize().ok()));
+    }
+    let mut all = Vec::new();
+    collect_pages(&docs, &mut all);
+    all.retain(|page| !indexes.contains(page) && !named.contains(&page.canonicalize().unwrap()));
+    assert!(all.is_empty(), "docs/README.md does not name {all:?}");
+}
