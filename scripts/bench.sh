@@ -27,7 +27,7 @@ trap 'rm -rf "$folder"' EXIT
 version_of() {
     local lines
     lines=$("$@" 2>/dev/null) || true
-    head -n 1 <<<"${lines:-no $1}"
+    grep -m 1 . <<<"${lines:-no $1}"
 }
 
 # Runs a program whose output goes into the page, and to the terminal meanwhile.
