@@ -90,8 +90,9 @@ fn printed(output: Output) -> String {
     kept.collect()
 }
 
-/// The page with the output of every console command as it really is, run in a folder. `fence` begins the blocks that are meant.
-fn with_real_outputs(page: &str, folder: &Path, fence: &str) -> String {
+/// The page with the output of every console command as it really is, run in a folder. `fence` begins the blocks that are meant, and
+/// `setup` stands before each command line.
+fn with_real_outputs(page: &str, folder: &Path, fence: &str, setup: &str) -> String {
     let mut text = String::new();
     let mut in_console = false;
     let mut lines = page.lines().peekable();
@@ -117,7 +118,7 @@ fn with_real_outputs(page: &str, folder: &Path, fence: &str) -> String {
             command.push('\n');
             command.push_str(more);
         }
-        text.push_str(&printed(shell_in(folder, &command)));
+        text.push_str(&printed(shell_in(folder, &format!("{setup}{command}"))));
         while lines
             .peek()
             .is_some_and(|line| !line.starts_with("$ ") && !line.starts_with("```"))
@@ -163,7 +164,7 @@ fn commands_print_what_the_pages_say() {
     let all = pages().into_iter().filter(|path| *path != tutorial::page());
     let with_outputs = all.map(|path| {
         let page = fs::read_to_string(&path).unwrap();
-        let real = with_real_outputs(&page, &root(), "```console");
+        let real = with_real_outputs(&page, &root(), "```console", "");
         (path, real)
     });
     update_or_compare(with_outputs.collect());
@@ -269,7 +270,10 @@ fn links_between_pages_lead_somewhere() {
 #[test]
 fn each_page_stands_in_an_index() {
     let docs = root().join("docs");
-    let indexes = [docs.join("README.md"), docs.join("background/decisions/README.md")];
+    let indexes = [
+        docs.join("README.md"),
+        docs.join("background/decisions/README.md"),
+    ];
     let mut named = Vec::new();
     for index in &indexes {
         let text = fs::read_to_string(index).unwrap();

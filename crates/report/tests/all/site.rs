@@ -1,6 +1,11 @@
 //! The site of the pages in docs/ (`scripts/site.py`), opened as a file in a real browser: its search finds what readers ask, nothing scrolls
 //! sideways, and axe-core finds no serious barrier.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test may stop where its premises fail"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -139,7 +144,10 @@ fn the_search_names_the_page_that_answers_a_question_among_its_first_three() {
             let answer = pages.iter().position(|page| page.ends_with(&question.page));
             if answer.is_none_or(|place| place >= LOOKED_AT) {
                 let named: Vec<&String> = pages.iter().take(LOOKED_AT).collect();
-                missed.push(format!("{}: {named:?}, not {}", question.ask, question.page));
+                missed.push(format!(
+                    "{}: {named:?}, not {}",
+                    question.ask, question.page
+                ));
             }
         }
     }

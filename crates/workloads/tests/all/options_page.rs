@@ -56,7 +56,10 @@ fn the_page_names_every_option_where_it_belongs() {
             missing.push(format!("{option} under {place}"));
         }
     }
-    assert!(missing.is_empty(), "docs/reference/fio-jobs.md: {missing:#?}");
+    assert!(
+        missing.is_empty(),
+        "docs/reference/fio-jobs.md: {missing:#?}"
+    );
     // And nothing that no longer exists.
     for name in names(&sets) {
         assert!(known_options().any(|(option, _)| option == name), "{name}");

@@ -174,7 +174,11 @@ fn write_markdown(rows: &[KeyRow<'_>], out: &mut Screen) -> anyhow::Result<()> {
 fn link_title(place: &str) -> String {
     let (page, section) = place.split_once('#').unwrap_or((place, ""));
     let name = match section {
-        "" => page.rsplit('/').next().unwrap_or(page).trim_end_matches(".md"),
+        "" => page
+            .rsplit('/')
+            .next()
+            .unwrap_or(page)
+            .trim_end_matches(".md"),
         _ => section,
     };
     name.replace('-', " ")

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{page_anchors, heading_anchor, root};
+use super::{heading_anchor, page_anchors, root};
 
 #[test]
 fn each_question_has_a_page_with_the_heading_that_answers_it() {
@@ -17,7 +17,12 @@ fn each_question_has_a_page_with_the_heading_that_answers_it() {
         let answer = heading_anchor(key("heading"));
         let page = fs::read_to_string(root().join("docs").join(key("page")));
         if !page.is_ok_and(|page| page_anchors(&page).contains(&answer)) {
-            wrong.push(format!("{}: {} in {}", key("ask"), key("heading"), key("page")));
+            wrong.push(format!(
+                "{}: {} in {}",
+                key("ask"),
+                key("heading"),
+                key("page")
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -22,7 +22,10 @@ fn hand_written_bytes(page: &str) -> usize {
         if is_kept || line.starts_with("$ ") {
             bytes += line.len() + 1;
         }
-        if line.starts_with("<!-- $ ") || line == "<!-- figures -->" || line.starts_with("```console") {
+        if line.starts_with("<!-- $ ")
+            || line == "<!-- figures -->"
+            || line.starts_with("```console")
+        {
             is_kept = false;
         }
     }

@@ -32,7 +32,7 @@ fn clone_of_repository() -> tempfile::TempDir {
 fn the_tutorial_prints_what_it_says_and_leaves_its_copy_as_it_was() {
     let clone = clone_of_repository();
     let text = fs::read_to_string(page()).unwrap();
-    let real = with_real_outputs(&text, clone.path(), "```console");
+    let real = with_real_outputs(&text, clone.path(), "```console", "");
     let copy = content(&clone.path().join("target/tutorial/laptop"));
     let original = content(&root().join("docs/examples/captured-laptop"));
     assert!(!copy.is_empty());
@@ -127,8 +127,14 @@ fn what_the_tutorial_says_of_this_machine_has_the_shape_of_what_it_prints() {
         let reason = String::from_utf8_lossy(&trial.stderr).into_owned();
         return skip(NAME, &format!("no settings to change here: {reason}"));
     }
-    let before = settings();
     let text = fs::read_to_string(page()).unwrap();
+    if pages_are_updated() {
+        let line = format!("PATH={}:$PATH; ", programs.display());
+        let real = with_real_outputs(&text, clone.path(), "```console here", &line);
+        fs::write(page(), real).unwrap();
+        return;
+    }
+    let before = settings();
     let said = outputs_of_this_machine(&text);
     assert_eq!(said.len(), 7, "{said:?}");
     for (command, lines) in &said {
@@ -137,22 +143,31 @@ fn what_the_tutorial_says_of_this_machine_has_the_shape_of_what_it_prints() {
         if command.contains("wakepath explain") && !output.status.success() {
             return skip(NAME, &format!("{command}: {errors}"));
         }
-        assert!(output.status.code().is_some_and(|code| code != 1), "{command}: {errors}");
+        assert!(
+            output.status.code().is_some_and(|code| code != 1),
+            "{command}: {errors}"
+        );
         let printed = String::from_utf8(output.stdout).unwrap();
         let shapes: Vec<Shape> = printed.lines().map(Shape::parse).collect();
         for (word, heading) in HEADINGS {
             let is_meant = command.contains(&format!("wakepath {word}"));
-            assert!(!is_meant || printed.contains(heading), "{command}: {printed}");
+            assert!(
+                !is_meant || printed.contains(heading),
+                "{command}: {printed}"
+            );
         }
         // A line of figures has its like in every output that has figures at all.
         let figures = |shape: &Shape| matches!(shape, Shape::Columns(columns) if *columns > 2);
-        let said_figures = lines.iter().map(|line| Shape::parse(line)).any(|shape| figures(&shape));
-        assert_eq!(said_figures, shapes.iter().any(figures), "{command}: {printed}");
+        let said_figures = lines
+            .iter()
+            .map(|line| Shape::parse(line))
+            .any(|shape| figures(&shape));
+        assert_eq!(
+            said_figures,
+            shapes.iter().any(figures),
+            "{command}: {printed}"
+        );
     }
     let left = different(&settings(), &before);
     assert!(left.is_empty(), "the last step leaves {left:?}");
-    if pages_are_updated() {
-        let real = with_real_outputs(&text, clone.path(), "```console here");
-        fs::write(page(), real).unwrap();
-    }
 }
