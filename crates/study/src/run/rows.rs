@@ -175,7 +175,7 @@ fn attribution_rows(run: &wakepath_sim::Run) -> Vec<LatencyPart> {
         .into_iter()
         .zip(all)
         .flat_map(|(at, parts)| {
-            parts.parts().map(|(part, us)| LatencyPart {
+            parts.titled_parts().map(|(part, us)| LatencyPart {
                 at: at.name().to_owned(),
                 part: part.to_owned(),
                 ns: us * 1e3,
