@@ -145,14 +145,16 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 /// Writes `value` as indented JSON with a final line end.
 pub(crate) fn json(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
-    out.raw().extend(printable::escape_hidden_in_json(&text).as_bytes());
+    out.raw()
+        .extend(printable::escape_hidden_in_json(&text).as_bytes());
     Ok(writeln!(out)?)
 }
 
 /// Writes `value` as JSON in a line.
 pub(crate) fn json_line(out: &mut Screen, value: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string(value)?;
-    out.raw().extend(printable::escape_hidden_in_json(&text).as_bytes());
+    out.raw()
+        .extend(printable::escape_hidden_in_json(&text).as_bytes());
     Ok(writeln!(out)?)
 }
 
@@ -199,7 +201,10 @@ pub(crate) fn markdown<H: ToString>(
 }
 
 fn markdown_row(cells: &[String]) -> String {
-    let cells: Vec<String> = cells.iter().map(|cell| printable::escape_for_markdown(cell)).collect();
+    let cells: Vec<String> = cells
+        .iter()
+        .map(|cell| printable::escape_for_markdown(cell))
+        .collect();
     format!("| {} |", cells.join(" | "))
 }
 

@@ -270,7 +270,10 @@ fn check_names(over: &[String]) -> Result<(), TuneError> {
                 m.kind.name(),
                 NAMES.join(", ")
             ),
-            None => format!("--over {name}: no such part{}", suggestion_with_known_names(name, &NAMES)),
+            None => format!(
+                "--over {name}: no such part{}",
+                suggestion_with_known_names(name, &NAMES)
+            ),
         };
         return Err(TuneError::Space(problem));
     }

@@ -307,7 +307,8 @@ mod tests {
             ("", None),
             ("next-20260101", None),
         ] {
-            let nearest = KernelVersion::nearest_supported(release).map(|kernel| kernel.to_string());
+            let nearest =
+                KernelVersion::nearest_supported(release).map(|kernel| kernel.to_string());
             assert_eq!(nearest.as_deref(), expected, "{release}");
         }
     }
@@ -325,7 +326,11 @@ mod tests {
             ("7.0", true),
             ("7.3.4", true),
         ] {
-            assert_eq!(version(text).has_change_released_in(&shortcut), has, "{text}");
+            assert_eq!(
+                version(text).has_change_released_in(&shortcut),
+                has,
+                "{text}"
+            );
         }
     }
 }

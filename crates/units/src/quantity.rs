@@ -66,7 +66,9 @@ fn parse_number_with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
         return None;
     }
     let below_one = u64::try_from(tenths / divisor).ok()?;
-    parse_whole_number(integer)?.checked_mul(*scale)?.checked_add(below_one)
+    parse_whole_number(integer)?
+        .checked_mul(*scale)?
+        .checked_add(below_one)
 }
 
 #[cfg(test)]
@@ -80,8 +82,14 @@ mod tests {
         assert_eq!(parse_time("1.5ms"), Some(Nanoseconds(1_500_000)));
         assert_eq!(parse_time("2h"), Some(Nanoseconds(7_200_000_000_000)));
         assert_eq!(parse_time_or_number_in("2h", "s"), parse_time("2h"));
-        assert_eq!(parse_time_or_number_in("0.5", "s"), Some(Nanoseconds(500_000_000)));
-        assert_eq!(parse_time_or_number_in("0.5s", "us"), Some(Nanoseconds(500_000_000)));
+        assert_eq!(
+            parse_time_or_number_in("0.5", "s"),
+            Some(Nanoseconds(500_000_000))
+        );
+        assert_eq!(
+            parse_time_or_number_in("0.5s", "us"),
+            Some(Nanoseconds(500_000_000))
+        );
         assert_eq!(parse_time_or_number_in("x", "s"), None);
         assert_eq!(parse_time_or_number_in("", "s"), None);
         assert_eq!(parse_time("0.000000001s"), Some(Nanoseconds(1)));

@@ -56,7 +56,10 @@ pub fn toml_message_for_users(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted[..] {
         [wrong, ref known @ ..] if message.starts_with("unknown field") && !known.is_empty() => {
-            format!("unknown key `{wrong}`{}", suggestion_with_known_names(wrong, known))
+            format!(
+                "unknown key `{wrong}`{}",
+                suggestion_with_known_names(wrong, known)
+            )
         }
         _ => type_error_in_plain_words(&message.replace("field", "key")),
     }
@@ -106,7 +109,11 @@ fn type_error_in_plain_words(message: &str) -> String {
     let Some((found, expected)) = parts else {
         return message.to_owned();
     };
-    format!("{} instead of {}", replace_type_by_plain_words(found), replace_type_by_plain_words(expected))
+    format!(
+        "{} instead of {}",
+        replace_type_by_plain_words(found),
+        replace_type_by_plain_words(expected)
+    )
 }
 
 /// Replaces a Rust type's name at the start of a text by plain words.
@@ -187,7 +194,10 @@ mod tests {
     #[test]
     fn an_exact_name_beats_a_slip() {
         assert_eq!(most_similar_name("teo", ["te", "teo"]), Some((1.0, "teo")));
-        assert_eq!(similar_name("runtimes", ["runtime", "run"]), Some("runtime"));
+        assert_eq!(
+            similar_name("runtimes", ["runtime", "run"]),
+            Some("runtime")
+        );
     }
 
     #[test]
@@ -252,6 +262,9 @@ mod tests {
             toml_message_for_users("unknown field `zz`, expected `seed`"),
             "unknown key `zz`. Known: seed"
         );
-        assert_eq!(toml_message_for_users("missing field `name`"), "missing key `name`");
+        assert_eq!(
+            toml_message_for_users("missing field `name`"),
+            "missing key `name`"
+        );
     }
 }

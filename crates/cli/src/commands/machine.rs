@@ -261,7 +261,9 @@ fn show_recorded(
             }
             // Machines that cannot be simulated have no such line.
             if let Ok(machine) = Machine::from_recorded(system) {
-                for note in wakepath_sim::notes_on_machine_and_policies(&machine, &PolicySet::default())? {
+                for note in
+                    wakepath_sim::notes_on_machine_and_policies(&machine, &PolicySet::default())?
+                {
                     out.prose(&note, 2)?;
                 }
             }

@@ -204,7 +204,10 @@ fn chosen_policies(machine: &Machine, given: &[PolicySet]) -> anyhow::Result<Vec
         messages::add_message(MessageKind::Remark, None, told);
     }
     policy_set::tell_notes(machine, given).context("--policy")?;
-    let sets: Result<Vec<PolicySet>, _> = given.iter().map(|set| policies_in_force(machine, set)).collect();
+    let sets: Result<Vec<PolicySet>, _> = given
+        .iter()
+        .map(|set| policies_in_force(machine, set))
+        .collect();
     Ok(policy_set::each_once(sets.context("--policy")?))
 }
 

@@ -99,7 +99,9 @@ impl<T: Clone> Key<T> {
         }
         match self.form {
             Form::WordsOnly => None,
-            Form::UpTo(most, make) => quantity::parse_whole_number(text).filter(|n| *n <= most).map(make),
+            Form::UpTo(most, make) => quantity::parse_whole_number(text)
+                .filter(|n| *n <= most)
+                .map(make),
             Form::Time(unit, most, make) => quantity::parse_time(text)
                 .filter(|t| t.0 % unit.nanoseconds() == 0 && t.0 / unit.nanoseconds() <= most)
                 .map(make),

@@ -86,7 +86,9 @@ impl CompletionSetup {
             .get(first..next)
             .is_some_and(|free| free.contains(&true))
         {
-            let others: Vec<CpuId> = (first..next).filter(|submitter| !self.kept_free[*submitter]).collect();
+            let others: Vec<CpuId> = (first..next)
+                .filter(|submitter| !self.kept_free[*submitter])
+                .collect();
             if let Some(submitter) = others.get(drive % others.len().max(1)) {
                 return *submitter;
             }
@@ -118,7 +120,9 @@ mod tests {
         assert_eq!([4, 5].map(|cpu| two_each.interrupted_cpu(0, cpu)), [4, 4]);
         assert_eq!([4, 5].map(|cpu| two_each.interrupted_cpu(1, cpu)), [5, 5]);
         let uneven = setup(6, 4);
-        let groups: Vec<_> = (0..6).map(|cpu| uneven.queue_number_across_drives(0, cpu)).collect();
+        let groups: Vec<_> = (0..6)
+            .map(|cpu| uneven.queue_number_across_drives(0, cpu))
+            .collect();
         assert_eq!(groups, [0, 0, 1, 2, 2, 3]);
     }
 

@@ -32,7 +32,8 @@ impl<O: Observer> Engine<'_, O> {
         let (begun, ..) = t.submission_begin_time_and_work(full_speed);
         let id = self.requests.allocate_request_id();
         let write = Direction::Write;
-        self.requests[id] = Request::new_with_submission_begun((cpu, task), write, RequestKind::Flush, 0, begun);
+        self.requests[id] =
+            Request::new_with_submission_begun((cpu, task), write, RequestKind::Flush, 0, begun);
         self.requests[id].attribute_time_until(Part::Submission, now);
         self.context.tell_observer_of_request(RequestStep::Issued {
             task,
@@ -97,7 +98,11 @@ impl<O: Observer> Engine<'_, O> {
         if let Some(share) = completion.same_cpu_share {
             let cluster = self.cpus[request.completes_on].cluster;
             let cpus = self.setup.topology.cluster(cluster).cpus();
-            if let Some(other) = self.context.random_streams().draw_other_completion_cpu(share, cpus.len() - 1) {
+            if let Some(other) = self
+                .context
+                .random_streams()
+                .draw_other_completion_cpu(share, cpus.len() - 1)
+            {
                 // The completion goes to another CPU in the cluster than the queue's own.
                 let of_queue = request.completes_on - cpus.start;
                 request.completes_on = cpus.start + (of_queue + 1 + other) % cpus.len();
@@ -109,10 +114,13 @@ impl<O: Observer> Engine<'_, O> {
         } else {
             let through = request.kind != RequestKind::Plain;
             let data = (request.direction, bytes, through);
-            request.attribute_drive_time(|parts| volume.give_request_to_drive(taker, now, data, random, parts))
+            request.attribute_drive_time(|parts| {
+                volume.give_request_to_drive(taker, now, data, random, parts)
+            })
         };
         self.tell_observer_of_drive_state(drive);
-        self.emulator.hand_request_to_player_or_schedule_end(&mut self.context, done, id);
+        self.emulator
+            .hand_request_to_player_or_schedule_end(&mut self.context, done, id);
     }
 
     /// Cuts a request into each drive's pieces.
@@ -124,8 +132,17 @@ impl<O: Observer> Engine<'_, O> {
             task, direction, ..
         } = self.requests[id];
         let jobs = &self.setup.jobs;
-        let offset = self.tasks[task].offset_of_next_request(jobs, direction, bytes, self.context.random_streams());
-        let mut pieces = self.setup.volume.split_into_pieces(offset, bytes).peekable();
+        let offset = self.tasks[task].offset_of_next_request(
+            jobs,
+            direction,
+            bytes,
+            self.context.random_streams(),
+        );
+        let mut pieces = self
+            .setup
+            .volume
+            .split_into_pieces(offset, bytes)
+            .peekable();
         let first = pieces.next();
         if let (Some(only), None) = (first, pieces.peek()) {
             return self.give_to_drive(only.drive, id, only.bytes);
@@ -170,7 +187,11 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Keeps a completion back until the queue has enough, or the first has waited long enough.
     #[inline(never)]
-    fn hold_back_for_coalescing(&mut self, id: RequestId, Coalescing { threshold, time }: Coalescing) -> Notice {
+    fn hold_back_for_coalescing(
+        &mut self,
+        id: RequestId,
+        Coalescing { threshold, time }: Coalescing,
+    ) -> Notice {
         let request = &self.requests[id];
         let queue = self
             .setup
@@ -203,14 +224,19 @@ impl<O: Observer> Engine<'_, O> {
     pub(crate) fn count_and_return_completion_cpu(&mut self, id: RequestId) -> CpuId {
         let request = &self.requests[id];
         let cpu = request.completes_on;
-        self.recorder.count_completion_interrupt(cpu == request.issued_on);
+        self.recorder
+            .count_completion_interrupt(cpu == request.issued_on);
         cpu
     }
 
     /// Ends a request or piece after its completion interrupt, and wakes a waiting task. Returns the page cache's request, if one is
     /// complete with that.
     #[inline(always)]
-    pub(crate) fn deliver_completion(&mut self, cpu: CpuId, id: RequestId) -> Option<PageCacheRequestId> {
+    pub(crate) fn deliver_completion(
+        &mut self,
+        cpu: CpuId,
+        id: RequestId,
+    ) -> Option<PageCacheRequestId> {
         self.grant_psd_lease_on(cpu, Grant::on_completion);
         let request = self.merge_delivered_piece(cpu, id)?;
         if self.requests[request].kind == RequestKind::WriteBack {

@@ -114,8 +114,15 @@ impl Request {
 
     /// Divides the request's time until `until`: `executed` ns went to work for a part, the rest to waiting for a CPU.
     #[inline(always)]
-    pub(crate) fn attribute_work_until(&mut self, part: Part, until: u64, executed: u64, work: Work) {
-        self.parts.divide_work_stretch(part, until - self.cut, executed, work);
+    pub(crate) fn attribute_work_until(
+        &mut self,
+        part: Part,
+        until: u64,
+        executed: u64,
+        work: Work,
+    ) {
+        self.parts
+            .divide_work_stretch(part, until - self.cut, executed, work);
         self.cut = until;
     }
 

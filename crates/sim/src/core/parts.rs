@@ -59,7 +59,10 @@ impl Parts {
     pub(crate) fn divide_work_stretch(&mut self, part: Part, time: u64, executed: u64, work: Work) {
         let executed = executed.min(time);
         let cold = work.full_speed.time_rounded_down(work.cold).min(executed);
-        let own = work.full_speed.time_rounded_down(work.own).min(executed - cold);
+        let own = work
+            .full_speed
+            .time_rounded_down(work.own)
+            .min(executed - cold);
         self.add_time(part, own);
         self.add_time(Part::IdleExit, cold);
         self.add_time(Part::FrequencyShortfall, executed - cold - own);

@@ -23,7 +23,8 @@ impl<O: Observer> Engine<'_, O> {
         let now = self.context.now();
         let setup = &self.setup.cpu;
         let timers = &self.migratory_timers;
-        let migratory = (timers.machine_has_any()).then(|| timers.next_expiries_for(cpu, &self.cpus));
+        let migratory =
+            (timers.machine_has_any()).then(|| timers.next_expiries_for(cpu, &self.cpus));
         let c = &mut self.cpus[cpu];
         let call = c.make_idle_call(now, setup.tick_period, migratory.as_ref());
         let query = call.query();
@@ -105,7 +106,8 @@ impl<O: Observer> Engine<'_, O> {
         self.end_due_uncore_slots();
         self.tell_clock_hardware_of_wake_up(cpu);
         let c = &mut self.cpus[cpu];
-        self.power.note_powered_cpu_clock(self.domains[c.domain].frequency().0);
+        self.power
+            .note_powered_cpu_clock(self.domains[c.domain].frequency().0);
         let mut begun = c.idle.since;
         let table = c.idle.table;
         let mut chosen = &table.states[c.idle.state];
@@ -128,11 +130,12 @@ impl<O: Observer> Engine<'_, O> {
         c.end_sleep_time(self.context.now());
         c.idle.wake_began = self.context.now();
         c.idle.undemoted_at = NEVER;
-        let cluster_was_down = self
-            .power
-            .note_cpu_awake(self.context.now(), c.cluster, whole, joined);
+        let cluster_was_down =
+            self.power
+                .note_cpu_awake(self.context.now(), c.cluster, whole, joined);
         if whole {
-            c.totals.states[joined].down += self.power.settled_cluster_time_down(c.cluster) - c.idle.down_before;
+            c.totals.states[joined].down +=
+                self.power.settled_cluster_time_down(c.cluster) - c.idle.down_before;
         }
         let really_in = if whole && !cluster_was_down {
             table.state_while_cluster_is_up(chosen)
@@ -151,7 +154,10 @@ impl<O: Observer> Engine<'_, O> {
             c.phase.cold += really_in.cold_start;
             let own = match &really_in.exit_spread {
                 None => really_in.exit,
-                Some(times) => self.context.random_streams().draw_idle_exit_time(cpu, times),
+                Some(times) => self
+                    .context
+                    .random_streams()
+                    .draw_idle_exit_time(cpu, times),
             };
             of_package + own
         };
@@ -294,8 +300,8 @@ impl Cpu<'_> {
             self.idle.wake_began
         };
         let idle = woken - self.idle.since;
-        let fit =
-            &mut self.totals.fits[self.idle.state * self.totals.states.len() + table.deepest_fitting_state(idle)];
+        let fit = &mut self.totals.fits
+            [self.idle.state * self.totals.states.len() + table.deepest_fitting_state(idle)];
         fit.periods += 1;
         fit.idle += idle;
         fit.wake += now - woken;

@@ -19,7 +19,10 @@ impl<O: Observer> Engine<'_, O> {
         match c.phase.mode {
             // A polling CPU can serve interrupts at once, and goes on polling afterwards.
             Mode::Idle if c.idle.polling_until.is_some() => {
-                c.account_polling_until(self.context.now(), self.domains[c.domain].current_point_index());
+                c.account_polling_until(
+                    self.context.now(),
+                    self.domains[c.domain].current_point_index(),
+                );
                 true
             }
             Mode::Idle => {

@@ -59,7 +59,10 @@ impl<O: Observer> Engine<'_, O> {
         if c.idle.polling_until.is_none() {
             return false;
         }
-        c.account_polling_until(self.context.now(), self.domains[c.domain].current_point_index());
+        c.account_polling_until(
+            self.context.now(),
+            self.domains[c.domain].current_point_index(),
+        );
         true
     }
 
@@ -96,13 +99,17 @@ impl<O: Observer> Engine<'_, O> {
         match (mode, c.run_queue.current_task()) {
             (Mode::Task, Some(task)) if cold > 0 => self.tasks[task].add_cold_start_work(cold),
             (Mode::Task, _) => {}
-            _ => c.phase.begin_interrupt_service(self.context.now(), work, cold),
+            _ => c
+                .phase
+                .begin_interrupt_service(self.context.now(), work, cold),
         }
         c.phase.work = work + cold;
         c.phase.mode = mode;
         c.phase.start = self.context.now();
-        let length =
-            self.domains[c.domain].time_for_work(self.context.now(), c.phase.work_as_if_alone_on_core(c.phase.work));
+        let length = self.domains[c.domain].time_for_work(
+            self.context.now(),
+            c.phase.work_as_if_alone_on_core(c.phase.work),
+        );
         self.schedule_phase_end(cpu, length);
     }
 
@@ -195,7 +202,8 @@ impl<O: Observer> Engine<'_, O> {
             // Spinning ends at a time, however fast the CPU is.
             return until.saturating_sub(self.context.now());
         }
-        self.domains[c.domain].time_for_work(self.context.now(), c.phase.work_as_if_alone_on_core(work))
+        self.domains[c.domain]
+            .time_for_work(self.context.now(), c.phase.work_as_if_alone_on_core(work))
     }
 
     /// Begins to serve an interrupt. Returns false if serving takes no work, and is over at once.
@@ -219,7 +227,12 @@ impl<O: Observer> Engine<'_, O> {
 
 impl Cpu<'_> {
     /// Accounts a CPU's times and work up to now, just before its clock changes, and keeps the work left.
-    pub(crate) fn account_before_clock_change(&mut self, now: u64, domain: &mut Domain, tasks: &mut [Task]) {
+    pub(crate) fn account_before_clock_change(
+        &mut self,
+        now: u64,
+        domain: &mut Domain,
+        tasks: &mut [Task],
+    ) {
         self.account_times_until(now, domain.current_point_index(), domain.khz_now());
         if self.is_busy() {
             self.phase.work -= self.work_done_until(now, domain);
@@ -243,8 +256,11 @@ impl Cpu<'_> {
                 InterruptTime::OfTask => {
                     if let Some(task) = self.run_queue.current_task() {
                         let capacity = domain.capacity_now();
-                        self.run_queue
-                            .account_interrupt_utilisation(self.phase.start, now, capacity);
+                        self.run_queue.account_interrupt_utilisation(
+                            self.phase.start,
+                            now,
+                            capacity,
+                        );
                         tasks[task].entity.add_run_time(time, capacity);
                     }
                 }

@@ -121,7 +121,9 @@ fn sum_over_cpus(cpus: &[CpuTotals], state: usize, count: fn(&StateTotals) -> u6
 
 /// Number of idle periods on all CPUs in the state `entered` that would have fitted one of `fitting`.
 fn count_idle_periods(cpus: &[CpuTotals], entered: usize, fitting: Range<usize>) -> u64 {
-    let periods = cpus.iter().map(|cpu| cpu.count_idle_periods(entered, fitting.clone()));
+    let periods = cpus
+        .iter()
+        .map(|cpu| cpu.count_idle_periods(entered, fitting.clone()));
     periods.sum()
 }
 

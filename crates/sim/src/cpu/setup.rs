@@ -147,13 +147,18 @@ impl CpuSetup {
             keeps_house_for,
             timer_slack,
             shortest_sleep,
-            fair_server: (machine.kernel).is_some_and(|kernel| kernel.has_change_released_in(&SERVES_IDLE_CPUS)),
+            fair_server: (machine.kernel)
+                .is_some_and(|kernel| kernel.has_change_released_in(&SERVES_IDLE_CPUS)),
             core_shares: core_shares_by_cluster(machine),
         })
     }
 
     /// Creates the state of all CPUs, idle for long. `operating_points`: their number by cluster.
-    pub(crate) fn create_idle_cpus(&self, topology: &Topology, operating_points: &[usize]) -> Vec<Cpu<'_>> {
+    pub(crate) fn create_idle_cpus(
+        &self,
+        topology: &Topology,
+        operating_points: &[usize],
+    ) -> Vec<Cpu<'_>> {
         let mut cpus = Vec::with_capacity(topology.cpu_count());
         for (number, cluster) in topology.clusters().iter().enumerate() {
             let table = &self.tables[number];

@@ -27,7 +27,11 @@ impl<O: Observer> Engine<'_, O> {
         if std::mem::replace(&mut c.phase.core_use, core_use) == core_use {
             return;
         }
-        for other in self.setup.topology.cpus_on_same_core(self.cpus[cpu].cluster, cpu) {
+        for other in self
+            .setup
+            .topology
+            .cpus_on_same_core(self.cpus[cpu].cluster, cpu)
+        {
             if other != cpu {
                 self.update_core_speed_share(other);
             }

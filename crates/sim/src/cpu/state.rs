@@ -283,7 +283,12 @@ impl<'a> Cpu<'a> {
 
     /// The clock's running time by now, busy or polling, as the processor's own counters see it; `current` is the
     /// operating point in `khz`.
-    pub(crate) fn running_time_until(&self, now: u64, current: usize, khz: &[Kilohertz]) -> Running {
+    pub(crate) fn running_time_until(
+        &self,
+        now: u64,
+        current: usize,
+        khz: &[Kilohertz],
+    ) -> Running {
         let mut sum = Running::default();
         // Powered time not yet settled was over when the wake-up began, if there is one.
         let until = self.power.waking_since.unwrap_or(now);

@@ -47,7 +47,13 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Starts a high-resolution timer on a CPU, which may expire up to `slack` ns before `at`.
     #[inline]
-    pub(crate) fn start_high_resolution_timer(&mut self, cpu: CpuId, at: u64, slack: u64, timer: Timer) {
+    pub(crate) fn start_high_resolution_timer(
+        &mut self,
+        cpu: CpuId,
+        at: u64,
+        slack: u64,
+        timer: Timer,
+    ) {
         let timers = &mut self.cpus[cpu].timers.precise;
         timers.add_with_slack(at, slack, timer);
         self.schedule_next_clock_event(cpu);
@@ -62,7 +68,11 @@ impl<O: Observer> Engine<'_, O> {
     /// Charges the deadline server for fair tasks: a CPU has run a fair task until now.
     #[inline(always)]
     pub(crate) fn charge_fair_server(&mut self, cpu: CpuId) {
-        if self.setup.cpu.fair_server && self.cpus[cpu].timers.fair_server.note_fair_task_ran(self.context.now())
+        if self.setup.cpu.fair_server
+            && self.cpus[cpu]
+                .timers
+                .fair_server
+                .note_fair_task_ran(self.context.now())
         {
             self.schedule_next_clock_event(cpu);
         }
@@ -103,7 +113,8 @@ impl<O: Observer> Engine<'_, O> {
             c.idle.got_tick |= c.idle.in_loop;
         }
         if self.migratory_timers.machine_has_any() {
-            self.migratory_timers.expire_on_cpu(now, cpu, &mut self.cpus);
+            self.migratory_timers
+                .expire_on_cpu(now, cpu, &mut self.cpus);
         }
         let awake = self.cpus[cpu].is_busy();
         if self.setup.cpu.timer_slack > 0 && awake {

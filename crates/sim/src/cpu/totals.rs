@@ -101,7 +101,11 @@ impl CpuTotals {
     }
 
     /// Number of idle periods in the state `entered` that would have fitted one of `fitting`.
-    pub(super) fn count_idle_periods(&self, entered: usize, fitting: std::ops::Range<usize>) -> u64 {
+    pub(super) fn count_idle_periods(
+        &self,
+        entered: usize,
+        fitting: std::ops::Range<usize>,
+    ) -> u64 {
         let row = &self.fits[entered * self.states.len()..][fitting];
         row.iter().map(|fit| fit.periods).sum()
     }

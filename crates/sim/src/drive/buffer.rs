@@ -111,7 +111,11 @@ mod tests {
         assert_eq!(buffer.delay_read(50, 1), 0, "nothing to program");
         buffer.accept_write(1000, 10);
         assert_eq!(buffer.empty_at(), 2000);
-        assert_eq!(buffer.delay_read(900, 1), 0, "the write is still on its way");
+        assert_eq!(
+            buffer.delay_read(900, 1),
+            0,
+            "the write is still on its way"
+        );
         assert_eq!(buffer.delay_read(1000, 2), 400);
         assert_eq!(buffer.empty_at(), 2100);
         assert_eq!(buffer.delay_read(1399, 0), 1);

@@ -273,9 +273,12 @@ impl Sleep {
             .enter_stretch(until.min(self.idle_from), Place::Active, self.setup.active);
         let gap = self.ledger.entered_until().saturating_sub(self.idle_from);
         if until > self.idle_from {
-            self.setup
-                .path
-                .enter_idle_time_into_ledger(self.idle_from, gap, until, &mut self.ledger);
+            self.setup.path.enter_idle_time_into_ledger(
+                self.idle_from,
+                gap,
+                until,
+                &mut self.ledger,
+            );
         }
     }
 }

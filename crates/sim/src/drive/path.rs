@@ -148,7 +148,10 @@ impl IdlePath {
         let leg = self.legs[index];
         let (rest_after, rest) = self.rest;
         let entry_left = match leg.place {
-            Place::Transition => self.legs.get(index + 1).map_or(0, |next| next.from - idle_ns),
+            Place::Transition => self
+                .legs
+                .get(index + 1)
+                .map_or(0, |next| next.from - idle_ns),
             _ => 0,
         };
         let exit = if leg.state == 0 {
@@ -171,7 +174,13 @@ impl IdlePath {
     }
 
     /// Enters the idle time from `idle_ns` ns up to the time `until` into the books, for a drive idle since `idle_from`.
-    pub(crate) fn enter_idle_time_into_ledger(&self, idle_from: u64, idle_ns: u64, until: u64, ledger: &mut Ledger) {
+    pub(crate) fn enter_idle_time_into_ledger(
+        &self,
+        idle_from: u64,
+        idle_ns: u64,
+        until: u64,
+        ledger: &mut Ledger,
+    ) {
         let gap_end = until - idle_from;
         for index in self.leg_index_after(idle_ns)..self.legs.len() {
             let leg = self.legs[index];

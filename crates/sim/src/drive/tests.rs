@@ -90,7 +90,9 @@ fn what_goes_over_the_link_goes_one_after_the_other() {
     assert_eq!(drive.accept_request(0, large).done, 700);
     // What fits into the access time needs no turn.
     assert_eq!(
-        drive.accept_request(0, Demand::small(Direction::Read, 100)).done,
+        drive
+            .accept_request(0, Demand::small(Direction::Read, 100))
+            .done,
         100
     );
     assert_eq!(drive.accept_request(900, large).done, 1300);
@@ -115,11 +117,15 @@ fn a_request_waits_as_long_as_the_idle_time_before_it_tells() {
     ] {
         let mut drive = library(SN530, ApstRule::Current);
         assert_eq!(
-            drive.accept_request(0, Demand::small(Direction::Read, 1000)).done,
+            drive
+                .accept_request(0, Demand::small(Direction::Read, 1000))
+                .done,
             1000
         );
         let now = 1000 + gap_us * 1000;
-        let done = drive.accept_request(now, Demand::small(Direction::Read, 7)).done;
+        let done = drive
+            .accept_request(now, Demand::small(Direction::Read, 7))
+            .done;
         assert_eq!(done, now + waits_us * 1000 + 7, "{gap_us}");
         if waits_us == 0 {
             continue;

@@ -35,7 +35,10 @@ impl VolumeSetup {
             access: [&drive.read_service_us, &drive.write_service_us]
                 .map(|mean| ServiceTime::new(mean.value * 1e3, spread)),
             flush: drive.flush_us.micros().0,
-            link: [kilobytes_per_second(&drive.read_mb_per_s), kilobytes_per_second(&drive.write_mb_per_s)],
+            link: [
+                kilobytes_per_second(&drive.read_mb_per_s),
+                kilobytes_per_second(&drive.write_mb_per_s),
+            ],
             stream: [
                 kilobytes_per_second(&drive.read_stream_mb_per_s),
                 kilobytes_per_second(&drive.write_stream_mb_per_s),
@@ -50,12 +53,21 @@ impl VolumeSetup {
     }
 
     /// Splits a request into one piece for each drive, beginning with the first byte's.
-    pub(crate) fn split_into_pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Piece> + use<> {
+    pub(crate) fn split_into_pieces(
+        &self,
+        offset: u64,
+        bytes: u64,
+    ) -> impl Iterator<Item = Piece> + use<> {
         self.stripes.split_into_pieces(offset, bytes)
     }
 
     /// Gives a drive a flush now. Returns the end of the flush, and adds the time until then to `parts`.
-    pub(crate) fn give_flush_to_drive(&self, drive: &mut Drive, now: u64, parts: &mut Parts) -> u64 {
+    pub(crate) fn give_flush_to_drive(
+        &self,
+        drive: &mut Drive,
+        now: u64,
+        parts: &mut Parts,
+    ) -> u64 {
         let Accepted { wake, done } = drive.accept_flush(now, self.flush);
         parts.add_time(Part::DriveWake, wake);
         parts.add_time(Part::DriveService, done - wake - now);

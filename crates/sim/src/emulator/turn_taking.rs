@@ -83,7 +83,10 @@ impl Emulator {
         match &mut self.turns {
             None => context.schedule_end_of_drive_service(end, request),
             Some(turns) => {
-                let noticed = end + context.random_streams().draw_clock_look_delay(turns.player.setup.look);
+                let noticed = end
+                    + context
+                        .random_streams()
+                        .draw_clock_look_delay(turns.player.setup.look);
                 turns.player.submit_request(noticed, request);
             }
         }

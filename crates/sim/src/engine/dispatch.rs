@@ -193,7 +193,9 @@ impl<O: Observer> Engine<'_, O> {
                 self.handle_scheduler_tick(cpu);
                 self.check_rcu_at_tick(cpu);
             }
-            Interrupt::Timer(Timer::Background(source)) => self.handle_background_timer(cpu, source),
+            Interrupt::Timer(Timer::Background(source)) => {
+                self.handle_background_timer(cpu, source)
+            }
             Interrupt::Timer(Timer::Task(task)) => self.handle_task_timer(cpu, task),
             Interrupt::Timer(Timer::WriteBack) => self.handle_write_back_timer(cpu),
             Interrupt::Timer(Timer::Lease) => self.handle_psd_lease_timer(cpu),

@@ -76,11 +76,18 @@ impl<'a, O: Observer> Engine<'a, O> {
         let calendar = Calendar::new(cpus.len(), domains.len(), queues, watched_drives);
         let sources = setup.background.len();
         let random = Streams::new(seed, cpus.len(), sources, setup.cpu.has_random_exits());
-        let timers_migrate = setup.background.iter().any(BackgroundSetup::has_migratory_timer);
+        let timers_migrate = setup
+            .background
+            .iter()
+            .any(BackgroundSetup::has_migratory_timer);
         let mut engine = Self {
             context: Context::new(calendar, random, observer),
             migratory_timers: MigratoryTimers::new(if timers_migrate { sources } else { 0 }),
-            clock_control: ClockControl::new(&setup.frequency, setup.power.has_power_limit(), &domains),
+            clock_control: ClockControl::new(
+                &setup.frequency,
+                setup.power.has_power_limit(),
+                &domains,
+            ),
             domains,
             power: PowerTracker::new(&setup.power, &setup.frequency, &setup.topology),
             scheduler: Scheduler::default(),

@@ -20,7 +20,10 @@ impl<O: Observer> Engine<'_, O> {
             }
             domain
         });
-        let drives = self.drives.iter().map(|drive| drive.clone().into_totals_at(now));
+        let drives = self
+            .drives
+            .iter()
+            .map(|drive| drive.clone().into_totals_at(now));
         self.warm_up = Some(Box::new(WarmUp {
             ended: now,
             cpus: self.cpu_totals_by_now(),
@@ -34,8 +37,14 @@ impl<O: Observer> Engine<'_, O> {
     /// Totals of each CPU until now.
     pub(super) fn cpu_totals_by_now(&self) -> Vec<CpuTotals> {
         let totals = self.cpus.iter().map(|cpu| {
-            let down = self.power.cluster_time_down_until(cpu.cluster, self.context.now());
-            cpu.totals_until(self.context.now(), self.domains[cpu.domain].current_point_index(), down)
+            let down = self
+                .power
+                .cluster_time_down_until(cpu.cluster, self.context.now());
+            cpu.totals_until(
+                self.context.now(),
+                self.domains[cpu.domain].current_point_index(),
+                down,
+            )
         });
         totals.collect()
     }

@@ -37,7 +37,8 @@ impl<O: Observer> Engine<'_, O> {
         c.run_queue
             .account_utilisation(self.context.now(), if task_ran { capacity } else { 0 });
         if self.setup.frequency.runnable_tasks_raise_frequency() {
-            c.run_queue.account_runnable_tasks(self.context.now(), capacity);
+            c.run_queue
+                .account_runnable_tasks(self.context.now(), capacity);
             if let Some((task, can)) = change {
                 let entity = &mut self.tasks[task].entity;
                 entity.advance_runnable_share(self.context.now(), !can, capacity);
@@ -56,7 +57,8 @@ impl<O: Observer> Engine<'_, O> {
         for cpu in [from, to] {
             let c = &mut self.cpus[cpu];
             let capacity = self.domains[c.domain].capacity_now();
-            c.run_queue.account_runnable_tasks(self.context.now(), capacity);
+            c.run_queue
+                .account_runnable_tasks(self.context.now(), capacity);
         }
         let capacity = self.domains[self.cpus[from].domain].capacity_now();
         let t = &mut self.tasks[task];
@@ -64,7 +66,9 @@ impl<O: Observer> Engine<'_, O> {
             .entity
             .advance_runnable_share(self.context.now(), t.runnable, capacity);
         let can_run = t.runnable;
-        self.cpus[from].run_queue.remove_runnable_share(share, can_run);
+        self.cpus[from]
+            .run_queue
+            .remove_runnable_share(share, can_run);
         self.cpus[to].run_queue.add_runnable_share(share, can_run);
     }
 
@@ -96,7 +100,10 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Changes a clock's frequency. Running work is cut here, so that each part has one frequency. Returns the CPUs
     /// that may go on, none if all sleep.
-    pub(crate) fn change_frequency_and_return_powered_cpus(&mut self, domain: usize) -> Range<CpuId> {
+    pub(crate) fn change_frequency_and_return_powered_cpus(
+        &mut self,
+        domain: usize,
+    ) -> Range<CpuId> {
         self.end_due_uncore_slots();
         let clock = &mut self.domains[domain];
         let cpus = clock.cpus();

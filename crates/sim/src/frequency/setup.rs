@@ -102,8 +102,11 @@ impl FrequencySetup {
         if cluster.fixed_speed {
             return Some(speed);
         }
-        let [own, highest] =
-            [cluster.highest_frequency_of_cpu(cpu), cluster.table.highest()].map(|f| u64::from(f.0));
+        let [own, highest] = [
+            cluster.highest_frequency_of_cpu(cpu),
+            cluster.table.highest(),
+        ]
+        .map(|f| u64::from(f.0));
         Some((speed * own / highest.max(1)).max(1))
     }
 

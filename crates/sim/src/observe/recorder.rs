@@ -4,7 +4,9 @@ use hdrhistogram::Histogram;
 
 use crate::block::request::Request;
 use crate::core::basics::Direction;
-use crate::observe::attribution::{Collector, LatencyBucket, bucket_index, lowest_latency_in_bucket};
+use crate::observe::attribution::{
+    Collector, LatencyBucket, bucket_index, lowest_latency_in_bucket,
+};
 use crate::observe::batches::{Batches, Drift};
 use crate::observe::latency::{Latency, LatencyParts};
 
@@ -56,7 +58,12 @@ impl Recorder {
 
     /// Records a request that is back in user space now; before `counts_from`, the request is left out of all figures.
     #[inline(always)]
-    pub(crate) fn record_finished_request(&mut self, request: &Request, now: u64, counts_from: u64) {
+    pub(crate) fn record_finished_request(
+        &mut self,
+        request: &Request,
+        now: u64,
+        counts_from: u64,
+    ) {
         let latency = request.latency_if_ended_at(now);
         if now < counts_from {
             self.warm_up.ramped += 1;

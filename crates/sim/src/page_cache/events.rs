@@ -70,10 +70,16 @@ impl<O: Observer> Engine<'_, O> {
     /// Begins a job's I/O with `bytes` in the page cache. Returns the system call's first work; `None` if the I/O goes to the
     /// drive.
     #[inline(never)]
-    pub(crate) fn begin_page_cache_call(&mut self, cpu: CpuId, task: TaskId, bytes: u64) -> Option<Cycles> {
+    pub(crate) fn begin_page_cache_call(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        bytes: u64,
+    ) -> Option<Cycles> {
         let jobs = &self.setup.jobs;
         let t = &mut self.tasks[task];
-        let (direction, place) = t.settle_place_of_next_request(jobs, bytes, self.context.random_streams())?;
+        let (direction, place) =
+            t.settle_place_of_next_request(jobs, bytes, self.context.random_streams())?;
         let caller = t.caller.as_ref()?;
         let offset = caller.base.saturating_add(place);
         let pages = Pages::covering_bytes(caller.file, offset, bytes);
@@ -84,7 +90,8 @@ impl<O: Observer> Engine<'_, O> {
         }
         let writes = direction == Direction::Write;
         let now = self.context.now();
-        let submits_alone = t.take_next_request_as_cached(jobs, now, self.context.random_streams(), writes);
+        let submits_alone =
+            t.take_next_request_as_cached(jobs, now, self.context.random_streams(), writes);
         let mut work = self.setup.page_cache?.call + self.setup.cpu.extra_syscall_work(cpu);
         if submits_alone {
             work += self.setup.io.async_submit_syscall_work();
@@ -95,10 +102,17 @@ impl<O: Observer> Engine<'_, O> {
         let reads_parts = writes && caller.reads_parts;
         caller.parts = [offset, offset + bytes].map(|at| reads_parts && !at.is_multiple_of(PAGE));
         let kind = RequestKind::Cached;
-        caller.request = Request::new_with_submission_begun((cpu, task), direction, kind, bytes, self.context.now());
+        caller.request = Request::new_with_submission_begun(
+            (cpu, task),
+            direction,
+            kind,
+            bytes,
+            self.context.now(),
+        );
         caller.work = work;
         t.begin_step(Step::Call, work);
-        self.context.tell_observer_of_request(RequestStep::Begun { task });
+        self.context
+            .tell_observer_of_request(RequestStep::Begun { task });
         Some(work)
     }
 
@@ -111,7 +125,8 @@ impl<O: Observer> Engine<'_, O> {
             caller.begin_call(Stage::WriteBack, Pages::all_in_file(caller.file));
             caller.syncs = true;
             let (write, kind) = (Direction::Write, RequestKind::Cached);
-            caller.request = Request::new_with_submission_begun((cpu, task), write, kind, 0, self.context.now());
+            caller.request =
+                Request::new_with_submission_begun((cpu, task), write, kind, 0, self.context.now());
         }
         t.begin_step(Step::Call, work);
         work
@@ -289,10 +304,15 @@ impl<O: Observer> Engine<'_, O> {
             return Some(Turn::Sleep { iowait: true });
         }
         let pages = if kernel {
-            cache.pages.take_next_pages_for_flusher(now, &mut cache.round)
+            cache
+                .pages
+                .take_next_pages_for_flusher(now, &mut cache.round)
         } else {
             let left = &mut caller.left;
-            let pages = cache.pages.take_first_dirty_pages(left.file, left.first, left.page_after_last());
+            let pages =
+                cache
+                    .pages
+                    .take_first_dirty_pages(left.file, left.first, left.page_after_last());
             if let Some(pages) = pages {
                 left.take_first_pages(pages.page_after_last() - left.first);
             }
@@ -349,7 +369,8 @@ impl<O: Observer> Engine<'_, O> {
             Direction::Write
         };
         let kind = RequestKind::WriteBack;
-        let mut whole = Request::new_with_submission_begun((cpu, flusher), direction, kind, bytes, begun);
+        let mut whole =
+            Request::new_with_submission_begun((cpu, flusher), direction, kind, bytes, begun);
         whole.attribute_time_until(Part::Submission, now);
         self.requests[id] = whole;
         self.context
@@ -372,7 +393,10 @@ impl<O: Observer> Engine<'_, O> {
             let all = Piece { drive: 0, bytes };
             self.give_pieces_to_drives(id, RequestKind::Plain, std::iter::once(all));
         } else {
-            let pieces = self.setup.volume.split_into_pieces(pages.first * PAGE, bytes);
+            let pieces = self
+                .setup
+                .volume
+                .split_into_pieces(pages.first * PAGE, bytes);
             self.give_pieces_to_drives(id, RequestKind::Plain, pieces);
         }
     }

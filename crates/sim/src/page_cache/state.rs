@@ -98,7 +98,8 @@ impl PageCacheSetup {
 
     /// Highest number of dirty pages at which writers are not held back.
     fn freerun_threshold(&self) -> u64 {
-        self.background_write_back_threshold().midpoint(self.dirty_page_limit())
+        self.background_write_back_threshold()
+            .midpoint(self.dirty_page_limit())
     }
 
     pub(super) fn most_requests_in_flight(&self) -> usize {
@@ -293,7 +294,12 @@ impl PageCache {
     }
 
     /// Removes and returns the first adjacent dirty pages in a part of a file, at most one request's, to be written back.
-    pub(crate) fn take_first_dirty_pages(&mut self, file: usize, from: u64, to: u64) -> Option<Pages> {
+    pub(crate) fn take_first_dirty_pages(
+        &mut self,
+        file: usize,
+        from: u64,
+        to: u64,
+    ) -> Option<Pages> {
         if self.files[file].dirty == 0 || from >= to {
             return None;
         }
@@ -344,12 +350,17 @@ impl PageCache {
     }
 
     /// Removes and returns the next pages that the kernel's flusher writes back, going round the files.
-    pub(crate) fn take_next_pages_for_flusher(&mut self, now: u64, round: &mut Round) -> Option<Pages> {
+    pub(crate) fn take_next_pages_for_flusher(
+        &mut self,
+        now: u64,
+        round: &mut Round,
+    ) -> Option<Pages> {
         loop {
             let files = self.files.len();
             if round.left == 0 || !self.flusher_takes_from_file(round.file, round.old, now) {
                 let mut others = (1..=files).map(|n| (round.file + n) % files);
-                round.file = others.find(|file| self.flusher_takes_from_file(*file, round.old, now))?;
+                round.file =
+                    others.find(|file| self.flusher_takes_from_file(*file, round.old, now))?;
                 round.left = CHUNK;
             }
             let at = round.file;
@@ -422,7 +433,10 @@ impl PageCache {
             return None;
         }
         let dirty = self.dirty + self.on_the_way;
-        let (freerun, limit) = (self.setup.freerun_threshold(), self.setup.dirty_page_limit());
+        let (freerun, limit) = (
+            self.setup.freerun_threshold(),
+            self.setup.dirty_page_limit(),
+        );
         if dirty <= freerun {
             writer.looks_after = (limit - dirty).isqrt().max(1);
             writer.paused_until = now;
@@ -447,7 +461,10 @@ impl PageCache {
     /// By how much a writer's rate differs from its share, in 1024ths: 1024 in the middle between free run and limit, 0 at
     /// the limit, twice as much at most.
     fn rate_factor_in_1024ths(&self, dirty: u64) -> u64 {
-        let (freerun, limit) = (self.setup.freerun_threshold(), self.setup.dirty_page_limit());
+        let (freerun, limit) = (
+            self.setup.freerun_threshold(),
+            self.setup.dirty_page_limit(),
+        );
         let middle = freerun.midpoint(limit);
         let room = 1024 * (i128::from(middle) - i128::from(dirty));
         let off = (room / i128::from(limit - middle).max(1)).clamp(-1024, 1024);

@@ -55,7 +55,8 @@ fn femtojoules(power: Microwatts, time: u64) -> u128 {
 impl CpuPower {
     pub(crate) fn new(machine: &Machine, cluster: &Cluster) -> Self {
         let idle_states = machine.idle_states_of(cluster);
-        let alone = deepest_state_without_cluster(&idle_states).map(|index| idle_states[index].power());
+        let alone =
+            deepest_state_without_cluster(&idle_states).map(|index| idle_states[index].power());
         let states = idle_states.iter().map(|state| StatePower {
             asleep: state.power(),
             waiting: (state.scope == Scope::Cluster).then(|| alone.unwrap_or(state.power())),
@@ -104,7 +105,10 @@ impl CpuPower {
                 None => femtojoules(state.asleep, stats.time_asleep()),
                 Some(waiting) => {
                     femtojoules(state.asleep, stats.time_with_cluster_down())
-                        + femtojoules(waiting, stats.time_asleep() - stats.time_with_cluster_down())
+                        + femtojoules(
+                            waiting,
+                            stats.time_asleep() - stats.time_with_cluster_down(),
+                        )
                 }
             };
         }

@@ -72,7 +72,10 @@ impl Budget {
 
     /// The package's power budget for the next `time` ns, in microwatts.
     pub(crate) fn power_left_for(&self, time: u64) -> f64 {
-        let left = self.limits.iter().map(|limit| limit.power_left_for(time as f64));
+        let left = self
+            .limits
+            .iter()
+            .map(|limit| limit.power_left_for(time as f64));
         left.fold(f64::INFINITY, f64::min)
     }
 }

@@ -30,7 +30,8 @@ impl<O: Observer> Engine<'_, O> {
             return turbo;
         };
         let package = cluster / limit.limits.clusters;
-        let unsettled = self.context.now() - self.power.packages.budgets[package].energy_known_until();
+        let unsettled =
+            self.context.now() - self.power.packages.budgets[package].energy_known_until();
         if limit.limit_cannot_bind(cluster, awake_cpus, unsettled) {
             self.power.packages.clusters[cluster].cap =
                 self.setup.frequency.cluster(cluster).highest_frequency();
@@ -110,7 +111,8 @@ impl<O: Observer> Engine<'_, O> {
         let [on, off] = limit.besides_cpus[cluster];
         sum.besides += on.femtojoules_over(up) + off.femtojoules_over(Nanoseconds(down));
         sum.besides += self.power.uncore.energy_per_cluster().unwrap_or(0);
-        let package_up = self.context.now() - self.power.package.time_down_until(self.context.now());
+        let package_up =
+            self.context.now() - self.power.package.time_down_until(self.context.now());
         sum.besides += limit
             .package_share
             .femtojoules_over(Nanoseconds(package_up));

@@ -64,7 +64,12 @@ impl PowerLimitSetup {
 
     /// Whether a cluster with `awake_cpus` CPUs awake stays within PL1 at any clock, so that no sum is needed `unsettled`
     /// ns after the last. The average cannot rise above the limit meanwhile.
-    pub(crate) fn limit_cannot_bind(&self, cluster: usize, awake_cpus: usize, unsettled: u64) -> bool {
+    pub(crate) fn limit_cannot_bind(
+        &self,
+        cluster: usize,
+        awake_cpus: usize,
+        unsettled: u64,
+    ) -> bool {
         let fastest = self.cpus[cluster].running.last().map_or(0, |power| power.0);
         self.limits.clusters == 1
             && unsettled < self.longest

@@ -74,7 +74,9 @@ impl Down {
 
     /// Time in ns that the unit has been down in all until `now`.
     pub(crate) fn time_down_until(&self, now: u64) -> u64 {
-        let down = self.all_cpus_asleep().then(|| now.saturating_sub(self.since));
+        let down = self
+            .all_cpus_asleep()
+            .then(|| now.saturating_sub(self.since));
         self.time + down.unwrap_or(0)
     }
 
@@ -105,7 +107,13 @@ impl PowerTracker {
 
     /// Notes that a CPU goes to sleep in `state`, a state for the whole cluster or not.
     #[inline(always)]
-    pub(crate) fn note_cpu_asleep(&mut self, now: u64, cluster: usize, whole_cluster: bool, state: usize) {
+    pub(crate) fn note_cpu_asleep(
+        &mut self,
+        now: u64,
+        cluster: usize,
+        whole_cluster: bool,
+        state: usize,
+    ) {
         if whole_cluster {
             self.clusters[cluster].add_sleeping_cpu(now);
         }
@@ -169,7 +177,11 @@ impl PowerTracker {
     pub(crate) fn totals_until(&mut self, now: u64) -> PowerTotals {
         self.uncore.settle_energy_until(now);
         PowerTotals {
-            clusters: self.clusters.iter().map(|c| c.time_down_until(now)).collect(),
+            clusters: self
+                .clusters
+                .iter()
+                .map(|c| c.time_down_until(now))
+                .collect(),
             package: self.package.time_down_until(now),
             uncore: self.uncore.totals(),
             limited: self.packages.limited_time_by_cluster(),
@@ -187,7 +199,9 @@ impl PowerTracker {
     }
 
     pub(crate) fn settle_all_times(&mut self, now: u64) {
-        self.clusters.iter_mut().for_each(|c| c.settle_time_down(now));
+        self.clusters
+            .iter_mut()
+            .for_each(|c| c.settle_time_down(now));
         self.package.settle_time_down(now);
         self.uncore.settle_energy_until(now);
     }

@@ -82,7 +82,10 @@ impl GracePeriods {
     /// Notes the quiescent state of a tick on a CPU. Returns whether the tick raises RCU's soft interrupt (`rcu_pending()`).
     pub(crate) fn note_tick_and_check_soft_interrupt(&self, cpu: &mut CpuRcu) -> bool {
         cpu.quiescent = true;
-        cpu.owes || cpu.ready > 0 || (!self.grace_period_is_running() && cpu.fresh > 0) || cpu.noticed != self.number
+        cpu.owes
+            || cpu.ready > 0
+            || (!self.grace_period_is_running() && cpu.fresh > 0)
+            || cpu.noticed != self.number
     }
 
     /// Serves RCU's soft interrupt on a CPU (`rcu_core()`). Returns whether it wakes the grace-period thread.
@@ -184,24 +187,39 @@ mod tests {
     #[test]
     fn a_callback_waits_for_one_whole_grace_period() {
         let (mut all, mut cpu) = (GracePeriods::new(1), CpuRcu::default());
-        assert!(!all.note_tick_and_check_soft_interrupt(&mut cpu), "nothing to do");
+        assert!(
+            !all.note_tick_and_check_soft_interrupt(&mut cpu),
+            "nothing to do"
+        );
         cpu.add_callback();
         assert!(all.note_tick_and_check_soft_interrupt(&mut cpu));
         assert!(all.serve_soft_interrupt(0, &mut cpu), "it asks for one");
-        assert_eq!(all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilScan);
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE),
+            ThreadSleep::UntilScan
+        );
         // A second callback comes too late for the running grace period.
         cpu.add_callback();
         assert!(all.note_tick_and_check_soft_interrupt(&mut cpu));
         assert!(all.serve_soft_interrupt(0, &mut cpu), "the last report");
-        assert_eq!(all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilScan);
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE),
+            ThreadSleep::UntilScan
+        );
         assert!(all.note_tick_and_check_soft_interrupt(&mut cpu));
         all.serve_soft_interrupt(0, &mut cpu);
         assert!(!cpu.has_no_callbacks(), "the second one waits");
-        assert_eq!(all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE), ThreadSleep::UntilAsked);
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE),
+            ThreadSleep::UntilAsked
+        );
         assert!(all.note_tick_and_check_soft_interrupt(&mut cpu));
         assert!(!all.serve_soft_interrupt(0, &mut cpu));
         assert!(cpu.has_no_callbacks());
-        assert!(!all.note_tick_and_check_soft_interrupt(&mut cpu), "nothing is left to do");
+        assert!(
+            !all.note_tick_and_check_soft_interrupt(&mut cpu),
+            "nothing is left to do"
+        );
     }
 
     #[test]
@@ -211,9 +229,18 @@ mod tests {
         all.serve_soft_interrupt(0, &mut cpu);
         all.advance_grace_period_thread(0, &mut cpu, ALWAYS_IDLE);
         let busy = |times| move |id: CpuId| (id == 0, times);
-        assert_eq!(all.advance_grace_period_thread(0, &mut cpu, busy(7)), ThreadSleep::UntilScan);
-        assert_eq!(all.advance_grace_period_thread(0, &mut cpu, busy(7)), ThreadSleep::UntilScan);
-        assert_eq!(all.advance_grace_period_thread(0, &mut cpu, busy(8)), ThreadSleep::UntilAsked);
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, busy(7)),
+            ThreadSleep::UntilScan
+        );
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, busy(7)),
+            ThreadSleep::UntilScan
+        );
+        assert_eq!(
+            all.advance_grace_period_thread(0, &mut cpu, busy(8)),
+            ThreadSleep::UntilAsked
+        );
     }
 
     #[test]
@@ -226,7 +253,10 @@ mod tests {
         assert!(all.note_tick_and_check_soft_interrupt(&mut cpus[0]));
         assert!(!all.serve_soft_interrupt(0, &mut cpus[0]), "one is missing");
         assert!(all.note_tick_and_check_soft_interrupt(&mut cpus[1]));
-        assert!(!all.serve_soft_interrupt(1, &mut cpus[1]), "it has only noticed");
+        assert!(
+            !all.serve_soft_interrupt(1, &mut cpus[1]),
+            "it has only noticed"
+        );
         assert!(all.note_tick_and_check_soft_interrupt(&mut cpus[1]));
         assert!(all.serve_soft_interrupt(1, &mut cpus[1]));
         assert_eq!(

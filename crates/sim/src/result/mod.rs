@@ -105,7 +105,10 @@ impl Run {
         finished: &Finished,
     ) -> Self {
         let seconds = finished.span.time_after_warm_up() as f64 / 1e9;
-        let (now, time) = (finished.span.end_of_run(), finished.span.time_after_warm_up());
+        let (now, time) = (
+            finished.span.end_of_run(),
+            finished.span.time_after_warm_up(),
+        );
         let counted_seconds = finished.span.time_with_counted_requests() as f64 / 1e9;
         let recorder = &finished.recorder;
         let [reads, writes] = recorder.counted_requests();

@@ -28,7 +28,9 @@ impl<O: Observer> Engine<'_, O> {
         if self.tasks[task].is_bound() {
             return;
         }
-        self.tasks[task].entity.settle_utilisation(self.context.now());
+        self.tasks[task]
+            .entity
+            .settle_utilisation(self.context.now());
         if self.placement().task_fits_cpu(task, cpu) {
             return;
         }
@@ -61,8 +63,8 @@ impl<O: Observer> Engine<'_, O> {
     /// Gives one of a CPU's waiting tasks to an idle CPU, in the same cluster if possible.
     fn give_waiting_task_to_idle_cpu(&mut self, cpu: CpuId) {
         let own = self.cpus[cpu].cluster;
-        let others =
-            (0..self.setup.topology.clusters().len()).filter(|c| *c != own && self.cluster_move_is_worthwhile(own, *c));
+        let others = (0..self.setup.topology.clusters().len())
+            .filter(|c| *c != own && self.cluster_move_is_worthwhile(own, *c));
         let clusters: Vec<usize> = std::iter::once(own).chain(others).collect();
         let queue = &self.cpus[cpu].run_queue.waiting;
         let found = queue.iter().enumerate().find_map(|(index, task)| {
@@ -70,7 +72,8 @@ impl<O: Observer> Engine<'_, O> {
                 return None;
             }
             let placement = self.placement();
-            let to = (clusters.iter()).find_map(|c| placement.find_idle_cpu_in_cluster(*c, 0, *task))?;
+            let to =
+                (clusters.iter()).find_map(|c| placement.find_idle_cpu_in_cluster(*c, 0, *task))?;
             Some((index, *task, to))
         });
         if let Some((index, task, to)) = found {
@@ -88,7 +91,12 @@ impl<O: Observer> Engine<'_, O> {
     #[inline]
     pub(crate) fn move_lone_task_to_faster_core(&mut self, cpu: CpuId) {
         let cluster = self.cpus[cpu].cluster;
-        if self.setup.frequency.cluster(cluster).scheduler_prefers_fast_cores() {
+        if self
+            .setup
+            .frequency
+            .cluster(cluster)
+            .scheduler_prefers_fast_cores()
+        {
             self.try_move_to_faster_core(cpu);
         }
     }
@@ -108,12 +116,15 @@ impl<O: Observer> Engine<'_, O> {
         let cluster = self.setup.frequency.cluster(c.cluster);
         let own = cluster.highest_frequency_of_cpu(cpu);
         let cpus = self.setup.topology.cluster(c.cluster).cpus();
-        let idle = cpus.filter(|to| cluster.highest_frequency_of_cpu(*to) > own).filter(|to| {
-            self.placement().is_idle(*to)
-                && self.placement().rest_of_core_is_idle(*to)
-                && self.placement().is_allowed(task, *to)
-        });
-        let Some(to) = idle.min_by_key(|to| (Reverse(cluster.highest_frequency_of_cpu(*to)), *to)) else {
+        let idle = cpus
+            .filter(|to| cluster.highest_frequency_of_cpu(*to) > own)
+            .filter(|to| {
+                self.placement().is_idle(*to)
+                    && self.placement().rest_of_core_is_idle(*to)
+                    && self.placement().is_allowed(task, *to)
+            });
+        let Some(to) = idle.min_by_key(|to| (Reverse(cluster.highest_frequency_of_cpu(*to)), *to))
+        else {
             return;
         };
         self.cpus[cpu].run_queue.current = None;
@@ -124,7 +135,8 @@ impl<O: Observer> Engine<'_, O> {
     /// tasks here than CPUs.
     fn cluster_move_is_worthwhile(&self, from_cluster: usize, to_cluster: usize) -> bool {
         let topology = &self.setup.topology;
-        let (from_cluster, to_cluster) = (topology.cluster(from_cluster), topology.cluster(to_cluster));
+        let (from_cluster, to_cluster) =
+            (topology.cluster(from_cluster), topology.cluster(to_cluster));
         to_cluster.capacity() >= from_cluster.capacity() || {
             let cpus = &self.cpus[from_cluster.cpus()];
             let tasks = cpus.iter().map(|c| c.run_queue.task_count());
@@ -136,7 +148,9 @@ impl<O: Observer> Engine<'_, O> {
     /// Returns whether any was found.
     #[inline]
     pub(crate) fn take_over_waiting_task_before_idle(&mut self, cpu: CpuId) -> bool {
-        self.scheduler.waiting > 0 && !self.cpus[cpu].is_in_idle_loop() && self.find_and_take_waiting_task(cpu)
+        self.scheduler.waiting > 0
+            && !self.cpus[cpu].is_in_idle_loop()
+            && self.find_and_take_waiting_task(cpu)
     }
 
     /// Whether a waiting task may move to a CPU.

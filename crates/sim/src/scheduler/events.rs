@@ -19,7 +19,11 @@ impl<O: Observer> Engine<'_, O> {
 
     /// Chooses the CPU for a woken task: see [`Placement::choose_cpu_for_woken_task`].
     #[inline(always)]
-    pub(crate) fn choose_cpu_for_woken_task(&self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+    pub(crate) fn choose_cpu_for_woken_task(
+        &self,
+        task: TaskId,
+        waker: Option<(CpuId, bool)>,
+    ) -> CpuId {
         self.placement().choose_cpu_for_woken_task(task, waker)
     }
 
@@ -131,7 +135,11 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Tells an idle CPU about a new task on its run queue. Returns how long that takes in ns; 0 for a CPU that looks by itself.
-    pub(crate) fn tell_idle_cpu_of_new_task(&mut self, from: Option<CpuId>, to: CpuId) -> NotificationDelay {
+    pub(crate) fn tell_idle_cpu_of_new_task(
+        &mut self,
+        from: Option<CpuId>,
+        to: CpuId,
+    ) -> NotificationDelay {
         let c = &self.cpus[to];
         if from == Some(to) || !c.is_in_idle_state() {
             // The CPU looks at the run queue after its present work.

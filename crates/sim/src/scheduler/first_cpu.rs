@@ -39,7 +39,12 @@ impl Placement<'_> {
             .min_by_key(|cpu| {
                 // The fastest core comes first, since the balancer would move the task there.
                 let rank = Reverse(self.preferred_core_frequency(chosen, *cpu));
-                (begun[*cpu], count_begun_tasks(begun, self.cpus_on_same_core(*cpu)), rank, *cpu)
+                (
+                    begun[*cpu],
+                    count_begun_tasks(begun, self.cpus_on_same_core(*cpu)),
+                    rank,
+                    *cpu,
+                )
             })
             .unwrap_or(cpus.start)
     }
@@ -47,7 +52,9 @@ impl Placement<'_> {
     /// A CPU's highest frequency, where the scheduler prefers the fastest cores in a cluster.
     fn preferred_core_frequency(self, cluster: usize, cpu: CpuId) -> Option<Kilohertz> {
         let clocks = self.setup.frequency.cluster(cluster);
-        clocks.scheduler_prefers_fast_cores().then(|| clocks.highest_frequency_of_cpu(cpu))
+        clocks
+            .scheduler_prefers_fast_cores()
+            .then(|| clocks.highest_frequency_of_cpu(cpu))
     }
 
     /// The CPU for a new thread, with `begun` threads begun on each CPU: one without a thread, if any.
@@ -84,7 +91,11 @@ impl Placement<'_> {
             .min_by_key(|cpu| {
                 // The fastest core comes first, since the balancer would move the task there.
                 let rank = Reverse(self.preferred_core_frequency(number, *cpu));
-                (count_begun_tasks(begun, self.cpus_on_same_core(*cpu)), rank, *cpu)
+                (
+                    count_begun_tasks(begun, self.cpus_on_same_core(*cpu)),
+                    rank,
+                    *cpu,
+                )
             })
             .unwrap_or(cluster.cpus().start)
     }

@@ -44,16 +44,24 @@ impl Placement<'_> {
 
     /// The CPUs on the same core, including `cpu`.
     pub(super) fn cpus_on_same_core(self, cpu: CpuId) -> Range<CpuId> {
-        self.setup.topology.cpus_on_same_core(self.cpus[cpu].cluster, cpu)
+        self.setup
+            .topology
+            .cpus_on_same_core(self.cpus[cpu].cluster, cpu)
     }
 
     /// The CPU for a woken task. `waker` is the waking task's CPU, if a task wakes, and whether the waker is about to
     /// sleep.
     #[inline(always)]
-    pub(crate) fn choose_cpu_for_woken_task(self, task: TaskId, waker: Option<(CpuId, bool)>) -> CpuId {
+    pub(crate) fn choose_cpu_for_woken_task(
+        self,
+        task: TaskId,
+        waker: Option<(CpuId, bool)>,
+    ) -> CpuId {
         let t = &self.tasks[task];
         // The commonest case is decided at once.
-        let stays = waker.is_none() && !self.setup.cpu.threads_slow_each_other() && t.entity.allowed.is_none();
+        let stays = waker.is_none()
+            && !self.setup.cpu.threads_slow_each_other()
+            && t.entity.allowed.is_none();
         if stays && self.is_idle(t.cpu) && self.task_fits_cpu(task, t.cpu) {
             return t.cpu;
         }
@@ -109,7 +117,12 @@ impl Placement<'_> {
 
     /// An idle CPU in a cluster, on an idle core if there is any: the next one after `from`, if `from` is in the
     /// cluster.
-    pub(super) fn find_idle_cpu_in_cluster(self, cluster: usize, from: CpuId, task: TaskId) -> Option<CpuId> {
+    pub(super) fn find_idle_cpu_in_cluster(
+        self,
+        cluster: usize,
+        from: CpuId,
+        task: TaskId,
+    ) -> Option<CpuId> {
         let cluster = self.setup.topology.cluster(cluster);
         let cpus = cluster.cpus();
         let mut thread = None;
@@ -124,7 +137,9 @@ impl Placement<'_> {
             if !self.is_idle(cpu) || !self.is_allowed(task, cpu) {
                 continue;
             }
-            if cluster.threads_per_core() == 1 || self.cpus_on_same_core(cpu).all(|c| self.is_idle(c)) {
+            if cluster.threads_per_core() == 1
+                || self.cpus_on_same_core(cpu).all(|c| self.is_idle(c))
+            {
                 return Some(cpu);
             }
             thread = thread.or(Some(cpu));

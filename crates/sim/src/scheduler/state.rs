@@ -70,7 +70,9 @@ impl Tunables {
     /// Whether a waking task takes the CPU from the running one.
     pub(crate) fn preempts(&self, woken: &Entity, running: &Entity) -> bool {
         match (woken.class, running.class) {
-            (Class::Realtime { priority, .. }, other) => priority > other.realtime_priority_or_zero(),
+            (Class::Realtime { priority, .. }, other) => {
+                priority > other.realtime_priority_or_zero()
+            }
             (_, Class::Realtime { .. }) | (Class::Idle, Class::Fair { .. }) => false,
             (Class::Fair { .. }, Class::Idle) => true,
             _ => {
@@ -186,7 +188,12 @@ impl Entity {
     }
 
     /// Brings the task's runnable share up to `now`, during which it was runnable or not, and returns the share.
-    pub(crate) fn advance_runnable_share(&mut self, now: u64, was_runnable: bool, capacity: u32) -> Runnable {
+    pub(crate) fn advance_runnable_share(
+        &mut self,
+        now: u64,
+        was_runnable: bool,
+        capacity: u32,
+    ) -> Runnable {
         self.runnable.advance(now, was_runnable.into(), capacity);
         self.runnable
     }

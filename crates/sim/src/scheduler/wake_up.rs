@@ -8,7 +8,12 @@ use crate::frequency::clocks::report::Report;
 impl<O: Observer> Engine<'_, O> {
     /// Puts a task on the run queue of `to`; the code that wakes it runs on `from`, if on any CPU.
     /// Returns how long `to` takes to hear of it.
-    pub(crate) fn wake_task(&mut self, from: Option<CpuId>, task: TaskId, to: CpuId) -> NotificationDelay {
+    pub(crate) fn wake_task(
+        &mut self,
+        from: Option<CpuId>,
+        task: TaskId,
+        to: CpuId,
+    ) -> NotificationDelay {
         let t = &mut self.tasks[task];
         let iowait = t.end_io_wait();
         if iowait {

@@ -72,7 +72,12 @@ impl Setup {
     ) -> Result<Self, SimError> {
         let io = IoCost::new(&machine.io_path);
         let mut jobs = match workload {
-            Workload::Fio(file) => compile_jobs(file, machine, policies.io_uring_iowait, io.program_work_between_ios())?,
+            Workload::Fio(file) => compile_jobs(
+                file,
+                machine,
+                policies.io_uring_iowait,
+                io.program_work_between_ios(),
+            )?,
             Workload::RtApp(_) => Vec::new(),
         };
         let page_cache = match workload {

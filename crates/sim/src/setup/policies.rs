@@ -57,7 +57,10 @@ pub(crate) struct Policies {
 /// The kernel of a recorded system ran what there is no policy of.
 pub fn policies_in_force(machine: &Machine, set: &PolicySet) -> Result<PolicySet, SimError> {
     let own = policies_of_kernel(machine)?;
-    let all = expand_profile_for_machine(machine, set)?.set.or(&own).sorted();
+    let all = expand_profile_for_machine(machine, set)?
+        .set
+        .or(&own)
+        .sorted();
     refuse_preference_under_performance(&all, &cpufreq_driver(machine, &own))?;
     Ok(match machine.kernel {
         Some(kernel) => all.on_kernel(kernel),
@@ -106,7 +109,10 @@ fn policies_of_kernel(machine: &Machine) -> Result<PolicySet, SimError> {
 ///
 /// # Errors
 /// As [`policies_in_force`].
-pub fn expand_profile_for_machine(machine: &Machine, set: &PolicySet) -> Result<Expanded, SimError> {
+pub fn expand_profile_for_machine(
+    machine: &Machine,
+    set: &PolicySet,
+) -> Result<Expanded, SimError> {
     let kernel = policies_of_kernel(machine)?;
     let own = cpufreq_driver(machine, &kernel);
     Ok(
@@ -124,7 +130,10 @@ fn driver_has_policy(driver: &Driver, policy: &PolicySpec, frequency: Option<Fre
         Policy::Epp(_) => match frequency {
             // Under the governor `performance`, the kernel accepts only its own energy preference.
             Some(FreqPolicy::Performance) => matches!(driver, Driver::Hwp | Driver::Amd),
-            Some(frequency) => matches!(Driver::for_frequency_policy(frequency), Driver::Hwp | Driver::Amd),
+            Some(frequency) => matches!(
+                Driver::for_frequency_policy(frequency),
+                Driver::Hwp | Driver::Amd
+            ),
             None => false,
         },
         _ => policy.mechanism().on.contains(&Place::Sim),
@@ -147,7 +156,10 @@ fn cpufreq_driver(machine: &Machine, own: &PolicySet) -> Driver {
 ///
 /// # Errors
 /// As [`policies_in_force`].
-pub fn notes_on_machine_and_policies(machine: &Machine, set: &PolicySet) -> Result<Vec<String>, SimError> {
+pub fn notes_on_machine_and_policies(
+    machine: &Machine,
+    set: &PolicySet,
+) -> Result<Vec<String>, SimError> {
     let mut notes = describe_unknown_facts(machine);
     notes.extend(notes_on_policies(machine, set)?);
     Ok(notes)
@@ -267,7 +279,11 @@ pub fn machine_under_policies<'a>(
         Some(true) if machine.c1_demotion.is_some() => {}
         Some(true) => {
             let why = "the machine has no [c1_demotion], which says when its firmware demotes";
-            return Err(impossible_policy_error(set, Kind::C1Demotion, why.to_owned()));
+            return Err(impossible_policy_error(
+                set,
+                Kind::C1Demotion,
+                why.to_owned(),
+            ));
         }
     }
     if let Some(latency) = set.cpu_latency() {
@@ -302,9 +318,17 @@ fn missing_performance_scale_error((cluster, what): (String, &str)) -> SimError 
     }
 }
 
-fn disable_idle_states_beyond(machine: &mut Machine, limit: &IdleStatesLimit) -> Result<(), String> {
+fn disable_idle_states_beyond(
+    machine: &mut Machine,
+    limit: &IdleStatesLimit,
+) -> Result<(), String> {
     let off: Vec<(String, Vec<String>)> = (machine.cluster.iter())
-        .map(|cluster| Ok((cluster.name.clone(), names_of_states_switched_off(machine, cluster, limit)?)))
+        .map(|cluster| {
+            Ok((
+                cluster.name.clone(),
+                names_of_states_switched_off(machine, cluster, limit)?,
+            ))
+        })
         .collect::<Result<_, String>>()?;
     for (cluster, own) in &off {
         let names = own.iter().map(String::as_str);
@@ -384,11 +408,17 @@ impl Policies {
     ) -> Result<Self, SimError> {
         for policy in set.policies() {
             if !policy.mechanism().on.contains(&Place::Sim) {
-                return Err(policy_not_modelled_error(policy, explain_why_not_simulated(policy.mechanism().on)));
+                return Err(policy_not_modelled_error(
+                    policy,
+                    explain_why_not_simulated(policy.mechanism().on),
+                ));
             }
         }
         let Some(idle) = set.idle() else {
-            return Err(policy_not_modelled_error(set, "a machine without an idle governor"));
+            return Err(policy_not_modelled_error(
+                set,
+                "a machine without an idle governor",
+            ));
         };
         let poll = set.get(Kind::Poll);
         if let Some(poll) = poll
@@ -439,7 +469,10 @@ fn explain_why_not_simulated(on: &[Place]) -> &'static str {
 /// The set's frequency policy, with the settings of its policies `epp` and `hwp-boost`.
 fn frequency_policy_with_epp_and_boost(set: &PolicySet) -> Result<FreqPolicy, SimError> {
     let Some(policy) = set.frequency() else {
-        return Err(policy_not_modelled_error(set, "a machine without a frequency policy"));
+        return Err(policy_not_modelled_error(
+            set,
+            "a machine without a frequency policy",
+        ));
     };
     if let FreqPolicy::AmdPstate(mut settings) = policy
         && settings.mode == AmdMode::Active
@@ -492,7 +525,10 @@ fn firmware_epp_error() -> SimError {
 }
 
 /// The set's APST settings, with the limit of its policy `drive-latency`; `None` if it has neither.
-fn apst_settings_with_drive_latency(machine: &Machine, set: &PolicySet) -> Result<Option<ApstSettings>, SimError> {
+fn apst_settings_with_drive_latency(
+    machine: &Machine,
+    set: &PolicySet,
+) -> Result<Option<ApstSettings>, SimError> {
     if set.apst().is_none() && set.drive_latency().is_none() {
         return Ok(None);
     }

@@ -66,10 +66,16 @@ impl<O: Observer> Engine<'_, O> {
         // A roaming source draws from the first CPU's random stream on any CPU.
         let stream = if source.roams { 0 } else { cpu };
         let delay = match source.periodic {
-            false => self.context.random_streams().draw_background_interval(stream, index, mean),
+            false => self
+                .context
+                .random_streams()
+                .draw_background_interval(stream, index, mean),
             // The first arrival comes at any time within a period.
             true if self.context.now() == 0 => {
-                self.context.random_streams().draw_background_interval(stream, index, mean) % (mean as u64).max(1)
+                self.context
+                    .random_streams()
+                    .draw_background_interval(stream, index, mean)
+                    % (mean as u64).max(1)
             }
             true => mean as u64,
         };
@@ -132,7 +138,11 @@ impl<O: Observer> Engine<'_, O> {
         if rcu.serve_soft_interrupt(cpu, &mut self.cpus[cpu].rcu) && !self.tasks[thread].runnable {
             self.stop_roaming_timer(thread);
             self.tasks[thread].set_work_of_step(self.setup.background[thread].work_per_timer());
-            self.wake_task(Some(cpu), thread, self.choose_cpu_for_woken_task(thread, None));
+            self.wake_task(
+                Some(cpu),
+                thread,
+                self.choose_cpu_for_woken_task(thread, None),
+            );
         }
     }
 
@@ -159,7 +169,8 @@ impl<O: Observer> Engine<'_, O> {
         if self.setup.frequency.sugov_thread_work().is_some() {
             for (clock, domain) in self.domains.iter().enumerate() {
                 self.clock_control.add_sugov_thread(self.tasks.len());
-                self.tasks.push(Task::new_sugov_thread(clock, domain.cpus().start));
+                self.tasks
+                    .push(Task::new_sugov_thread(clock, domain.cpus().start));
             }
         }
     }

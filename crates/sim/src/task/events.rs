@@ -36,7 +36,9 @@ impl<O: Observer> Engine<'_, O> {
             }
             _ if t.step != Step::Wait => t.work_left(),
             Kind::FioProcess(_) => return self.begin_next_step(cpu, task),
-            Kind::Thread(_) if !t.requests.completed.is_empty() => self.begin_resumption_with_completed(cpu, task),
+            Kind::Thread(_) if !t.requests.completed.is_empty() => {
+                self.begin_resumption_with_completed(cpu, task)
+            }
             Kind::Thread(thread) => {
                 let thread = thread.thread;
                 return self.take_steps_of_thread(cpu, task, thread);
@@ -57,10 +59,12 @@ impl<O: Observer> Engine<'_, O> {
                 self.end_rtapp_work_segment(cpu, task, thread, writes)
             }
             Kind::KernelThread(KernelThread::Worker) => self.end_background_work(cpu, task),
-            Kind::KernelThread(KernelThread::Flusher) => match self.continue_page_cache_call(cpu, task) {
-                CallTurn::Works => TaskTurn::Busy,
-                CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
-            },
+            Kind::KernelThread(KernelThread::Flusher) => {
+                match self.continue_page_cache_call(cpu, task) {
+                    CallTurn::Works => TaskTurn::Busy,
+                    CallTurn::Sleeps | CallTurn::Over => TaskTurn::Free,
+                }
+            }
             Kind::KernelThread(KernelThread::Sugov(clock)) => {
                 self.begin_frequency_change(clock);
                 self.put_current_task_to_sleep(cpu, task, false);

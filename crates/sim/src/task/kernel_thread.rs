@@ -60,7 +60,10 @@ impl BackgroundSetup {
 }
 
 /// Compiles a machine's background sources beside a workload of this kind; RCU's grace-period thread comes last.
-pub(crate) fn compile_background_sources(machine: &Machine, kind: WorkloadKind) -> Vec<BackgroundSetup> {
+pub(crate) fn compile_background_sources(
+    machine: &Machine,
+    kind: WorkloadKind,
+) -> Vec<BackgroundSetup> {
     machine
         .background
         .iter()

@@ -56,7 +56,8 @@ impl<O: Observer> Engine<'_, O> {
                     work += job.work_on_written_data(bytes);
                 }
                 if job.submits_alone {
-                    work += self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
+                    work +=
+                        self.setup.cpu.extra_syscall_work(t.cpu) + io.async_submit_syscall_work();
                 }
                 work
             }
@@ -65,7 +66,8 @@ impl<O: Observer> Engine<'_, O> {
         t.begin_step(Step::Submit, work);
         t.requests.submission = work;
         t.requests.begun = self.context.now();
-        self.context.tell_observer_of_request(RequestStep::Begun { task });
+        self.context
+            .tell_observer_of_request(RequestStep::Begun { task });
         work
     }
 
@@ -119,7 +121,8 @@ impl<O: Observer> Engine<'_, O> {
             r.attribute_work_until(Part::Completion, now, executed, work);
             if matches!(r.kind, RequestKind::Flush | RequestKind::Synchronous) {
                 if let Some(write) = t.end_flush_or_write_before_flush(r) {
-                    self.recorder.record_finished_request(&write, now, counts_from);
+                    self.recorder
+                        .record_finished_request(&write, now, counts_from);
                 }
             } else {
                 self.recorder.record_finished_request(r, now, counts_from);
@@ -185,13 +188,15 @@ impl Task {
     #[inline(always)]
     fn resumption_work(&self, setup: &Setup, requests: &Requests, taken: usize) -> Cycles {
         let Kind::FioProcess(process) = &self.kind else {
-            return setup.io.resumption_work(taken, self.requests.slept) + setup.cpu.extra_syscall_work(self.cpu);
+            return setup.io.resumption_work(taken, self.requests.slept)
+                + setup.cpu.extra_syscall_work(self.cpu);
         };
         let job = &setup.jobs[process.job];
         let mut work = if job.buffered {
             self.buffered_resumption_work(setup, requests, taken)
         } else {
-            setup.io.resumption_work(taken, self.requests.slept) + setup.cpu.extra_syscall_work(self.cpu)
+            setup.io.resumption_work(taken, self.requests.slept)
+                + setup.cpu.extra_syscall_work(self.cpu)
         };
         if job.submits_alone {
             work += setup.io.async_reap_syscall_work();

@@ -258,7 +258,11 @@ impl Task {
 
     /// Time in ns that the present step has had a CPU, and its work: the step's own, and cold-start work.
     #[inline(always)]
-    pub(crate) fn executed_time_and_work(&self, step_work: Cycles, full_speed: Speed) -> (u64, Work) {
+    pub(crate) fn executed_time_and_work(
+        &self,
+        step_work: Cycles,
+        full_speed: Speed,
+    ) -> (u64, Work) {
         (self.executed, Work::new(step_work, self.cold, full_speed))
     }
 
@@ -342,7 +346,10 @@ impl Task {
     /// A flush has ended, or a write before its flush. Returns the write whose system call is over with that: both are in its
     /// latency.
     #[cold]
-    pub(super) fn end_flush_or_write_before_flush(&mut self, request: &Request) -> Option<Box<Request>> {
+    pub(super) fn end_flush_or_write_before_flush(
+        &mut self,
+        request: &Request,
+    ) -> Option<Box<Request>> {
         match &mut self.kind {
             Kind::FioProcess(process) => process.end_flush_or_write_before_flush(request),
             _ => None,

@@ -3,7 +3,7 @@
 
 use wakepath_hardware::Machine;
 use wakepath_policies::PolicySet;
-use wakepath_sim::{Run, SimError, policies_in_force, machine_under_policies, simulate};
+use wakepath_sim::{Run, SimError, machine_under_policies, policies_in_force, simulate};
 use wakepath_workloads::{Workload, fio};
 
 /// Requests with next to no CPU work in between, and the other way round.

@@ -619,7 +619,11 @@ fn a_poisson_rate_is_reached_when_all_that_came_was_done() {
             wakepath_workloads::fio::parse(text, "x").unwrap().into();
         let machine = wakepath_hardware::Machine::find("rk3399").unwrap();
         let run = wakepath_sim::simulate(&machine, &job, &"menu".parse().unwrap(), seed).unwrap();
-        assert!(run.rates[0].achieved_share() > 0.98, "{seed}: {:?}", run.rates);
+        assert!(
+            run.rates[0].achieved_share() > 0.98,
+            "{seed}: {:?}",
+            run.rates
+        );
     }
 }
 

@@ -5,7 +5,9 @@ use wakepath_hardware::Machine;
 use wakepath_hardware::machine::{DriveModel, LatencyRequest, builtin_names};
 use wakepath_policies::PolicySet;
 use wakepath_policies::mechanism::{MECHANISMS, Place};
-use wakepath_sim::{Run, SimError, expand_profile_for_machine, policies_in_force, machine_under_policies, simulate};
+use wakepath_sim::{
+    Run, SimError, expand_profile_for_machine, machine_under_policies, policies_in_force, simulate,
+};
 use wakepath_workloads::{Workload, fio};
 
 const SERVER: &str = "skylake-2s-server";
@@ -262,7 +264,9 @@ fn a_preference_under_the_governor_performance_is_refused() {
         ),
     ] {
         let machine = Machine::find(machine).unwrap();
-        let error = policies_in_force(&machine, &set(policies)).unwrap_err().to_string();
+        let error = policies_in_force(&machine, &set(policies))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("EBUSY") && error.contains(instead),
             "{error}"
@@ -349,7 +353,9 @@ fn what_a_profile_does_not_set_stays_as_the_machine_has_it() {
 #[test]
 fn parts_of_a_profile_that_do_nothing_are_noted() {
     let board = Machine::find("rk3399").unwrap();
-    let notes = expand_profile_for_machine(&board, &set("tuned[balanced]")).unwrap().notes;
+    let notes = expand_profile_for_machine(&board, &set("tuned[balanced]"))
+        .unwrap()
+        .notes;
     assert!(notes[0].contains("energy_perf_bias=normal"), "{notes:?}");
     assert!(notes[1].contains("epp[value=balance_performance] does not apply"));
 }
@@ -378,7 +384,9 @@ fn with_one_idle_state_newer_kernels_keep_the_first_tick() {
 fn what_epp_does_is_said_to_be_assumed_but_for_the_values_that_the_model_was_fitted_to() {
     let told = |machine: &str, text: &str| {
         let machine = Machine::find(machine).unwrap();
-        wakepath_sim::notes_on_machine_and_policies(&machine, &set(text)).unwrap().concat()
+        wakepath_sim::notes_on_machine_and_policies(&machine, &set(text))
+            .unwrap()
+            .concat()
     };
     let skylake = "xeon-e3-1240v5";
     for epp in [0, 128] {

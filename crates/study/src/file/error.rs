@@ -67,7 +67,10 @@ pub enum StudyError {
 
 /// An unknown name with the nearest known one.
 pub(crate) fn unknown_name_message(what: &str, wrong: &str, known: &[&str]) -> String {
-    format!("no {what} is called `{wrong}`{}", suggestion_with_known_names(wrong, known))
+    format!(
+        "no {what} is called `{wrong}`{}",
+        suggestion_with_known_names(wrong, known)
+    )
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use wakepath_policies::idle::program::Program;
 use wakepath_replay::MAX_BLOCKS;
 use wakepath_results::directory::MACHINE;
 use wakepath_results::{METRICS, Metric, RunOrigin};
-use wakepath_sim::{policies_in_force, machine_under_policies};
+use wakepath_sim::{machine_under_policies, policies_in_force};
 use wakepath_units::pasted::decode_text_strictly;
 use wakepath_workloads::Workload;
 
@@ -350,8 +350,8 @@ impl Plan {
                 continue;
             };
             let set = &self.policies[policy].set;
-            let possible =
-                policies_in_force(model, set).and_then(|set| machine_under_policies(model, &set).map(drop));
+            let possible = policies_in_force(model, set)
+                .and_then(|set| machine_under_policies(model, &set).map(drop));
             possible.map_err(|e| {
                 let on = match self.machines.len() {
                     1 => String::new(),

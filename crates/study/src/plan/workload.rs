@@ -351,7 +351,8 @@ fn text_of(
         let limit = fio::MAX_FILE_BYTES.max(rtapp::MAX_FILE_BYTES) as u64;
         let text = wakepath_files::read(&path, limit)
             .and_then(|bytes| {
-                decode_text_strictly(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+                decode_text_strictly(bytes)
+                    .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
             })
             .map_err(|source| StudyError::Read {
                 path: path.clone(),

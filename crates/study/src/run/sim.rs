@@ -14,7 +14,8 @@ use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_results::{Idle, RunRecord};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{
-    LONGEST_UNTIMED, Model, PolicyComparison, PolicyResult, SimError, policies_in_force, machine_under_policies,
+    LONGEST_UNTIMED, Model, PolicyComparison, PolicyResult, SimError, machine_under_policies,
+    policies_in_force,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
@@ -157,7 +158,8 @@ impl<'a> Sim<'a> {
             return Ok(Cow::Borrowed(model.machine()));
         }
         let set = &self.plan.policies[cell.policy].set;
-        machine_under_policies(self.as_described(cell)?, set).map_err(|source| self.failure(cell, source))
+        machine_under_policies(self.as_described(cell)?, set)
+            .map_err(|source| self.failure(cell, source))
     }
 
     /// Simulates a cell.
@@ -251,8 +253,8 @@ impl<'a> Sim<'a> {
             let (rows, runs) = runs.into_iter().unzip();
             let set = &self.plan.policies[cell.policy].set;
             let machine = self.machine(*cell)?;
-            let policy =
-                policies_in_force(&machine, set).map_err(|e| StudyError::Settings(e.to_string()))?;
+            let policy = policies_in_force(&machine, set)
+                .map_err(|e| StudyError::Settings(e.to_string()))?;
             results.push(SimulatedPolicy { policy, rows, runs });
         }
         Ok(SimComparison { results })

@@ -499,7 +499,10 @@ fn take_threads(system: &System, machine: &mut Machine) {
     };
     let list = format!("{CPUS}/cpu{first}/topology/thread_siblings_list");
     let told = system.root().optional(&list);
-    let threads = told.as_deref().and_then(cpus::parse_cpu_list).map_or(0, |l| l.len());
+    let threads = told
+        .as_deref()
+        .and_then(cpus::parse_cpu_list)
+        .map_or(0, |l| l.len());
     if threads == 0 || !cluster.cpus.is_multiple_of(threads) {
         return;
     }

@@ -69,9 +69,8 @@ impl HostLines {
                 self.in_heading ^= true;
                 return Ok("");
             }
-            Layout::Ruled => {
-                Some((line.trim(), "")).filter(|(host, _)| self.in_heading && may_be_host_name(host))
-            }
+            Layout::Ruled => Some((line.trim(), ""))
+                .filter(|(host, _)| self.in_heading && may_be_host_name(host)),
         };
         let Some((host, rest)) = found else {
             return Ok(line);
@@ -119,7 +118,10 @@ fn detect_layout(lines: &[&str]) -> Option<Layout> {
     {
         return Some(Layout::Ruled);
     }
-    if host_in_salt_heading(first).is_some() && !rest.is_empty() && rest.iter().all(may_be_salt_line) {
+    if host_in_salt_heading(first).is_some()
+        && !rest.is_empty()
+        && rest.iter().all(may_be_salt_line)
+    {
         return Some(Layout::Indented);
     }
     let prefixes = lines

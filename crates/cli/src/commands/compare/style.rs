@@ -41,7 +41,11 @@ impl Style for Text {
 
 impl Style for Markdown {
     fn heading(&self, out: &mut Screen, text: &str) -> anyhow::Result<()> {
-        Ok(writeln!(out, "### {}\n", printable::escape_for_markdown(text))?)
+        Ok(writeln!(
+            out,
+            "### {}\n",
+            printable::escape_for_markdown(text)
+        )?)
     }
 
     fn sentence(&self, out: &mut Screen, text: &str) -> anyhow::Result<()> {

@@ -304,8 +304,9 @@ impl EventQueue {
         }
         let mut start = self.now;
         loop {
-            self.front
-                .set_bound_while_empty(last_due_at(start.saturating_add(self.horizon).min(u64::MAX - 1)));
+            self.front.set_bound_while_empty(last_due_at(
+                start.saturating_add(self.horizon).min(u64::MAX - 1),
+            ));
             self.move_due_slots_to_front();
             while let Some(Reverse(due)) = self.others.peek()
                 && *due <= self.front.bound()

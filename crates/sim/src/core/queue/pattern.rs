@@ -196,7 +196,9 @@ mod tests {
     #[test]
     fn one_token_never_waits_and_many_are_as_fast_as_the_drive() {
         let rounds = 400;
-        let drive: u64 = (0..rounds).map(|number| stage_time_ns(DRIVE, 0, number)).sum();
+        let drive: u64 = (0..rounds)
+            .map(|number| stage_time_ns(DRIVE, 0, number))
+            .sum();
         let alone = run_loop_with_queues(1, rounds);
         assert_eq!(
             (alone.events, alone.end_ns),

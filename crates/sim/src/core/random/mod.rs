@@ -217,7 +217,11 @@ impl Streams {
 
     /// Draws whether a completion goes to another CPU than the queue's own, whose share is `same_cpu_share`. If so, returns a
     /// number below `others`.
-    pub(crate) fn draw_other_completion_cpu(&mut self, same_cpu_share: f64, others: usize) -> Option<usize> {
+    pub(crate) fn draw_other_completion_cpu(
+        &mut self,
+        same_cpu_share: f64,
+        others: usize,
+    ) -> Option<usize> {
         let same = self.completion.random::<f64>() < same_cpu_share;
         // Drawn in any case, so that the next draw does not depend on the share.
         let other = self.completion.random_range(0..others.max(1));

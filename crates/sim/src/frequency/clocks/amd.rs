@@ -152,7 +152,14 @@ impl AmdClock {
         }
     }
 
-    pub(super) fn frequency_after_wake_up(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
-        self.hardware.as_mut()?.frequency_after_wake_up(now, index, cpus)
+    pub(super) fn frequency_after_wake_up(
+        &mut self,
+        now: u64,
+        index: usize,
+        cpus: &[Cpu],
+    ) -> Option<Kilohertz> {
+        self.hardware
+            .as_mut()?
+            .frequency_after_wake_up(now, index, cpus)
     }
 }

@@ -145,7 +145,9 @@ impl Decider {
                 policy.update(Nanoseconds(now), index, report.iowait, signals)
             }
             Self::Ondemand(clock) => clock.request_if_sample_is_due(now, cpus),
-            Self::Pstate(clock) => clock.request_after_report(now, index, report, cpus, khz, current),
+            Self::Pstate(clock) => {
+                clock.request_after_report(now, index, report, cpus, khz, current)
+            }
             Self::Hwp(clock) => {
                 // HWP hardware sees a new minimum at the slot's end.
                 clock.note_report(now, index, report);
@@ -174,7 +176,12 @@ impl Decider {
     }
 
     /// Handles the wake-up of a CPU. Returns the frequency that the hardware reached while all CPUs slept for longer than a slot.
-    pub(super) fn frequency_after_wake_up(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
+    pub(super) fn frequency_after_wake_up(
+        &mut self,
+        now: u64,
+        index: usize,
+        cpus: &[Cpu],
+    ) -> Option<Kilohertz> {
         match self {
             Self::Hwp(clock) => clock.frequency_after_wake_up(now, index, cpus),
             Self::Amd(clock) => clock.frequency_after_wake_up(now, index, cpus),

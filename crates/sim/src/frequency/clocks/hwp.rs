@@ -150,7 +150,12 @@ impl HwpClock {
         self.highest_request(|index| active[index])
     }
 
-    pub(super) fn frequency_after_wake_up(&mut self, now: u64, index: usize, cpus: &[Cpu]) -> Option<Kilohertz> {
+    pub(super) fn frequency_after_wake_up(
+        &mut self,
+        now: u64,
+        index: usize,
+        cpus: &[Cpu],
+    ) -> Option<Kilohertz> {
         // A slot that ends just now has not been observed yet.
         let last_slot = now.saturating_sub(1) / self.slot * self.slot;
         if self.seen >= last_slot || cpus.iter().any(Cpu::is_powered) {

@@ -195,11 +195,17 @@ impl Domain {
     /// Handles the scheduler's report on the CPU at `index` in the domain. Returns whether a frequency change begins. `cpus`
     /// are all CPUs in the machine.
     #[inline(always)]
-    pub(crate) fn handle_report(&mut self, now: u64, index: usize, report: Report, cpus: &[Cpu]) -> bool {
+    pub(crate) fn handle_report(
+        &mut self,
+        now: u64,
+        index: usize,
+        report: Report,
+        cpus: &[Cpu],
+    ) -> bool {
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
-        let Some(next) = self
-            .decider
-            .request_after_report(now, index, report, cpus, khz, self.current)
+        let Some(next) =
+            self.decider
+                .request_after_report(now, index, report, cpus, khz, self.current)
         else {
             return false;
         };
@@ -215,9 +221,12 @@ impl Domain {
         cpus: &[Cpu],
         active: &[bool],
     ) -> bool {
-        self.limit = self.index_of_frequency_or_wanted(self.table.at_or_below(limit.min(self.own_limit)));
+        self.limit =
+            self.index_of_frequency_or_wanted(self.table.at_or_below(limit.min(self.own_limit)));
         let (cpus, khz) = (&cpus[self.cpus.clone()], self.table.as_slice());
-        let next = self.decider.frequency_at_slot_end(now, cpus, active, khz, self.current);
+        let next = self
+            .decider
+            .frequency_at_slot_end(now, cpus, active, khz, self.current);
         self.request_frequency(next.unwrap_or(self.table.as_slice()[self.wanted]))
     }
 
@@ -229,7 +238,10 @@ impl Domain {
     /// Handles the wake-up of the CPU at `index`. If all CPUs slept for longer than a slot, the hardware went on deciding
     /// meanwhile, with effect at once. `cpus` are all CPUs in the machine.
     pub(crate) fn handle_wake_up(&mut self, now: u64, index: usize, cpus: &[Cpu]) {
-        if let Some(next) = self.decider.frequency_after_wake_up(now, index, &cpus[self.cpus.clone()]) {
+        if let Some(next) =
+            self.decider
+                .frequency_after_wake_up(now, index, &cpus[self.cpus.clone()])
+        {
             self.wanted = self.index_of_frequency_or_wanted(next);
             if !self.changing {
                 self.switch_to_wanted_point(now);

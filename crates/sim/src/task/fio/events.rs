@@ -33,13 +33,16 @@ impl<O: Observer> Engine<'_, O> {
             }
             self.workload.jobs.left[index] = Some(job.processes);
             for process in 0..job.processes as usize {
-                let started = self.context.now() + self.context.random_streams().draw_start_delay(job.delay);
+                let started =
+                    self.context.now() + self.context.random_streams().draw_start_delay(job.delay);
                 let ends = job.end.map_or(NEVER, |end| started.saturating_add(end));
                 let mut new = Task::new_fio_process((index, job), process, (started, ends));
                 let cpu = self.placement().first_cpu_of_process(&new.entity, &begun);
                 begun[cpu] += 1;
                 new.cpu = cpu;
-                self.workload.jobs.note_started_process(started + job.ramp, ends);
+                self.workload
+                    .jobs
+                    .note_started_process(started + job.ramp, ends);
                 let task = self.tasks.len();
                 self.tasks.push(new);
                 self.context.count_begun_process();

@@ -32,7 +32,11 @@ impl FioProcess {
     }
 
     /// Settles direction and, where a walk is followed, size and place of the next request. Returns its bytes; `None`: the file has none left.
-    pub(super) fn settle_bytes_of_next_request(&mut self, job: &JobSetup, random: &mut Streams) -> Option<u64> {
+    pub(super) fn settle_bytes_of_next_request(
+        &mut self,
+        job: &JobSetup,
+        random: &mut Streams,
+    ) -> Option<u64> {
         let direction = *self
             .direction
             .get_or_insert_with(|| random.draw_direction(job.read_percent));

@@ -148,7 +148,10 @@ impl FioProcess {
     }
 
     /// A flush has ended, or a write before a flush. Returns the write whose system call is over now.
-    pub(in crate::task) fn end_flush_or_write_before_flush(&mut self, request: &Request) -> Option<Box<Request>> {
+    pub(in crate::task) fn end_flush_or_write_before_flush(
+        &mut self,
+        request: &Request,
+    ) -> Option<Box<Request>> {
         if request.kind != RequestKind::Flush {
             self.unreturned = Some(Box::new(*request));
             return None;
@@ -161,7 +164,12 @@ impl FioProcess {
 
     /// Whether requests are taken back before more are submitted: as fio (`wait_for_completions()`), from a full queue
     /// down to the batch's low mark.
-    pub(super) fn reaps_before_submitting(&mut self, full: bool, batch: &Batching, in_flight: u32) -> bool {
+    pub(super) fn reaps_before_submitting(
+        &mut self,
+        full: bool,
+        batch: &Batching,
+        in_flight: u32,
+    ) -> bool {
         self.reaps = full || (self.reaps && in_flight > batch.low);
         self.reaps
     }

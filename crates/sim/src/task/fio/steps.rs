@@ -85,7 +85,8 @@ impl<O: Observer> Engine<'_, O> {
             return;
         };
         let job = &self.setup.jobs[process.job];
-        let (direction, bytes) = process.take_next_request(job, t.requests.begun, self.context.random_streams());
+        let (direction, bytes) =
+            process.take_next_request(job, t.requests.begun, self.context.random_streams());
         let data = if job.request_has_data(process.submitted) {
             bytes
         } else {
@@ -222,7 +223,10 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         };
         let job = &self.setup.jobs[process.job];
-        if job.flushes_at_end && process.last_write_is_unflushed() && (!goes_on || job.flushes_each_way) {
+        if job.flushes_at_end
+            && process.last_write_is_unflushed()
+            && (!goes_on || job.flushes_each_way)
+        {
             return self.begin_fsync_call(cpu, task);
         }
         if goes_on && process.starts_file_once_more() {
@@ -253,7 +257,8 @@ impl<O: Observer> Engine<'_, O> {
             return Plan::End;
         };
         let job = &self.setup.jobs[process.job];
-        let Some(bytes) = process.settle_bytes_of_next_request(job, self.context.random_streams()) else {
+        let Some(bytes) = process.settle_bytes_of_next_request(job, self.context.random_streams())
+        else {
             process.pass_is_over = true;
             return self.decide_next_step(cpu, task);
         };

@@ -15,11 +15,13 @@ pub(crate) fn calibration_khz(
     let Calibration::Cpu(cpu) = file.calibration else {
         return Ok(frequency.fastest_cpu_khz().into());
     };
-    frequency.top_speed_khz(cpu).ok_or_else(|| SimError::Workload {
-        job: "global".to_owned(),
-        what: format!(
-            "a calibration on CPU {cpu}: the machine has CPUs 0 to {}",
-            topology.cpu_count().saturating_sub(1)
-        ),
-    })
+    frequency
+        .top_speed_khz(cpu)
+        .ok_or_else(|| SimError::Workload {
+            job: "global".to_owned(),
+            what: format!(
+                "a calibration on CPU {cpu}: the machine has CPUs 0 to {}",
+                topology.cpu_count().saturating_sub(1)
+            ),
+        })
 }

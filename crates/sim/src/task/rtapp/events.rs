@@ -62,7 +62,9 @@ impl<O: Observer> Engine<'_, O> {
                     begun[cpu] += 1;
                     new.cpu = cpu;
                     self.tasks.push(new);
-                    self.workload.threads.add_thread(programs, index, copy, task);
+                    self.workload
+                        .threads
+                        .add_thread(programs, index, copy, task);
                     self.context.count_begun_process();
                     if program.delay == 0 {
                         self.wake_task(None, task, cpu);
@@ -195,7 +197,13 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Takes a thread's step if it is a yield, write, sleep or timer. `None`: the step is something else.
-    fn take_time_or_io_step(&mut self, cpu: CpuId, task: TaskId, id: ThreadId, op: Op) -> Option<Turn> {
+    fn take_time_or_io_step(
+        &mut self,
+        cpu: CpuId,
+        task: TaskId,
+        id: ThreadId,
+        op: Op,
+    ) -> Option<Turn> {
         let now = self.context.now();
         match op {
             Op::Yield => Some(Turn::Yield),
@@ -228,7 +236,13 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Takes a step by which threads wait for each other or wake each other. `sleeps_next`: the thread's next step is a sleep.
-    fn take_synchronisation_step(&mut self, cpu: CpuId, id: ThreadId, op: Op, sleeps_next: bool) -> Turn {
+    fn take_synchronisation_step(
+        &mut self,
+        cpu: CpuId,
+        id: ThreadId,
+        op: Op,
+        sleeps_next: bool,
+    ) -> Turn {
         let programs = &self.setup.programs;
         let threads = &mut self.workload.threads;
         let copy = threads.all[id].copy;
@@ -236,9 +250,15 @@ impl<O: Observer> Engine<'_, O> {
         let first_semaphore = copy * programs.semaphores.len();
         let first_condition = copy * programs.conditions.len();
         match op {
-            Op::Lock(mutex) => Turn::continue_or_block(threads.lock_mutex_or_wait(id, first_mutex + mutex)),
-            Op::BeginSync(mutex) => Turn::continue_or_block(threads.begin_sync(id, first_mutex + mutex)),
-            Op::Pend(semaphore) => Turn::continue_or_block(threads.pend_semaphore_or_wait(id, first_semaphore + semaphore)),
+            Op::Lock(mutex) => {
+                Turn::continue_or_block(threads.lock_mutex_or_wait(id, first_mutex + mutex))
+            }
+            Op::BeginSync(mutex) => {
+                Turn::continue_or_block(threads.begin_sync(id, first_mutex + mutex))
+            }
+            Op::Pend(semaphore) => Turn::continue_or_block(
+                threads.pend_semaphore_or_wait(id, first_semaphore + semaphore),
+            ),
             Op::Unlock(mutex) => {
                 let next = threads.unlock_mutex(id, first_mutex + mutex);
                 self.wake_other_threads(cpu, sleeps_next, next)
@@ -258,7 +278,9 @@ impl<O: Observer> Engine<'_, O> {
                 Turn::Block
             }
             Op::Signal(condition) => {
-                if let Signalled::Wakes(next) = threads.signal_condition(first_condition + condition) {
+                if let Signalled::Wakes(next) =
+                    threads.signal_condition(first_condition + condition)
+                {
                     self.wake_other_thread(cpu, sleeps_next, next);
                 }
                 Turn::On
@@ -284,7 +306,12 @@ impl<O: Observer> Engine<'_, O> {
     }
 
     /// Wakes all threads that wait for a condition, one after the other.
-    fn wake_all_waiting_for_condition(&mut self, cpu: CpuId, sleeps_next: bool, condition: usize) -> Turn {
+    fn wake_all_waiting_for_condition(
+        &mut self,
+        cpu: CpuId,
+        sleeps_next: bool,
+        condition: usize,
+    ) -> Turn {
         loop {
             match self.workload.threads.signal_condition(condition) {
                 Signalled::Nobody => return Turn::On,

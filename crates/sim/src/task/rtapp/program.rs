@@ -305,7 +305,12 @@ impl Compiler<'_> {
         }
     }
 
-    fn compile_stage(&mut self, phase: &Phase, own_cpus: Option<usize>, own_timers: &mut Numbers) -> Stage {
+    fn compile_stage(
+        &mut self,
+        phase: &Phase,
+        own_cpus: Option<usize>,
+        own_timers: &mut Numbers,
+    ) -> Stage {
         let allowed = match &phase.cpus {
             Some(cpus) => self.add_cpu_set(Some(cpus)),
             None => own_cpus,
@@ -374,7 +379,9 @@ impl Compiler<'_> {
                 condition: self.conditions.number_for(describe_suspension(name)),
                 mutex: None,
             },
-            RtAppEvent::Resume(name) => Op::Broadcast(self.conditions.number_for(describe_suspension(name))),
+            RtAppEvent::Resume(name) => {
+                Op::Broadcast(self.conditions.number_for(describe_suspension(name)))
+            }
             RtAppEvent::SemPost(name) => Op::Post(self.semaphores.number_for(name.clone())),
             RtAppEvent::SemWait(name) => Op::Pend(self.semaphores.number_for(name.clone())),
             RtAppEvent::Yield => Op::Yield,

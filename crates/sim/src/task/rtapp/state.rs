@@ -277,7 +277,13 @@ impl Threads {
         }
     }
 
-    pub(crate) fn add_thread(&mut self, programs: &Programs, program: usize, copy: usize, task: TaskId) {
+    pub(crate) fn add_thread(
+        &mut self,
+        programs: &Programs,
+        program: usize,
+        copy: usize,
+        task: TaskId,
+    ) {
         let task_program = &programs.tasks[program];
         self.all.push(Thread {
             task,
