@@ -20,7 +20,7 @@ struct Loop {
     rounds: [u64; 2],
 }
 
-const fn run_loop_with_queues(tokens: usize) -> Loop {
+const fn queueing(tokens: usize) -> Loop {
     Loop {
         name: "queueing",
         wakepath: pattern::run_loop_with_queues,
@@ -31,7 +31,7 @@ const fn run_loop_with_queues(tokens: usize) -> Loop {
 }
 
 /// Each token makes its rounds without waiting for others.
-const fn run_loop_without_queues(tokens: usize, rounds: [u64; 2]) -> Loop {
+const fn delays_only(tokens: usize, rounds: [u64; 2]) -> Loop {
     Loop {
         name: "delays",
         wakepath: pattern::run_loop_without_queues,
@@ -42,10 +42,10 @@ const fn run_loop_without_queues(tokens: usize, rounds: [u64; 2]) -> Loop {
 }
 
 const LOOPS: [Loop; 4] = [
-    run_loop_with_queues(1),
-    run_loop_with_queues(32),
-    run_loop_without_queues(4, [400_000, 8_000]),
-    run_loop_without_queues(32, [50_000, 1_000]),
+    queueing(1),
+    queueing(32),
+    delays_only(4, [400_000, 8_000]),
+    delays_only(32, [50_000, 1_000]),
 ];
 
 fn event_rate(looped: LoopOutcome, seconds: f64) -> f64 {
