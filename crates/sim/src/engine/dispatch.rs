@@ -194,7 +194,7 @@ impl<O: Observer> Engine<'_, O> {
                 self.check_rcu_at_tick(cpu);
             }
             Interrupt::Timer(Timer::Background(source)) => {
-                self.handle_background_timer(cpu, source)
+                self.handle_background_timer(cpu, source);
             }
             Interrupt::Timer(Timer::Task(task)) => self.handle_task_timer(cpu, task),
             Interrupt::Timer(Timer::WriteBack) => self.handle_write_back_timer(cpu),
