@@ -56,7 +56,7 @@ impl LoadCondition {
             limit: self.limit(in_force),
             ..self.condition.clone()
         };
-        condition.keeps(value)
+        condition.is_met_by(value)
     }
 
     /// Distance beyond the limit as a share of the limit; 0 where the condition is kept.

@@ -96,7 +96,7 @@ impl Question<'_> {
         let objective = mean(&self.objective_values(trial)?);
         Ok(Score {
             excess,
-            objective: objective * self.objective.goal.sign(),
+            objective: objective * self.objective.goal.sign_to_minimise(),
         })
     }
 }

@@ -79,7 +79,7 @@ impl Decision {
             ran.extend(run_candidate(search, &baseline, candidate)?);
         }
         ran.sort_by(|a, b| {
-            let sign = search.question.objective.goal.sign();
+            let sign = search.question.objective.goal.sign_to_minimise();
             excess(&a.finalist)
                 .total_cmp(&excess(&b.finalist))
                 .then((sign * a.finalist.objective).total_cmp(&(sign * b.finalist.objective)))
@@ -175,7 +175,7 @@ fn gain_over(search: &SearchState<'_>, baseline: &[f64], series: &[f64]) -> Opti
         LEVEL,
         search.seed,
     );
-    let wanted = objective.goal.sign() * objective.metric.better.sign();
+    let wanted = objective.goal.sign_to_minimise() * objective.metric.better.gain_sign();
     let mut gain = found.ok()?;
     // `Gain` is plus for the metric's better direction; the goal may ask for the other.
     if wanted > 0.0 {

@@ -15,7 +15,7 @@ fn number_files(setups: &mut [JobSetup], jobs: &[FioJob]) -> usize {
         let Some(cache) = &mut setup.cache else {
             continue;
         };
-        let Some(name) = job.shared_files() else {
+        let Some(name) = job.shared_files_key() else {
             cache.number_file(files);
             files += setup.processes as usize;
             continue;
@@ -38,7 +38,7 @@ pub(crate) fn page_cache(
     setups: &mut [JobSetup],
     jobs: &[FioJob],
 ) -> Option<PageCacheSetup> {
-    if !jobs.iter().any(FioJob::buffers_writes) {
+    if !jobs.iter().any(FioJob::writes_to_page_cache) {
         // What is read once is never cached.
         for job in setups {
             job.cache = None;
