@@ -79,7 +79,7 @@ impl ResultWriter {
                     });
                 }
                 Mode::Resume => {
-                    grown = check_same_study_for_growth(&dir, &folder, &document, files)?
+                    grown = check_same_study_for_growth(&dir, &folder, &document, files)?;
                 }
                 Mode::Replace => remove_replaced_results(&dir, &folder, files)?,
             }

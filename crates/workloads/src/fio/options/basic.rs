@@ -130,7 +130,7 @@ pub(super) const ROWS: &[Row] = &[
         job.time_based = value.parse_switch()?;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_judge(|draft, _| {
         let job = &draft.job;
         if job.time_based && job.runtime.is_none() {
@@ -144,19 +144,19 @@ pub(super) const ROWS: &[Row] = &[
         job.norandommap = value.parse_switch()?;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_printer(|job| Some(print_flag(job.norandommap))),
     Row::for_field(&["group_reporting"], |job, value| {
         job.group_reporting = value.parse_switch()?;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_printer(|job| Some(print_flag(job.group_reporting))),
     Row::for_field(&["stonewall", "wait_for_previous"], |job, value| {
         job.stonewall = value.parse_switch()?;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_printer(|job| Some(print_flag(job.stonewall))),
 ];
 

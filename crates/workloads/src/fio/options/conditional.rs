@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::for_judged_option(&["verify_only"], |_, value| {
         accept_only_off(value, "a run that only verifies")
     })
-    .as_flag(),
+    .with_flag(),
     Row::for_judged_option(&["verifysort"], judge_verify_option),
     Row::for_judged_option(&["verifysort_nr"], judge_verify_option),
     Row::for_judged_option(&["verify_interval"], judge_verify_option),
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::for_judged_option(&["verify_state_load"], judge_verify_option),
     Row::for_judged_option(&["verify_state_save"], judge_verify_option),
     Row::for_judged_option(&["experimental_verify"], judge_verify_option),
-    Row::for_judged_option(&["hipri"], |_, value| accept_only_off(value, POLLED)).as_flag(),
+    Row::for_judged_option(&["hipri"], |_, value| accept_only_off(value, POLLED)).with_flag(),
     Row::for_judged_option(&["hipri_percentage"], |draft, value| {
         match draft.given_value("hipri") {
             Some("1") => accept_only_off(value, POLLED),
@@ -93,7 +93,7 @@ pub(super) const ROWS: &[Row] = &[
             "a kernel thread that polls for submissions is not modelled; remove it to simulate system calls",
         )
     })
-    .as_flag(),
+    .with_flag(),
     Row::for_judged_option(&["sqthread_poll_cpu"], |draft, _| {
         match draft.given_value("sqthread_poll") {
             Some("1") => Verdict::Fine,

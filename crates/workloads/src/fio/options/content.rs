@@ -48,13 +48,13 @@ pub(super) const ROWS: &[Row] = &[
         job.content.refill = Some(value.parse_switch()?);
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_printer(|job| job.content.refill.map(print_flag)),
     Row::for_field(&["zero_buffers"], |job, value| {
         job.content.zero = value.parse_count(0, u32::MAX)? > 0;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_printer(|job| job.content.zero.then(|| print_flag(true))),
     Row::for_field(&["scramble_buffers"], |job, value| {
         job.content.scramble = Some(value.parse_switch()?);

@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Row] = &[
         job.fill_device = value.parse_switch()?;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_printer(|job| Some(print_flag(job.fill_device))),
     Row::for_ignored_option(&["file_service_type"], ORDER),
 ];

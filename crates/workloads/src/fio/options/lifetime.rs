@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Row] = &[
         job.exitall = value.parse_switch()?;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     // fio 3.33 takes the option as on even with the value 0.
     .with_printer(|job| job.exitall.then(|| print_flag(true))),
     Row::for_field(&["exit_what"], |job, value| {

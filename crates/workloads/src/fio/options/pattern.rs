@@ -75,13 +75,13 @@ pub(super) const ROWS: &[Row] = &[
         job.block_sizes.unaligned = value.parse_switch()?;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_printer(|job| job.block_sizes.unaligned.then(|| print_flag(true))),
     Row::for_field(&["bs_is_seq_rand"], |job, value| {
         job.block_sizes.by_order = value.parse_switch()?;
         Ok(())
     })
-    .as_flag()
+    .with_flag()
     .with_printer(|job| job.block_sizes.by_order.then(|| print_flag(true))),
 ];
 

@@ -90,7 +90,7 @@ impl Row {
         }
     }
 
-    pub(super) const fn as_flag(self) -> Self {
+    pub(super) const fn with_flag(self) -> Self {
         Self {
             kind: Kind::Flag,
             ..self
