@@ -74,7 +74,7 @@ pub(crate) fn print_final_error(text: &str) {
 
 /// Prints clap's text about the usage, keeping its line ends.
 pub(crate) fn print_usage_lines(text: &str) {
-    write_stderr(&printable::own_lines(text));
+    write_stderr(&printable::escape_except_line_ends(text));
 }
 
 fn print_line(text: &str) {
@@ -83,7 +83,7 @@ fn print_line(text: &str) {
 
 /// A message's text in which every line after the first is marked as continued.
 fn mark_continued_lines(text: &str) -> String {
-    let shown = printable::own_lines(text.trim_end());
+    let shown = printable::escape_except_line_ends(text.trim_end());
     format!("wakepath: {}\n", shown.replace('\n', "\n  | "))
 }
 

@@ -81,7 +81,7 @@ pub(crate) fn end_by_signal_after(
 
 /// Parses a duration such as `500ms`, `30s`, `10m`, `2h`; a plain number counts seconds.
 pub(crate) fn parse_duration(text: &str) -> anyhow::Result<Duration> {
-    match quantity::time_or(text, "s").map(Nanoseconds::as_duration) {
+    match quantity::parse_time_or_number_in(text, "s").map(Nanoseconds::as_duration) {
         Some(time) if time >= Duration::from_millis(1) => Ok(time),
         _ => bail!("expected a time above 0, such as {TIMES}; a plain number counts seconds"),
     }
@@ -89,7 +89,7 @@ pub(crate) fn parse_duration(text: &str) -> anyhow::Result<Duration> {
 
 /// Parses simulated time, down to nanoseconds; a plain number counts seconds.
 pub(crate) fn parse_simulated_time(text: &str) -> anyhow::Result<Nanoseconds> {
-    match quantity::time_or(text, "s") {
+    match quantity::parse_time_or_number_in(text, "s") {
         Some(time) if (1_000..=YEAR_NS).contains(&time.0) => Ok(time),
         _ => bail!(
             "expected a time from 1us to a year, such as {TIMES}; a plain number counts seconds"
@@ -118,7 +118,7 @@ pub(crate) fn parse_milliseconds(text: &str) -> anyhow::Result<u64> {
 }
 
 fn parse_whole_units(text: &str, (unit, name): (&str, &str), scale: u64) -> anyhow::Result<u64> {
-    match quantity::time_or(text, unit) {
+    match quantity::parse_time_or_number_in(text, unit) {
         Some(Nanoseconds(ns)) if ns % scale == 0 => Ok(ns / scale),
         _ => {
             bail!("expected a time in whole {name}, such as {TIMES}; a plain number counts {name}")

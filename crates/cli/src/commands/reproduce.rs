@@ -394,7 +394,7 @@ fn write_markdown_table(
     for row in [names, rule].into_iter().chain(rows) {
         let cells: Vec<String> = row
             .iter()
-            .map(|cell| printable::without_tags(cell).replace('|', "\\|"))
+            .map(|cell| printable::escape_tags_for_markdown(cell).replace('|', "\\|"))
             .collect();
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }

@@ -14,7 +14,7 @@ mod terse;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wakepath_units::pasted::decode_strictly;
+use wakepath_units::pasted::decode_text_strictly;
 
 use crate::directory::DOCUMENT;
 use crate::{ResultReader, RunRecord};
@@ -122,7 +122,7 @@ fn import_bytes(
     path: &Path,
     bytes: Vec<u8>,
 ) -> Result<ImportedRuns, ResultImportError> {
-    let text = decode_strictly(bytes).map_err(|_| {
+    let text = decode_text_strictly(bytes).map_err(|_| {
         content_error_at(
             path,
             "is neither UTF-8 nor UTF-16 text; expected fio's or hyperfine's JSON",

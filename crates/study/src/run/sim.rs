@@ -14,7 +14,8 @@ use wakepath_policies::{PolicySet, PolicySpec};
 use wakepath_results::{Idle, RunRecord};
 use wakepath_sim::observer::Observer;
 use wakepath_sim::{
-    LONGEST_UNTIMED, Model, PolicyComparison, PolicyResult, SimError, in_force, machine_under,
+    LONGEST_UNTIMED, Model, PolicyComparison, PolicyResult, SimError, machine_under_policies,
+    policies_in_force,
 };
 use wakepath_units::Nanoseconds;
 use wakepath_workloads::Workload;
@@ -158,7 +159,7 @@ impl<'a> Sim<'a> {
             return Ok(Cow::Borrowed(model.machine()));
         }
         let set = &self.plan.policies[cell.policy].set;
-        machine_under(self.described_machine(cell)?, set)
+        machine_under_policies(self.described_machine(cell)?, set)
             .map_err(|source| self.error_in_cell(cell, source))
     }
 
@@ -254,8 +255,8 @@ impl<'a> Sim<'a> {
             let (rows, runs) = runs.into_iter().unzip();
             let set = &self.plan.policies[cell.policy].set;
             let machine = self.machine_under_policy(*cell)?;
-            let policy =
-                in_force(&machine, set).map_err(|e| StudyError::Settings(e.to_string()))?;
+            let policy = policies_in_force(&machine, set)
+                .map_err(|e| StudyError::Settings(e.to_string()))?;
             results.push(SimulatedPolicy { policy, rows, runs });
         }
         Ok(SimComparison { results })
@@ -387,7 +388,7 @@ impl<'a> Sim<'a> {
         let mut observer = StopWhen(|| cancelled.load(Ordering::Relaxed));
         let simulated = self.simulate(cell, &mut observer)?;
         // The observer is asked again: the run may be cut short, or just finished.
-        if observer.has_enough() {
+        if observer.lets_run_stop() {
             return Err(StudyError::Interrupted);
         }
         Ok(simulated)
@@ -604,7 +605,7 @@ fn list_policy_notes<'a>(plan: &Plan, machines: impl Iterator<Item = &'a Machine
     for machine in machines {
         let of_sets = plan.policies.iter().filter_map(|policy| {
             // A policy set that does not fit the machine was refused before.
-            wakepath_sim::notes(machine, &policy.set).ok()
+            wakepath_sim::notes_on_machine_and_policies(machine, &policy.set).ok()
         });
         for note in substitute_note(plan, machine)
             .into_iter()
@@ -634,7 +635,7 @@ struct StopWhen<F>(F);
 impl<F: Fn() -> bool> Observer for StopWhen<F> {
     const WATCHES: bool = false;
 
-    fn has_enough(&self) -> bool {
+    fn lets_run_stop(&self) -> bool {
         (self.0)()
     }
 }

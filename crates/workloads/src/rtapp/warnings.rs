@@ -1,6 +1,6 @@
 //! Warnings about an rt-app file, each case once.
 
-use wakepath_units::spelling::nearest;
+use wakepath_units::spelling::similar_name;
 
 use super::RtAppWarning;
 use super::place::Entry;
@@ -84,7 +84,7 @@ fn suggestion<'k>(key: &str, known: impl IntoIterator<Item = &'k str>) -> String
     if key == "frag" {
         return String::new();
     }
-    match nearest(key, known) {
+    match similar_name(key, known) {
         // A known key in the wrong object would be suggested for itself.
         Some(near) if near != key => format!("; did you mean `{near}`?"),
         _ => String::new(),

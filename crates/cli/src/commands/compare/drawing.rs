@@ -94,7 +94,7 @@ fn colour_of_verdict(row: &Row) -> Hue {
 }
 
 fn shorten_policy_name(policy: &str) -> String {
-    let policy = &printable::one_line(policy);
+    let policy = &printable::escape_for_one_line(policy);
     if policy.chars().count() <= NAME {
         return policy.to_string();
     }
